@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace strata {
+
+/// 64-bit finaliser (SplitMix64, Steele et al. 2014): every output bit depends on every input bit.
+[[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+/// Counter-based random bits: a pure function of (seed, stream, index), so any element can be drawn
+/// again, in any order, on any rank.
+[[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream,
+                                                  std::uint64_t index) {
+  return mix64(mix64(mix64(seed) ^ stream) ^ index);
+}
+
+/// Uniform in (0, 1), 53 bits, never 0.
+[[nodiscard]] constexpr double random_uniform(std::uint64_t seed, std::uint64_t stream,
+                                              std::uint64_t index) {
+  return (static_cast<double>(random_bits(seed, stream, index) >> 11) + 0.5) * 0x1.0p-53;
+}
+
+/// Standard normal (Box-Muller on two counters), f64.
+[[nodiscard]] inline double random_normal(std::uint64_t seed, std::uint64_t stream,
+                                          std::uint64_t index) {
+  const double u = random_uniform(seed, stream, 2 * index);
+  const double v = random_uniform(seed, stream, 2 * index + 1);
+  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+}
+
+}  // namespace strata

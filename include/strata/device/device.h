@@ -1,0 +1,109 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/device/lane.h"
+#include "strata/device/stream.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+struct DeviceInfo {
+  std::string backend;             ///< "cpu" or "cuda"
+  std::string name;                ///< "NVIDIA H200", or the processor's model name
+  std::size_t memory_bytes = 0;    ///< device memory in all; for cpu the host's
+  double peak_bf16_tflops = 0;     ///< dense, of the datasheet; 0 if unknown
+};
+
+/// How CPU lanes execute. The numbers do not depend on it.
+enum class Execution : std::uint8_t {
+  kEager,     ///< inside the submitting call
+  kThreads,   ///< one thread per lane
+  kShuffled,  ///< one thread takes ready work of random lanes (seeded); finds missing waits
+};
+
+struct DeviceOptions {
+  Execution execution = Execution::kThreads;
+  std::uint64_t shuffle_seed = 0;
+  int device_index = 0;               ///< CUDA ordinal
+  bool poison_slots = false;          ///< debug: a slot is filled with NaN bytes before it is refilled
+  bool synchronize_each = false;      ///< debug: wait after every submission
+  std::optional<WaitFor> omit_wait;   ///< test of the race oracle: waits of this kind are left out
+  TraceSink* trace = nullptr;         ///< may be null; must outlive the device
+};
+
+/// Memory obtained from a device; freed on destruction.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  [[nodiscard]] virtual std::byte* data() const = 0;
+};
+
+/// The abstract machine of one rank: six lanes, events, memory. Everything is called by one thread,
+/// the submitting thread.
+class Device {
+ public:
+  explicit Device(const DeviceOptions& options);
+  virtual ~Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] virtual DeviceInfo info() const = 0;
+  [[nodiscard]] Stream& stream(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] const DeviceOptions& options() const { return options_; }
+
+  /// Start-up only. Throws OutOfMemory with the bytes asked for and those free. Contents undefined.
+  [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) = 0;
+  /// Bytes of device memory this process holds now (context and libraries included), measured.
+  /// For cpu the bytes of live kDevice allocations.
+  [[nodiscard]] virtual std::size_t device_bytes_in_use() const = 0;
+
+  /// Blocks the submitting thread. Never inside a step.
+  void wait(Event event);
+  /// Blocks until every lane is idle, then throws what a lane threw, if any did.
+  void synchronize();
+  /// Rethrows the first exception of a lane's work.
+  virtual void throw_if_failed() = 0;
+  /// Tells the trace that the submitting thread itself touches memory that lanes use.
+  void host_access(std::string_view name, Accesses accesses, const Tag& tag);
+
+  /// Calls of wait() and allocate() so far: the tests' "nothing waits or allocates in a step".
+  [[nodiscard]] std::int64_t wait_calls() const { return wait_calls_; }
+  [[nodiscard]] std::int64_t allocations() const { return allocations_; }
+
+  /// Called by arenas: memory that copies may touch, and names for traces.
+  void register_arena(std::string_view name, Space space, ByteRange range);
+  void unregister_arena(ByteRange range);
+  /// Space of the arena that holds the range, if one does.
+  [[nodiscard]] std::optional<Space> space_of(ByteRange range) const;
+
+ protected:
+  friend class Stream;
+  virtual void do_wait(Event event) = 0;
+  void set_stream(Lane lane, std::unique_ptr<Stream> stream) {
+    streams_[static_cast<std::size_t>(lane)] = std::move(stream);
+  }
+  /// Derived destructors call this first: lanes must go before what they use.
+  void destroy_streams();
+  std::int64_t allocations_ = 0;
+
+ private:
+  struct ArenaRange {
+    Space space;
+    ByteRange range;
+  };
+  DeviceOptions options_;
+  std::array<std::unique_ptr<Stream>, kLaneCount> streams_;
+  std::vector<ArenaRange> arenas_;
+  std::vector<Event> joined_;  ///< waited for by the submitting thread since the last trace record
+  std::int64_t wait_calls_ = 0;
+};
+
+}  // namespace strata

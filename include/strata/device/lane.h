@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace strata {
+
+/// The in-order queues of a rank. The two in-lanes share the copy engine but not the order, so a
+/// weight load that waits for its update never holds up a spilled activation. Within a lane,
+/// submission order is need order.
+enum class Lane : std::uint8_t {
+  kCompute,        ///< kernels
+  kWeightsIn,      ///< host to device: weights
+  kActivationsIn,  ///< host to device: token batches and spilled activations
+  kOut,            ///< device to host: gradients, spilled activations, losses
+  kComm,           ///< collectives
+  kHost,           ///< tasks on host threads: optimizer, sums, metrics
+};
+inline constexpr int kLaneCount = 6;
+[[nodiscard]] std::string_view name_of(Lane lane);
+
+/// "Everything submitted on `lane` up to and including `ticket` has finished." A value: it can be
+/// kept, copied and waited for any number of times. Ticket 0 has always passed.
+struct Event {
+  Lane lane = Lane::kCompute;
+  std::uint64_t ticket = 0;
+};
+
+/// What a wait protects. Traces show it; the race oracle is tested by leaving out one kind at a time.
+enum class WaitFor : std::uint8_t {
+  kFilled,    ///< a slot's content must have arrived before it is read
+  kReuse,     ///< everybody who used a slot must have finished before it is filled again
+  kUpdated,   ///< a unit's optimizer update must have finished before its weights are loaded
+  kArrived,   ///< a gradient, loss or norm must have arrived on the host before the host reads it
+  kGathered,  ///< a collective's input must be complete, or its output
+  kTaken,     ///< the host must have finished with a buffer before it is written again
+};
+inline constexpr int kWaitForCount = 6;
+[[nodiscard]] std::string_view name_of(WaitFor why);
+
+/// Who asked for a submission: for traces, error messages and the watchdog. -1 means "not of one".
+struct Tag {
+  std::string_view phase = "";  ///< a literal: "forward", "backward", "update", ...
+  int pass = -1;
+  int unit = -1;
+  int cell = -1;
+};
+
+}  // namespace strata

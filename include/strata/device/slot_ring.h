@@ -1,0 +1,94 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "strata/device/arena.h"
+#include "strata/device/stream.h"
+
+namespace strata {
+
+class SlotRing;
+
+/// The right to touch one slot from some lanes. Ends on destruction: then the slot knows, lane by
+/// lane, up to which ticket it is in use. Move-only.
+class Lease {
+ public:
+  Lease() = default;
+  Lease(Lease&& other) noexcept;
+  Lease& operator=(Lease&& other) noexcept;
+  ~Lease();
+
+  [[nodiscard]] explicit operator bool() const { return ring_ != nullptr; }
+  [[nodiscard]] std::byte* data() const;
+  [[nodiscard]] int slot() const { return slot_; }
+  /// `stream` will read the slot too: it waits for the content.
+  void use(Stream& stream);
+  /// The filling lane has submitted the whole content (called on the lease that fill() gave).
+  /// `stream` is the lane that wrote last; the default is the lane that fill() was given.
+  void filled();
+  void filled(Stream& stream);
+  /// Ends the lease now.
+  void end() noexcept;
+
+ private:
+  friend class SlotRing;
+  Lease(SlotRing* ring, int slot) : ring_(ring), slot_(slot) {}
+  SlotRing* ring_ = nullptr;
+  int slot_ = -1;
+  std::array<Stream*, kLaneCount> users_{};
+  Stream* filler_ = nullptr;
+};
+
+/// K equal buffers that are filled, used and filled again. A slot remembers the key of what it
+/// holds, so a reader can find content that is still there. Nothing above this class touches events
+/// of slots.
+class SlotRing {
+ public:
+  static constexpr std::int64_t kNoKey = -1;
+
+  SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each);
+
+  [[nodiscard]] int count() const { return static_cast<int>(slots_.size()); }
+  [[nodiscard]] std::size_t bytes_each() const { return bytes_each_; }
+  /// Slot that holds `key`, or -1.
+  [[nodiscard]] int find(std::int64_t key) const;
+  /// The closed slot to fill next: empty ones first, then the one whose content is needed last by
+  /// `next_use` (larger is later); -1 if every slot is open. Ties go to the slot filled longest ago.
+  [[nodiscard]] int victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const;
+  [[nodiscard]] std::int64_t key(int slot) const { return at(slot).key; }
+  [[nodiscard]] bool open(int slot) const { return at(slot).leases > 0; }
+  /// Begins to fill: `stream` waits for everybody who used the slot. The slot then holds `key`.
+  /// Throws std::logic_error if a lease on the slot is still open.
+  [[nodiscard]] Lease fill(int slot, std::int64_t key, Stream& stream);
+  /// Reads (or updates in place) what the slot holds: `stream` waits for the content.
+  [[nodiscard]] Lease use(int slot, Stream& stream);
+  /// The content is not needed again: the slot counts as empty for victim().
+  void forget(int slot) { at(slot).key = kNoKey; }
+  /// Forgets the content of all slots.
+  void forget_all();
+
+ private:
+  friend class Lease;
+  struct Slot {
+    std::byte* data = nullptr;
+    std::int64_t key = kNoKey;
+    std::int64_t filled_order = 0;
+    Event filled;
+    std::array<Event, kLaneCount> last_use{};
+    int leases = 0;
+  };
+  [[nodiscard]] Slot& at(int slot) { return slots_.at(static_cast<std::size_t>(slot)); }
+  [[nodiscard]] const Slot& at(int slot) const { return slots_.at(static_cast<std::size_t>(slot)); }
+
+  std::string name_;
+  std::size_t bytes_each_ = 0;
+  std::vector<Slot> slots_;
+  std::int64_t fills_ = 0;
+};
+
+}  // namespace strata

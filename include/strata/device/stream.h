@@ -1,0 +1,66 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "strata/device/lane.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+class Device;
+
+/// One lane of a device: work runs in submission order. All members are called by the submitting
+/// thread only and never block, unless the eager execution was asked for.
+class Stream {
+ public:
+  Stream(Device& device, Lane lane) : device_(device), lane_(lane) {}
+  virtual ~Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  [[nodiscard]] Lane lane() const { return lane_; }
+  [[nodiscard]] Device& device() const { return device_; }
+
+  /// The event of everything submitted on this lane so far.
+  [[nodiscard]] Event record();
+  /// Work submitted on this lane from now on starts after `event`. Only events of submitted work.
+  void wait(Event event, WaitFor why);
+  /// Copies between device memory and pinned host memory, or within either. Throws BackendError for
+  /// memory that no arena of this device holds in pinned or device space.
+  void copy(void* to, const void* from, std::size_t bytes, const Tag& tag);
+  /// Sets every byte.
+  void set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag);
+  /// Runs `task` on a host thread in lane order: on kHost, and on any lane of the cpu backend.
+  /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
+  void host_task(std::string_view name, Accesses accesses, const Tag& tag,
+                 std::function<void()> task);
+  /// For backends and communicators: accounts for one submission (ticket, trace) around `enqueue`,
+  /// which must put exactly this work on the lane's queue.
+  void submit(Submission what, const std::function<void()>& enqueue);
+  /// For CPU kernels and host collectives: puts `task` on the lane's queue, from inside `submit`.
+  /// Throws BackendError on a lane that has no host thread.
+  virtual void enqueue_host(std::function<void()> task);
+
+ protected:
+  virtual void do_record(std::uint64_t ticket) = 0;
+  virtual void do_wait(Event event) = 0;
+  virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void do_set(void* to, std::uint8_t value, std::size_t bytes) = 0;
+  /// Called before and after `enqueue`, so that a backend can number and time the submission.
+  virtual void do_begin(std::uint64_t ticket) = 0;
+  virtual void do_end(std::uint64_t ticket) = 0;
+
+ private:
+  Device& device_;
+  Lane lane_;
+  std::uint64_t ticket_ = 0;                        ///< last submitted
+  std::array<std::uint64_t, kLaneCount> waited_{};  ///< newest ticket per lane already waited for
+  std::vector<Wait> pending_waits_;                 ///< for the next trace record
+};
+
+}  // namespace strata

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/tensor.h"
+#include "strata/device/lane.h"
+
+namespace strata {
+
+enum class Space : std::uint8_t { kDevice, kPinned, kPageable };
+[[nodiscard]] std::string_view name_of(Space space);
+
+/// Bytes a submission reads and writes. Ranges of absent views are dropped.
+struct Accesses {
+  std::vector<ByteRange> reads;
+  std::vector<ByteRange> writes;
+
+  Accesses() = default;
+  Accesses(std::initializer_list<ByteRange> reads_in, std::initializer_list<ByteRange> writes_in);
+};
+
+enum class SubmissionKind : std::uint8_t { kKernel, kCopy, kSet, kHostTask, kCollective };
+
+/// One piece of work on one lane.
+struct Submission {
+  std::string_view name;  ///< a literal
+  SubmissionKind kind = SubmissionKind::kKernel;
+  Accesses accesses;
+  Tag tag;
+};
+
+struct Wait {
+  Event event;
+  WaitFor why = WaitFor::kFilled;
+};
+
+/// One submission as the recorder keeps it. The list of these is a pure function of the resolved
+/// config and the step number, the same on every backend but for addresses.
+struct TraceRecord {
+  Lane lane = Lane::kCompute;
+  std::uint64_t ticket = 0;
+  Submission what;
+  std::vector<Wait> waits;       ///< that this submission comes behind
+  std::vector<Event> joined;     ///< events the submitting thread had waited for since its last record
+  bool by_submitter = false;     ///< access by the submitting thread itself; lane and ticket unused
+};
+
+/// Receives everything that is submitted. Called by the submitting thread; `ran` by any thread.
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  virtual void submitted(TraceRecord record) = 0;
+  virtual void ran(Lane lane, std::uint64_t ticket, double begin_us, double end_us) = 0;
+  virtual void arena(std::string_view name, Space space, ByteRange range) = 0;
+  /// False while nothing should be recorded; backends then skip building records and timing.
+  [[nodiscard]] virtual bool active() const = 0;
+};
+
+/// Two submissions that touch the same bytes, one writing, with no order between them.
+struct Race {
+  std::size_t first = 0;   ///< index into records()
+  std::size_t second = 0;  ///< index into records()
+  ByteRange bytes;
+  std::string text;        ///< both submissions, lanes, tags and the bytes by arena and offset
+};
+
+/// Keeps the trace of a window of steps in memory and answers questions about it.
+class Recorder final : public TraceSink {
+ public:
+  Recorder();
+  ~Recorder() override;
+
+  void start();  ///< records from here on
+  void stop();
+  void clear();
+  void submitted(TraceRecord record) override;
+  void ran(Lane lane, std::uint64_t ticket, double begin_us, double end_us) override;
+  void arena(std::string_view name, Space space, ByteRange range) override;
+  [[nodiscard]] bool active() const override;
+
+  [[nodiscard]] const std::vector<TraceRecord>& records() const;
+  /// Happens-before check with vector clocks over lanes and the submitting thread. Work submitted
+  /// before start() counts as finished. At most `limit` races are returned.
+  [[nodiscard]] std::vector<Race> races(std::size_t limit = 16) const;
+  /// True if neither record must wait for the other: they may run at the same time.
+  [[nodiscard]] bool may_overlap(std::size_t a, std::size_t b) const;
+  /// Indices of records with this name whose tag matches every field of `tag` that is not -1 or "".
+  [[nodiscard]] std::vector<std::size_t> find(std::string_view name, const Tag& tag = {}) const;
+  /// Measured seconds from `ran`, per lane: busy, and the span from first begin to last end.
+  struct LaneTime {
+    double busy_s = 0;
+    double span_s = 0;
+  };
+  [[nodiscard]] LaneTime lane_time(Lane lane) const;
+  /// Compute-lane gaps by the lane whose event the next submission waited for: "exposed" time, s.
+  [[nodiscard]] std::vector<double> exposed_s() const;
+  /// One line per record, without addresses: arena names and offsets. For comparing backends.
+  [[nodiscard]] std::string canonical() const;
+  /// Chrome trace event format (chrome://tracing, Perfetto); lanes are threads. `file` is replaced.
+  void write_chrome_trace(const std::string& file) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace strata

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// Which queries see which keys. Each segment is a run of queries and a run of keys that belong
+/// together (a row, a document in a packed row, a range of a row with its past): query i of the
+/// segment sees keys 0 .. min(i + q_offset, k_length - 1). Every query is in exactly one segment.
+/// So packed documents, rows cut into ranges and a KV cache are the same operator.
+struct AttentionSegments {
+  /// [M, 5] i32: q_begin, k_begin, q_length, k_length, q_offset. Unused entries have q_length 0.
+  ConstTensorView table;
+  /// > 0 promises that segment i is exactly row i: q_begin = k_begin = i * uniform_length, both
+  /// lengths uniform_length, offset 0. Backends may then ignore the table.
+  std::int64_t uniform_length = 0;
+};
+
+/// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).
+/// Scores and sums in A; lse = log(sum(exp(scores))) natural, with the scale applied.
+struct AttentionForward {
+  static constexpr std::string_view kName = "attention_forward";
+  ConstTensorView q;           ///< [Nq, H, D] X; rows may be strided
+  ConstTensorView k;           ///< [Nk, K, D] X; rows may be strided
+  ConstTensorView v;           ///< [Nk, K, D] X; rows may be strided
+  AttentionSegments segments;
+  TensorView o;                ///< [Nq, H, D] X
+  TensorView lse;              ///< [H, Nq] A, kept for backward
+  double scale = 1.0;          ///< usually 1/sqrt(D)
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+/// Gradients of AttentionForward. With P = exp(scale * q k^T - lse) and delta = rowsum(d_o * o):
+/// dv = P^T d_o, dS = P * (d_o v^T - delta), dq = scale * dS k, dk = scale * dS^T q; dk and dv sum
+/// over the H/K query heads of a kv head. Deterministic. dq, dk, dv are overwritten, completely.
+struct AttentionBackward {
+  static constexpr std::string_view kName = "attention_backward";
+  ConstTensorView d_o;         ///< [Nq, H, D] X
+  ConstTensorView q, k, v, o;  ///< as in forward
+  ConstTensorView lse;         ///< [H, Nq] A
+  AttentionSegments segments;
+  TensorView dq;               ///< [Nq, H, D] X; rows may be strided
+  TensorView dk;               ///< [Nk, K, D] X; rows may be strided
+  TensorView dv;               ///< [Nk, K, D] X; rows may be strided
+  TensorView delta;            ///< [H, Nq] A, scratch
+  double scale = 1.0;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "strata/base/thread_pool.h"
+#include "strata/device/device.h"
+#include "strata/ops/kernels.h"
+
+namespace strata {
+
+enum class BackendKind : std::uint8_t { kCpu, kCuda };
+[[nodiscard]] std::string_view name_of(BackendKind kind);
+
+struct BackendOptions {
+  DeviceOptions device;
+  /// Threads for CPU kernels, the optimizer's included; 0: one per usable core.
+  int threads = 0;
+  std::size_t matmul_workspace_bytes = std::size_t{32} << 20;  ///< cuBLASLt, allocated at start-up
+};
+
+/// A device with its operators. `host_kernels` run on the kHost lane of either backend (optimizer);
+/// for cpu they are the same object as `kernels`. Members are destroyed bottom up.
+struct Backend {
+  std::shared_ptr<ThreadPool> pool;  ///< shared by both kernel sets, hence shared_ptr
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Kernels> host_kernels_owner;
+  std::unique_ptr<Kernels> kernels;
+  [[nodiscard]] Kernels& host_kernels() const {
+    return host_kernels_owner ? *host_kernels_owner : *kernels;
+  }
+};
+
+/// The only place where a backend has a name. Throws BackendError that says how to build it if this
+/// program has no such backend, or that no device is there.
+[[nodiscard]] Backend make_backend(BackendKind kind, const BackendOptions& options);
+/// True if this program has the CUDA backend and a device is usable; never throws.
+[[nodiscard]] bool cuda_available() noexcept;
+
+// One each in src/device/cpu and src/device/cuda (or its absent twin); called by make_backend only.
+[[nodiscard]] Backend make_cpu_backend(const BackendOptions& options);
+[[nodiscard]] Backend make_cuda_backend(const BackendOptions& options);
+/// CPU operators for any stream with a host thread (defined in kernels/cpu).
+[[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(std::shared_ptr<ThreadPool> pool);
+
+}  // namespace strata

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// loss[n] = lse[n] - logits[n, targets[n]], natural log; 0 where targets[n] is kIgnoreIndex.
+/// d_logits = (softmax(logits) - onehot) * grad_scale[0]; rows that are ignored get zeros.
+/// Computed in A. In place (d_logits == logits) is allowed.
+struct CrossEntropy {
+  static constexpr std::string_view kName = "cross_entropy";
+  static constexpr std::int32_t kIgnoreIndex = -100;
+  ConstTensorView logits;      ///< [N, V] X; rows may be strided
+  ConstTensorView targets;     ///< [N] i32, each in [0, V) or kIgnoreIndex
+  ConstTensorView grad_scale;  ///< [1] A, read on the device; absent if d_logits is
+  TensorView loss;             ///< [N] A
+  TensorView lse;              ///< [N] A
+  TensorView d_logits;         ///< [N, V] X, strided like logits; absent: forward only
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,35 @@
+#pragma once
+
+// Dimension letters used by all operator headers:
+//   B rows of a sub-batch, T tokens of a row, N = B*T tokens of a sub-batch, C hidden, F ffn,
+//   V vocabulary, H heads, K kv heads, D head dim.
+// "X" is the compute dtype (bf16, f32; the cpu backend also f64), "A" its accumulator dtype: f64
+// for f64, else f32. Gradients of weights are A and are always added to.
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// y[n] = table[ids[n]].
+struct EmbeddingForward {
+  static constexpr std::string_view kName = "embedding_forward";
+  ConstTensorView ids;    ///< [N] i32, each in [0, V)
+  ConstTensorView table;  ///< [V, C] X
+  TensorView y;           ///< [N, C] X
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+/// d_table[ids[n]] += dy[n], each table row in ascending n (so the result is deterministic).
+struct EmbeddingBackward {
+  static constexpr std::string_view kName = "embedding_backward";
+  ConstTensorView ids;    ///< [N] i32
+  ConstTensorView order;  ///< [N] i32: positions n sorted by (ids[n], n)
+  ConstTensorView dy;     ///< [N, C] X
+  TensorView d_table;     ///< [V, C] A, added to
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// How the row-major operands are read. "T" means transposed on reading.
+enum class MatmulLayout : std::uint8_t {
+  kNT,  ///< a [M, K], b [N, K]: y = x W^T, the forward of a linear layer
+  kNN,  ///< a [M, K], b [K, N]: dx = dy W
+  kTN,  ///< a [K, M], b [K, N]: dW = dy^T x
+};
+
+enum class MatmulUpdate : std::uint8_t {
+  kOverwrite,   ///< out = product
+  kAccumulate,  ///< out = out + product
+};
+
+/// out[m, n] (+)= sum over k of a(m, k) * b(k, n), accumulated in A in ascending k on the cpu
+/// backend (a kTN product that accumulates continues the sum in `out`, so splitting K over several
+/// calls does not change the result there); rounded once to the dtype of out.
+struct Matmul {
+  static constexpr std::string_view kName = "matmul";
+  ConstTensorView a;  ///< X, rank 2; rows may be strided
+  ConstTensorView b;  ///< X, rank 2; rows may be strided
+  TensorView out;     ///< [M, N] X or A; rows may be strided; A if kAccumulate
+  MatmulLayout layout = MatmulLayout::kNT;
+  MatmulUpdate update = MatmulUpdate::kOverwrite;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] std::int64_t m() const { return out.shape[0]; }
+  [[nodiscard]] std::int64_t n() const { return out.shape[1]; }
+  [[nodiscard]] std::int64_t k() const {
+    return layout == MatmulLayout::kTN ? a.shape[0] : a.shape[1];
+  }
+};
+
+}  // namespace strata

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// s = x + residual (rounded to X and stored, if there is a residual, else s = x);
+/// y = s * rsqrt(mean(s^2) + eps) * weight, row by row, computed in A and rounded once.
+/// In place (y == x, sum == x, sum == residual) is allowed.
+/// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
+struct RmsNormForward {
+  static constexpr std::string_view kName = "rmsnorm_forward";
+  ConstTensorView x;         ///< [N, C] X
+  ConstTensorView residual;  ///< [N, C] X, may be absent
+  ConstTensorView weight;    ///< [C] X
+  TensorView sum;            ///< [N, C] X; present exactly if residual is
+  TensorView y;              ///< [N, C] X
+  TensorView rstd;           ///< [N] A, kept for backward
+  double eps = 1e-5;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+/// With xhat = x * rstd and g = weight * dy:
+/// dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over n of dy * xhat.
+/// In place (dx == dy, dx == d_residual) is allowed. The sum over n runs in a fixed order.
+struct RmsNormBackward {
+  static constexpr std::string_view kName = "rmsnorm_backward";
+  ConstTensorView dy;          ///< [N, C] X
+  ConstTensorView x;           ///< [N, C] X: what was normalised (the sum, if there was a residual)
+  ConstTensorView weight;      ///< [C] X
+  ConstTensorView rstd;        ///< [N] A
+  ConstTensorView d_residual;  ///< [N, C] X, may be absent
+  TensorView dx;               ///< [N, C] X
+  TensorView d_weight;         ///< [C] A, added to
+  TensorView workspace;        ///< [kWorkspaceRows, C] A: partial sums; the cpu backend ignores it
+  static constexpr std::int64_t kWorkspaceRows = 256;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

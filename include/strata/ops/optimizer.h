@@ -1,0 +1,59 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// partial[i] = sum of x^2 over elements [4096 i, 4096 (i+1)), each square and sum in f64 in index
+/// order; the caller adds the partials in index order.
+struct SquaredNorm {
+  static constexpr std::string_view kName = "squared_norm";
+  static constexpr std::int64_t kBlock = 4096;
+  ConstTensorView x;   ///< [n] f64, f32 or bf16, contiguous
+  TensorView partial;  ///< [ceil(n / kBlock)] f64
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+/// Numbers of one AdamW step, computed on the host in f64 and read by the kernel from memory (the
+/// clip factor depends on data). Plain data: lives in pinned or device memory.
+struct AdamWScalars {
+  double lr = 0;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double correction1 = 1;   ///< 1 - beta1^t
+  double correction2 = 1;   ///< 1 - beta2^t
+  double grad_factor = 1;   ///< clip factor, applied to the gradient first
+  std::int64_t apply = 1;   ///< 0: leave everything as it is (a skipped step)
+};
+
+/// One AdamW update (Loshchilov and Hutter, 2019) of a run of parameters, element by element, in A
+/// (f32 for bf16 and f32 weights), as this exact sequence of IEEE operations, so that every
+/// implementation gives the same bits (fma where written, else each operation rounded):
+///   g  = grad * grad_factor
+///   m  = fma(beta1, m, (1 - beta1) * g)
+///   v  = fma(beta2, v, ((1 - beta2) * g) * g)
+///   u  = (m / correction1) / (sqrt(v / correction2) + eps)
+///   w  = fma(-(lr * weight_decay), w, w)
+///   w  = fma(-lr, u, w)
+/// with every scalar (also 1 - beta, lr * weight_decay) computed in f64 and rounded to A first.
+/// bf16 weights are the high half of a split f32 master: bits(w) = (hi << 16) + sign-extended lo
+/// modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits - (hi << 16)).
+/// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split; else untouched.
+struct AdamW {
+  static constexpr std::string_view kName = "adamw";
+  TensorView weight;        ///< [n] bf16 (high half), f32 or f64
+  TensorView low;           ///< [n] i16; present exactly if weight is bf16
+  TensorView m;             ///< [n] A
+  TensorView v;             ///< [n] A
+  ConstTensorView grad;     ///< [n] bf16, f32 or f64
+  const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
+  double weight_decay = 0;
+  TensorView nonfinite;     ///< [1] i32
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+enum class RopeDirection : std::uint8_t { kForward, kBackward };
+
+/// Rotary position embedding in place, the half-split form of LLaMA checkpoints on the Hugging Face
+/// hub: for i < D/2, (x[i], x[i+D/2]) is rotated by the angle of (positions[n], i); backward rotates
+/// by minus that angle. Computed in A, rounded once. Source: Su et al., "RoFormer", 2021.
+struct Rope {
+  static constexpr std::string_view kName = "rope";
+  TensorView x;               ///< [N, heads, D] X, rotated in place; rows may be strided
+  ConstTensorView positions;  ///< [N] i32, each in [0, P)
+  ConstTensorView cos;        ///< [P, D/2] A
+  ConstTensorView sin;        ///< [P, D/2] A
+  RopeDirection direction = RopeDirection::kForward;
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

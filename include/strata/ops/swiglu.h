@@ -1,0 +1,31 @@
+#pragma once
+
+#include "strata/base/tensor.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// y = silu(gate) * up with [gate | up] side by side: gate is columns [0, F), up is [F, 2F).
+/// Computed in A, rounded once. Source: Shazeer, "GLU Variants Improve Transformer", 2020.
+struct SwigluForward {
+  static constexpr std::string_view kName = "swiglu_forward";
+  ConstTensorView gate_up;  ///< [N, 2F] X
+  TensorView y;             ///< [N, F] X
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+/// d_gate = d_y * up * s * (1 + gate * (1 - s)), d_up = d_y * gate * s with s = sigmoid(gate);
+/// y is built again (it is an operand of the next weight gradient and was not kept).
+/// In place (d_gate_up == gate_up, y == d_y) is allowed.
+struct SwigluBackward {
+  static constexpr std::string_view kName = "swiglu_backward";
+  ConstTensorView d_y;      ///< [N, F] X
+  ConstTensorView gate_up;  ///< [N, 2F] X
+  TensorView d_gate_up;     ///< [N, 2F] X
+  TensorView y;             ///< [N, F] X
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
+}  // namespace strata

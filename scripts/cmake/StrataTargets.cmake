@@ -1,0 +1,44 @@
+# How every target of strata is built: one library per layer, warnings as errors, one way to name
+# headers and dependencies.
+
+add_library(strata_options INTERFACE)
+target_compile_options(strata_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Werror -ffp-contract=off>)
+target_include_directories(strata_options INTERFACE ${PROJECT_SOURCE_DIR}/include)
+if(STRATA_SANITIZE)
+  target_compile_options(strata_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STRATA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_link_options(strata_options INTERFACE -fsanitize=${STRATA_SANITIZE})
+endif()
+
+# strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...])
+# HEADERS are relative to include/ and are compiled alone by all_verify_interface_header_sets.
+function(strata_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
+  add_library(${name} STATIC ${arg_SOURCES})
+  if(arg_HEADERS)
+    list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
+    target_sources(${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include
+                   FILES ${arg_HEADERS})
+    set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+  endif()
+  target_link_libraries(${name} PUBLIC strata_options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
+endfunction()
+
+# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW]): a Catch2 program and its ctest entries:
+# <name> runs everything but [slow] and [cuda]; <name>_slow and <name>_cuda run those, if asked for.
+function(strata_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;CUDA" "" "SOURCES;DEPENDS;LABELS")
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
+  add_test(NAME ${name} COMMAND ${name} "~[slow]~[cuda]")
+  set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
+  if(arg_SLOW)
+    add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")
+    set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}")
+  endif()
+  if(arg_CUDA AND STRATA_CUDA)
+    add_test(NAME ${name}_cuda COMMAND ${name} "[cuda]")
+    set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu)
+  endif()
+endfunction()
