@@ -29,7 +29,13 @@ std::byte* Lease::data() const { return ring_->at(slot_).data; }
 
 void Lease::use(Stream& stream) {
   SlotRing::Slot& slot = ring_->at(slot_);
-  if (slot.filled.lane != stream.lane()) stream.wait(slot.filled, WaitFor::kFilled);
+  if (slot.filled.lane != stream.lane()) {
+    if (slot.filling) {
+      throw std::logic_error("slot " + std::to_string(slot_) + " of " + ring_->name_ +
+                             " would be used before filled() said that its content is submitted");
+    }
+    stream.wait(slot.filled, WaitFor::kFilled);
+  }
   users_[index_of(stream.lane())] = &stream;
 }
 
@@ -37,7 +43,9 @@ void Lease::filled() { filled(*filler_); }
 
 void Lease::filled(Stream& stream) {
   users_[index_of(stream.lane())] = &stream;
-  ring_->at(slot_).filled = stream.record();
+  SlotRing::Slot& slot = ring_->at(slot_);
+  slot.filled = stream.record();
+  slot.filling = false;
 }
 
 void Lease::end() noexcept {
@@ -90,13 +98,15 @@ Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
   slot.last_use = {};
   slot.key = key;
   slot.filled_order = ++fills_;
+  slot.filled = {stream.lane(), 0};
+  slot.filling = true;
   slot.leases = 1;
-  if (stream.device().options().poison_slots) {
-    stream.set(slot.data, 0xff, bytes_each_, {.phase = "poison"});
-  }
   Lease lease(this, slot_index);
   lease.filler_ = &stream;
   lease.users_[index_of(stream.lane())] = &stream;
+  if (stream.device().options().poison_slots) {
+    stream.set(slot.data, 0xff, bytes_each_, {.phase = "poison"});
+  }
   return lease;
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "strata/device/lane.h"
@@ -35,7 +36,7 @@ struct DeviceOptions {
   int device_index = 0;               ///< CUDA ordinal
   bool poison_slots = false;          ///< debug: a slot is filled with NaN bytes before it is refilled
   bool synchronize_each = false;      ///< debug: wait after every submission
-  std::optional<WaitFor> omit_wait;   ///< test of the race oracle: waits of this kind are left out
+  std::optional<WaitFor> omit_wait{}; ///< test of the race oracle: waits of this kind are left out
   TraceSink* trace = nullptr;         ///< may be null; must outlive the device
 };
 
@@ -99,6 +100,11 @@ class Device {
     Space space;
     ByteRange range;
   };
+  /// Blocks until `event` has passed; what follows is ordered behind it in the trace.
+  void join(Event event);
+  /// Throws std::logic_error if the event's ticket was not submitted yet.
+  void require_submitted(Event event) const;
+
   DeviceOptions options_;
   std::array<std::unique_ptr<Stream>, kLaneCount> streams_;
   std::vector<ArenaRange> arenas_;

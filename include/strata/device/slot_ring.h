@@ -26,7 +26,8 @@ class Lease {
   [[nodiscard]] explicit operator bool() const { return ring_ != nullptr; }
   [[nodiscard]] std::byte* data() const;
   [[nodiscard]] int slot() const { return slot_; }
-  /// `stream` will read the slot too: it waits for the content.
+  /// `stream` will read the slot too: it waits for the content. Throws std::logic_error on another
+  /// lane than the filling one before filled().
   void use(Stream& stream);
   /// The filling lane has submitted the whole content (called on the lease that fill() gave).
   /// `stream` is the lane that wrote last; the default is the lane that fill() was given.
@@ -78,7 +79,8 @@ class SlotRing {
     std::byte* data = nullptr;
     std::int64_t key = kNoKey;
     std::int64_t filled_order = 0;
-    Event filled;
+    Event filled;          ///< passed when the content is there
+    bool filling = false;  ///< between fill() and filled(): only the filling lane may touch it
     std::array<Event, kLaneCount> last_use{};
     int leases = 0;
   };

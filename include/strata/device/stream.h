@@ -56,6 +56,7 @@ class Stream {
   virtual void do_end(std::uint64_t ticket) = 0;
 
  private:
+  friend class Device;
   Device& device_;
   Lane lane_;
   std::uint64_t ticket_ = 0;                        ///< last submitted

@@ -31,8 +31,8 @@ enum class SubmissionKind : std::uint8_t { kKernel, kCopy, kSet, kHostTask, kCol
 struct Submission {
   std::string_view name;  ///< a literal
   SubmissionKind kind = SubmissionKind::kKernel;
-  Accesses accesses;
-  Tag tag;
+  Accesses accesses{};
+  Tag tag{};
 };
 
 struct Wait {
@@ -45,9 +45,9 @@ struct Wait {
 struct TraceRecord {
   Lane lane = Lane::kCompute;
   std::uint64_t ticket = 0;
-  Submission what;
-  std::vector<Wait> waits;       ///< that this submission comes behind
-  std::vector<Event> joined;     ///< events the submitting thread had waited for since its last record
+  Submission what{};
+  std::vector<Wait> waits{};     ///< that this submission comes behind
+  std::vector<Event> joined{};   ///< events the submitting thread had waited for since its last record
   bool by_submitter = false;     ///< access by the submitting thread itself; lane and ticket unused
 };
 

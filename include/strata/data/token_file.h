@@ -1,0 +1,119 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/data/token_source.h"
+
+namespace strata {
+
+class MappedFile;
+
+/// How ids are stored, little-endian.
+enum class TokenType : std::uint8_t { kU16, kU32 };
+[[nodiscard]] constexpr std::size_t size_of(TokenType t) { return t == TokenType::kU16 ? 2 : 4; }
+/// "u16" or "u32"; throws ConfigError for anything else.
+[[nodiscard]] TokenType parse_token_type(std::string_view text);
+/// The narrowest type that holds every id of a vocabulary.
+[[nodiscard]] constexpr TokenType token_type_for(std::int64_t vocabulary) {
+  return vocabulary <= 65536 ? TokenType::kU16 : TokenType::kU32;
+}
+
+/// What a file without header does not say.
+struct RawTokenFormat {
+  TokenType type = TokenType::kU16;
+  std::optional<std::int32_t> end_of_document;  ///< the id that ends a document; found when read
+};
+
+/// A memory-mapped file of token ids.
+///
+/// strata's format, all little-endian: a header of 64 bytes {magic[8], version u32, bytes per token
+/// u32, tokens u64, documents u64, vocabulary u64, tokenizer hash u64, 16 bytes 0}, the ids, zeros
+/// up to a multiple of 8, and for each document the index behind its last token (u64, ascending).
+class TokenFile final : public TokenSource {
+ public:
+  /// A file that begins with strata's magic is read by its header, and `raw` is ignored. Another is
+  /// read as `raw` says. Throws IoError: missing, torn (with the bytes expected and found), of an
+  /// unknown version, or headerless with no `raw` given.
+  [[nodiscard]] static std::unique_ptr<TokenFile> open(
+      const std::string& file, const std::optional<RawTokenFormat>& raw = std::nullopt);
+  ~TokenFile() override;
+  TokenFile(const TokenFile&) = delete;
+  TokenFile& operator=(const TokenFile&) = delete;
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
+  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return tokenizer_hash_; }
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override;
+  void document_ends_in(std::int64_t begin, std::int64_t end,
+                        std::vector<std::int64_t>& ends) const override;
+
+  [[nodiscard]] TokenType type() const { return type_; }
+  /// Documents in all; nothing for a file without header.
+  [[nodiscard]] std::optional<std::int64_t> documents() const;
+
+ private:
+  TokenFile(std::string name, std::unique_ptr<MappedFile> mapping);
+  void read_header();
+  void read_raw(const RawTokenFormat& raw);
+
+  std::string name_;
+  std::unique_ptr<MappedFile> mapping_;
+  const std::byte* tokens_ = nullptr;
+  std::span<const std::uint64_t> document_ends_;
+  std::optional<std::int32_t> end_of_document_;  ///< of a file without header
+  TokenType type_ = TokenType::kU16;
+  bool has_header_ = false;
+  std::int64_t size_ = 0;
+  std::int64_t vocabulary_ = 0;
+  std::uint64_t tokenizer_hash_ = 0;
+};
+
+/// Writes a token file front to back under a temporary name beside `file`. Only finish() gives it
+/// its name; without finish() the destructor removes what was written. Document ends are kept in
+/// memory until then (8 bytes each).
+class TokenFileWriter {
+ public:
+  struct Format {
+    TokenType type = TokenType::kU16;
+    std::int64_t vocabulary = 0;
+    std::uint64_t tokenizer_hash = 0;
+  };
+
+  /// Throws IoError if the file cannot be created, ConfigError if `type` is too narrow for the ids.
+  TokenFileWriter(std::string file, const Format& format);
+  ~TokenFileWriter();
+  TokenFileWriter(const TokenFileWriter&) = delete;
+  TokenFileWriter& operator=(const TokenFileWriter&) = delete;
+
+  /// Adds tokens to the open document. Throws IoError for an id outside of [0, vocabulary).
+  void append(std::span<const std::int32_t> tokens);
+  /// Ends the open document. One without tokens is not counted.
+  void end_document();
+  /// Ends the open document, writes ends and header, syncs, and gives the file its name.
+  void finish();
+
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] std::int64_t documents() const {
+    return static_cast<std::int64_t>(document_ends_.size());
+  }
+
+ private:
+  class Output;
+  void write_tokens(std::span<const std::int32_t> tokens);
+
+  std::string file_;
+  Format format_;
+  std::unique_ptr<Output> output_;
+  std::vector<std::uint64_t> document_ends_;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace strata

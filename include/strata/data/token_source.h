@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace strata {
+
+/// A long, constant sequence of token ids. Every member may be called by several threads at once.
+class TokenSource {
+ public:
+  virtual ~TokenSource() = default;
+
+  /// For messages: the file's name, or "synthetic tokens".
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  /// Tokens in all.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  /// Ids are in [0, vocabulary()); 0 if the source does not know.
+  [[nodiscard]] virtual std::int64_t vocabulary() const = 0;
+  /// Hash of the tokenizer's definition; 0 if the source does not know.
+  [[nodiscard]] virtual std::uint64_t tokenizer_hash() const = 0;
+  /// Copies tokens [begin, begin + out.size()). Ids are not checked: one above 2^31 - 1 comes out
+  /// negative. Throws IoError for a range outside of [0, size()).
+  virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
+  /// Appends, ascending, every index e with begin < e <= end such that a document ends with token
+  /// e - 1. Nothing if the source does not know documents.
+  virtual void document_ends_in(std::int64_t begin, std::int64_t end,
+                                std::vector<std::int64_t>& ends) const = 0;
+};
+
+/// Uniform random ids, a pure function of (seed, position), without documents. For benchmarks.
+class SyntheticTokens final : public TokenSource {
+ public:
+  SyntheticTokens(std::int64_t size, std::int64_t vocabulary, std::uint64_t seed);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
+  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override;
+  void document_ends_in(std::int64_t, std::int64_t, std::vector<std::int64_t>&) const override {}
+
+ private:
+  std::string name_ = "synthetic tokens";
+  std::int64_t size_ = 0;
+  std::int64_t vocabulary_ = 0;
+  std::uint64_t seed_ = 0;
+};
+
+/// Throws IoError unless 0 <= begin and begin + count <= source.size().
+void check_range(const TokenSource& source, std::int64_t begin, std::int64_t count);
+
+}  // namespace strata

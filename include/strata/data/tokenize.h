@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strata {
+
+struct TokenizeProgress {
+  std::int64_t files_done = 0;
+  std::int64_t files = 0;
+  std::size_t bytes_done = 0;
+  std::size_t bytes = 0;
+};
+
+struct TokenizeOptions {
+  std::vector<std::string> inputs;  ///< files, and folders that are searched recursively
+  std::string output;               ///< token file of the training set
+  std::string validation_output;    ///< token file of the validation set, if the fraction is > 0
+  /// Share of the documents that goes to the validation set, in [0, 1). The hash of a document's
+  /// text decides, so it stays on its side when files are added or renamed, and its copies go with
+  /// it.
+  double validation_fraction = 0;
+  /// Endings of the files that are taken from folders; none means every file. A file that is named
+  /// in `inputs` itself is always taken.
+  std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
+  std::function<void(const TokenizeProgress&)> progress;  ///< often; may be empty
+};
+
+struct TokenizeStatistics {
+  std::int64_t documents = 0;  ///< of the training set
+  std::int64_t tokens = 0;
+  std::int64_t validation_documents = 0;
+  std::int64_t validation_tokens = 0;
+  std::int64_t skipped_files = 0;  ///< not valid UTF-8; one warning tells how many and the first
+  std::int64_t empty_files = 0;
+};
+
+/// Makes token files of text with the ByteTokenizer; each file is a document, in the order of
+/// `inputs` and, within a folder, of the paths' bytes. Throws IoError for an input that cannot be
+/// read and when a set would be empty, ConfigError for options that do not fit together. Then no
+/// output file is made or replaced.
+TokenizeStatistics tokenize(const TokenizeOptions& options);
+
+/// Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+[[nodiscard]] bool is_valid_utf8(std::string_view text);
+
+}  // namespace strata

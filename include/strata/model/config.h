@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "strata/base/fields.h"
+
+namespace strata {
+
+enum class RopeType : std::uint8_t {
+  kDefault,
+  kLlama3,  ///< long wavelengths stretched by `factor`, as in Llama 3.1
+};
+inline constexpr EnumName<RopeType> kRopeTypeNames[] = {{RopeType::kDefault, "default"},
+                                                        {RopeType::kLlama3, "llama3"}};
+
+/// Names and defaults of `rope_scaling` in a Hugging Face config.json.
+struct RopeScaling {
+  RopeType rope_type = RopeType::kDefault;
+  double factor = 8.0;
+  double low_freq_factor = 1.0;
+  double high_freq_factor = 4.0;
+  std::int64_t original_max_position_embeddings = 8192;
+
+  void fields(FieldList& f);
+  bool operator==(const RopeScaling&) const = default;
+};
+
+/// Architecture of a LLaMA, in the field names of a Hugging Face config.json.
+struct LlamaConfig {
+  std::int64_t vocab_size = 0;                      ///< V
+  std::int64_t hidden_size = 0;                     ///< C
+  std::int64_t intermediate_size = 0;               ///< F
+  std::int64_t num_hidden_layers = 0;               ///< L
+  std::int64_t num_attention_heads = 0;             ///< H
+  std::optional<std::int64_t> num_key_value_heads;  ///< K; absent: as many as heads
+  std::optional<std::int64_t> head_dim;             ///< D; absent: hidden_size / heads
+  std::int64_t max_position_embeddings = 2048;
+  double rope_theta = 10000.0;
+  std::optional<RopeScaling> rope_scaling;
+  double rms_norm_eps = 1e-5;
+  bool tie_word_embeddings = false;
+  double initializer_range = 0.02;
+
+  void fields(FieldList& f);
+  bool operator==(const LlamaConfig&) const = default;
+
+  [[nodiscard]] std::int64_t kv_heads() const {
+    return num_key_value_heads.value_or(num_attention_heads);
+  }
+  /// D, also where `head_dim` is absent. Needs num_attention_heads > 0.
+  [[nodiscard]] std::int64_t head_size() const {
+    return head_dim ? *head_dim : hidden_size / num_attention_heads;
+  }
+  [[nodiscard]] std::int64_t query_width() const { return num_attention_heads * head_size(); }
+  [[nodiscard]] std::int64_t kv_width() const { return kv_heads() * head_size(); }
+
+  /// Elements of one layer: seven matrices and two norms.
+  [[nodiscard]] std::int64_t layer_parameter_count() const;
+  /// Elements of the whole model; tied embeddings count once.
+  [[nodiscard]] std::int64_t parameter_count() const;
+  /// Elements that take part in a matmul for every token: the layers' matrices and the head.
+  [[nodiscard]] std::int64_t matmul_parameter_count() const;
+
+  /// Adds everything that makes this no trainable model; `prefix` goes before each key ("model.").
+  void validate(ConfigProblems& problems, std::string_view prefix) const;
+};
+
+/// Reads a Hugging Face config.json of a LLaMA, validated. Keys that do not concern the
+/// architecture are ignored. Throws IoError if the file cannot be read, ConfigError if it is not a
+/// model that strata computes exactly (another architecture, biases, another activation or rope
+/// scaling).
+[[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
+
+}  // namespace strata

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "strata/device/arena.h"
+#include "strata/model/config.h"
+#include "strata/model/layout.h"
+#include "strata/ops/kernels.h"
+
+namespace strata {
+
+/// Sizes that are fixed before the first step.
+struct LlamaSizes {
+  DType compute = DType::kF32;   ///< X: weights and activations
+  std::int64_t row_tokens = 0;   ///< T
+  std::int64_t cell_tokens = 0;  ///< N = B * T
+  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1..N
+};
+
+/// What a sub-batch brings along, on the device.
+struct CellBatch {
+  ConstTensorView ids;        ///< [N] i32
+  ConstTensorView targets;    ///< [N] i32
+  ConstTensorView positions;  ///< [N] i32
+  ConstTensorView order;      ///< [N] i32, see EmbeddingBackward
+  AttentionSegments segments;
+};
+
+/// LLaMA as short lists of operators, one list per unit and direction. Owns the scratch memory that
+/// the lists share (they all run on one lane, in order) and the RoPE tables; weights, gradients and
+/// boundary activations belong to the caller. `weights` and `gradients` are the first byte of each
+/// of the unit's blocks, in the order of Unit::blocks; gradients are in accumulator_of(compute).
+class Llama {
+ public:
+  /// Takes scratch_bytes() from `device_arena`; fills the RoPE tables through `staging`, pinned
+  /// memory of at least rope_bytes() that is free again when the constructor returns.
+  Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
+        std::span<std::byte> staging);
+
+  /// What the constructor takes from the arena, entry by entry.
+  static std::vector<LedgerEntry> scratch_ledger(const LlamaConfig& config,
+                                                 const LlamaSizes& sizes);
+  static std::size_t rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes);
+  static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
+
+  void embedding_forward(Stream& compute, std::span<std::byte* const> weights,
+                         const CellBatch& batch, TensorView y, const Tag& tag);
+  void embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
+                          const CellBatch& batch, ConstTensorView dy, const Tag& tag);
+  /// y = layer(x); x and y are [N, C] X and distinct.
+  void layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
+                     const CellBatch& batch, ConstTensorView x, TensorView y, const Tag& tag);
+  /// Runs the layer again from x and then backward: d [N, C] X is the gradient of the layer's
+  /// output and becomes that of its input.
+  void layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
+                      std::span<std::byte* const> gradients, const CellBatch& batch,
+                      ConstTensorView x, TensorView d, const Tag& tag);
+  /// Final norm, logits, loss and their backward, in chunks of head_chunk tokens.
+  /// loss [N] A per token; d [N, C] X gradient of x, scaled by grad_scale [1] A.
+  void head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
+                             std::span<std::byte* const> gradients, const CellBatch& batch,
+                             ConstTensorView grad_scale, ConstTensorView x, TensorView d,
+                             TensorView loss, const Tag& tag);
+  /// The loss alone, for validation. If `logits` [N, V] is present they are copied out (tests).
+  void head_forward(Stream& compute, std::span<std::byte* const> weights, const CellBatch& batch,
+                    ConstTensorView x, TensorView loss, const Tag& tag);
+
+ private:
+  struct Scratch;
+  struct LayerViews;
+  struct HeadViews;
+  void layer_recompute(Stream& compute, const LayerViews& w, const CellBatch& batch,
+                       ConstTensorView x, const Tag& tag);
+  [[nodiscard]] LayerViews layer_views(int layer, std::byte* base, DType dtype) const;
+  [[nodiscard]] HeadViews head_views(std::span<std::byte* const> blocks, DType dtype) const;
+
+  LlamaConfig config_;
+  LlamaSizes sizes_;
+  ModelLayout layout_;
+  Kernels& kernels_;
+  std::unique_ptr<Scratch> scratch_;
+
+ public:
+  ~Llama();
+};
+
+}  // namespace strata

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace strata {
+
+/// Element types of tensors in safetensors files that strata reads.
+enum class StoredType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32 };
+/// As written in the file: "F64", "BF16", ...
+[[nodiscard]] std::string_view name_of(StoredType type);
+[[nodiscard]] std::size_t size_of(StoredType type);
+
+/// One tensor of a file: row-major, little-endian.
+struct StoredTensor {
+  StoredType dtype = StoredType::kF32;
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 1;  ///< product of the shape
+  std::uint64_t offset = 0;   ///< bytes from the begin of the file
+};
+
+/// A safetensors file, open for reading: an 8-byte header length, a JSON header, the data.
+/// Opening reads and verifies the header only; `read` copies slices, so that loading a model needs
+/// the memory of one slice. Reads of several threads at once are fine.
+/// Everything throws IoError naming file and tensor. The file must not change while it is open.
+class SafetensorsFile {
+ public:
+  /// Throws if the file is missing, torn, or its header and its size do not fit together: tensors
+  /// must cover the data completely and without overlap, as the format demands.
+  explicit SafetensorsFile(const std::filesystem::path& file);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Names, sorted.
+  [[nodiscard]] std::vector<std::string> tensors() const;
+  [[nodiscard]] bool contains(std::string_view name) const { return tensors_.contains(name); }
+  [[nodiscard]] const StoredTensor& info(std::string_view name) const;
+  /// Elements [first_element, first_element + out.size()) of the tensor, converted to T: double,
+  /// float and Bf16 from floating-point tensors (rounded to nearest, ties to even; f64 to bf16
+  /// through f32), int32_t and int64_t from integer tensors (a value that does not fit throws).
+  template <class T>
+  void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
+
+ private:
+  void read_header();
+  void read_bytes(std::uint64_t offset, std::span<std::byte> out) const;
+  template <class From, class To>
+  void read_converted(std::string_view name, std::uint64_t offset, std::span<To> out) const;
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t file_bytes_ = 0;
+  std::map<std::string, StoredTensor, std::less<>> tensors_;
+};
+
+/// The weights of a Hugging Face model folder: `model.safetensors`, or shards named by
+/// `model.safetensors.index.json`. Throws as SafetensorsFile does; a shard that is missing or lacks
+/// a tensor that the index promises is found on opening.
+class SafetensorsDirectory {
+ public:
+  explicit SafetensorsDirectory(const std::filesystem::path& folder);
+
+  /// Names, sorted.
+  [[nodiscard]] std::vector<std::string> tensors() const;
+  [[nodiscard]] bool contains(std::string_view name) const { return homes_.contains(name); }
+  [[nodiscard]] const StoredTensor& info(std::string_view name) const;
+  /// As SafetensorsFile::read.
+  template <class T>
+  void read(std::string_view name, std::int64_t first_element, std::span<T> out) const {
+    home_of(name).read(name, first_element, out);
+  }
+
+ private:
+  void open_shards(const std::filesystem::path& index);
+  [[nodiscard]] const SafetensorsFile& home_of(std::string_view name) const;
+
+  std::filesystem::path folder_;
+  std::map<std::string, SafetensorsFile> files_;  ///< by file name
+  std::map<std::string, const SafetensorsFile*, std::less<>> homes_;
+};
+
+}  // namespace strata

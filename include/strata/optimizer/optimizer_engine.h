@@ -1,0 +1,96 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/ops/kernels.h"
+#include "strata/optimizer/timing.h"
+#include "strata/store/gradient_store.h"
+#include "strata/store/host_state.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+struct OptimizerOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_norms = false;
+  std::optional<double> grad_clip;  ///< global L2 norm; needs kBeforeUse
+  UpdateTiming timing = UpdateTiming::kBeforeUse;
+  int deferred_blocks = 0;  ///< kOnArrival: the first blocks, updated in forward order at the end
+  int max_nonfinite_steps = 3;  ///< kBeforeUse: as many are skipped in a row before the run stops
+};
+
+/// What is known of a step on the submitting thread.
+struct StepPlan {
+  std::int64_t step = 0;          ///< 0-based
+  double lr = 0;
+  std::int64_t valid_tokens = 0;  ///< of all passes and ranks
+};
+
+/// What became of it; handed out on the host lane.
+struct StepOutcome {
+  std::int64_t step = 0;
+  double loss = 0;       ///< mean over all valid tokens of the step
+  double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
+  double lr = 0;
+  bool applied = true;   ///< false: the step was skipped (not finite, or without valid tokens)
+};
+
+/// AdamW on the host shards, on the host lane. All decisions that depend on data (clip factor, skip)
+/// are taken inside host tasks; what is submitted depends on the options alone.
+class OptimizerEngine {
+ public:
+  OptimizerEngine(HostState& state, WeightStore& weights, Communicator& ranks,
+                  Kernels& host_kernels, Arena& pageable_arena, const OptimizerOptions& options,
+                  std::function<void(const StepOutcome&)> report);
+  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
+
+  void begin_step(const StepPlan& plan, const Tag& tag);
+  /// Receives the loss sum of a pass; called on the host lane.
+  [[nodiscard]] std::function<void(double)> loss_receiver();
+  /// The gradient of a block is home: measures it and, on arrival, updates the block.
+  void arrived(const Arrival& arrival, const Tag& tag);
+  /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
+  /// forward order, so that the next forward can follow block by block.
+  void finish_step(const Tag& tag);
+  /// Number of updates that have been applied since the start (t of the bias correction). Valid
+  /// after Device::synchronize.
+  [[nodiscard]] std::int64_t updates() const { return updates_; }
+
+ private:
+  /// Data of the step whose tasks are running: touched on the host lane only, in lane order.
+  struct Step {
+    StepPlan plan;
+    double loss_sum = 0;
+    AdamWScalars scalars;
+  };
+
+  void measure(int block, const Tag& tag);
+  void update(int block, const Tag& tag);
+  void require_finite(int block, const Tag& tag);
+  void set_scalars(double factor, bool apply);
+  void decide();
+  [[nodiscard]] double squared_norm(int block) const;
+  [[nodiscard]] bool deferred(int block) const;
+
+  HostState& state_;
+  WeightStore& weights_;
+  Communicator& ranks_;
+  Kernels& kernels_;
+  Stream& host_;
+  OptimizerOptions options_;
+  std::function<void(const StepOutcome&)> report_;
+  std::vector<TensorView> partials_;  ///< per block: squared norms of 4096 elements each, f64
+  TensorView nonfinite_;              ///< [1] i32
+  Step step_;
+  std::int64_t updates_ = 0;
+  int nonfinite_in_a_row_ = 0;
+};
+
+}  // namespace strata

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+namespace strata {
+
+/// When the optimizer runs.
+enum class UpdateTiming : std::uint8_t {
+  kBeforeUse,  ///< after the norm is known, just ahead of the next forward
+  kOnArrival,  ///< as soon as a unit's gradient has landed; no global clip
+};
+
+}  // namespace strata

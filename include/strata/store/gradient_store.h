@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/device/slot_ring.h"
+#include "strata/ops/kernels.h"
+#include "strata/store/host_state.h"
+
+namespace strata {
+
+/// The right to add to one unit's gradients on the compute lane.
+struct GradientLease {
+  int unit = -1;
+  std::vector<Lease> leases;       ///< one per block of the unit
+  std::vector<std::byte*> blocks;  ///< first byte of each block's accumulator, A, on the device
+};
+
+/// A block's gradient of this step is complete on the host once `event` has passed.
+struct Arrival {
+  int block = -1;
+  Event event;
+};
+
+/// Gradients on their way: device accumulators in A -> (reduce-scatter over ranks) -> host shards.
+/// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A on the
+/// host; after the last one the sum is rounded to the gradient dtype, once.
+class GradientStore {
+ public:
+  /// `kernels` run on device lanes, `host_kernels` on the host lane.
+  GradientStore(HostState& state, Communicator& ranks, Kernels& kernels, Kernels& host_kernels,
+                Arena& device_arena, Arena& pinned_arena, int layer_slots);
+  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
+                   int layer_slots);
+
+  void begin_step();
+  /// Accumulators of all blocks of a unit, zero.
+  [[nodiscard]] GradientLease acquire(int unit, Stream& compute, const Tag& tag);
+  /// Sends the accumulators home. Returns the blocks whose gradient is now complete for the step.
+  [[nodiscard]] std::vector<Arrival> offload(GradientLease lease, const Tag& tag);
+  /// Bytes that have crossed this rank's link so far.
+  [[nodiscard]] std::size_t offloaded_bytes() const { return offloaded_bytes_; }
+
+ private:
+  [[nodiscard]] SlotRing& ring_of(int block);
+  void reduce(Lease& lease, int block, const Tag& tag);
+  void copy_home(Lease& lease, int block, const Tag& tag);
+  void add_home(Lease& lease, int block, const Tag& tag);
+  void round_home(int block, const Tag& tag);
+
+  HostState& state_;
+  Communicator& ranks_;
+  Kernels& kernels_;
+  Kernels& host_kernels_;
+  Device& device_;
+  SlotRing embedding_;
+  SlotRing layers_;
+  SlotRing head_;
+  std::byte* rounded_ = nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out-lane)
+  SlotRing landing_;              ///< pinned chunks: contributions that are added on the host
+  std::vector<int> arrivals_;     ///< per block, of this step
+  std::size_t offloaded_bytes_ = 0;
+};
+
+}  // namespace strata

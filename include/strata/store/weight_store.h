@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/device/slot_ring.h"
+#include "strata/store/access_plan.h"
+#include "strata/store/host_state.h"
+
+namespace strata {
+
+/// The right to read one unit's weights on the compute lane, until it is destroyed.
+struct UnitLease {
+  Lease lease;
+  std::vector<std::byte*> blocks;  ///< first byte of each of the unit's blocks, X, on the device
+};
+
+/// Weights on their way: host shards -> in-lane -> (all-gather over ranks) -> device slots. The
+/// embedding and the head have a slot each, layers share a ring.
+class WeightStore {
+ public:
+  WeightStore(HostState& state, Communicator& ranks, Arena& device_arena, int layer_slots);
+  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
+                   int layer_slots);
+
+  /// The units that acquire() will be called for, in this order, until the next call.
+  void begin_pass(std::vector<int> units);
+  /// The unit's weights, for work submitted on `compute` from now on. Loads them if they are not
+  /// on the device or on their way.
+  [[nodiscard]] UnitLease acquire(int unit, Stream& compute, const Tag& tag);
+  /// Starts to load what will be needed next, as far as slots are free.
+  void prefetch(const Tag& tag);
+  /// The block's host weights change by work up to `event`: copies on the device are stale, and the
+  /// next load waits.
+  void updated(int block, Event event);
+  /// Bytes that one pass's loads have moved over this rank's link so far.
+  [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+
+ private:
+  [[nodiscard]] SlotRing& ring_of(int unit);
+  [[nodiscard]] std::size_t block_bytes(int block) const;
+  /// Fills the unit's slot; `needed_at` is the position of the access it is for. False if every
+  /// slot is taken by something needed earlier.
+  bool load(int unit, std::int64_t needed_at, const Tag& tag);
+
+  HostState& state_;
+  Communicator& ranks_;
+  Device& device_;
+  SlotRing embedding_;
+  SlotRing layers_;
+  SlotRing head_;
+  AccessPlan plan_;
+  std::vector<Event> updated_;  ///< per block
+  std::size_t loaded_bytes_ = 0;
+};
+
+}  // namespace strata

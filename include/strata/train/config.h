@@ -1,0 +1,166 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "strata/base/dtype.h"
+#include "strata/base/fields.h"
+#include "strata/device/device.h"
+#include "strata/model/config.h"
+#include "strata/optimizer/timing.h"
+#include "strata/schedule/direction.h"
+
+// Everything a run can be told. Defaults are the members' initial values; names and descriptions
+// are in config.cpp, cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by
+// the planner or off.
+
+namespace strata {
+
+enum class BackendChoice : std::uint8_t { kAuto, kCpu, kCuda };
+inline constexpr EnumName<BackendChoice> kBackendChoiceNames[] = {
+    {BackendChoice::kAuto, "auto"}, {BackendChoice::kCpu, "cpu"}, {BackendChoice::kCuda, "cuda"}};
+
+enum class TokenFormat : std::uint8_t { kAuto, kU16, kU32 };
+inline constexpr EnumName<TokenFormat> kTokenFormatNames[] = {
+    {TokenFormat::kAuto, "auto"}, {TokenFormat::kU16, "u16"}, {TokenFormat::kU32, "u32"}};
+
+inline constexpr EnumName<Direction> kDirectionNames[] = {{Direction::kFixed, "fixed"},
+                                                          {Direction::kAlternating, "alternating"}};
+
+inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
+    {UpdateTiming::kBeforeUse, "before_use"}, {UpdateTiming::kOnArrival, "on_arrival"}};
+
+enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
+inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConstant, "constant"},
+                                                            {LrSchedule::kLinear, "linear"},
+                                                            {LrSchedule::kCosine, "cosine"},
+                                                            {LrSchedule::kWsd, "wsd"}};
+
+inline constexpr EnumName<DType> kComputeDTypeNames[] = {
+    {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
+inline constexpr EnumName<DType> kGradientDTypeNames[] = {{DType::kBF16, "bf16"},
+                                                          {DType::kF32, "f32"}};
+inline constexpr EnumName<Execution> kExecutionNames[] = {{Execution::kThreads, "threads"},
+                                                          {Execution::kEager, "eager"},
+                                                          {Execution::kShuffled, "shuffled"}};
+
+struct RunSection {
+  std::int64_t seed = 1;
+  std::int64_t steps = 100;
+  BackendChoice backend = BackendChoice::kAuto;
+  DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
+  std::string output = "runs/default";
+  std::int64_t trace_step = -1;   ///< step, from 0, whose trace is written; -1: none
+  std::int64_t eval_every = 0;    ///< steps between validations; 0: never
+  std::int64_t eval_batches = 0;  ///< passes of a validation; 0: the whole validation set
+  std::int64_t log_every = 1;
+  std::int64_t threads = 0;  ///< 0: one per usable core
+  std::int64_t max_nonfinite_steps = 3;
+  void fields(FieldList& f);
+};
+
+struct ModelSection {
+  std::string path;   ///< Hugging Face directory with config and weights; empty: random weights
+  LlamaConfig llama;  ///< after load_run_config also filled where `path` is given
+  void fields(FieldList& f);
+};
+
+struct DataSection {
+  std::string train;
+  std::string validation;
+  std::int64_t sequence_length = 0;
+  TokenFormat dtype = TokenFormat::kAuto;
+  std::optional<std::int64_t> eos_token;
+  bool document_mask = false;
+  bool synthetic = false;
+  void fields(FieldList& f);
+};
+
+struct ScheduleSection {
+  std::int64_t rows = 1;
+  std::int64_t sub_batches = 1;
+  std::int64_t passes = 1;
+  std::int64_t layers_per_visit = 1;
+  Direction direction = Direction::kFixed;
+  std::optional<std::int64_t> weight_slots;
+  std::optional<std::int64_t> activation_slots;
+  std::int64_t gradient_slots = 2;
+  std::optional<std::int64_t> head_chunk_tokens;
+  void fields(FieldList& f);
+};
+
+struct OptimizerSection {
+  double lr = 3e-4;
+  std::array<double, 2> betas{0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_norms = false;
+  std::optional<double> grad_clip;
+  UpdateTiming timing = UpdateTiming::kBeforeUse;
+  std::optional<std::int64_t> deferred_units;
+  DType gradient_dtype = DType::kBF16;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
+  LrSchedule lr_schedule = LrSchedule::kConstant;
+  std::int64_t warmup_steps = 0;
+  double min_lr_ratio = 0.0;
+  std::int64_t wsd_decay_steps = 0;
+  void fields(FieldList& f);
+};
+
+struct MemorySection {
+  std::optional<ByteSize> device_limit;
+  std::optional<ByteSize> host_limit;
+  void fields(FieldList& f);
+};
+
+struct HardwareSection {
+  std::optional<double> peak_tflops;
+  void fields(FieldList& f);
+};
+
+struct DebugSection {
+  Execution execution = Execution::kThreads;
+  std::int64_t shuffle_seed = 0;
+  bool poison_slots = false;
+  bool synchronize_each = false;
+  void fields(FieldList& f);
+};
+
+struct RunConfig {
+  RunSection run;
+  ModelSection model;
+  DataSection data;
+  ScheduleSection schedule;
+  OptimizerSection optimizer;
+  MemorySection memory;
+  HardwareSection hardware;
+  DebugSection debug;
+  void fields(FieldList& f);
+
+  /// Cross-field rules. Throws one ConfigError that lists everything that is wrong by key and
+  /// remedy; `source` names the config.
+  void validate(std::string_view source) const;
+  /// Tokens that one rank trains on in a step.
+  [[nodiscard]] std::int64_t tokens_per_step() const {
+    return schedule.rows * schedule.sub_batches * schedule.passes * data.sequence_length;
+  }
+};
+
+/// kOptional: a config that names no training set stands for one that trains on synthetic tokens.
+enum class TrainingData : std::uint8_t { kRequired, kOptional };
+
+/// Reads `file`, applies the "a.b=value" assignments, reads the architecture of `model.path` if it
+/// is given (keys of the architecture given as well must agree with it) and validates. Throws
+/// IoError if a file cannot be read, ConfigError for everything else.
+[[nodiscard]] RunConfig load_run_config(const std::filesystem::path& file,
+                                        std::span<const std::string> sets = {},
+                                        TrainingData training_data = TrainingData::kRequired);
+/// Writes the config as JSON that load_run_config reads back to the same values.
+void save_run_config(const RunConfig& config, const std::filesystem::path& file);
+/// 16 hexadecimal digits that tell two configs apart.
+[[nodiscard]] std::string config_hash(const RunConfig& config);
+
+}  // namespace strata

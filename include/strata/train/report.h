@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "strata/device/trace.h"
+#include "strata/train/session.h"
+
+namespace strata {
+
+/// Planned and measured bytes of the memories a process takes.
+struct MemoryReport {
+  std::size_t device_planned = 0;
+  std::size_t device_measured = 0;
+  std::size_t host_planned = 0;
+  std::size_t host_peak = 0;
+};
+[[nodiscard]] MemoryReport measure_memory(Session& session);
+/// One line per memory.
+[[nodiscard]] std::string to_string(const MemoryReport& report);
+
+/// Where the time of traced steps went.
+struct LaneReport {
+  std::string lane;
+  double busy_s = 0;     ///< work ran on the lane
+  double exposed_s = 0;  ///< compute stood still and waited for the lane
+};
+/// Per step, from a trace of `steps` steps.
+[[nodiscard]] std::vector<LaneReport> lane_times(const Recorder& recorder, int steps);
+
+/// Traces steps `first` and `first + 1` (the second shows updates under the next forward), between
+/// two synchronisations.
+void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
+                     const std::function<void(std::int64_t)>& submit);
+
+/// FLOPs per token that backward spends on running layers again.
+[[nodiscard]] double recompute_flops_per_token(const LlamaConfig& config,
+                                               std::int64_t sequence_length);
+/// Peak of one device in TFLOP/s: hardware.peak_tflops, else what the device's datasheet says; 0 if
+/// unknown.
+[[nodiscard]] double peak_tflops(Session& session);
+
+}  // namespace strata

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/data/batch.h"
+#include "strata/ops/backend.h"
+#include "strata/schedule/schedule.h"
+#include "strata/train/setup.h"
+
+namespace strata {
+
+/// A step that is over, as the submitting thread receives it.
+struct FinishedStep {
+  StepOutcome outcome;
+  std::int64_t valid_tokens = 0;
+  double finished_s = 0;  ///< steady clock, when norm and loss were known
+};
+
+/// What a session is watched or tested with.
+struct SessionHooks {
+  TraceSink* trace = nullptr;         ///< may be null; must outlive the session
+  std::optional<WaitFor> omit_wait;   ///< test of the race oracle
+};
+
+/// One rank of a run, from a config to trained weights: builds the machine, the stores and the
+/// schedule, and feeds steps. Used by train and bench, and by tests.
+class Session {
+ public:
+  /// Allocates everything and initialises or loads weights. `ranks` must outlive the session.
+  /// Throws ConfigError, OutOfMemory, IoError, BackendError.
+  Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks = {});
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] const Setup& setup() const { return setup_; }
+  [[nodiscard]] Device& device() { return *backend_.device; }
+  [[nodiscard]] HostState& state() { return *state_; }
+  [[nodiscard]] const WeightStore& weights() const { return *weights_; }
+  [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
+  [[nodiscard]] const ActivationStore& activations() const { return *activations_; }
+  /// All arenas: device, pinned, pageable.
+  [[nodiscard]] std::vector<const Arena*> arenas() const;
+  [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }
+  /// Tokens of all ranks in a step, targets that are ignored included.
+  [[nodiscard]] std::int64_t global_tokens_per_step() const;
+
+  /// Reads the step's batch and submits the step. Blocks first until at most one earlier step is
+  /// unfinished. Throws what an earlier step's work threw.
+  void submit(std::int64_t step, double lr);
+  /// Steps that have finished since the last call, in order.
+  [[nodiscard]] std::vector<FinishedStep> take_finished();
+  /// Mean loss over the validation set (run.eval_batches passes of it), after all pending updates.
+  [[nodiscard]] double evaluate();
+  /// Waits for everything that was submitted, pending updates included.
+  void synchronize();
+
+ private:
+  void open_data();
+  void build_stores();
+  [[nodiscard]] std::int64_t global_count(std::int64_t local);
+
+  RunConfig config_;
+  Communicator& ranks_;
+  Backend backend_;
+  Setup setup_;
+  std::unique_ptr<TokenSource> train_source_, validation_source_;
+  std::unique_ptr<BatchLoader> train_, validation_;
+  std::unique_ptr<Arena> device_arena_, pinned_arena_, pageable_arena_;
+  std::unique_ptr<HostState> state_;
+  std::unique_ptr<Llama> model_;
+  std::unique_ptr<WeightStore> weights_;
+  std::unique_ptr<GradientStore> gradients_;
+  std::unique_ptr<ActivationStore> activations_;
+  std::unique_ptr<BatchStore> batches_;
+  std::unique_ptr<LossStore> losses_;
+  std::unique_ptr<OptimizerEngine> optimizer_;
+  std::unique_ptr<Schedule> schedule_;
+
+  std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
+  std::array<std::int64_t, 2> step_tokens_{};
+  std::mutex finished_mutex_;
+  std::vector<FinishedStep> finished_;
+};
+
+/// Seconds of a steady clock.
+[[nodiscard]] double steady_seconds();
+/// Peak resident memory of this process so far (VmHWM), bytes; 0 if the system does not say.
+[[nodiscard]] std::size_t peak_resident_bytes();
+/// Resident memory of this process now (VmRSS), bytes.
+[[nodiscard]] std::size_t resident_bytes();
+
+}  // namespace strata

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "strata/model/layout.h"
+#include "strata/model/llama.h"
+#include "strata/optimizer/optimizer_engine.h"
+#include "strata/schedule/walk.h"
+#include "strata/store/activation_store.h"
+#include "strata/store/batch_store.h"
+#include "strata/store/host_state.h"
+#include "strata/store/memory_plan.h"
+#include "strata/train/config.h"
+
+namespace strata {
+
+/// What the planner knows of the machine.
+struct Budget {
+  std::optional<std::size_t> device_limit;  ///< everything the process takes on the device
+  std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
+  std::optional<std::size_t> host_limit;
+  std::size_t host_overhead = 0;            ///< program, libraries, driver
+};
+
+/// A run config with every "auto" resolved, and every byte it will take. A pure function of its
+/// arguments: what `plan` prints is what `train` allocates.
+struct Setup {
+  RunConfig config;  ///< resolved
+  ModelLayout layout;
+  LlamaSizes sizes;
+  StateOptions state;
+  BatchStoreShape batch;
+  ActivationShape activations;
+  WalkOptions walk;
+  OptimizerOptions optimizer;
+  int weight_slots = 0;
+  int activation_slots = 0;
+  int gradient_slots = 0;
+  Budget budget;
+  MemoryPlan plan;
+
+  [[nodiscard]] std::size_t device_bytes() const {
+    return plan.total(Space::kDevice) + budget.device_overhead;
+  }
+  [[nodiscard]] std::size_t host_bytes() const {
+    return plan.host_total() + budget.host_overhead;
+  }
+  /// The plan as `strata plan` prints it.
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.
+[[nodiscard]] Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget);
+
+/// Device memory that a CUDA process takes before strata's arenas, where none can be measured.
+[[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
+/// Likewise on the host.
+[[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
+
+}  // namespace strata

@@ -1,0 +1,51 @@
+#include <memory>
+#include <utility>
+
+#include "kernels/cpu/operators.h"
+#include "strata/ops/backend.h"
+
+namespace strata {
+
+namespace {
+
+/// Puts every operator on the stream's queue, by value.
+class CpuKernels final : public Kernels {
+ public:
+  explicit CpuKernels(std::shared_ptr<ThreadPool> pool)
+      : pool_(std::move(pool)), context_{*pool_, *cpu::usable_simd().back()} {}
+
+ private:
+  template <Op O>
+  void enqueue(Stream& stream, const O& op) {
+    stream.enqueue_host([this, op] { cpu::execute(context_, op); });
+  }
+
+  void launch(Stream& s, const EmbeddingForward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const EmbeddingBackward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const RmsNormForward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const RmsNormBackward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const Rope& op) override { enqueue(s, op); }
+  void launch(Stream& s, const AttentionForward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const AttentionBackward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const SwigluForward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const SwigluBackward& op) override { enqueue(s, op); }
+  void launch(Stream& s, const ResidualAdd& op) override { enqueue(s, op); }
+  void launch(Stream& s, const Accumulate& op) override { enqueue(s, op); }
+  void launch(Stream& s, const Cast& op) override { enqueue(s, op); }
+  void launch(Stream& s, const Fill& op) override { enqueue(s, op); }
+  void launch(Stream& s, const CrossEntropy& op) override { enqueue(s, op); }
+  void launch(Stream& s, const Matmul& op) override { enqueue(s, op); }
+  void launch(Stream& s, const SquaredNorm& op) override { enqueue(s, op); }
+  void launch(Stream& s, const AdamW& op) override { enqueue(s, op); }
+
+  std::shared_ptr<ThreadPool> pool_;  // shared with the backend that owns these kernels
+  cpu::Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_cpu_kernels(std::shared_ptr<ThreadPool> pool) {
+  return std::make_unique<CpuKernels>(std::move(pool));
+}
+
+}  // namespace strata

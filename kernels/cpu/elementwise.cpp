@@ -1,0 +1,84 @@
+// Residual add, accumulate, cast, fill.
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/typed.h"
+
+namespace strata::cpu {
+
+namespace {
+
+template <class To, class From>
+To rounded(From x) {
+  return static_cast<To>(x);
+}
+
+/// f64 to bf16 in one rounding. Going through f32 would round twice, so the f32 in between is
+/// rounded to odd: its last bit remembers whether anything was lost.
+template <>
+Bf16 rounded<Bf16, double>(double x) {
+  const auto nearest = static_cast<float>(x);
+  if (static_cast<double>(nearest) == x || nearest != nearest) return Bf16(nearest);
+  auto bits = std::bit_cast<std::uint32_t>(nearest);
+  const double magnitude = x < 0 ? -x : x;
+  const double rounded_magnitude = nearest < 0 ? -double{nearest} : double{nearest};
+  if (rounded_magnitude > magnitude) --bits;  // the f32 below it in magnitude
+  return Bf16(std::bit_cast<float>(bits | 1u));
+}
+
+constexpr std::int64_t kGrain = 1 << 14;
+
+}  // namespace
+
+void execute(const Context& context, const ResidualAdd& op) {
+  with_compute_type(op.y.dtype, [&]<Compute X>(X) {
+    using A = Accumulator<X>;
+    const Rows<const X> a(op.a);
+    const Rows<const X> b(op.b);
+    const Rows<X> y(op.y);
+    const std::int64_t width = op.y.shape[1];
+    context.pool.parallel_for(
+        op.y.rows(), grain_for(width), [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t n = begin; n < end; ++n) {
+            for (std::int64_t c = 0; c < width; ++c) {
+              y[n][c] = X(static_cast<A>(a[n][c]) + static_cast<A>(b[n][c]));
+            }
+          }
+        });
+  });
+}
+
+void execute(const Context& context, const Accumulate& op) {
+  with_compute_type(op.x.dtype, [&]<Compute X>(X) {
+    using A = Accumulator<X>;
+    const auto* x = static_cast<const A*>(op.x.data);
+    auto* sum = op.sum.as<A>();
+    context.pool.parallel_for(op.x.elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) sum[i] += x[i];
+    });
+  });
+}
+
+void execute(const Context& context, const Cast& op) {
+  with_compute_type(op.x.dtype, [&]<Compute From>(From) {
+    with_compute_type(op.y.dtype, [&]<Compute To>(To) {
+      const auto* x = op.x.as<From>();
+      auto* y = op.y.as<To>();
+      context.pool.parallel_for(op.x.elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) y[i] = rounded<To>(x[i]);
+      });
+    });
+  });
+}
+
+void execute(const Context& context, const Fill& op) {
+  const auto fill = [&]<class T>(T value) {
+    auto* x = op.x.as<T>();
+    context.pool.parallel_for(op.x.elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) x[i] = value;
+    });
+  };
+  if (op.x.dtype == DType::kI32) return fill(static_cast<std::int32_t>(op.value));
+  with_compute_type(op.x.dtype, [&]<Compute X>(X) { fill(rounded<X>(op.value)); });
+}
+
+}  // namespace strata::cpu

@@ -1,0 +1,57 @@
+// Embedding: a gather, and its transpose as sums over sorted positions.
+
+#include <algorithm>
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/typed.h"
+
+namespace strata::cpu {
+
+void execute(const Context& context, const EmbeddingForward& op) {
+  with_compute_type(op.y.dtype, [&]<Compute X>(X) {
+    const auto* ids = op.ids.as<std::int32_t>();
+    const Rows<const X> table(op.table);
+    const Rows<X> y(op.y);
+    const std::int64_t width = op.y.shape[1];
+    context.pool.parallel_for(
+        op.y.rows(), grain_for(width), [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t n = begin; n < end; ++n) {
+            check_index(op.kName, "ids", n, ids[n], op.table.rows());
+            std::copy_n(table[ids[n]], width, y[n]);
+          }
+        });
+  });
+}
+
+void execute(const Context& context, const EmbeddingBackward& op) {
+  with_compute_type(op.dy.dtype, [&]<Compute X>(X) {
+    using A = Accumulator<X>;
+    const auto* ids = op.ids.as<std::int32_t>();
+    const auto* order = op.order.as<std::int32_t>();
+    const Rows<const X> dy(op.dy);
+    const Rows<A> d_table(op.d_table);
+    const std::int64_t tokens = op.dy.rows();
+    const std::int64_t width = op.dy.shape[1];
+    const auto id_at = [&](std::int64_t i) {
+      check_index(op.kName, "order", i, order[i], tokens);
+      check_index(op.kName, "ids", order[i], ids[order[i]], op.d_table.rows());
+      return ids[order[i]];
+    };
+    // A chunk of the sorted positions does the runs of equal ids that begin in it, to their end.
+    context.pool.parallel_for(
+        tokens, grain_for(width), [&](std::int64_t begin, std::int64_t end) {
+          std::int64_t i = begin;
+          while (i > 0 && i < end && id_at(i) == id_at(i - 1)) ++i;
+          while (i < end) {
+            const std::int32_t id = id_at(i);
+            A* sum = d_table[id];
+            for (; i < tokens && id_at(i) == id; ++i) {
+              const X* row = dy[order[i]];
+              for (std::int64_t c = 0; c < width; ++c) sum[c] += static_cast<A>(row[c]);
+            }
+          }
+        });
+  });
+}
+
+}  // namespace strata::cpu

@@ -1,0 +1,200 @@
+// Matmul: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type) in
+// scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to whole
+// register tiles) and runs the register tiles of simd/tile.h over them. So every output element is
+// one fma chain in ascending k, begun at 0 or at the value in out, whatever the blocking: splitting
+// K over accumulating calls, other tile sizes and other numbers of threads give the same bits.
+
+#include <algorithm>
+#include <memory>
+#include <new>
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/typed.h"
+
+namespace strata::cpu {
+
+namespace {
+
+// Blocks of both operands and the tile in f32 take 1 MiB: they stay in a core's second-level cache.
+constexpr std::int64_t kMaxRows = 240;
+constexpr std::int64_t kMaxColumns = 384;
+constexpr std::int64_t kDepth = 256;
+constexpr std::align_val_t kAlignment{64};
+
+struct Free {
+  void operator()(std::byte* p) const { ::operator delete[](p, kAlignment); }
+};
+
+/// A thread's scratch, taken at its first product and kept.
+template <class A>
+struct Scratch {
+  A* a;     ///< [kDepth x kMaxRows], packed
+  A* b;     ///< [kDepth x kMaxColumns], packed
+  A* tile;  ///< [kMaxRows, kMaxColumns]
+
+  static Scratch of_this_thread() {
+    constexpr std::size_t kElements =
+        kDepth * kMaxRows + kDepth * kMaxColumns + kMaxRows * kMaxColumns;
+    thread_local const std::unique_ptr<std::byte[], Free> memory(
+        new (kAlignment) std::byte[kElements * sizeof(double)]);
+    A* begin = reinterpret_cast<A*>(memory.get());
+    return {begin, begin + kDepth * kMaxRows, begin + kDepth * (kMaxRows + kMaxColumns)};
+  }
+};
+
+[[nodiscard]] std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// An operand as element (i, k) = data[i * stride_i + k * stride_k]; one stride is 1.
+template <class X>
+struct Operand {
+  const X* data;
+  std::int64_t stride_i;
+  std::int64_t stride_k;
+
+  [[nodiscard]] Operand from(std::int64_t i, std::int64_t k) const {
+    return {data + i * stride_i + k * stride_k, stride_i, stride_k};
+  }
+};
+
+/// Packs `count` lines of `depth` elements into panels of `width` lines: [panel][k][line], zeros
+/// where a panel has no line.
+template <Compute X, class A = Accumulator<X>>
+void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int width, A* to) {
+  constexpr std::int64_t kChunk = 16;  // of k: a line's cache line is read once
+  for (std::int64_t i = 0; i < count; i += width, to += depth * width) {
+    const std::int64_t lines = std::min<std::int64_t>(width, count - i);
+    const X* from = source.data + i * source.stride_i;
+    if (lines < width) std::fill_n(to, depth * width, A{0});
+    if (source.stride_i == 1) {
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const X* column = from + k * source.stride_k;
+        for (std::int64_t l = 0; l < lines; ++l) to[k * width + l] = static_cast<A>(column[l]);
+      }
+      continue;
+    }
+    for (std::int64_t k0 = 0; k0 < depth; k0 += kChunk) {
+      const std::int64_t k1 = std::min(k0 + kChunk, depth);
+      for (std::int64_t l = 0; l < lines; ++l) {
+        const X* line = from + l * source.stride_i;
+        for (std::int64_t k = k0; k < k1; ++k) to[k * width + l] = static_cast<A>(line[k]);
+      }
+    }
+  }
+}
+
+/// How out is cut. Fewer, larger tiles pack less; more tiles keep more threads busy.
+struct Tiling {
+  std::int64_t rows, columns;
+
+  Tiling(std::int64_t m, std::int64_t n, int tile_rows, int tile_columns, int threads)
+      : rows(std::min(kMaxRows, round_up_to(m, tile_rows))),
+        columns(std::min(kMaxColumns, round_up_to(n, tile_columns))) {
+    const std::int64_t wanted = threads == 1 ? 1 : 3 * threads;
+    while (tiles(m, n) < wanted && (rows > 4 * tile_rows || columns > 2 * tile_columns)) {
+      if (rows > 4 * tile_rows && (rows >= columns || columns <= 2 * tile_columns)) {
+        rows = round_up_to(rows / 2, tile_rows);
+      } else {
+        columns = round_up_to(columns / 2, tile_columns);
+      }
+    }
+  }
+  [[nodiscard]] std::int64_t across(std::int64_t n) const { return (n + columns - 1) / columns; }
+  [[nodiscard]] std::int64_t tiles(std::int64_t m, std::int64_t n) const {
+    return (m + rows - 1) / rows * across(n);
+  }
+};
+
+template <Compute X>
+class Product {
+  using A = Accumulator<X>;
+
+ public:
+  Product(const Matmul& op, const TileKernel<A>& kernel)
+      : op_(op), kernel_(kernel), a_(operand(op.a, op.layout == MatmulLayout::kTN)),
+        b_(operand(op.b, op.layout != MatmulLayout::kNT)) {}
+
+  /// Computes out[m0 : m0 + rows, n0 : n0 + columns].
+  void run(std::int64_t m0, std::int64_t rows, std::int64_t n0, std::int64_t columns) const {
+    const Scratch<A> scratch = Scratch<A>::of_this_thread();
+    const std::int64_t stride = round_up_to(columns, kernel_.columns);
+    std::fill_n(scratch.tile, round_up_to(rows, kernel_.rows) * stride, A{0});
+    if (op_.update == MatmulUpdate::kAccumulate) {
+      const Rows<const A> out(op_.out);
+      for (std::int64_t m = 0; m < rows; ++m) {
+        std::copy_n(out[m0 + m] + n0, columns, scratch.tile + m * stride);
+      }
+    }
+    for (std::int64_t k0 = 0; k0 < op_.k(); k0 += kDepth) {
+      const std::int64_t depth = std::min(kDepth, op_.k() - k0);
+      pack(a_.from(m0, k0), rows, depth, kernel_.rows, scratch.a);
+      pack(b_.from(n0, k0), columns, depth, kernel_.columns, scratch.b);
+      for (std::int64_t n = 0; n < columns; n += kernel_.columns) {
+        for (std::int64_t m = 0; m < rows; m += kernel_.rows) {
+          kernel_.multiply(scratch.a + m * depth, scratch.b + n * depth, depth,
+                           scratch.tile + m * stride + n, stride);
+        }
+      }
+    }
+    if (op_.out.dtype == kDTypeOf<A>) {
+      store<A>(scratch.tile, stride, m0, rows, n0, columns);
+    } else {
+      store<X>(scratch.tile, stride, m0, rows, n0, columns);
+    }
+  }
+
+ private:
+  /// `transposed`: k runs along the rows of the view.
+  static Operand<X> operand(const ConstTensorView& view, bool transposed) {
+    const X* data = view.as<X>();
+    return transposed ? Operand<X>{data, 1, view.row_stride} : Operand<X>{data, view.row_stride, 1};
+  }
+
+  template <class Out>
+  void store(const A* tile, std::int64_t stride, std::int64_t m0, std::int64_t rows,
+             std::int64_t n0, std::int64_t columns) const {
+    const Rows<Out> out(op_.out);
+    for (std::int64_t m = 0; m < rows; ++m) {
+      Out* row = out[m0 + m] + n0;
+      for (std::int64_t n = 0; n < columns; ++n) row[n] = Out(tile[m * stride + n]);
+    }
+  }
+
+  const Matmul& op_;
+  const TileKernel<A>& kernel_;
+  Operand<X> a_;
+  Operand<X> b_;
+};
+
+template <class A>
+const TileKernel<A>& tile_of(const SimdKernels& simd) {
+  if constexpr (std::same_as<A, double>) {
+    return simd.tile_f64;
+  } else {
+    return simd.tile_f32;
+  }
+}
+
+}  // namespace
+
+void execute(const Context& context, const Matmul& op) {
+  const std::int64_t m = op.m();
+  const std::int64_t n = op.n();
+  if (m == 0 || n == 0) return;
+  with_compute_type(op.a.dtype, [&]<Compute X>(X) {
+    const auto& kernel = tile_of<Accumulator<X>>(context.simd);
+    const Product<X> product(op, kernel);
+    const Tiling tiling(m, n, kernel.rows, kernel.columns, context.pool.threads());
+    const std::int64_t across = tiling.across(n);
+    context.pool.parallel_for(tiling.tiles(m, n), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tile = begin; tile < end; ++tile) {
+        const std::int64_t m0 = tile / across * tiling.rows;
+        const std::int64_t n0 = tile % across * tiling.columns;
+        product.run(m0, std::min(tiling.rows, m - m0), n0, std::min(tiling.columns, n - n0));
+      }
+    });
+  });
+}
+
+}  // namespace strata::cpu

@@ -1,0 +1,77 @@
+// Squared norm and AdamW over blocks of 4096 elements. The arithmetic of AdamW is in simd/adamw.h.
+
+#include <atomic>
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/typed.h"
+
+namespace strata::cpu {
+
+namespace {
+
+constexpr std::int64_t kBlock = SquaredNorm::kBlock;
+
+[[nodiscard]] std::int64_t blocks_of(std::int64_t elements) {
+  return (elements + kBlock - 1) / kBlock;
+}
+
+/// Every scalar computed in f64, then rounded to A.
+template <class A>
+AdamWFactors<A> factors_of(const AdamWScalars& s, double weight_decay) {
+  return {.lr = static_cast<A>(s.lr),
+          .beta1 = static_cast<A>(s.beta1),
+          .one_minus_beta1 = static_cast<A>(1 - s.beta1),
+          .beta2 = static_cast<A>(s.beta2),
+          .one_minus_beta2 = static_cast<A>(1 - s.beta2),
+          .eps = static_cast<A>(s.eps),
+          .correction1 = static_cast<A>(s.correction1),
+          .correction2 = static_cast<A>(s.correction2),
+          .grad_factor = static_cast<A>(s.grad_factor),
+          .lr_decay = static_cast<A>(s.lr * weight_decay)};
+}
+
+}  // namespace
+
+void execute(const Context& context, const SquaredNorm& op) {
+  with_compute_type(op.x.dtype, [&]<Compute X>(X) {
+    const X* x = op.x.as<X>();
+    double* partial = op.partial.as<double>();
+    const std::int64_t elements = op.x.elements();
+    context.pool.parallel_for(
+        blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t block = begin; block < end; ++block) {
+            double sum = 0;
+            const std::int64_t last = std::min((block + 1) * kBlock, elements);
+            for (std::int64_t i = block * kBlock; i < last; ++i) {
+              const double value = static_cast<double>(x[i]);
+              sum += value * value;
+            }
+            partial[block] = sum;
+          }
+        });
+  });
+}
+
+void execute(const Context& context, const AdamW& op) {
+  const AdamWScalars scalars = *op.scalars;
+  if (scalars.apply == 0) return;
+  const std::int64_t elements = op.weight.elements();
+  std::atomic<bool> finite{true};
+  context.pool.parallel_for(blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
+    const AdamWRange range{.weight_dtype = op.weight.dtype,
+                           .grad_dtype = op.grad.dtype,
+                           .weight = op.weight.data,
+                           .low = static_cast<std::int16_t*>(op.low.data),
+                           .m = op.m.data,
+                           .v = op.v.data,
+                           .grad = op.grad.data,
+                           .begin = begin * kBlock,
+                           .end = std::min(end * kBlock, elements),
+                           .f64 = factors_of<double>(scalars, op.weight_decay),
+                           .f32 = factors_of<float>(scalars, op.weight_decay)};
+    if (!context.simd.adamw(range)) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite) *op.nonfinite.as<std::int32_t>() = 1;
+}
+
+}  // namespace strata::cpu

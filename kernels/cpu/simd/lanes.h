@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+
+// In an anonymous namespace because files compiled for different instruction sets use it (simd.h).
+
+namespace strata::cpu {
+namespace {
+
+/// Sum of term(i) over i < count: kLanes interleaved partial sums, then a fixed tree. The order is
+/// written out, so it does not depend on the machine, and the compiler can use vectors.
+template <class A, class Term>
+inline A lane_sum(std::int64_t count, Term term) {
+  constexpr int kLanes = 16;
+  A lane[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int l = 0; l < kLanes; ++l) lane[l] += term(i + l);
+  }
+  for (int l = 0; i < count; ++i, ++l) lane[l] += term(i);
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    for (int l = 0; l < half; ++l) lane[l] += lane[l + half];
+  }
+  return lane[0];
+}
+
+}  // namespace
+}  // namespace strata::cpu

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/dtype.h"
+
+// The inner loops that are compiled once per instruction set and chosen at run time. Every variant
+// gives the same bits: each output element is one chain of IEEE operations in a written order, with
+// fma exactly where the source says fma.
+//
+// Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of
+// an inline function, and if that were the AVX copy, older processors would fault. So the headers
+// behind the variants (tile.h, rows.h, adamw.h, vector.h) define everything in an anonymous
+// namespace and call no inline function of any library.
+
+namespace strata::cpu {
+
+/// acc[r][c] += sum over k of a[k][r] * b[k][c], one fma chain per element in ascending k.
+/// a: [k, rows] and b: [k, columns], packed; acc: rows of `columns` elements, `stride` apart.
+template <class A>
+struct TileKernel {
+  int rows = 0;
+  int columns = 0;
+  void (*multiply)(const A* a, const A* b, std::int64_t k, A* acc, std::int64_t stride) = nullptr;
+};
+
+/// Row loops of attention over keys (or queries) stored `stride` elements apart.
+template <class A, class X>
+struct RowKernels {
+  /// scores[j] = scale * dot(query, rows[j]) for j < count.
+  void (*dots)(const A* query, const X* rows, std::int64_t stride, std::int64_t count,
+               std::int64_t width, A scale, A* scores) = nullptr;
+  /// sum[:] += weights[j] * rows[j] in ascending j < count.
+  void (*weighted_sum)(const A* weights, const X* rows, std::int64_t stride, std::int64_t count,
+                       std::int64_t width, A* sum) = nullptr;
+};
+
+/// The scalars of strata::AdamW, rounded to A.
+template <class A>
+struct AdamWFactors {
+  A lr, beta1, one_minus_beta1, beta2, one_minus_beta2, eps;
+  A correction1, correction2, grad_factor, lr_decay;
+};
+
+/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors.
+struct AdamWRange {
+  DType weight_dtype = DType::kF32;
+  DType grad_dtype = DType::kF32;
+  void* weight = nullptr;
+  std::int16_t* low = nullptr;
+  void* m = nullptr;
+  void* v = nullptr;
+  const void* grad = nullptr;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  AdamWFactors<double> f64;
+  AdamWFactors<float> f32;
+};
+
+/// One instruction set's variants.
+struct SimdKernels {
+  std::string_view name;  ///< "portable", "avx2", "avx512"
+  TileKernel<float> tile_f32;
+  TileKernel<double> tile_f64;
+  RowKernels<double, double> rows_f64;
+  RowKernels<float, float> rows_f32;
+  RowKernels<float, Bf16> rows_bf16;
+  /// True if every new weight is finite.
+  bool (*adamw)(const AdamWRange&) = nullptr;
+};
+
+/// The variants this processor can run, slowest first: never empty.
+[[nodiscard]] std::vector<const SimdKernels*> usable_simd();
+
+extern const SimdKernels kPortable;
+extern const SimdKernels kAvx2;    ///< x86-64 builds only
+extern const SimdKernels kAvx512;  ///< x86-64 builds only
+
+}  // namespace strata::cpu

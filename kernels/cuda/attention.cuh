@@ -1,0 +1,23 @@
+#pragma once
+
+// Attention on CUDA. Three kernel families compute the same operator:
+//   flash_forward.cu, flash_backward.cu   bf16, head dims 64 and 128, tensor cores
+//   attention_reference.cu                f32 and bf16, any head dim up to 128, plain arithmetic
+// The launchers pick: what the tensor-core kernels do not take goes to the reference kernels.
+
+#include <cuda_runtime_api.h>
+
+#include "strata/ops/attention.h"
+
+namespace strata::cuda {
+
+/// Launch on `stream`; they never block. Throw BackendError for dtypes and head dims that no kernel
+/// has, and for a scale that is not positive.
+void launch_attention_forward(cudaStream_t stream, const AttentionForward& op);
+void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op);
+
+/// The same through the reference kernels, whatever the shape.
+void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);
+void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op);
+
+}  // namespace strata::cuda

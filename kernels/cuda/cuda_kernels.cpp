@@ -1,0 +1,79 @@
+#include "kernels/cuda/cuda_kernels.h"
+
+#include <string>
+
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/operators.h"
+#include "src/device/cuda/cuda_stream.h"
+#include "strata/base/error.h"
+
+namespace strata {
+
+CudaKernels::CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes)
+    : matmul_(matmul_workspace_bytes) {
+  for (const void* kernel :
+       {cuda::embedding_module(), cuda::norm_module(), cuda::rope_module(), cuda::swiglu_module(),
+        cuda::elementwise_module(), cuda::cross_entropy_module(), cuda::optimizer_module(),
+        cuda::plain_matmul_module()}) {
+    cuda::load_module_of(driver, kernel);
+  }
+}
+
+void CudaKernels::launch(Stream& stream, const EmbeddingForward& op) {
+  cuda::launch_embedding_forward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const EmbeddingBackward& op) {
+  cuda::launch_embedding_backward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const RmsNormForward& op) {
+  cuda::launch_rmsnorm_forward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const RmsNormBackward& op) {
+  cuda::launch_rmsnorm_backward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const Rope& op) {
+  cuda::launch_rope(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const AttentionForward& op) {
+  cuda::launch_attention_forward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const AttentionBackward& op) {
+  cuda::launch_attention_backward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const SwigluForward& op) {
+  cuda::launch_swiglu_forward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const SwigluBackward& op) {
+  cuda::launch_swiglu_backward(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const ResidualAdd& op) {
+  cuda::launch_residual_add(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const Accumulate& op) {
+  cuda::launch_accumulate(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const Cast& op) {
+  cuda::launch_cast(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const Fill& op) {
+  cuda::launch_fill(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const CrossEntropy& op) {
+  cuda::launch_cross_entropy(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const Matmul& op) {
+  if (stream.lane() != Lane::kCompute) {
+    throw BackendError(
+        "operator matmul: runs on the compute lane only (it has one workspace), not on " +
+        std::string(name_of(stream.lane())));
+  }
+  matmul_.launch(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const SquaredNorm& op) {
+  cuda::launch_squared_norm(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const AdamW& op) {
+  cuda::launch_adamw(native_stream(stream), op);
+}
+
+}  // namespace strata

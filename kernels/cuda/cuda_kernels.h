@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cuda/matmul.h"
+#include "src/device/cuda/driver.h"
+#include "strata/ops/kernels.h"
+
+namespace strata {
+
+/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul on kCompute only (it
+/// has one workspace). Constructing loads every kernel, so that no launch allocates device memory.
+class CudaKernels final : public Kernels {
+ public:
+  CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes);
+
+ private:
+  void launch(Stream& stream, const EmbeddingForward& op) override;
+  void launch(Stream& stream, const EmbeddingBackward& op) override;
+  void launch(Stream& stream, const RmsNormForward& op) override;
+  void launch(Stream& stream, const RmsNormBackward& op) override;
+  void launch(Stream& stream, const Rope& op) override;
+  void launch(Stream& stream, const AttentionForward& op) override;
+  void launch(Stream& stream, const AttentionBackward& op) override;
+  void launch(Stream& stream, const SwigluForward& op) override;
+  void launch(Stream& stream, const SwigluBackward& op) override;
+  void launch(Stream& stream, const ResidualAdd& op) override;
+  void launch(Stream& stream, const Accumulate& op) override;
+  void launch(Stream& stream, const Cast& op) override;
+  void launch(Stream& stream, const Fill& op) override;
+  void launch(Stream& stream, const CrossEntropy& op) override;
+  void launch(Stream& stream, const Matmul& op) override;
+  void launch(Stream& stream, const SquaredNorm& op) override;
+  void launch(Stream& stream, const AdamW& op) override;
+
+  cuda::MatmulPlans matmul_;
+};
+
+}  // namespace strata

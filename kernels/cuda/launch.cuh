@@ -1,0 +1,71 @@
+#pragma once
+
+// The one launcher of kernels, and the small arithmetic of grids. Included by .cu files only.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/device/cuda/check.h"
+#include "strata/base/error.h"
+
+namespace strata::cuda {
+
+/// Dynamic shared memory that a block gets without asking for more.
+inline constexpr std::size_t kDefaultSharedBytes = std::size_t{48} << 10;
+
+struct Launch {
+  std::string_view name;  ///< of the operator, for errors
+  cudaStream_t stream = nullptr;
+  dim3 grid = 1;
+  dim3 block = 1;
+  std::size_t shared_bytes = 0;  ///< dynamic; more than 48 KiB is asked for as needed
+};
+
+/// Launches `kernel` on the stream. A grid without blocks launches nothing. Throws BackendError
+/// that names the operator.
+template <class... Params, class... Args>
+void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
+  if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return;
+  try {
+    if (where.shared_bytes > kDefaultSharedBytes) {
+      STRATA_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(where.shared_bytes)));
+    }
+    cudaLaunchConfig_t config{};
+    config.gridDim = where.grid;
+    config.blockDim = where.block;
+    config.dynamicSmemBytes = where.shared_bytes;
+    config.stream = where.stream;
+    STRATA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
+  } catch (const BackendError& error) {
+    throw BackendError("operator " + std::string(where.name) + ": " + error.what());
+  }
+}
+
+/// Smallest number of blocks that cover `count` at `per_block` each. Throws BackendError beyond the
+/// largest grid.
+[[nodiscard]] inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
+  const std::int64_t blocks = (count + per_block - 1) / per_block;
+  if (blocks > 0x7fffffff) {
+    throw BackendError("a tensor of " + std::to_string(count) + " items needs too many blocks");
+  }
+  return static_cast<unsigned>(blocks);
+}
+
+/// Multiprocessors of the current device.
+[[nodiscard]] inline int multiprocessors() {
+  int device = 0;
+  int count = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "strata/ops/kernels.h"
+
+// What each kernel file gives: launches of its operators on a stream (attention has its own
+// header), and one of its kernels, by which CUDA finds the file's module to load it at start-up.
+// The launches expect checked operators and throw BackendError for a dtype that CUDA does not run.
+
+namespace strata::cuda {
+
+void launch_embedding_forward(cudaStream_t stream, const EmbeddingForward& op);
+void launch_embedding_backward(cudaStream_t stream, const EmbeddingBackward& op);
+[[nodiscard]] const void* embedding_module();
+
+void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op);
+void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op);
+[[nodiscard]] const void* norm_module();
+
+void launch_rope(cudaStream_t stream, const Rope& op);
+[[nodiscard]] const void* rope_module();
+
+void launch_swiglu_forward(cudaStream_t stream, const SwigluForward& op);
+void launch_swiglu_backward(cudaStream_t stream, const SwigluBackward& op);
+[[nodiscard]] const void* swiglu_module();
+
+void launch_residual_add(cudaStream_t stream, const ResidualAdd& op);
+void launch_accumulate(cudaStream_t stream, const Accumulate& op);
+void launch_cast(cudaStream_t stream, const Cast& op);
+void launch_fill(cudaStream_t stream, const Fill& op);
+[[nodiscard]] const void* elementwise_module();
+
+void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op);
+[[nodiscard]] const void* cross_entropy_module();
+
+void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op);
+void launch_adamw(cudaStream_t stream, const AdamW& op);
+[[nodiscard]] const void* optimizer_module();
+
+/// For products that cuBLASLt has no algorithm for.
+void launch_plain_matmul(cudaStream_t stream, const Matmul& op);
+[[nodiscard]] const void* plain_matmul_module();
+
+}  // namespace strata::cuda

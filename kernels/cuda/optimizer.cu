@@ -1,0 +1,240 @@
+// Squared norm: partial[i] = sum of x^2 over elements [4096 i, 4096 (i + 1)), in f64.
+// AdamW: the sequence of IEEE operations in strata/ops/optimizer.h.
+//
+// Shapes: all [n], contiguous.
+// Tile: squared norm, one warp for 32 runs of 4096 elements, a run per lane. The warp loads 512
+// bytes of each run, coalesced, and turns them in shared memory, so that each lane then adds its
+// own run in index order; rows are 16 bytes longer than their content, which spreads 16-byte
+// accesses down a column and along a row over all banks. AdamW, four blocks of 256 threads per
+// multiprocessor that walk the tensor, because every block reads the scalars first, and those may
+// lie in host memory behind the link. Numerics: both bitwise equal to the CPU. Squared norm: f64,
+// where squares of bf16 and f32 are exact, in index order. AdamW: every operation is written as an
+// intrinsic with its rounding, so the compiler neither fuses nor approximates. Naive version:
+// kernels/cpu.
+
+#include "kernels/cuda/dispatch.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/vector.cuh"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Elements [i, i + W) of x, zeros from n on.
+template <class T, bool aligned, int W = kWide<T>>
+__device__ __forceinline__ Vector<T, W> load_padded(const T* x, std::int64_t i, std::int64_t n) {
+  if (aligned && i + W <= n) return load_raw<T, W>(x + i);
+  Vector<T, W> padded;
+#pragma unroll
+  for (int j = 0; j < W; ++j) padded.values[j] = i + j < n ? x[i + j] : narrow_to<T>(0.0f);
+  return padded;
+}
+
+template <class T, bool aligned>
+__global__ void __launch_bounds__(kWarp)
+    squared_norm(const T* x, std::int64_t n, double* partial, std::int64_t runs) {
+  constexpr int W = kWide<T>;
+  __shared__ Vector<T, W> tile[kWarp][kWarp + 1];
+  const int lane = static_cast<int>(threadIdx.x);
+  const std::int64_t first_run = static_cast<std::int64_t>(blockIdx.x) * kWarp;
+  double sum = 0;
+  for (int column = 0; column < SquaredNorm::kBlock; column += kWarp * W) {
+    Vector<T, W> loaded[kWarp];
+#pragma unroll
+    for (int r = 0; r < kWarp; ++r) {
+      const std::int64_t run_begin = (first_run + r) * SquaredNorm::kBlock;
+      loaded[r] = load_padded<T, aligned>(x, run_begin + column + lane * W, n);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < kWarp; ++r) tile[r][lane] = loaded[r];
+    __syncwarp();
+    for (int piece = 0; piece < kWarp; ++piece) {
+      float values[W];
+      unpack(tile[lane][piece], values);
+#pragma unroll
+      for (int j = 0; j < W; ++j) {
+        const double value = values[j];
+        sum += value * value;
+      }
+    }
+  }
+  if (first_run + lane < runs) partial[first_run + lane] = sum;
+}
+
+/// AdamWScalars as the kernel computes with them.
+struct Scalars {
+  float lr;
+  float beta1;
+  float beta2;
+  float rest1;  ///< 1 - beta1
+  float rest2;  ///< 1 - beta2
+  float eps;
+  float correction1;
+  float correction2;
+  float grad_factor;
+  float decay;  ///< lr * weight_decay
+  bool apply;
+};
+
+__device__ Scalars round_scalars(const AdamWScalars& s, double weight_decay) {
+  return {.lr = __double2float_rn(s.lr),
+          .beta1 = __double2float_rn(s.beta1),
+          .beta2 = __double2float_rn(s.beta2),
+          .rest1 = __double2float_rn(__dsub_rn(1.0, s.beta1)),
+          .rest2 = __double2float_rn(__dsub_rn(1.0, s.beta2)),
+          .eps = __double2float_rn(s.eps),
+          .correction1 = __double2float_rn(s.correction1),
+          .correction2 = __double2float_rn(s.correction2),
+          .grad_factor = __double2float_rn(s.grad_factor),
+          .decay = __double2float_rn(__dmul_rn(s.lr, weight_decay)),
+          .apply = s.apply != 0};
+}
+
+__device__ __forceinline__ float updated(const Scalars& s, float grad, float w, float& m,
+                                         float& v) {
+  const float g = __fmul_rn(grad, s.grad_factor);
+  m = __fmaf_rn(s.beta1, m, __fmul_rn(s.rest1, g));
+  v = __fmaf_rn(s.beta2, v, __fmul_rn(__fmul_rn(s.rest2, g), g));
+  const float root = __fsqrt_rn(__fdiv_rn(v, s.correction2));
+  const float u = __fdiv_rn(__fdiv_rn(m, s.correction1), __fadd_rn(root, s.eps));
+  w = __fmaf_rn(-s.decay, w, w);
+  return __fmaf_rn(-s.lr, u, w);
+}
+
+/// W: bf16 (the high half of a split master, `low` beside it) or f32. G: bf16 or f32.
+template <class W, class G>
+struct AdamWArguments {
+  W* weight;
+  std::int16_t* low;
+  float* m;
+  float* v;
+  const G* grad;
+  const AdamWScalars* scalars;
+  double weight_decay;
+  std::int32_t* nonfinite;
+  std::int64_t n;
+};
+
+/// Reads and writes the f32 master of kCount parameters.
+template <class W, class G, int kCount>
+struct Master {
+  static __device__ void read(const AdamWArguments<W, G>& p, std::int64_t i, float (&w)[kCount]) {
+    if constexpr (sizeof(W) == sizeof(float)) {
+      load(p.weight + i, w);
+    } else {
+      const auto high = load_raw<W, kCount>(p.weight + i);
+      const auto low = load_raw<std::int16_t, kCount>(p.low + i);
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const std::uint32_t bits = static_cast<std::uint32_t>(__bfloat16_as_ushort(high.values[j]))
+                                   << 16;
+        w[j] = __uint_as_float(bits + static_cast<std::uint32_t>(std::int32_t{low.values[j]}));
+      }
+    }
+  }
+  static __device__ void write(const AdamWArguments<W, G>& p, std::int64_t i,
+                               const float (&w)[kCount]) {
+    if constexpr (sizeof(W) == sizeof(float)) {
+      store(p.weight + i, w);
+    } else {
+      Vector<W, kCount> high;
+      Vector<std::int16_t, kCount> low;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const std::uint32_t bits = __float_as_uint(w[j]);
+        const std::uint32_t upper = (bits + 0x8000u) >> 16;
+        high.values[j] = __ushort_as_bfloat16(static_cast<unsigned short>(upper));
+        low.values[j] = static_cast<std::int16_t>(bits - (upper << 16));
+      }
+      store_raw(p.weight + i, high);
+      store_raw(p.low + i, low);
+    }
+  }
+};
+
+template <int kCount, class W, class G>
+__device__ __forceinline__ void update(const AdamWArguments<W, G>& p, const Scalars& s,
+                                       std::int64_t i) {
+  float w[kCount];
+  float m[kCount];
+  float v[kCount];
+  float grad[kCount];
+  Master<W, G, kCount>::read(p, i, w);
+  load(p.m + i, m);
+  load(p.v + i, v);
+  load(p.grad + i, grad);
+  bool finite = true;
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    w[j] = updated(s, grad[j], w[j], m[j], v[j]);
+    finite = finite && isfinite(w[j]);
+  }
+  Master<W, G, kCount>::write(p, i, w);
+  store(p.m + i, m);
+  store(p.v + i, v);
+  if (!finite) *p.nonfinite = 1;  // every thread that writes, writes this
+}
+
+template <class W, class G, int kCount>
+__global__ void __launch_bounds__(kThreads) adamw(AdamWArguments<W, G> p) {
+  __shared__ Scalars shared;
+  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay);
+  __syncthreads();
+  const Scalars s = shared;
+  if (!s.apply) return;
+  const std::int64_t thread = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t threads = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  const std::int64_t whole = p.n / kCount;
+  for (std::int64_t i = thread; i < whole; i += threads) update<kCount>(p, s, i * kCount);
+  const std::int64_t rest = whole * kCount + thread;
+  if (rest < p.n) update<1>(p, s, rest);
+}
+
+}  // namespace
+
+void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op) {
+  const std::int64_t runs = op.partial.elements();
+  const Launch where{
+      .name = op.kName, .stream = stream, .grid = blocks_for(runs, kWarp), .block = kWarp};
+  with_dtype(op.kName, op.x.dtype, [&]<class T>() {
+    const auto kernel = rows_aligned({op.x}) ? squared_norm<T, true> : squared_norm<T, false>;
+    launch(where, kernel, data<T>(op.x), op.x.elements(), data<double>(op.partial), runs);
+  });
+}
+
+void launch_adamw(cudaStream_t stream, const AdamW& op) {
+  constexpr int kBlocksPerMultiprocessor = 4;
+  const std::int64_t n = op.weight.elements();
+  if (n == 0) return;
+  const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad});
+  with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
+    with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
+      const AdamWArguments<W, G> arguments{.weight = data<W>(op.weight),
+                                           .low = data<std::int16_t>(op.low),
+                                           .m = data<float>(op.m),
+                                           .v = data<float>(op.v),
+                                           .grad = data<G>(op.grad),
+                                           .scalars = op.scalars,
+                                           .weight_decay = op.weight_decay,
+                                           .nonfinite = data<std::int32_t>(op.nonfinite),
+                                           .n = n};
+      const auto kernel = wide ? adamw<W, G, kWide<W>> : adamw<W, G, 1>;
+      const auto most = static_cast<unsigned>(kBlocksPerMultiprocessor * multiprocessors());
+      launch({.name = op.kName,
+              .stream = stream,
+              .grid = std::min(most, blocks_for(n, wide ? kThreads * kWide<W> : kThreads)),
+              .block = kThreads},
+             kernel, arguments);
+    });
+  });
+}
+
+const void* optimizer_module() {
+  return reinterpret_cast<const void*>(&squared_norm<float, false>);
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,54 @@
+#pragma once
+
+// Sums over warps and blocks in a fixed order: a butterfly in each warp, then one over the warps'
+// results. The result is the same in every thread and in every run.
+
+#include <cuda_runtime.h>
+
+namespace strata::cuda {
+
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffu;
+inline constexpr int kMostWarps = 32;
+
+template <class T, class Combine>
+__device__ __forceinline__ T warp_reduce(T value, const Combine& combine) {
+#pragma unroll
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = combine(value, T::shuffle(value, distance));
+  }
+  return value;
+}
+
+/// What the block reductions take: a number that a warp can exchange.
+template <class Number>
+struct Sum {
+  Number value;
+  __device__ static Sum shuffle(Sum x, int distance) {
+    return {__shfl_xor_sync(kAllLanes, x.value, distance)};
+  }
+};
+
+/// `identity` changes nothing it is combined with. All threads of the block take part; the block
+/// has whole warps. `scratch` holds kMostWarps entries and may be used again at once.
+template <class T, class Combine>
+__device__ T block_reduce(T value, T identity, T* scratch, const Combine& combine) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  value = warp_reduce(value, combine);
+  if (lane == 0) scratch[warp] = value;
+  __syncthreads();
+  value = warp_reduce(lane < warps ? scratch[lane] : identity, combine);
+  __syncthreads();
+  return value;
+}
+
+template <class Number>
+__device__ Number block_sum(Number value, Sum<Number>* scratch) {
+  return block_reduce(Sum<Number>{value}, Sum<Number>{Number(0)}, scratch,
+                      [](Sum<Number> a, Sum<Number> b) { return Sum<Number>{a.value + b.value}; })
+      .value;
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+// Element access of the memory-bound kernels: W elements move as one access of up to 16 bytes and
+// are computed on as f32.
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace strata::cuda {
+
+template <class T, int W>
+struct alignas(sizeof(T) * W < 16 ? sizeof(T) * W : 16) Vector {
+  T values[W];
+};
+
+__device__ __forceinline__ float widen(float x) { return x; }
+__device__ __forceinline__ float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+/// Rounds to nearest, ties to even.
+template <class T>
+__device__ __forceinline__ T narrow_to(float x);
+template <>
+__device__ __forceinline__ float narrow_to<float>(float x) {
+  return x;
+}
+template <>
+__device__ __forceinline__ __nv_bfloat16 narrow_to<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+template <class T, int W>
+__device__ __forceinline__ Vector<T, W> load_raw(const T* from) {
+  return *reinterpret_cast<const Vector<T, W>*>(from);
+}
+
+template <class T, int W>
+__device__ __forceinline__ void store_raw(T* to, const Vector<T, W>& from) {
+  *reinterpret_cast<Vector<T, W>*>(to) = from;
+}
+
+template <class T, int W>
+__device__ __forceinline__ void unpack(const Vector<T, W>& from, float (&to)[W]) {
+#pragma unroll
+  for (int i = 0; i < W; ++i) to[i] = widen(from.values[i]);
+}
+
+template <class T, int W>
+__device__ __forceinline__ Vector<T, W> pack(const float (&from)[W]) {
+  Vector<T, W> to;
+#pragma unroll
+  for (int i = 0; i < W; ++i) to.values[i] = narrow_to<T>(from[i]);
+  return to;
+}
+
+template <class T, int W>
+__device__ __forceinline__ void load(const T* from, float (&to)[W]) {
+  unpack(load_raw<T, W>(from), to);
+}
+
+template <class T, int W>
+__device__ __forceinline__ void store(T* to, const float (&from)[W]) {
+  store_raw(to, pack<T, W>(from));
+}
+
+}  // namespace strata::cuda

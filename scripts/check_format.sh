@@ -1,0 +1,18 @@
+#!/bin/bash
+# Checks the layout of all sources with the pinned clang-format; --fix changes them instead. The version
+# counts: others lay the same rules out differently.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pinned=18.1.8
+format=${CLANG_FORMAT:-clang-format}
+if ! "$format" --version 2>/dev/null | grep -qF "version $pinned"; then
+  echo "check_format: needs clang-format $pinned (pip install clang-format==$pinned); CLANG_FORMAT names it" >&2
+  exit 2
+fi
+
+mode=(--dry-run -Werror)
+if [ "${1:-}" = --fix ]; then
+  mode=(-i)
+fi
+git ls-files -co --exclude-standard -z '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$format" "${mode[@]}"

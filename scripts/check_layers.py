@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Checks that every #include respects the layers of docs/architecture.md.
+
+A file includes its own layer and lower ones, never upwards and never sideways; backends are included by
+nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend.
+
+  scripts/check_layers.py              checks the tree, one line per violation, exit code 1 if any
+  scripts/check_layers.py --self-test  checks that violations are found
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("include", "src", "kernels", "tests", "scripts")
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+
+RANK = {"base": 1, "device": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
+        "optimizer": 6, "checkpoint": 7, "schedule": 8, "train": 9, "main": 10}
+
+# Implementations of the abstract machine: what belongs to each, and the layers that it may include.
+BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
+            "cuda": ("src/device/cuda/", "kernels/cuda/"),
+            "dry": ("src/device/dry/",),
+            "backend choice": ("src/device/backend/",)}
+BELOW_BACKENDS = {"base", "device", "ops"}
+
+JSON_FILES = (r"src/base/fields_json\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
+              r"|src/model/(safetensors_|hugging_face_)|src/train/(metrics|bench_command)\.cpp|tests/")
+ROOMS = [  # (header, files that may include it)
+    (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
+    (r"nccl.*", r"src/comm/nccl_"),
+    (r"mpi\.h", r"src/comm/mpi_|tests/comm/"),
+    (r"CLI/.*", r"src/main\.cpp"),
+    (r"nlohmann/.*", JSON_FILES),
+    (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp"),
+    (r"catch2/.*", r"tests/support/"),
+    (r".*mmintrin\.h", r"kernels/cpu/simd/"),
+]
+
+INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
+BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)|(HAVE|USE|WITH)_)")
+
+
+def part_of(path):
+    """("backend", name), ("layer", name), or None for tests and scripts, which may include anything."""
+    for name, prefixes in BACKENDS.items():
+        if path.startswith(prefixes):
+            return ("backend", name)
+    if path == "src/main.cpp":
+        return ("layer", "main")
+    match = re.match(r"(?:include/strata|src)/([^/]+)/", path)
+    return ("layer", match.group(1)) if match else None
+
+
+def resolve(path, header, exists):
+    """The repository's file that a quoted include names."""
+    folder = path.rsplit("/", 1)[0]
+    for prefix in (folder + "/", "include/", "src/", "tests/", ""):
+        if exists(prefix + header):
+            return prefix + header
+    return None
+
+
+def may_include(path, target):
+    source, wanted = part_of(path), part_of(target)
+    if source is None or source == wanted:
+        return not (path.startswith("include/") and target.startswith("src/"))
+    if wanted is None or wanted[0] == "backend":
+        return False
+    if source[0] == "backend":
+        return wanted[1] in BELOW_BACKENDS
+    private = target.startswith("src/")
+    return not private and RANK.get(wanted[1], 99) < RANK.get(source[1], 0)
+
+
+def violations(path, text, exists):
+    for number, line in enumerate(text.splitlines(), 1):
+        if BACKEND_SWITCH.match(line):
+            yield f"{path}:{number}: backends are chosen by CMake, not by the preprocessor"
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, header = match.groups()
+        if quote == '"':
+            target = resolve(path, header, exists)
+            if target is None:
+                yield f'{path}:{number}: "{header}" is no file of this repository'
+            elif not may_include(path, target):
+                yield f"{path}:{number}: may not include {target} (see docs/architecture.md)"
+        for pattern, room in ROOMS:
+            if re.fullmatch(pattern, header.rsplit("/", 1)[-1] if "/" not in pattern else header):
+                if not re.match(room, path):
+                    yield f"{path}:{number}: <{header}> belongs to {room}"
+
+
+def check_tree():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *FOLDERS], cwd=ROOT, check=True,
+                            capture_output=True, text=True).stdout.split("\n")
+    files = [f for f in listed if Path(f).suffix in SUFFIXES and (ROOT / f).exists()]
+    if len(files) < 50:
+        sys.exit(f"check_layers: only {len(files)} source files found; is this the repository?")
+    found = [v for f in files
+             for v in violations(f, (ROOT / f).read_text(), lambda p: (ROOT / p).is_file())]
+    print("\n".join(found) if found else f"layers: {len(files)} files in order")
+    return 1 if found else 0
+
+
+def self_test():
+    headers = {"include/strata/base/error.h", "include/strata/device/stream.h", "include/strata/ops/norm.h",
+               "include/strata/comm/communicator.h", "include/strata/data/batch.h",
+               "include/strata/store/host_state.h", "include/strata/train/config.h", "src/comm/launcher.h",
+               "src/device/cuda/check.h", "kernels/cpu/operators.h", "tests/support/catch.h"}
+    good = [("src/store/host_state.cpp", '#include "strata/base/error.h"'),
+            ("src/store/host_state.cpp", '#include "strata/store/host_state.h"'),
+            ("kernels/cuda/norm.cu", '#include "strata/ops/norm.h"'),
+            ("kernels/cuda/norm.cu", '#include "src/device/cuda/check.h"'),
+            ("kernels/cuda/norm.cu", "#include <cuda_bf16.h>"),
+            ("src/comm/mpi_communicator.cpp", "#include <mpi.h>"),
+            ("src/comm/world_communicator.cpp", '#include "comm/launcher.h"'),
+            ("src/main.cpp", "#include <CLI/CLI.hpp>"),
+            ("tests/store/host_state_test.cpp", '#include "strata/train/config.h"'),
+            ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
+    bad = [("src/device/stream.cpp", '#include "strata/store/host_state.h"'),          # up
+           ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up
+           ("src/data/batch.cpp", '#include "strata/ops/norm.h"'),                     # sideways
+           ("src/comm/collective.cpp", '#include "strata/data/batch.h"'),              # sideways
+           ("src/train/session.cpp", '#include "comm/launcher.h"'),                    # private
+           ("include/strata/comm/communicator.h", '#include "comm/launcher.h"'),       # private
+           ("src/ops/norm.cpp", '#include "kernels/cpu/operators.h"'),                 # backend
+           ("kernels/cpu/norm.cpp", '#include "src/device/cuda/check.h"'),             # other backend
+           ("kernels/cpu/norm.cpp", '#include "strata/comm/communicator.h"'),          # backend, up
+           ("src/store/host_state.cpp", '#include "support/catch.h"'),                 # test support
+           ("src/store/host_state.cpp", '#include "strata/store/missing.h"'),          # no such file
+           ("src/store/host_state.cpp", "#include <cuda_runtime.h>"),
+           ("src/device/stream.cpp", "  #  include <cublasLt.h>"),
+           ("src/comm/communicator.cpp", "#include <mpi.h>"),
+           ("src/comm/mpi_communicator.cpp", "#include <nccl.h>"),
+           ("src/train/train_command.cpp", "#include <CLI/CLI.hpp>"),
+           ("src/store/host_state.cpp", "#include <nlohmann/json.hpp>"),
+           ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
+           ("src/comm/communicator.cpp", "#if defined(HAVE_MPI)")]
+    wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]
+    wrong += [f"not found: {c}" for c in bad if len(list(violations(*c, headers.__contains__))) != 1]
+    print("\n".join(wrong) if wrong else f"layers: self-test passed, {len(bad)} violations found")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(self_test() if sys.argv[1:] == ["--self-test"] else check_tree())

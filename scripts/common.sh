@@ -1,0 +1,40 @@
+# Functions that the scripts of this folder share; sourced, not run.
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "needs root, or sudo: $*" >&2
+    return 1
+  fi
+}
+
+find_nvcc() {
+  command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null
+}
+
+# The preset for this machine: CUDA where there are a compiler and a GPU.
+preset_of_this_machine() {
+  if find_nvcc >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+    echo cuda-release
+  else
+    echo cpu-release
+  fi
+}
+
+# build PRESET [TARGET...]: configures and builds, everything if no target is named.
+build() {
+  local preset=$1 output
+  shift
+  local options=()
+  if [[ $preset == cuda-* ]]; then
+    options+=("-DCMAKE_CUDA_COMPILER=$(find_nvcc)")
+  fi
+  if command -v ccache >/dev/null; then
+    options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+  fi
+  output=$(cmake --preset "$preset" "${options[@]}" 2>&1) || { echo "$output" >&2; return 1; }
+  cmake --build --preset "$preset" ${@:+--target "$@"}
+}

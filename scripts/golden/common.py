@@ -1,0 +1,49 @@
+"""Helpers shared by the golden generators."""
+
+import torch
+
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def generator(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def draw(rng, *shape, std=1.0, mean=0.0):
+    """Normal numbers in f64 that bf16 holds exactly: every dtype starts from the same values."""
+    values = mean + std * torch.randn(*shape, generator=rng, dtype=torch.float64)
+    return values.to(torch.bfloat16).double()
+
+
+def integers(rng, low, high, *shape):
+    return torch.randint(low, high, shape, generator=rng)
+
+
+def relative_error(value, reference):
+    """||value - reference|| / ||reference||, both in f64."""
+    difference = torch.linalg.vector_norm(value.double() - reference.double())
+    scale = torch.linalg.vector_norm(reference.double())
+    return (difference / scale if scale > 0 else difference).reshape(1)
+
+
+def require(condition, text):
+    if not condition:
+        raise SystemExit(f"golden check failed: {text}")
+
+
+def inverse_frequencies(head_dim, theta, scaling=None):
+    """Rotary frequencies theta^(-2i/D), llama3 scaling included, in f64."""
+    index = torch.arange(0, head_dim, 2, dtype=torch.float64)
+    plain = theta ** (-index / head_dim)
+    if scaling is None:
+        return plain
+    low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+    turns = scaling["original_max_position_embeddings"] * plain / (2 * torch.pi)
+    keep = ((turns - low) / (high - low)).clamp(0, 1)
+    return plain * (keep + (1 - keep) / scaling["factor"])
+
+
+def rotate(x, cos, sin):
+    """Half-split rotary embedding; cos and sin broadcast against [..., heads, D/2]."""
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)

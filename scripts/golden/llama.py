@@ -1,0 +1,162 @@
+"""LLaMA twice, and the training loop around it.
+
+small_llama is the reference: written here from the papers, f64 from end to end. LlamaForCausalLM is
+Hugging Face's; it computes norms, softmax and rotary angles in f32 whatever its dtype.
+"""
+
+import torch
+import torch.nn.functional as F
+from transformers import LlamaForCausalLM
+
+from common import inverse_frequencies, relative_error, require, rotate
+
+IGNORE = -100
+OPTIMIZER = {
+    "lr": 3e-3,
+    "beta1": 0.9,
+    "beta2": 0.95,
+    "eps": 1e-8,
+    "weight_decay": 0.1,
+    "clip": 0.5,
+}
+
+
+def head_dim(c):
+    return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+
+
+def visible(batch):
+    """[rows, T, T]: which keys a query sees: its own document's, up to itself."""
+    documents = batch["documents"]
+    same = documents[:, :, None] == documents[:, None, :]
+    return same & torch.ones_like(same).tril()
+
+
+def small_llama(c, weights, batch):
+    """Logits of LLaMA, written from the papers, in the dtype of the weights."""
+    rows, length = batch["tokens"].shape
+    dim, heads, kv_heads = head_dim(c), c["num_attention_heads"], c["num_key_value_heads"]
+    angles = batch["positions"][..., None, None] * inverse_frequencies(
+        dim, c["rope_theta"], c["rope_scaling"]
+    )
+    cos, sin = angles.cos(), angles.sin()
+    mask = visible(batch)[:, None]
+
+    def norm(x, name):
+        mean_square = x.pow(2).mean(-1, keepdim=True)
+        return x / (mean_square + c["rms_norm_eps"]).sqrt() * weights[name + ".weight"]
+
+    def linear(x, name):
+        return x @ weights[name + ".weight"].T
+
+    x = weights["model.embed_tokens.weight"][batch["tokens"]]
+    for layer in range(c["num_hidden_layers"]):
+        at = f"model.layers.{layer}."
+        h = norm(x, at + "input_layernorm")
+        q = linear(h, at + "self_attn.q_proj").view(rows, length, heads, dim)
+        k = linear(h, at + "self_attn.k_proj").view(rows, length, kv_heads, dim)
+        v = linear(h, at + "self_attn.v_proj").view(rows, length, kv_heads, dim)
+        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        k, v = (t.repeat_interleave(heads // kv_heads, dim=2) for t in (k, v))
+        scores = torch.einsum("rthd,rshd->rhts", q, k) / dim**0.5
+        shares = scores.masked_fill(~mask, -torch.inf).softmax(-1)
+        o = torch.einsum("rhts,rshd->rthd", shares, v).reshape(rows, length, heads * dim)
+        x = x + linear(o, at + "self_attn.o_proj")
+        h = norm(x, at + "post_attention_layernorm")
+        gate, up = linear(h, at + "mlp.gate_proj"), linear(h, at + "mlp.up_proj")
+        x = x + linear(gate * gate.sigmoid() * up, at + "mlp.down_proj")
+    x = norm(x, "model.norm")
+    return linear(x, "model.embed_tokens" if c["tie_word_embeddings"] else "lm_head")
+
+
+class SmallRunner:
+    """Runs small_llama in f64."""
+
+    def __init__(self, c):
+        self.config = c
+
+    def __call__(self, weights, batch):
+        leaves = {name: w.detach().clone().requires_grad_() for name, w in weights.items()}
+        logits = small_llama(self.config, leaves, batch)
+        return finish(logits, batch, leaves)
+
+
+class HuggingFaceRunner:
+    """Runs LlamaForCausalLM, loaded from the folder, in `dtype`."""
+
+    def __init__(self, folder, c, dtype):
+        self.model = LlamaForCausalLM.from_pretrained(
+            folder, dtype=dtype, attn_implementation="eager"
+        )
+        self.model.train()
+        frequencies = self.model.model.rotary_emb.inv_freq
+        expected = inverse_frequencies(head_dim(c), c["rope_theta"], c["rope_scaling"])
+        require(
+            relative_error(frequencies, expected).item() < 1e-6,
+            f"rotary frequencies of {folder}: {frequencies} against {expected}",
+        )
+
+    def __call__(self, weights, batch):
+        leaves = dict(self.model.named_parameters())
+        require(leaves.keys() == weights.keys(), f"names {sorted(leaves)}")
+        dtype = self.model.dtype
+        with torch.no_grad():
+            for name, leaf in leaves.items():
+                leaf.copy_(weights[name])
+                leaf.grad = None
+        mask = torch.zeros(visible(batch).shape, dtype=dtype)
+        mask = mask.masked_fill(~visible(batch), torch.finfo(dtype).min)[:, None]
+        logits = self.model(
+            input_ids=batch["tokens"],
+            position_ids=batch["positions"],
+            attention_mask=mask,
+            use_cache=False,
+        ).logits
+        return finish(logits, batch, leaves)
+
+
+def finish(logits, batch, leaves):
+    """Mean loss over the valid tokens of the batch, and gradients."""
+    targets = batch["targets"]
+    wide = logits if logits.dtype == torch.float64 else logits.float()
+    losses = F.cross_entropy(wide.flatten(0, 1), targets.flatten(), reduction="none")
+    loss = losses.sum() / (targets != IGNORE).sum()
+    loss.backward()
+    return {
+        "logits": logits.detach(),
+        "token_loss": losses.detach().view(targets.shape),
+        "loss": loss.detach(),
+        "gradients": {name: leaf.grad.clone() for name, leaf in leaves.items()},
+    }
+
+
+def train(run, weights, batches):
+    """Clipped AdamW on `weights` (the master, changed in place); gives what each step saw."""
+    master = {name: torch.nn.Parameter(w) for name, w in weights.items()}
+    groups = [
+        {
+            "params": [w for w in master.values() if (w.dim() == 1) == is_norm],
+            "weight_decay": 0.0 if is_norm else OPTIMIZER["weight_decay"],
+        }
+        for is_norm in (False, True)
+    ]
+    optimizer = torch.optim.AdamW(
+        groups,
+        lr=OPTIMIZER["lr"],
+        betas=(OPTIMIZER["beta1"], OPTIMIZER["beta2"]),
+        eps=OPTIMIZER["eps"],
+        foreach=False,
+    )
+    steps = []
+    for batch in batches:
+        before = {name: w.detach().clone() for name, w in master.items()}
+        step = run(before, batch) | {"weights": before}
+        squares = [g.double().pow(2).sum() for g in step["gradients"].values()]
+        step["grad_norm"] = torch.stack(squares).sum().sqrt()
+        # Exactly min(1, clip / norm): torch.nn.utils.clip_grad_norm_ adds 1e-6 to the norm.
+        factor = (OPTIMIZER["clip"] / step["grad_norm"]).clamp(max=1.0)
+        for name, w in master.items():
+            w.grad = step["gradients"][name].to(w.dtype) * factor.to(w.dtype)
+        optimizer.step()
+        steps.append(step)
+    return steps, {name: w.detach() for name, w in master.items()}

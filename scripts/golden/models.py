@@ -1,0 +1,253 @@
+"""Goldens of tiny whole models: one folder per model.
+
+config.json, model.safetensors   a Hugging Face directory (weights f32, exact in bf16)
+expected.safetensors             what training it must give:
+  tokens, positions, documents, targets [steps, rows, T] i32   the global batch of each step;
+      `documents` numbers the documents of a row, targets are -100 where ignored
+  inverse_frequencies [D/2]        logits [rows, T, V], token_loss [rows, T]      batch 0
+  loss, grad_norm [steps]          of each step, before clipping
+  grad/<name>, final/<name>        gradient of batch 0; weights after the last step
+  optimizer.*                      lr, beta1, beta2, eps, weight_decay (not on norms), clip
+
+All of that is f64, from small_llama (llama.py). LlamaForCausalLM in f64 must agree with it to
+HUGGING_FACE_TOLERANCE, which is what its inner f32 arithmetic allows; its logits of batch 0 are
+kept as huggingface_logits (f32). "<key>.f32_error" and "<key>.bf16_error" are the relative errors
+that LlamaForCausalLM makes in that dtype: per step for loss and grad_norm, else of the 2-norm;
+those of final/<name> are relative to the change of the weight, not to the weight. "grad" and
+"final" without a name are over all tensors together. The bf16 run keeps an f32 master.
+"""
+
+import json
+from dataclasses import dataclass
+
+import torch
+from safetensors.torch import save_file
+
+from common import (
+    DTYPES,
+    draw,
+    generator,
+    integers,
+    inverse_frequencies,
+    relative_error,
+    require,
+)
+from llama import IGNORE, OPTIMIZER, HuggingFaceRunner, SmallRunner, head_dim, train
+
+STEPS = 5
+HUGGING_FACE_TOLERANCE = 2e-6
+
+
+@dataclass
+class Model:
+    config: dict
+    rows: int = 6
+    tokens: int = 12
+    packed: bool = False
+    uneven_targets: bool = False  # one row of each batch has no target, another one lacks some
+
+
+def config(vocab, hidden, ffn, layers, heads, kv_heads, **extra):
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "attention_bias": False,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "hidden_act": "silu",
+        "hidden_size": hidden,
+        "initializer_range": 0.02,
+        "intermediate_size": ffn,
+        "max_position_embeddings": 512,
+        "mlp_bias": False,
+        "model_type": "llama",
+        "num_attention_heads": heads,
+        "num_hidden_layers": layers,
+        "num_key_value_heads": kv_heads,
+        "rms_norm_eps": 1e-5,
+        "rope_scaling": None,
+        "rope_theta": 10000.0,
+        "tie_word_embeddings": False,
+        "torch_dtype": "float32",
+        "use_cache": False,
+        "vocab_size": vocab,
+    } | extra
+
+
+LLAMA3 = {
+    "factor": 8.0,
+    "high_freq_factor": 4.0,
+    "low_freq_factor": 1.0,
+    "original_max_position_embeddings": 64,
+    "rope_type": "llama3",
+}
+MODELS = {
+    "mha": Model(config(67, 32, 48, 2, 4, 4)),
+    "gqa_tied_llama3": Model(
+        config(
+            64,
+            16,
+            24,
+            2,
+            4,
+            2,
+            head_dim=64,
+            rope_theta=500.0,
+            rope_scaling=LLAMA3,
+            tie_word_embeddings=True,
+        ),
+        tokens=16,
+    ),
+    "odd": Model(
+        config(131, 15, 37, 3, 3, 1, head_dim=6, rms_norm_eps=1e-6),
+        rows=5,
+        tokens=13,
+        uneven_targets=True,
+    ),
+    "packed": Model(config(80, 24, 40, 2, 3, 3), tokens=16, packed=True),
+}
+
+
+def draw_weights(c, rng):
+    """Weights by Hugging Face name; gains near 1, matrices so that activations keep their size."""
+    hidden, ffn, dim = c["hidden_size"], c["intermediate_size"], head_dim(c)
+    queries, keys = c["num_attention_heads"] * dim, c["num_key_value_heads"] * dim
+    shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden)}
+    for layer in range(c["num_hidden_layers"]):
+        shapes |= {
+            f"model.layers.{layer}.{name}.weight": shape
+            for name, shape in {
+                "input_layernorm": (hidden,),
+                "self_attn.q_proj": (queries, hidden),
+                "self_attn.k_proj": (keys, hidden),
+                "self_attn.v_proj": (keys, hidden),
+                "self_attn.o_proj": (hidden, queries),
+                "post_attention_layernorm": (hidden,),
+                "mlp.gate_proj": (ffn, hidden),
+                "mlp.up_proj": (ffn, hidden),
+                "mlp.down_proj": (hidden, ffn),
+            }.items()
+        }
+    shapes["model.norm.weight"] = (hidden,)
+    if not c["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (c["vocab_size"], hidden)
+    return {
+        name: (
+            draw(rng, *shape, std=0.1, mean=1.0)
+            if len(shape) == 1
+            else draw(rng, *shape, std=shape[1] ** -0.5)
+        )
+        for name, shape in shapes.items()
+    }
+
+
+def draw_batch(model, step, rng):
+    """One global batch; rows of T + 1 tokens give T inputs and their targets."""
+    rows, length = model.rows, model.tokens + 1
+    tokens = integers(rng, 0, model.config["vocab_size"], rows, length)
+    documents = torch.zeros(rows, length, dtype=torch.int64)
+    if model.packed:
+        documents = (torch.rand(rows, length, generator=rng) < 0.3).cumsum(1)
+        documents = documents - documents[:, :1]
+    positions = torch.arange(length).repeat(rows, 1)
+    first = torch.ones(rows, 1, dtype=torch.bool)
+    starts = torch.cat((first, documents.diff(dim=1) != 0), dim=1)
+    positions = positions - torch.where(starts, positions, 0).cummax(1).values
+    targets = torch.where(documents[:, 1:] == documents[:, :-1], tokens[:, 1:], IGNORE)
+    if model.uneven_targets:
+        targets[step % rows] = IGNORE
+        targets[(step + 2) % rows, :4] = IGNORE
+    batch = {
+        "tokens": tokens[:, :-1],
+        "positions": positions[:, :-1],
+        "documents": documents[:, :-1],
+        "targets": targets,
+    }
+    return {name: value.contiguous() for name, value in batch.items()}
+
+
+def trajectory(steps, key):
+    return torch.stack([step[key].double() for step in steps])
+
+
+def check_against_hugging_face(name, folder, model, batches, steps):
+    """LlamaForCausalLM in f64, given the weights of each step, must see what small_llama saw."""
+    run = HuggingFaceRunner(folder, model.config, torch.float64)
+    theirs = [run(step["weights"], batch) for step, batch in zip(steps, batches)]
+    worst = 0.0
+    for a, b in zip(theirs, steps):
+        pairs = [(a[key], b[key]) for key in ("logits", "token_loss", "loss")]
+        pairs += [(a["gradients"][n], b["gradients"][n]) for n in b["weights"]]
+        worst = max([worst] + [relative_error(x, y).item() for x, y in pairs])
+    print(f"{name}: LlamaForCausalLM in f64 differs by {worst:.1e}")
+    require(worst < HUGGING_FACE_TOLERANCE, f"{name}: Hugging Face differs by {worst:.1e}")
+    return theirs[0]["logits"]
+
+
+def flat(tensors):
+    return torch.cat([tensors[name].double().flatten() for name in sorted(tensors)])
+
+
+def errors(model, folder, weights, batches, steps, final):
+    """Relative errors of LlamaForCausalLM in f32 and bf16 against the f64 reference."""
+    tensors = {}
+    for label, dtype in DTYPES.items():
+        run = HuggingFaceRunner(folder, model.config, dtype)
+        low_steps, low_final = train(run, {n: w.float() for n, w in weights.items()}, batches)
+        for key in ("loss", "grad_norm"):
+            reference = trajectory(steps, key)
+            tensors[f"{key}.{label}_error"] = (trajectory(low_steps, key) / reference - 1).abs()
+        for key in ("logits", "token_loss"):
+            tensors[f"{key}.{label}_error"] = relative_error(low_steps[0][key], steps[0][key])
+        low_gradients, gradients = low_steps[0]["gradients"], steps[0]["gradients"]
+        changes = {n: final[n] - w for n, w in weights.items()}
+        low_changes = {n: low_final[n] - w for n, w in weights.items()}
+        for kind, low, reference in (
+            ("grad", low_gradients, gradients),
+            ("final", low_changes, changes),
+        ):
+            tensors[f"{kind}.{label}_error"] = relative_error(flat(low), flat(reference))
+            for name in weights:
+                error = relative_error(low[name], reference[name])
+                tensors[f"{kind}/{name}.{label}_error"] = error
+    return tensors
+
+
+def make_model(name, model, seed, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = generator(seed)
+    weights = draw_weights(model.config, rng)
+    batches = [draw_batch(model, step, rng) for step in range(STEPS)]
+    (folder / "config.json").write_text(json.dumps(model.config, indent=2) + "\n")
+    save_file(
+        {n: w.float() for n, w in weights.items()},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+
+    run = SmallRunner(model.config)
+    steps, final = train(run, {n: w.clone() for n, w in weights.items()}, batches)
+    norms = trajectory(steps, "grad_norm")
+    print(f"{name}: {sum(w.numel() for w in weights.values())} parameters,", end=" ")
+    print(f"losses {trajectory(steps, 'loss').tolist()}, norms {norms.tolist()}")
+    require(bool((norms > OPTIMIZER["clip"]).all()), f"{name}: a step is not clipped")
+    hf_logits = check_against_hugging_face(name, folder, model, batches, steps)
+
+    c = model.config
+    tensors = {k: torch.stack([b[k] for b in batches]).to(torch.int32) for k in batches[0]}
+    for key, value in OPTIMIZER.items():
+        tensors[f"optimizer.{key}"] = torch.tensor([value], dtype=torch.float64)
+    tensors |= {key: trajectory(steps, key) for key in ("loss", "grad_norm")}
+    tensors |= {key: steps[0][key] for key in ("logits", "token_loss")}
+    tensors |= {f"grad/{n}": g for n, g in steps[0]["gradients"].items()}
+    tensors |= {f"final/{n}": w for n, w in final.items()}
+    tensors["huggingface_logits"] = hf_logits.float()
+    tensors["inverse_frequencies"] = inverse_frequencies(
+        head_dim(c), c["rope_theta"], c["rope_scaling"]
+    )
+    tensors |= errors(model, folder, weights, batches, steps, final)
+    save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "expected.safetensors")
+
+
+def make(folder):
+    for seed, (name, model) in enumerate(MODELS.items()):
+        make_model(name, model, 3000 + seed, folder / name)

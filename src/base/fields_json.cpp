@@ -1,0 +1,381 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/fields.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// ---- JSON text to a document --------------------------------------------------------------------
+
+/// Finds keys that occur twice in one object, which the parser itself lets pass.
+class DuplicateKeys {
+ public:
+  explicit DuplicateKeys(ConfigProblems& problems) : problems_(problems) {}
+
+  bool operator()(int /*depth*/, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      objects_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      objects_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      Object& object = objects_.back();
+      object.current = parsed.get<std::string>();
+      if (!object.seen.insert(object.current).second) problems_.add(path(), "given twice");
+    }
+    return true;
+  }
+
+ private:
+  struct Object {
+    std::string current;
+    std::set<std::string> seen;
+  };
+  std::string path() const {
+    std::string text;
+    for (const Object& object : objects_) text += (text.empty() ? "" : ".") + object.current;
+    return text;
+  }
+
+  ConfigProblems& problems_;
+  std::vector<Object> objects_;
+};
+
+Json parse_document(std::string_view text, std::string_view source, ConfigProblems& problems) {
+  try {
+    DuplicateKeys duplicates(problems);
+    // The parser copies its callback; the reference keeps one state.
+    return Json::parse(text.begin(), text.end(), std::ref(duplicates));
+  } catch (const Json::exception& e) {
+    const std::string_view what =
+        e.what();  // "[json.exception.parse_error.101] parse error at ..."
+    const std::size_t code_end = what.find("] ");
+    throw ConfigError(std::string(source) + ": not valid JSON: " +
+                      std::string(code_end == what.npos ? what : what.substr(code_end + 2)));
+  }
+}
+
+// ---- suggestions --------------------------------------------------------------------------------
+
+void collect_paths(const FieldList& fields, const std::string& prefix,
+                   std::vector<std::string>& paths) {
+  for (const Field& field : fields.all()) {
+    paths.push_back(prefix + field.key);
+    if (field.type != FieldType::kSection) continue;
+    const bool absent = std::holds_alternative<std::monostate>(field.get());
+    collect_paths(field.section(), prefix + field.key + '.', paths);
+    if (absent) field.set({});
+  }
+}
+
+/// Levenshtein distance, one row at a time.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substitute, row[j] + 1, diagonal + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
+
+/// The valid path whose last key is nearest to that of `path` (the nearer section wins a tie), if
+/// any is near enough to be meant.
+std::optional<std::string> nearest_path(std::string_view path,
+                                        const std::vector<std::string>& valid) {
+  const std::size_t tolerance = std::max<std::size_t>(1, (last_key(path).size() + 1) / 3);
+  std::optional<std::string> best;
+  std::pair<std::size_t, std::size_t> best_distance{tolerance, path.size() + 64};
+  for (const std::string& candidate : valid) {
+    const std::pair distance{edit_distance(last_key(path), last_key(candidate)),
+                             edit_distance(path, candidate)};
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+// ---- a document into fields ---------------------------------------------------------------------
+
+const Field* find_field(const FieldList& fields, std::string_view key) {
+  for (const Field& field : fields.all()) {
+    if (field.key == key) return &field;
+  }
+  return nullptr;
+}
+
+std::string expectation(const Field& field) {
+  std::string text;
+  switch (field.type) {
+    case FieldType::kBool: text = "true or false"; break;
+    case FieldType::kInteger: text = "an integer"; break;
+    case FieldType::kNumber: text = "a number"; break;
+    case FieldType::kString: text = "a string"; break;
+    case FieldType::kStrings: text = "a list of strings"; break;
+    case FieldType::kPair: text = "a list of two numbers"; break;
+    case FieldType::kBytes: text = "a size such as \"24GiB\" or a number of bytes"; break;
+    case FieldType::kSection: text = "an object with keys"; break;
+    case FieldType::kChoice:
+      text = "one of";
+      for (const std::string& name : field.choices) text += " \"" + name + "\"";
+      break;
+  }
+  return field.optional ? text + " or null" : text;
+}
+
+std::optional<std::int64_t> to_integer(const Json& json) {
+  if (json.is_number_unsigned()) {
+    const auto value = json.get<std::uint64_t>();
+    if (!std::in_range<std::int64_t>(value)) return std::nullopt;
+    return static_cast<std::int64_t>(value);
+  }
+  if (json.is_number_integer()) return json.get<std::int64_t>();
+  if (json.is_number_float()) {  // 1e6 is an integer, too
+    const double value = json.get<double>();
+    if (std::trunc(value) == value && std::abs(value) < 0x1p53) {
+      return static_cast<std::int64_t>(value);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<FieldValue> to_bytes(const Json& json) {
+  if (json.is_string()) {
+    try {
+      return ByteSize{parse_bytes(json.get_ref<const std::string&>())};
+    } catch (const ConfigError&) {
+      return std::nullopt;  // reported with the key, as every other wrong value
+    }
+  }
+  const std::optional<std::int64_t> bytes = to_integer(json);
+  if (!bytes || *bytes < 0) return std::nullopt;
+  return ByteSize{static_cast<std::size_t>(*bytes)};
+}
+
+/// The value of a field that is no section; nothing if `json` is not of its type.
+std::optional<FieldValue> to_value(const Field& field, const Json& json) {
+  if (json.is_null()) return field.optional ? std::optional(FieldValue()) : std::nullopt;
+  const auto is_string = [](const Json& item) { return item.is_string(); };
+  const auto is_number = [](const Json& item) { return item.is_number(); };
+  switch (field.type) {
+    case FieldType::kBool:
+      if (json.is_boolean()) return json.get<bool>();
+      break;
+    case FieldType::kInteger:
+      if (const auto value = to_integer(json)) return *value;
+      break;
+    case FieldType::kNumber:
+      if (json.is_number()) return json.get<double>();
+      break;
+    case FieldType::kString:
+      if (json.is_string()) return json.get<std::string>();
+      break;
+    case FieldType::kStrings:
+      if (json.is_array() && std::all_of(json.begin(), json.end(), is_string)) {
+        return json.get<std::vector<std::string>>();
+      }
+      break;
+    case FieldType::kPair:
+      if (json.is_array() && json.size() == 2 && std::all_of(json.begin(), json.end(), is_number)) {
+        return std::array<double, 2>{json[0].get<double>(), json[1].get<double>()};
+      }
+      break;
+    case FieldType::kBytes: return to_bytes(json);
+    case FieldType::kChoice:
+      if (json.is_string() && std::count(field.choices.begin(), field.choices.end(),
+                                         json.get_ref<const std::string&>()) != 0) {
+        return json.get<std::string>();
+      }
+      break;
+    case FieldType::kSection: break;
+  }
+  return std::nullopt;
+}
+
+class Reader {
+ public:
+  Reader(const FieldList& root, ConfigProblems& problems) : problems_(problems) {
+    collect_paths(root, "", valid_paths_);
+  }
+
+  void read(const FieldList& fields, const Json& json, const std::string& prefix) {
+    for (const auto& [key, value] : json.items()) {
+      const std::string path = prefix + key;
+      if (const Field* field = find_field(fields, key)) {
+        read_field(*field, value, path);
+      } else {
+        problems_.add(path, unknown_key(path, fields));
+      }
+    }
+  }
+
+ private:
+  void read_field(const Field& field, const Json& json, const std::string& path) {
+    if (field.type == FieldType::kSection && json.is_object()) {
+      read(field.section(), json, path + '.');
+    } else if (const std::optional<FieldValue> value = to_value(field, json)) {
+      field.set(*value);
+    } else {
+      problems_.add(path, "expected " + expectation(field) + ", found " + json.dump());
+    }
+  }
+
+  std::string unknown_key(const std::string& path, const FieldList& siblings) const {
+    if (const auto nearest = nearest_path(path, valid_paths_)) {
+      return "unknown key; did you mean " + *nearest + "?";
+    }
+    std::string text = "unknown key; valid here:";
+    for (const Field& field : siblings.all()) text += ' ' + field.key;
+    return text;
+  }
+
+  ConfigProblems& problems_;
+  std::vector<std::string> valid_paths_;
+};
+
+// ---- assignments --------------------------------------------------------------------------------
+
+/// Type of the field at `path`; nothing if there is no such field.
+std::optional<FieldType> type_at(const FieldList& fields, std::string_view path) {
+  const std::size_t dot = path.find('.');
+  const Field* field = find_field(fields, path.substr(0, dot));
+  if (field == nullptr) return std::nullopt;
+  if (dot == path.npos) return field->type;
+  if (field->type != FieldType::kSection) return std::nullopt;
+  const bool absent = std::holds_alternative<std::monostate>(field->get());
+  const auto type = type_at(field->section(), path.substr(dot + 1));
+  if (absent) field->set({});
+  return type;
+}
+
+Json assigned_value(std::string_view text, std::optional<FieldType> type) {
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return std::string(text);
+  // A file may be called 2024: a string field takes a bare number as its name.
+  const bool bare = json.is_number() || json.is_boolean();
+  return type == FieldType::kString && bare ? Json(std::string(text)) : json;
+}
+
+/// Puts "a.b=value" into the document, making sections on the way.
+void apply_assignment(const FieldList& fields, std::string_view assignment, Json& document,
+                      ConfigProblems& problems) {
+  const std::size_t equals = assignment.find('=');
+  const std::string_view path = assignment.substr(0, equals);
+  if (equals == assignment.npos || path.empty()) {
+    problems.add(assignment, "expected KEY=VALUE, such as run.steps=100");
+    return;
+  }
+  Json* node = &document;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    if (node->is_null()) *node = Json::object();
+    if (!node->is_object()) {
+      problems.add(path, "cannot be set: " + std::string(path.substr(0, begin - 1)) +
+                             " is not an object with keys");
+      return;
+    }
+    node = &(*node)[std::string(path.substr(begin, end - begin))];
+    begin = end + 1;
+  }
+  *node = assigned_value(assignment.substr(equals + 1), type_at(fields, path));
+}
+
+// ---- fields to JSON -----------------------------------------------------------------------------
+
+/// The largest unit that keeps the number exact.
+Json bytes_to_json(std::size_t bytes) {
+  if (bytes == 0) return bytes;
+  if (bytes % kGiB == 0) return std::to_string(bytes / kGiB) + "GiB";
+  if (bytes % kMiB == 0) return std::to_string(bytes / kMiB) + "MiB";
+  return bytes;
+}
+
+Json to_json(const FieldValue& value) {
+  return std::visit(
+      [](const auto& v) -> Json {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return nullptr;
+        } else if constexpr (std::is_same_v<T, ByteSize>) {
+          return bytes_to_json(v.bytes);
+        } else {
+          return v;
+        }
+      },
+      value);
+}
+
+Json to_json(const FieldList& fields) {
+  Json json = Json::object();
+  for (const Field& field : fields.all()) {
+    const FieldValue value = field.get();
+    const bool present_section =
+        field.type == FieldType::kSection && !std::holds_alternative<std::monostate>(value);
+    json[field.key] = present_section ? to_json(field.section()) : to_json(value);
+  }
+  return json;
+}
+
+void collect_differences(const Json& a, const Json& b, const std::string& path,
+                         std::vector<std::string>& paths) {
+  if (!a.is_object() || !b.is_object()) {
+    if (a != b) paths.push_back(path);
+    return;
+  }
+  for (const auto& [key, value] : a.items()) {
+    collect_differences(value, b.at(key), path.empty() ? key : path + '.' + key, paths);
+  }
+}
+
+}  // namespace
+
+std::string field_text(const Field& field) { return to_json(field.get()).dump(); }
+
+void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
+                 std::span<const std::string> sets) {
+  ConfigProblems problems;
+  Json document = parse_document(json, source, problems);
+  if (!document.is_object()) {
+    throw ConfigError(std::string(source) + ": expected a JSON object at the top");
+  }
+  for (const std::string& assignment : sets) {
+    apply_assignment(fields, assignment, document, problems);
+  }
+  Reader(fields, problems).read(fields, document, "");
+  problems.throw_if_any(source);
+}
+
+std::string write_fields(const FieldList& fields) { return to_json(fields).dump(2) + '\n'; }
+
+std::vector<std::string> differing_fields(const FieldList& a, const FieldList& b) {
+  std::vector<std::string> paths;
+  collect_differences(to_json(a), to_json(b), "", paths);
+  return paths;
+}
+
+}  // namespace strata

@@ -1,0 +1,80 @@
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "strata/base/thread_pool.h"
+
+namespace strata {
+
+namespace {
+
+int cores_by_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+  // More than CPU_SETSIZE processors.
+  return static_cast<int>(std::thread::hardware_concurrency());
+}
+
+/// Cores that one control group folder grants; infinity if it sets no limit.
+double quota_of(const std::filesystem::path& folder) {
+  std::string quota;
+  double period = 0;
+  if (std::ifstream(folder / "cpu.max") >> quota >> period && quota != "max" && period > 0) {
+    return std::strtod(quota.c_str(), nullptr) / period;  // version 2
+  }
+  double quota_us = 0;
+  if (std::ifstream(folder / "cpu.cfs_quota_us") >> quota_us &&
+      std::ifstream(folder / "cpu.cfs_period_us") >> period && quota_us > 0 && period > 0) {
+    return quota_us / period;  // version 1
+  }
+  return INFINITY;
+}
+
+/// True if "cpu" is one of the comma-separated controllers.
+bool lists_cpu(const std::string& controllers) {
+  std::istringstream list(controllers);
+  for (std::string name; std::getline(list, name, ',');) {
+    if (name == "cpu") return true;
+  }
+  return false;
+}
+
+/// The tightest quota of this process's control group and all groups above it. Inside a container
+/// the group's path may not exist, and its files may lie at the mount point itself.
+double cores_by_quota() {
+  double cores = INFINITY;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // hierarchy:controllers:path
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const bool unified = controllers.empty();
+    if (!unified && !lists_cpu(controllers)) continue;
+    const std::filesystem::path mount = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    std::filesystem::path group = std::filesystem::path(line.substr(second + 1)).relative_path();
+    for (; !group.empty(); group = group.parent_path()) {
+      cores = std::min(cores, quota_of(mount / group));
+    }
+    cores = std::min(cores, quota_of(mount));
+  }
+  return cores;
+}
+
+}  // namespace
+
+int usable_cores() {
+  // A quota of 1.5 cores does more with two threads than with one.
+  const double cores = std::min(std::ceil(cores_by_quota()), double{1e6});
+  return std::max(1, std::min(cores_by_affinity(), static_cast<int>(cores)));
+}
+
+}  // namespace strata

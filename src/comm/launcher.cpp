@@ -1,0 +1,51 @@
+#include "comm/launcher.h"
+
+#include <charconv>
+
+#include "strata/base/error.h"
+
+namespace strata {
+
+namespace {
+
+std::optional<int> count_in(const Environment& environment, const char* name) {
+  const std::optional<std::string> text = environment(name);
+  if (!text) return std::nullopt;
+  int count = 0;
+  const char* end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, count);
+  if (error != std::errc{} || stop != end || count < 1) {
+    throw BackendError("the launcher set " + std::string(name) + " to \"" + *text +
+                       "\", which is not a number of ranks");
+  }
+  return count;
+}
+
+/// Tasks of the srun step that this process belongs to; for a process of the batch script itself
+/// (which has no step) those of the job.
+std::optional<int> slurm_tasks(const Environment& environment) {
+  if (!environment("SLURM_PROCID")) return std::nullopt;
+  const std::optional<int> step = count_in(environment, "SLURM_STEP_NUM_TASKS");
+  return step ? step : count_in(environment, "SLURM_NTASKS");
+}
+
+}  // namespace
+
+Launch detect_launch(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const auto ranks = count_in(environment, name)) return {.mpi = *ranks > 1, .ranks = ranks};
+  }
+  const std::optional<int> tasks = slurm_tasks(environment);
+  if (environment("PMIX_RANK")) return {.mpi = tasks.value_or(2) > 1, .ranks = tasks};
+  if (tasks.value_or(1) > 1) {
+    throw BackendError(
+        "SLURM started " + std::to_string(*tasks) +
+        " tasks, but nothing connects them: each would train alone and overwrite the others. " +
+        "Start the program with `srun --mpi=pmix` (or pmi2, see `srun --mpi=list`) or with "
+        "mpirun; " +
+        "for one process on purpose use `srun --ntasks=1`");
+  }
+  return {.mpi = false, .ranks = 1};
+}
+
+}  // namespace strata

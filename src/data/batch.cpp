@@ -1,0 +1,197 @@
+#include "strata/data/batch.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "data/sort_positions.h"
+#include "strata/base/error.h"
+#include "strata/base/narrow.h"
+#include "strata/data/sample_order.h"
+
+namespace strata {
+
+namespace {
+
+std::span<std::int32_t> part(std::span<std::int32_t> whole, std::int64_t index, std::int64_t size) {
+  return whole.subspan(static_cast<std::size_t>(index * size), static_cast<std::size_t>(size));
+}
+
+/// Appends runs of tokens to a sub-batch's segment table; every query sees its own run.
+class SegmentTable {
+ public:
+  explicit SegmentTable(std::span<std::int32_t> table) : table_(table) {}
+
+  void add(std::int64_t begin, std::int64_t length) {
+    const auto row = table_.subspan(next_, kSegmentColumns);
+    row[0] = row[1] = static_cast<std::int32_t>(begin);
+    row[2] = row[3] = static_cast<std::int32_t>(length);
+    row[4] = 0;
+    next_ += kSegmentColumns;
+  }
+  void clear_rest() { std::ranges::fill(table_.subspan(next_), 0); }
+
+ private:
+  std::span<std::int32_t> table_;
+  std::size_t next_ = 0;
+};
+
+void check_options(const BatchOptions& o) {
+  const auto at_least_one = [](const char* what, std::int64_t value) {
+    if (value < 1) {
+      throw ConfigError(std::string("batch: ") + what + " must be at least 1, not " +
+                        std::to_string(value));
+    }
+  };
+  at_least_one("rows of a sub-batch", o.shape.rows);
+  at_least_one("tokens of a row", o.shape.tokens);
+  at_least_one("sub-batches", o.shape.sub_batches);
+  at_least_one("passes", o.passes);
+  at_least_one("ranks", o.ranks);
+  at_least_one("vocabulary", o.vocabulary);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (o.shape.rows > kMost / o.shape.tokens || o.vocabulary > kMost) {
+    throw ConfigError("batch: tokens of a sub-batch and vocabulary must fit into 31 bits");
+  }
+  if (o.rank < 0 || o.rank >= o.ranks) {
+    throw ConfigError("batch: rank " + std::to_string(o.rank) + " is not one of " +
+                      std::to_string(o.ranks));
+  }
+}
+
+}  // namespace
+
+std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask) {
+  return mask == DocumentMask::kOn ? shape.sub_batch_tokens() : shape.rows;
+}
+
+BatchLoader::BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool)
+    : source_(source), options_(options), pool_(pool) {
+  check_options(options);
+  const BatchShape& shape = options_.shape;
+  samples_ = (source.size() - 1) / shape.tokens;
+  if (source.size() <= shape.tokens) {
+    throw IoError(source.name() + ": holds " + std::to_string(source.size()) +
+                  " tokens; a row of " + std::to_string(shape.tokens) + " takes " +
+                  std::to_string(shape.tokens + 1) + ". Use shorter rows or more text");
+  }
+  scratch_.resize(static_cast<std::size_t>(shape.sub_batches));
+  for (Scratch& s : scratch_) s.sorted.resize(static_cast<std::size_t>(shape.sub_batch_tokens()));
+}
+
+std::int64_t BatchLoader::samples_per_step() const {
+  return options_.passes * options_.shape.sub_batches * options_.ranks * options_.shape.rows;
+}
+
+void BatchLoader::check_sizes(const PassBuffers& out) const {
+  const BatchShape& shape = options_.shape;
+  const auto check = [](const char* name, std::span<const std::int32_t> buffer,
+                        std::int64_t expected) {
+    if (std::ssize(buffer) == expected) return;
+    throw ShapeError(std::string("batch: the buffer for ") + name + " must have " +
+                     std::to_string(expected) + " elements, it has " +
+                     std::to_string(buffer.size()));
+  };
+  check("ids", out.ids, shape.pass_tokens());
+  check("targets", out.targets, shape.pass_tokens());
+  check("positions", out.positions, shape.pass_tokens());
+  check("order", out.order, shape.pass_tokens());
+  check("segments", out.segments,
+        shape.sub_batches * segment_entries(shape, options_.mask) * kSegmentColumns);
+}
+
+std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out) {
+  check_sizes(out);
+  if (first_sample < 0 || pass < 0 || pass >= options_.passes) {
+    throw ConfigError("batch: sample " + std::to_string(first_sample) + ", pass " +
+                      std::to_string(pass) + " of " + std::to_string(options_.passes) +
+                      " does not exist");
+  }
+  const BatchShape& shape = options_.shape;
+  const std::int64_t tokens = shape.sub_batch_tokens();
+  const std::int64_t segments = segment_entries(shape, options_.mask) * kSegmentColumns;
+  pool_.parallel_for(shape.sub_batches, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t group = (pass * shape.sub_batches + s) * options_.ranks + options_.rank;
+      const PassBuffers sub_batch{.ids = part(out.ids, s, tokens),
+                                  .targets = part(out.targets, s, tokens),
+                                  .positions = part(out.positions, s, tokens),
+                                  .segments = part(out.segments, s, segments),
+                                  .order = part(out.order, s, tokens)};
+      Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
+      scratch.valid_targets = fill_sub_batch(first_sample + group * shape.rows, sub_batch, scratch);
+    }
+  });
+  return std::accumulate(scratch_.begin(), scratch_.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Scratch& s) { return sum + s.valid_targets; });
+}
+
+std::int64_t BatchLoader::fill_sub_batch(std::int64_t first_sample, const PassBuffers& out,
+                                         Scratch& scratch) {
+  const std::int64_t length = options_.shape.tokens;
+  SegmentTable segments(out.segments);
+  std::int64_t valid = 0;
+  for (std::int64_t r = 0; r < options_.shape.rows; ++r) {
+    const std::int64_t index = first_sample + r;
+    const auto ids = part(out.ids, r, length);
+    const auto targets = part(out.targets, r, length);
+    const auto positions = part(out.positions, r, length);
+    std::vector<std::int64_t>& ends = scratch.document_ends;
+    ends.clear();
+    if (options_.sample_order == SampleOrder::kOnce && index >= samples_) {
+      std::ranges::fill(ids, 0);
+      std::ranges::fill(targets, kIgnoreTarget);
+    } else {
+      const std::int64_t position = options_.sample_order == SampleOrder::kOnce
+                                        ? index
+                                        : sample(options_.seed, index, samples_).position;
+      const std::int64_t begin = position * length;
+      read_row(begin, ids, targets);
+      if (options_.mask == DocumentMask::kOn) {
+        source_.document_ends_in(begin, begin + length, ends);
+      }
+      for (std::int64_t& end : ends) end -= begin;
+      for (const std::int64_t end : ends)
+        targets[static_cast<std::size_t>(end - 1)] = kIgnoreTarget;
+      valid += length - std::ssize(ends);
+    }
+    // The last run ends with the row, whether its document does or not.
+    if (ends.empty() || ends.back() != length) ends.push_back(length);
+    std::int64_t start = 0;
+    for (const std::int64_t end : ends) {
+      segments.add(r * length + start, end - start);
+      std::iota(positions.begin() + start, positions.begin() + end, 0);
+      start = end;
+    }
+  }
+  segments.clear_rest();
+  sort_positions(out.ids, options_.vocabulary, out.order, scratch.sorted);
+  return valid;
+}
+
+void BatchLoader::read_row(std::int64_t begin, std::span<std::int32_t> ids,
+                           std::span<std::int32_t> targets) const {
+  source_.read(begin, ids);
+  source_.read(begin + std::ssize(ids), targets.last(1));
+  std::copy(ids.begin() + 1, ids.end(), targets.begin());
+  check_ids(begin, ids);
+  check_ids(begin + std::ssize(ids), targets.last(1));
+}
+
+void BatchLoader::check_ids(std::int64_t begin, std::span<const std::int32_t> ids) const {
+  const auto vocabulary = static_cast<std::uint32_t>(options_.vocabulary);
+  // As unsigned numbers, so that ids above 2^31 are refused too.
+  const auto bad = std::ranges::find_if(
+      ids, [=](std::int32_t id) { return static_cast<std::uint32_t>(id) >= vocabulary; });
+  if (bad == ids.end()) return;
+  const std::int64_t known = source_.vocabulary();
+  throw IoError(source_.name() + ": token " + std::to_string(begin + (bad - ids.begin())) +
+                " has id " + std::to_string(static_cast<std::uint32_t>(*bad)) +
+                ", but the model's vocabulary is " + std::to_string(vocabulary) +
+                (known > 0 ? " and the file's " + std::to_string(known)
+                           : std::string(" and the file does not tell its own")) +
+                ". Tokenizer, data.dtype and model.vocab_size must belong together");
+}
+
+}  // namespace strata

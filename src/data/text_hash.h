@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "strata/base/random.h"
+
+namespace strata {
+
+/// FNV-1a over the bytes (Fowler, Noll, Vo), then mixed so that all 64 bits are equally good. Part
+/// of the file format: its values are kept in token files and decide on validation sets.
+[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  }
+  return mix64(hash);
+}
+
+}  // namespace strata

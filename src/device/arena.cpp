@@ -1,0 +1,78 @@
+#include "strata/device/arena.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+
+namespace strata {
+
+Arena::Arena(Device& device, Space space, std::size_t capacity, std::string name)
+    : device_(device),
+      space_(space),
+      name_(std::move(name)),
+      capacity_(round_up(capacity, kAlignment)) {
+  if (capacity_ == 0) return;
+  memory_ = device.allocate(space, capacity_);
+  device.register_arena(name_, space, {memory_->data(), capacity_});
+}
+
+Arena::~Arena() {
+  if (memory_ == nullptr) return;
+  // Lanes may still be at work here when an exception unwinds the submitting thread.
+  try {
+    device_.synchronize();
+  } catch (const std::exception& e) {
+    log::debug("arena {} is freed after a lane failed: {}", name_, e.what());
+  }
+  device_.unregister_arena({memory_->data(), capacity_});
+}
+
+std::byte* Arena::allocate(std::string_view what, std::size_t bytes) {
+  const std::size_t free = capacity_ - used_;
+  if (bytes > free) {  // both are multiples of kAlignment once rounded, so rounding changes nothing
+    throw OutOfMemory("arena " + name_ + " (" + std::string(name_of(space_)) +
+                      " memory) is full: " + std::string(what) + " needs " + format_bytes(bytes) +
+                      ", " + format_bytes(free) + " of " + format_bytes(capacity_) + " are free\n" +
+                      ledger_text());
+  }
+  const std::size_t taken = round_up(bytes, kAlignment);
+  std::byte* const data = memory_ == nullptr ? nullptr : memory_->data() + used_;
+  used_ += taken;
+  ledger_.push_back({std::string(what), taken});
+  return data;
+}
+
+std::string Arena::ledger_text() const {
+  struct Sum {
+    std::string name;
+    std::size_t pieces = 0;
+    std::size_t bytes = 0;
+  };
+  std::vector<Sum> sums;  // a ring's slots share a name
+  std::map<std::string_view, std::size_t> index_of;
+  for (const LedgerEntry& entry : ledger_) {
+    const auto [at, is_new] = index_of.try_emplace(entry.name, sums.size());
+    if (is_new) sums.push_back({.name = entry.name});
+    ++sums[at->second].pieces;
+    sums[at->second].bytes += entry.bytes;
+  }
+  std::ranges::stable_sort(sums, std::greater{}, &Sum::bytes);
+
+  std::ostringstream text;
+  text << "arena " << name_ << " (" << name_of(space_) << "): " << format_bytes(used_) << " of "
+       << format_bytes(capacity_) << " used\n";
+  for (const Sum& sum : sums) {
+    text << "  " << format_bytes(sum.bytes) << "  " << sum.name;
+    if (sum.pieces > 1) text << " (" << sum.pieces << " pieces)";
+    text << "\n";
+  }
+  return text.str();
+}
+
+}  // namespace strata

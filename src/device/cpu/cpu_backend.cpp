@@ -1,0 +1,14 @@
+#include "device/cpu/cpu_device.h"
+#include "strata/ops/backend.h"
+
+namespace strata {
+
+Backend make_cpu_backend(const BackendOptions& options) {
+  Backend backend;
+  backend.pool = std::make_shared<ThreadPool>(options.threads);
+  backend.device = make_cpu_device(options.device);
+  backend.kernels = make_cpu_kernels(backend.pool);
+  return backend;
+}
+
+}  // namespace strata

@@ -1,0 +1,64 @@
+#include "device/cpu/cpu_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+
+namespace strata {
+
+namespace {
+
+std::size_t pages_in_bytes(int which) {
+  const auto of = [](int name) {
+    return static_cast<std::size_t>(std::max<long>(sysconf(name), 0));
+  };
+  return of(which) * of(_SC_PAGESIZE);
+}
+
+class Mapping final : public DeviceMemory {
+ public:
+  Mapping(void* data, std::size_t bytes, std::size_t& in_use)
+      : data_(static_cast<std::byte*>(data)), bytes_(bytes), in_use_(in_use) {
+    in_use_ += bytes_;
+  }
+  ~Mapping() override {
+    munmap(data_, bytes_);
+    in_use_ -= bytes_;
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  [[nodiscard]] std::byte* data() const override { return data_; }
+
+ private:
+  std::byte* data_;
+  std::size_t bytes_;
+  std::size_t& in_use_;
+};
+
+}  // namespace
+
+std::size_t host_memory_bytes() { return pages_in_bytes(_SC_PHYS_PAGES); }
+
+std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_t& in_use) {
+  const std::size_t mapped = std::max<std::size_t>(bytes, 1);
+  // The kernel promises more than it has, so what can never fit is refused here.
+  void* const data = mapped > host_memory_bytes() ? MAP_FAILED
+                                                  : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
+                      format_bytes(pages_in_bytes(_SC_AVPHYS_PAGES)) + " of " +
+                      format_bytes(host_memory_bytes()) + " are free");
+  }
+  constexpr std::size_t kHugePage = 2 * kMiB;
+  if (mapped >= kHugePage)
+    madvise(data, mapped, MADV_HUGEPAGE);  // a hint: failure costs speed only
+  return std::make_unique<Mapping>(data, mapped, in_use);
+}
+
+}  // namespace strata

@@ -1,0 +1,223 @@
+#include "device/cpu/executor.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "strata/base/random.h"
+
+namespace strata {
+
+namespace {
+
+std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+bool all_passed(const Tickets& wanted, const Tickets& passed) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (passed[i] < wanted[i]) return false;
+  }
+  return true;
+}
+
+class EagerExecutor final : public Executor {
+ public:
+  using Executor::Executor;
+  void push(Lane lane, Work work) override { run(lane, work); }
+  void wait(Event) override {}
+};
+
+/// One thread per lane. All queues share a mutex, held for a few instructions per submission.
+class ThreadsExecutor final : public Executor {
+ public:
+  explicit ThreadsExecutor(TraceSink* trace) : Executor(trace) {
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      threads_[i] = std::jthread([this, i] { serve(static_cast<Lane>(i)); });
+    }
+  }
+
+  ~ThreadsExecutor() override {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    for (Queue& queue : queues_) queue.wake.notify_one();
+  }
+
+  void push(Lane lane, Work work) override {
+    const std::lock_guard lock(mutex_);
+    Queue& queue = queues_[index_of(lane)];
+    queue.work.push_back(std::move(work));
+    if (ready(queue)) queue.wake.notify_one();
+  }
+
+  void wait(Event event) override {
+    std::unique_lock lock(mutex_);
+    awaited_ = event;
+    submitter_.wait(lock, [&] { return passed_[index_of(event.lane)] >= event.ticket; });
+    awaited_ = {};
+  }
+
+ private:
+  struct Queue {
+    std::deque<Work> work;
+    std::condition_variable wake;
+  };
+
+  bool ready(const Queue& queue) const {
+    return !queue.work.empty() && all_passed(queue.work.front().after, passed_);
+  }
+
+  void serve(Lane lane) {
+    Queue& queue = queues_[index_of(lane)];
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      queue.wake.wait(lock, [&] { return stop_ || ready(queue); });
+      if (stop_) return;
+      Work work = std::move(queue.work.front());
+      queue.work.pop_front();
+      lock.unlock();
+      run(lane, work);
+      lock.lock();
+      passed_[index_of(lane)] = work.ticket;
+      for (Queue& other : queues_) {
+        if (ready(other)) other.wake.notify_one();
+      }
+      if (awaited_.lane == lane && awaited_.ticket <= work.ticket) submitter_.notify_one();
+    }
+  }
+
+  std::mutex mutex_;
+  std::array<Queue, kLaneCount> queues_;
+  Tickets passed_{};
+  Event awaited_;  ///< by the submitting thread
+  std::condition_variable submitter_;
+  bool stop_ = false;
+  std::array<std::jthread, kLaneCount>
+      threads_;  // last: they use, and on destruction outlive, the rest
+};
+
+/// One thread runs a random order of all lanes' work that respects every wait. The order is drawn
+/// on the submitting thread, so it depends on the seed and on what is submitted, not on timing.
+class ShuffledExecutor final : public Executor {
+ public:
+  ShuffledExecutor(TraceSink* trace, std::uint64_t seed)
+      : Executor(trace), seed_(seed), thread_([this] { serve(); }) {}
+
+  ~ShuffledExecutor() override {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    wake_.notify_one();
+  }
+
+  void push(Lane lane, Work work) override {
+    const std::lock_guard lock(mutex_);
+    queues_[index_of(lane)].push_back(std::move(work));
+    ++unfinished_;
+    // One piece every other submission lets work pile up; now and then everything goes at once.
+    constexpr std::uint64_t kDrainEvery = 16;
+    const std::uint64_t bits = draw();
+    choose(bits % kDrainEvery == 0 ? unfinished_ : bits & 1);
+    wake_.notify_one();
+  }
+
+  void wait(Event event) override {
+    std::unique_lock lock(mutex_);
+    choose(unfinished_);
+    wake_.notify_one();
+    submitter_.wait(lock, [&] { return passed_[index_of(event.lane)] >= event.ticket; });
+  }
+
+ private:
+  std::uint64_t draw() { return random_bits(seed_, 0, draws_++); }
+
+  /// Moves up to `count` pieces of work into the order in which they will run.
+  void choose(std::uint64_t count) {
+    for (; count > 0; --count) {
+      std::vector<std::size_t> ready;
+      for (std::size_t i = 0; i < queues_.size(); ++i) {
+        const auto& queue = queues_[i];
+        if (!queue.empty() && all_passed(queue.front().after, chosen_tickets_)) ready.push_back(i);
+      }
+      if (ready.empty()) return;
+      const std::size_t lane = ready[draw() % ready.size()];
+      chosen_tickets_[lane] = queues_[lane].front().ticket;
+      chosen_.emplace_back(static_cast<Lane>(lane), std::move(queues_[lane].front()));
+      queues_[lane].pop_front();
+    }
+  }
+
+  void serve() {
+    // A submitting thread that is silent this long is busy with something that may need our work,
+    // such as talking to another rank: then nothing may be held back.
+    constexpr auto kSilence = std::chrono::milliseconds(20);
+    const auto wanted = [this] { return stop_ || !chosen_.empty(); };
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [this] { return stop_ || unfinished_ > 0; });
+      if (!wake_.wait_for(lock, kSilence, wanted)) choose(unfinished_);
+      if (stop_) return;
+      auto [lane, work] = std::move(chosen_.front());
+      chosen_.pop_front();
+      lock.unlock();
+      run(lane, work);
+      lock.lock();
+      --unfinished_;
+      passed_[index_of(lane)] = work.ticket;
+      submitter_.notify_one();
+    }
+  }
+
+  std::uint64_t seed_;
+  std::uint64_t draws_ = 0;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable submitter_;
+  std::array<std::deque<Work>, kLaneCount> queues_;
+  std::deque<std::pair<Lane, Work>> chosen_;
+  Tickets chosen_tickets_{};
+  Tickets passed_{};
+  std::uint64_t unfinished_ = 0;
+  bool stop_ = false;
+  std::jthread thread_;  // last: it uses, and on destruction outlives, the rest
+};
+
+}  // namespace
+
+void Executor::run(Lane lane, Work& work) noexcept {
+  const std::function<void()> task = std::exchange(work.task, nullptr);
+  if (!task || failed_.load(std::memory_order_acquire)) return;
+  const double begin_us = work.timed ? now_us() : 0;
+  try {
+    task();
+  } catch (...) {
+    const std::lock_guard lock(failure_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    failed_.store(true, std::memory_order_release);
+  }
+  if (work.timed) trace_->ran(lane, work.ticket, begin_us, now_us());
+}
+
+void Executor::throw_if_failed() {
+  if (!failed_.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(failure_mutex_);
+  std::rethrow_exception(failure_);
+}
+
+std::unique_ptr<Executor> make_executor(const DeviceOptions& options) {
+  switch (options.execution) {
+    case Execution::kEager: return std::make_unique<EagerExecutor>(options.trace);
+    case Execution::kThreads: return std::make_unique<ThreadsExecutor>(options.trace);
+    case Execution::kShuffled:
+      return std::make_unique<ShuffledExecutor>(options.trace, options.shuffle_seed);
+  }
+  return nullptr;
+}
+
+}  // namespace strata

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/device/lane.h"
+
+namespace strata::cuda {
+
+/// Pinned memory that the host and the device both read and write, zeroed; freed on destruction.
+class MappedMemory {
+ public:
+  explicit MappedMemory(std::size_t bytes);
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  [[nodiscard]] std::byte* host() const { return host_; }
+  [[nodiscard]] std::byte* device() const { return device_; }
+
+ private:
+  std::byte* host_ = nullptr;
+  std::byte* device_ = nullptr;
+};
+
+/// One 32-bit counter per lane, in pinned memory: the low bits of the newest ticket that the lane
+/// is known to have passed. Host lanes write theirs from the host, device lanes by stream memory
+/// operations. 32 bits are compared modulo 2^32: two lanes are never 2^31 tickets apart.
+class TicketCounters {
+ public:
+  TicketCounters() : memory_(kStride * kLaneCount) {}
+
+  [[nodiscard]] bool passed(Event event) const {
+    const std::uint32_t seen = host(event.lane).load(std::memory_order_acquire);
+    return static_cast<std::int32_t>(seen - low(event.ticket)) >= 0;
+  }
+  void publish(Event event) const {
+    host(event.lane).store(low(event.ticket), std::memory_order_release);
+  }
+  /// For stream memory operations.
+  [[nodiscard]] std::uint32_t* device(Lane lane) const {
+    return reinterpret_cast<std::uint32_t*>(memory_.device() + offset(lane));
+  }
+  [[nodiscard]] static std::uint32_t low(std::uint64_t ticket) {
+    return static_cast<std::uint32_t>(ticket);
+  }
+
+ private:
+  /// Counters of different writers share no cache line (two lines are fetched at a time).
+  static constexpr std::size_t kStride = 128;
+
+  [[nodiscard]] static std::size_t offset(Lane lane) {
+    return kStride * static_cast<std::size_t>(lane);
+  }
+  [[nodiscard]] std::atomic_ref<std::uint32_t> host(Lane lane) const {
+    return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory_.host() + offset(lane)));
+  }
+
+  MappedMemory memory_;
+};
+
+}  // namespace strata::cuda

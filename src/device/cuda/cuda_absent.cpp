@@ -1,0 +1,15 @@
+#include "strata/base/error.h"
+#include "strata/ops/backend.h"
+
+namespace strata {
+
+Backend make_cuda_backend(const BackendOptions&) {
+  throw BackendError(
+      "this program was built without the CUDA backend; build it with 'cmake --preset "
+      "cuda-release' "
+      "and 'cmake --build --preset cuda-release', or choose the cpu backend");
+}
+
+bool cuda_available() noexcept { return false; }
+
+}  // namespace strata

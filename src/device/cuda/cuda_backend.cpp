@@ -1,0 +1,28 @@
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "kernels/cuda/cuda_kernels.h"
+#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/self_test.h"
+#include "strata/ops/backend.h"
+
+namespace strata {
+
+Backend make_cuda_backend(const BackendOptions& options) {
+  Backend backend;
+  backend.pool = std::make_shared<ThreadPool>(options.threads);
+  auto device = std::make_unique<CudaDevice>(options.device);
+  backend.host_kernels_owner = make_cpu_kernels(backend.pool);
+  backend.kernels = std::make_unique<CudaKernels>(device->driver(), options.matmul_workspace_bytes);
+  backend.device = std::move(device);
+  return backend;
+}
+
+bool cuda_available() noexcept {
+  cuda::prepare_connections();
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,97 @@
+#include "src/device/cuda/cuda_device.h"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "src/device/cuda/check.h"
+#include "src/device/cuda/memory.h"
+#include "src/device/cuda/self_test.h"
+#include "strata/base/error.h"
+
+namespace strata {
+namespace {
+
+constexpr std::array kDeviceLanes{Lane::kCompute, Lane::kWeightsIn, Lane::kActivationsIn,
+                                  Lane::kOut, Lane::kComm};
+static_assert(kDeviceLanes.size() + 1 == kLaneCount);
+
+/// Makes the device the calling thread's, and creates its context.
+int select(int device_index) {
+  cuda::prepare_connections();
+  cuda::require_connections();
+  int count = 0;
+  STRATA_CUDA_CHECK(cudaGetDeviceCount(&count));
+  if (device_index < 0 || device_index >= count) {
+    throw BackendError("CUDA device " + std::to_string(device_index) + " was asked for, but " +
+                       std::to_string(count) + " are visible: check CUDA_VISIBLE_DEVICES");
+  }
+  STRATA_CUDA_CHECK(cudaSetDevice(device_index));
+  STRATA_CUDA_CHECK(cudaFree(nullptr));
+  return device_index;
+}
+
+}  // namespace
+
+CudaDevice::CudaDevice(const DeviceOptions& options)
+    : Device(options),
+      index_(select(options.device_index)),
+      context_{
+          .driver = cuda::load_driver(), .counters = {}, .timer = cuda::SpanTimer(options.trace)},
+      meter_(index_) {
+  std::vector<cudaStream_t> handles;
+  for (Lane lane : kDeviceLanes) {
+    auto created = std::make_unique<CudaStream>(*this, lane, context_);
+    handles.push_back(created->handle());
+    set_stream(lane, std::move(created));
+  }
+  cuda::require_independent(context_.driver, handles);
+  set_stream(Lane::kHost, std::make_unique<HostLane>(*this, context_));
+}
+
+CudaDevice::~CudaDevice() {
+  for (Lane lane : kDeviceLanes) {
+    const cudaError_t code = cudaStreamSynchronize(device_lane(lane).handle());
+    // Counters of a lost device stand still: nobody may go on waiting for them.
+    if (code != cudaSuccess) host_lane().abandon();
+    STRATA_CUDA_CHECK_IN_DESTRUCTOR(code);
+  }
+  destroy_streams();
+}
+
+DeviceInfo CudaDevice::info() const { return cuda::gpu_info(index_); }
+
+std::unique_ptr<DeviceMemory> CudaDevice::allocate(Space space, std::size_t bytes) {
+  ++allocations_;
+  switch (space) {
+    case Space::kDevice: return cuda::allocate_device(bytes);
+    case Space::kPinned: return cuda::allocate_pinned(bytes);
+    case Space::kPageable: break;
+  }
+  return cuda::allocate_pageable(bytes);
+}
+
+std::size_t CudaDevice::device_bytes_in_use() const { return meter_.bytes_in_use(); }
+
+void CudaDevice::throw_if_failed() { host_lane().throw_if_failed(); }
+
+void CudaDevice::require_alive() {
+  for (Lane lane : kDeviceLanes) {
+    const cudaError_t state = cudaStreamQuery(device_lane(lane).handle());
+    if (state == cudaSuccess || state == cudaErrorNotReady) continue;
+    host_lane().abandon();
+    STRATA_CUDA_CHECK(state);
+  }
+}
+
+void CudaDevice::do_wait(Event event) {
+  if (event.lane == Lane::kHost) {
+    constexpr std::chrono::milliseconds kBetweenChecks{100};
+    while (!host_lane().wait_on_host(event.ticket, kBetweenChecks)) require_alive();
+  } else {
+    device_lane(event.lane).wait_on_host(event.ticket);
+  }
+  context_.timer.flush();
+}
+
+}  // namespace strata

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "src/device/cuda/cuda_stream.h"
+#include "src/device/cuda/gpu_info.h"
+#include "src/device/cuda/host_lane.h"
+#include "strata/device/device.h"
+
+namespace strata {
+
+/// Five CUDA streams and one host thread. Lanes run truly in parallel, so the execution options of
+/// the CPU backend mean nothing here.
+class CudaDevice final : public Device {
+ public:
+  /// Makes `options.device_index` the calling thread's CUDA device. Throws BackendError if it is
+  /// not there, or if its streams do not run independently of each other.
+  explicit CudaDevice(const DeviceOptions& options);
+  ~CudaDevice() override;
+
+  [[nodiscard]] DeviceInfo info() const override;
+  [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) override;
+  [[nodiscard]] std::size_t device_bytes_in_use() const override;
+  [[nodiscard]] const cuda::Driver& driver() const { return context_.driver; }
+  void throw_if_failed() override;
+
+ protected:
+  void do_wait(Event event) override;
+
+ private:
+  [[nodiscard]] HostLane& host_lane() { return static_cast<HostLane&>(stream(Lane::kHost)); }
+  [[nodiscard]] CudaStream& device_lane(Lane lane) {
+    return static_cast<CudaStream&>(stream(lane));
+  }
+  void require_alive();
+
+  int index_;  ///< first: nothing may touch CUDA before the device is selected
+  CudaLaneContext context_;
+  cuda::MemoryMeter meter_;
+};
+
+}  // namespace strata

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "src/device/cuda/counters.h"
+#include "src/device/cuda/driver.h"
+#include "src/device/cuda/event_pool.h"
+#include "src/device/cuda/span_timer.h"
+#include "strata/device/stream.h"
+
+namespace strata {
+
+/// What the lanes of one CUDA device share.
+struct CudaLaneContext {
+  cuda::Driver driver;
+  cuda::TicketCounters counters;
+  cuda::SpanTimer timer;
+};
+
+/// A device lane: one non-blocking CUDA stream.
+class CudaStream final : public Stream {
+ public:
+  /// `context` must outlive the stream.
+  CudaStream(Device& device, Lane lane, CudaLaneContext& context);
+  ~CudaStream() override;
+
+  [[nodiscard]] cudaStream_t handle() const { return handle_; }
+  /// Makes sure that the lane's counter will reach `ticket`, for somebody on the host.
+  void tell_host(std::uint64_t ticket);
+  /// Blocks until `ticket` has passed.
+  void wait_on_host(std::uint64_t ticket);
+
+ protected:
+  void do_record(std::uint64_t ticket) override;
+  void do_wait(Event event) override;
+  void do_copy(void* to, const void* from, std::size_t bytes) override;
+  void do_set(void* to, std::uint8_t value, std::size_t bytes) override;
+  void do_begin(std::uint64_t ticket) override;
+  void do_end(std::uint64_t ticket) override;
+
+ private:
+  CudaLaneContext& context_;
+  cudaStream_t handle_ = nullptr;
+  cuda::EventPool events_;
+  std::uint64_t submitted_ = 0;
+  std::uint64_t told_ = 0;  ///< newest ticket that a counter write stands behind
+};
+
+/// The CUDA stream of a lane. Throws BackendError for kHost and for lanes of other backends.
+[[nodiscard]] cudaStream_t native_stream(Stream& stream);
+
+}  // namespace strata

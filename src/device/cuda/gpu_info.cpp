@@ -1,0 +1,114 @@
+#include "src/device/cuda/gpu_info.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/device/cuda/check.h"
+
+namespace strata::cuda {
+namespace {
+
+struct Peak {
+  std::string_view name;
+  double tflops;
+};
+
+constexpr std::array kPeaks{
+    Peak{"NVIDIA B200", 2250},
+    Peak{"NVIDIA H200", 989.4},
+    Peak{"NVIDIA GH200 480GB", 989.4},
+    Peak{"NVIDIA GH200 144G HBM3e", 989.4},
+    Peak{"NVIDIA H100 80GB HBM3", 989.4},
+    Peak{"NVIDIA H100 PCIe", 756},
+    Peak{"NVIDIA A100-SXM4-40GB", 312},
+    Peak{"NVIDIA A100-SXM4-80GB", 312},
+    Peak{"NVIDIA A100-PCIE-40GB", 312},
+    Peak{"NVIDIA A100 80GB PCIe", 312},
+    Peak{"NVIDIA L40S", 362},
+    Peak{"NVIDIA GeForce RTX 4090", 165.2},
+};
+
+// What is used of NVML's C interface, which the toolkit's header need not be installed for.
+constexpr int kNvmlSuccess = 0;
+constexpr unsigned long long kNvmlUnknown = ~0ull;
+struct NvmlProcess {
+  unsigned pid;
+  unsigned long long used_bytes;
+  unsigned gpu_instance;
+  unsigned compute_instance;
+};
+using NvmlInit = int();
+using NvmlHandleByPciBusId = int(const char*, void**);
+using NvmlComputeProcesses = int(void*, unsigned*, NvmlProcess*);
+
+template <class Function>
+Function* symbol(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+std::optional<std::size_t> process_bytes(void* library, void* device) {
+  auto* list = symbol<NvmlComputeProcesses>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+  if (list == nullptr) return std::nullopt;
+  constexpr unsigned kMostProcesses = 256;
+  std::vector<NvmlProcess> processes(kMostProcesses);
+  unsigned count = kMostProcesses;
+  if (list(device, &count, processes.data()) != kNvmlSuccess) return std::nullopt;
+  processes.resize(count);
+  const auto own = std::ranges::find(processes, static_cast<unsigned>(getpid()), &NvmlProcess::pid);
+  if (own == processes.end() || own->used_bytes == kNvmlUnknown) return std::nullopt;
+  return static_cast<std::size_t>(own->used_bytes);
+}
+
+}  // namespace
+
+double peak_bf16_tflops(std::string_view name) {
+  const auto at = std::ranges::find(kPeaks, name, &Peak::name);
+  return at == kPeaks.end() ? 0 : at->tflops;
+}
+
+DeviceInfo gpu_info(int device_index) {
+  cudaDeviceProp properties{};
+  STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
+  return {.backend = "cuda",
+          .name = properties.name,
+          .memory_bytes = properties.totalGlobalMem,
+          .peak_bf16_tflops = peak_bf16_tflops(properties.name)};
+}
+
+MemoryMeter::MemoryMeter(int device_index) {
+  library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library_ != nullptr) open(device_index);
+}
+
+void MemoryMeter::open(int device_index) {
+  auto* init = symbol<NvmlInit>(library_, "nvmlInit_v2");
+  auto* find = symbol<NvmlHandleByPciBusId>(library_, "nvmlDeviceGetHandleByPciBusId_v2");
+  if (init == nullptr || find == nullptr || init() != kNvmlSuccess) return;
+  std::array<char, 32> bus_id{};
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device_index));
+  if (find(bus_id.data(), &device_) != kNvmlSuccess) device_ = nullptr;
+}
+
+MemoryMeter::~MemoryMeter() {
+  if (library_ != nullptr) dlclose(library_);
+}
+
+std::size_t MemoryMeter::bytes_in_use() const {
+  if (device_ != nullptr) {
+    if (const auto bytes = process_bytes(library_, device_)) return *bytes;
+  }
+  std::size_t free = 0;
+  std::size_t total = 0;
+  STRATA_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return total - free;
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "strata/device/device.h"
+
+namespace strata::cuda {
+
+/// Name, memory and datasheet rate of a CUDA device.
+[[nodiscard]] DeviceInfo gpu_info(int device_index);
+
+/// Dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the exact name that
+/// the driver reports; 0 if it is not listed here.
+[[nodiscard]] double peak_bf16_tflops(std::string_view name);
+
+/// Device memory of this process, context and libraries included. Asks the driver's management
+/// library (NVML); where that does not know this process (some containers), it is everything in use
+/// on the device.
+class MemoryMeter {
+ public:
+  explicit MemoryMeter(int device_index);
+  ~MemoryMeter();
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+  [[nodiscard]] std::size_t bytes_in_use() const;
+
+ private:
+  void open(int device_index);
+
+  void* library_ = nullptr;  ///< from dlopen; null: not there
+  void* device_ = nullptr;   ///< NVML's handle
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,146 @@
+#include "src/device/cuda/host_lane.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "strata/base/error.h"
+#include "strata/device/device.h"
+
+namespace strata {
+namespace {
+
+using std::chrono::microseconds;
+
+/// A short spin catches work that is about to finish; then the pauses grow to this, which costs the
+/// waiter next to nothing and delays it less than a copy's start-up does.
+constexpr int kSpins = 2000;
+constexpr microseconds kLongestPause{50};
+
+/// Returns once `done` is true.
+template <class Done>
+void poll(const Done& done) {
+  for (int i = 0; i < kSpins; ++i) {
+    if (done()) return;
+  }
+  for (microseconds pause{1}; !done(); pause = std::min(2 * pause, kLongestPause)) {
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace
+
+HostLane::HostLane(Device& device, CudaLaneContext& context)
+    : Stream(device, Lane::kHost), context_(context), worker_([this] { work(); }) {}
+
+HostLane::~HostLane() {
+  abandon();
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  filled_.notify_one();
+  worker_.join();
+}
+
+void HostLane::abandon() { skip_.store(true, std::memory_order_release); }
+
+void HostLane::throw_if_failed() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+bool HostLane::wait_on_host(std::uint64_t ticket, std::chrono::milliseconds limit) const {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto passed = [&] { return context_.counters.passed({Lane::kHost, ticket}); };
+  poll([&] { return passed() || std::chrono::steady_clock::now() >= deadline; });
+  return passed();
+}
+
+void HostLane::enqueue_host(std::function<void()> task) {
+  current_.tasks.push_back(std::move(task));
+}
+
+// Every submission publishes its ticket, so there is nothing to do for a record.
+void HostLane::do_record(std::uint64_t) {}
+
+void HostLane::do_wait(Event event) {
+  static_cast<CudaStream&>(device().stream(event.lane)).tell_host(event.ticket);
+  push({.event = event, .tasks = {}});
+}
+
+void HostLane::do_copy(void* to, const void* from, std::size_t bytes) {
+  require_host_memory(to, bytes);
+  require_host_memory(from, bytes);
+  enqueue_host([=] { std::memcpy(to, from, bytes); });
+}
+
+void HostLane::do_set(void* to, std::uint8_t value, std::size_t bytes) {
+  require_host_memory(to, bytes);
+  enqueue_host([=] { std::memset(to, value, bytes); });
+}
+
+void HostLane::require_host_memory(const void* memory, std::size_t bytes) const {
+  const ByteRange range{static_cast<const std::byte*>(memory), bytes};
+  if (device().space_of(range) == Space::kDevice) {
+    throw BackendError("the host lane cannot touch device memory: copy it on a device lane");
+  }
+}
+
+void HostLane::do_begin(std::uint64_t ticket) {
+  current_ = {.event = {Lane::kHost, ticket}, .tasks = {}, .timed = context_.timer.active()};
+}
+
+void HostLane::do_end(std::uint64_t) { push(std::exchange(current_, {})); }
+
+void HostLane::push(Item item) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(item));
+  }
+  filled_.notify_one();
+}
+
+void HostLane::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    filled_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    Item item = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    if (item.event.lane == Lane::kHost) {
+      run(item);
+      context_.counters.publish(item.event);
+    } else {
+      await(item.event);
+    }
+    item = {};  // what the tasks hold goes before the lock is taken
+    lock.lock();
+  }
+}
+
+void HostLane::await(Event event) const {
+  poll([&] { return context_.counters.passed(event) || skip_.load(std::memory_order_acquire); });
+}
+
+void HostLane::run(const Item& item) {
+  if (skip_.load(std::memory_order_acquire)) return;
+  try {
+    const double begin_us = context_.timer.now_us();
+    for (const auto& task : item.tasks) task();
+    if (item.timed) {
+      context_.timer.sink()->ran(Lane::kHost, item.event.ticket, begin_us, context_.timer.now_us());
+    }
+  } catch (...) {
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    abandon();
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,39 @@
+#include "strata/device/lane.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+std::string_view name_of(Lane lane) {
+  switch (lane) {
+    case Lane::kCompute: return "compute";
+    case Lane::kWeightsIn: return "weights_in";
+    case Lane::kActivationsIn: return "activations_in";
+    case Lane::kOut: return "out";
+    case Lane::kComm: return "comm";
+    case Lane::kHost: return "host";
+  }
+  return "?";
+}
+
+std::string_view name_of(WaitFor why) {
+  switch (why) {
+    case WaitFor::kFilled: return "filled";
+    case WaitFor::kReuse: return "reuse";
+    case WaitFor::kUpdated: return "updated";
+    case WaitFor::kArrived: return "arrived";
+    case WaitFor::kGathered: return "gathered";
+    case WaitFor::kTaken: return "taken";
+  }
+  return "?";
+}
+
+std::string_view name_of(Space space) {
+  switch (space) {
+    case Space::kDevice: return "device";
+    case Space::kPinned: return "pinned";
+    case Space::kPageable: return "pageable";
+  }
+  return "?";
+}
+
+}  // namespace strata

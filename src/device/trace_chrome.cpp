@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "device/trace_impl.h"
+#include "strata/base/error.h"
+
+namespace strata {
+
+namespace {
+
+using nlohmann::json;
+
+std::string_view name_of(SubmissionKind kind) {
+  switch (kind) {
+    case SubmissionKind::kKernel: return "kernel";
+    case SubmissionKind::kCopy: return "copy";
+    case SubmissionKind::kSet: return "set";
+    case SubmissionKind::kHostTask: return "host_task";
+    case SubmissionKind::kCollective: return "collective";
+  }
+  return "?";
+}
+
+json arguments(const TraceRecord& record) {
+  const Tag& tag = record.what.tag;
+  json args = {{"ticket", record.ticket}};
+  if (!tag.phase.empty()) args["phase"] = tag.phase;
+  if (tag.pass >= 0) args["pass"] = tag.pass;
+  if (tag.unit >= 0) args["unit"] = tag.unit;
+  if (tag.cell >= 0) args["cell"] = tag.cell;
+  for (const Wait& wait : record.waits) {
+    args["waits"].push_back(text_of(wait.event) + " " + std::string(strata::name_of(wait.why)));
+  }
+  return args;
+}
+
+json name_event(const char* what, int lane, std::string_view name) {
+  return {{"ph", "M"}, {"name", what}, {"pid", 0}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+}  // namespace
+
+void Recorder::write_chrome_trace(const std::string& file) const {
+  json events = json::array({name_event("process_name", 0, "strata")});
+  double begin_us = std::numeric_limits<double>::infinity();
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    events.push_back(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));
+    const auto runs = impl_->recorded_runs(static_cast<Lane>(lane));
+    if (!runs.empty()) begin_us = std::min(begin_us, runs.front().begin_us);
+  }
+  for (int lane = 0; lane < kLaneCount; ++lane) {
+    const auto& records = impl_->on_lane[static_cast<std::size_t>(lane)];
+    for (const auto& run : impl_->recorded_runs(static_cast<Lane>(lane))) {
+      const auto at = std::ranges::lower_bound(records, run.ticket, {}, &Impl::Position::ticket);
+      const TraceRecord& record = impl_->records[at->record];
+      events.push_back({{"ph", "X"},
+                        {"name", record.what.name},
+                        {"cat", name_of(record.what.kind)},
+                        {"pid", 0},
+                        {"tid", lane},
+                        {"ts", run.begin_us - begin_us},
+                        {"dur", run.end_us - run.begin_us},
+                        {"args", arguments(record)}});
+    }
+  }
+  std::ofstream out(file, std::ios::trunc);
+  out << json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() << "\n";
+  out.close();
+  if (!out) throw IoError("cannot write the trace to " + file);
+}
+
+}  // namespace strata

@@ -1,0 +1,165 @@
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/fields.h"
+#include "strata/train/commands.h"
+#include "strata/train/config.h"
+
+namespace {
+
+using strata::RunConfig;
+
+/// What the command line says about a run, beside its config file.
+struct RunArguments {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string output;
+  std::string device_memory;
+  std::string host_memory;
+  strata::BenchOptions bench;
+};
+
+RunConfig load(const RunArguments& arguments, strata::TrainingData training_data) {
+  RunConfig config = strata::load_run_config(arguments.config, arguments.sets, training_data);
+  if (!arguments.output.empty()) config.run.output = arguments.output;
+  if (!arguments.device_memory.empty()) {
+    config.memory.device_limit = strata::ByteSize{strata::parse_bytes(arguments.device_memory)};
+  }
+  if (!arguments.host_memory.empty()) {
+    config.memory.host_limit = strata::ByteSize{strata::parse_bytes(arguments.host_memory)};
+  }
+  return config;
+}
+
+/// A sub-command that reads a run config.
+CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::string& description,
+                          RunArguments& arguments) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command.add_option("config", arguments.config, "run config, a JSON file")->required();
+  command
+      .add_option("--set", arguments.sets, "change a key of the config, as in --set run.steps=1000")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.footer([] { return "Keys of the config:\n" + strata::describe_fields(RunConfig{}); });
+  return command;
+}
+
+/// Declares all sub-commands; the one that the arguments name sets `action`.
+class CommandLine {
+ public:
+  explicit CommandLine(CLI::App& app) {
+    app.require_subcommand(1);
+    add_train(app);
+    add_plan(app);
+    add_bench(app);
+    add_tokenize(app);
+    add_config_help(app);
+  }
+  [[nodiscard]] int run() const { return action_(); }
+
+ private:
+  void add_train(CLI::App& app) {
+    CLI::App& train = add_run_command(app, "train", "Train a model", run_);
+    train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
+    train.callback([this] {
+      action_ = [this] {
+        return strata::train_command(load(run_, strata::TrainingData::kRequired));
+      };
+    });
+  }
+  void add_plan(CLI::App& app) {
+    CLI::App& plan = add_run_command(
+        app, "plan", "Show every byte that a run takes, before anything is allocated", run_);
+    plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
+        ->type_name("SIZE");
+    plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
+        ->type_name("SIZE");
+    plan.callback([this] {
+      action_ = [this] {
+        return strata::plan_command(load(run_, strata::TrainingData::kOptional));
+      };
+    });
+  }
+  void add_bench(CLI::App& app) {
+    CLI::App& bench =
+        add_run_command(app, "bench", "Measure steps on synthetic tokens: speed and peaks", run_);
+    bench.add_option("--json", run_.bench.json, "also write the results to this file")
+        ->type_name("FILE");
+    bench.callback([this] {
+      action_ = [this] {
+        return strata::bench_command(load(run_, strata::TrainingData::kOptional), run_.bench);
+      };
+    });
+  }
+  void add_tokenize(CLI::App& app) {
+    CLI::App& tokenize = *app.add_subcommand(
+        "tokenize", "Make token files of UTF-8 text with the byte tokenizer (vocabulary 257)");
+    tokenize.add_option("input", tokenize_.inputs, "text files, and folders to search")->required();
+    tokenize.add_option("--output", tokenize_.output, "token file of the training set")
+        ->required()
+        ->type_name("FILE");
+    tokenize
+        .add_option("--validation-output", tokenize_.validation_output,
+                    "token file of the validation set")
+        ->type_name("FILE");
+    tokenize
+        .add_option("--validation-fraction", tokenize_.validation_fraction,
+                    "share of the documents that goes to the validation set")
+        ->type_name("0..1");
+    tokenize
+        .add_option("--extension", tokenize_.extensions,
+                    "ending of the files taken from folders; may be repeated")
+        ->type_name(".EXT")
+        ->allow_extra_args(false);
+    tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
+  }
+  void add_config_help(CLI::App& app) {
+    CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
+    help.add_flag("--markdown", markdown_, "as a Markdown table");
+    help.callback([this] {
+      action_ = [this] {
+        std::cout << (markdown_ ? strata::markdown_fields(RunConfig{})
+                                : strata::describe_fields(RunConfig{}));
+        return 0;
+      };
+    });
+  }
+
+  RunArguments run_;
+  strata::TokenizeOptions tokenize_;
+  bool markdown_ = false;
+  std::function<int()> action_;
+};
+
+int fail(const std::string& message, int exit_code) {
+  std::cerr << "strata: " << message << '\n';
+  return exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("strata trains LLaMA models whose state is larger than GPU memory");
+  try {
+    CommandLine commands(app);
+    app.parse(argc, argv);
+    return commands.run();
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : strata::ConfigError("").exit_code();
+  } catch (const strata::Error& e) {
+    return fail(e.what(), e.exit_code());
+  } catch (const std::bad_alloc&) {
+    return fail("the system refused memory; lower memory.host_limit or the model's size",
+                strata::OutOfMemory("").exit_code());
+  } catch (const std::exception& e) {
+    return fail(e.what(), 1);
+  }
+}

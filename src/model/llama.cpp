@@ -1,0 +1,407 @@
+#include "strata/model/llama.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/convert.h"
+#include "strata/model/rope_table.h"
+
+namespace strata {
+
+/// Views of every temporary. Names without "d_" live through forward and are used again by the
+/// backward of the same cell; see layer_backward for what is reused in place.
+struct Llama::Scratch {
+  TensorView n1, qkv, o, x_mid, n2, gate_up, act, d_mid, d_o, d_qkv;  // [N, ...] X
+  TensorView rstd1, rstd2, lse, delta;                                // A
+  TensorView norm_partials;                                           // [256, C] A
+  TensorView head_n, head_dn, head_logits, head_rstd, head_lse;       // [chunk, ...]
+  TensorView cos, sin;                                                // [T, D/2] A
+};
+
+struct Llama::LayerViews {
+  TensorView attention_norm, qkv, attention_out, mlp_norm, gate_up, down;
+};
+
+struct Llama::HeadViews {
+  TensorView norm, projection;
+};
+
+namespace {
+
+using Allocate = std::function<std::byte*(std::string_view what, std::size_t bytes)>;
+
+/// Logits rows start at multiples of 16 bytes, whatever the vocabulary.
+std::int64_t logits_stride(const LlamaConfig& c) { return (c.vocab_size + 7) / 8 * 8; }
+
+/// Lists every temporary once, for the plan (which only counts) and for the constructor.
+template <class Scratch>
+void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate& allocate) {
+  const DType x = z.compute;
+  const DType a = accumulator_of(x);
+  const std::int64_t n = z.cell_tokens;
+  const std::int64_t hd = c.num_attention_heads * c.head_size();
+  const std::int64_t qkv = hd + 2 * c.kv_heads() * c.head_size();
+  const auto take = [&](TensorView& view, std::string_view what, DType dtype, Shape shape) {
+    const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
+    view = TensorView(allocate(what, bytes), dtype, shape);
+  };
+  take(s.n1, "scratch.attention_norm", x, {n, c.hidden_size});
+  take(s.qkv, "scratch.qkv", x, {n, qkv});
+  take(s.o, "scratch.attention", x, {n, hd});
+  take(s.x_mid, "scratch.x_mid", x, {n, c.hidden_size});
+  take(s.n2, "scratch.mlp_norm", x, {n, c.hidden_size});
+  take(s.gate_up, "scratch.gate_up", x, {n, 2 * c.intermediate_size});
+  take(s.act, "scratch.act", x, {n, c.intermediate_size});
+  take(s.d_mid, "scratch.d_mid", x, {n, c.hidden_size});
+  take(s.d_o, "scratch.d_attention", x, {n, hd});
+  take(s.d_qkv, "scratch.d_qkv", x, {n, qkv});
+  take(s.rstd1, "scratch.rstd", a, {n});
+  take(s.rstd2, "scratch.rstd", a, {n});
+  take(s.lse, "scratch.lse", a, {c.num_attention_heads, n});
+  take(s.delta, "scratch.delta", a, {c.num_attention_heads, n});
+  take(s.norm_partials, "scratch.norm_partials", a,
+       {RmsNormBackward::kWorkspaceRows, c.hidden_size});
+  take(s.head_n, "scratch.head_norm", x, {z.head_chunk, c.hidden_size});
+  take(s.head_dn, "scratch.head_d_norm", x, {z.head_chunk, c.hidden_size});
+  take(s.head_logits, "scratch.logits", x, {z.head_chunk, logits_stride(c)});
+  take(s.head_rstd, "scratch.head_rstd", a, {z.head_chunk});
+  take(s.head_lse, "scratch.head_lse", a, {z.head_chunk});
+  take(s.cos, "rope.cos", a, {z.row_tokens, c.head_size() / 2});
+  take(s.sin, "rope.sin", a, {z.row_tokens, c.head_size() / 2});
+}
+
+/// [N, width] rows of a packed buffer, columns [begin, begin + heads * D), as [N, heads, D].
+TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t heads,
+                    std::int64_t head_size) {
+  std::byte* data = static_cast<std::byte*>(packed.data) +
+                    static_cast<std::size_t>(begin) * size_of(packed.dtype);
+  return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
+}
+
+}  // namespace
+
+std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config,
+                                               const LlamaSizes& sizes) {
+  std::vector<LedgerEntry> ledger;
+  Scratch unused;
+  carve(unused, config, sizes, [&](std::string_view what, std::size_t bytes) {
+    ledger.push_back({std::string(what), round_up(bytes, Arena::kAlignment)});
+    return nullptr;
+  });
+  return ledger;
+}
+
+std::size_t Llama::rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes) {
+  return static_cast<std::size_t>(sizes.row_tokens * config.head_size() / 2) *
+         size_of(accumulator_of(sizes.compute));
+}
+
+std::int64_t Llama::default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens) {
+  // Large enough to fill a GPU's multiprocessors, small enough that logits stay near 128 MiB.
+  constexpr std::int64_t kElements = std::int64_t{64} << 20;
+  const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(config), 256);
+  return std::min(cell_tokens, fitting / 256 * 256);
+}
+
+Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels,
+             Arena& device_arena, std::span<std::byte> staging)
+    : config_(config),
+      sizes_(sizes),
+      layout_(make_layout(config)),
+      kernels_(kernels),
+      scratch_(std::make_unique<Scratch>()) {
+  carve(*scratch_, config_, sizes_, [&](std::string_view what, std::size_t bytes) {
+    return device_arena.allocate(what, bytes);
+  });
+  Device& device = device_arena.device();
+  Stream& in = device.stream(Lane::kActivationsIn);
+  const RopeTable table = make_rope_table(config_, sizes_.row_tokens);
+  for (const auto& [values, view] : {std::pair{&table.cos, &scratch_->cos},
+                                     std::pair{&table.sin, &scratch_->sin}}) {
+    store_as(*values, view->dtype, staging);
+    in.copy(view->data, staging.data(), view->bytes().bytes, {.phase = "start"});
+    device.wait(in.record());
+  }
+}
+
+Llama::~Llama() = default;
+
+Llama::LayerViews Llama::layer_views(int layer, std::byte* base, DType dtype) const {
+  const Block& block = layout_.blocks[static_cast<std::size_t>(layer + 1)];
+  const auto view = [&](std::size_t i) {
+    const Segment& s = block.segments[i];
+    std::byte* data = base + static_cast<std::size_t>(s.offset) * size_of(dtype);
+    return s.rows == 1 && s.initializer == Initializer::kOnes
+               ? TensorView(data, dtype, Shape{s.cols})
+               : TensorView(data, dtype, Shape{s.rows, s.cols});
+  };
+  return {view(0), view(1), view(2), view(3), view(4), view(5)};
+}
+
+Llama::HeadViews Llama::head_views(std::span<std::byte* const> blocks, DType dtype) const {
+  const Block& head = layout_.blocks.back();
+  const Shape table{config_.vocab_size, config_.hidden_size};
+  HeadViews views;
+  views.norm = TensorView(blocks[0], dtype, Shape{config_.hidden_size});
+  views.projection =
+      config_.tie_word_embeddings
+          ? TensorView(blocks[1], dtype, table)
+          : TensorView(blocks[0] + static_cast<std::size_t>(head.segments[1].offset) *
+                                       size_of(dtype),
+                       dtype, table);
+  return views;
+}
+
+void Llama::embedding_forward(Stream& compute, std::span<std::byte* const> weights,
+                              const CellBatch& batch, TensorView y, const Tag& tag) {
+  const Shape table{config_.vocab_size, config_.hidden_size};
+  kernels_.run(compute,
+               EmbeddingForward{.ids = batch.ids,
+                                .table = ConstTensorView(weights[0], sizes_.compute, table),
+                                .y = y},
+               tag);
+}
+
+void Llama::embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
+                               const CellBatch& batch, ConstTensorView dy, const Tag& tag) {
+  const Shape table{config_.vocab_size, config_.hidden_size};
+  kernels_.run(
+      compute,
+      EmbeddingBackward{.ids = batch.ids,
+                        .order = batch.order,
+                        .dy = dy,
+                        .d_table = TensorView(gradients[0], accumulator_of(sizes_.compute), table)},
+      tag);
+}
+
+/// The forward list of a layer up to [gate | up]: everything that backward needs again.
+void Llama::layer_recompute(Stream& compute, const LayerViews& w, const CellBatch& batch,
+                            ConstTensorView x, const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const std::int64_t h = config_.num_attention_heads;
+  const std::int64_t kv = config_.kv_heads();
+  const std::int64_t d = config_.head_size();
+  const double eps = config_.rms_norm_eps;
+  const TensorView q = heads_of(s.qkv, 0, h, d);
+  const TensorView k = heads_of(s.qkv, h * d, kv, d);
+  const TensorView v = heads_of(s.qkv, (h + kv) * d, kv, d);
+  const TensorView qk = heads_of(s.qkv, 0, h + kv, d);
+
+  kernels_.run(compute,
+               RmsNormForward{.x = x,
+                              .residual = {},
+                              .weight = w.attention_norm,
+                              .sum = {},
+                              .y = s.n1,
+                              .rstd = s.rstd1,
+                              .eps = eps},
+               tag);
+  kernels_.run(compute, Matmul{.a = s.n1, .b = w.qkv, .out = s.qkv}, tag);
+  kernels_.run(
+      compute,
+      Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin}, tag);
+  kernels_.run(compute,
+               AttentionForward{.q = q,
+                                .k = k,
+                                .v = v,
+                                .segments = batch.segments,
+                                .o = heads_of(s.o, 0, h, d),
+                                .lse = s.lse,
+                                .scale = 1.0 / std::sqrt(static_cast<double>(d))},
+               tag);
+  kernels_.run(compute, Matmul{.a = s.o, .b = w.attention_out, .out = s.x_mid}, tag);
+  kernels_.run(compute,
+               RmsNormForward{.x = x,
+                              .residual = s.x_mid,
+                              .weight = w.mlp_norm,
+                              .sum = s.x_mid,
+                              .y = s.n2,
+                              .rstd = s.rstd2,
+                              .eps = eps},
+               tag);
+  kernels_.run(compute, Matmul{.a = s.n2, .b = w.gate_up, .out = s.gate_up}, tag);
+}
+
+void Llama::layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
+                          const CellBatch& batch, ConstTensorView x, TensorView y,
+                          const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
+  layer_recompute(compute, w, batch, x, tag);
+  kernels_.run(compute, SwigluForward{.gate_up = s.gate_up, .y = s.act}, tag);
+  kernels_.run(compute, Matmul{.a = s.act, .b = w.down, .out = y}, tag);
+  kernels_.run(compute, ResidualAdd{.a = s.x_mid, .b = y, .y = y}, tag);
+}
+
+void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
+                           std::span<std::byte* const> gradients, const CellBatch& batch,
+                           ConstTensorView x, TensorView d, const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
+  const LayerViews dw = layer_views(layer, gradients[0], accumulator_of(sizes_.compute));
+  const std::int64_t h = config_.num_attention_heads;
+  const std::int64_t kv = config_.kv_heads();
+  const std::int64_t hs = config_.head_size();
+  const auto input_gradient = [&](ConstTensorView dy, ConstTensorView weight, TensorView dx) {
+    kernels_.run(compute, Matmul{.a = dy, .b = weight, .out = dx, .layout = MatmulLayout::kNN},
+                 tag);
+  };
+  const auto weight_gradient = [&](ConstTensorView dy, ConstTensorView in, TensorView out) {
+    kernels_.run(compute,
+                 Matmul{.a = dy,
+                        .b = in,
+                        .out = out,
+                        .layout = MatmulLayout::kTN,
+                        .update = MatmulUpdate::kAccumulate},
+                 tag);
+  };
+  layer_recompute(compute, w, batch, x, tag);
+
+  // MLP: act becomes d_act and then act again, gate_up becomes its gradient.
+  input_gradient(d, w.down, s.act);
+  kernels_.run(
+      compute,
+      SwigluBackward{.d_y = s.act, .gate_up = s.gate_up, .d_gate_up = s.gate_up, .y = s.act}, tag);
+  weight_gradient(d, s.act, dw.down);
+  input_gradient(s.gate_up, w.gate_up, s.d_mid);
+  weight_gradient(s.gate_up, s.n2, dw.gate_up);
+  kernels_.run(compute,
+               RmsNormBackward{.dy = s.d_mid,
+                               .x = s.x_mid,
+                               .weight = w.mlp_norm,
+                               .rstd = s.rstd2,
+                               .d_residual = d,
+                               .dx = s.d_mid,
+                               .d_weight = dw.mlp_norm,
+                               .workspace = s.norm_partials},
+               tag);
+
+  // Attention: n2 is free from here on and takes the gradient of n1.
+  input_gradient(s.d_mid, w.attention_out, s.d_o);
+  weight_gradient(s.d_mid, s.o, dw.attention_out);
+  kernels_.run(compute,
+               AttentionBackward{.d_o = heads_of(s.d_o, 0, h, hs),
+                                 .q = heads_of(s.qkv, 0, h, hs),
+                                 .k = heads_of(s.qkv, h * hs, kv, hs),
+                                 .v = heads_of(s.qkv, (h + kv) * hs, kv, hs),
+                                 .o = heads_of(s.o, 0, h, hs),
+                                 .lse = s.lse,
+                                 .segments = batch.segments,
+                                 .dq = heads_of(s.d_qkv, 0, h, hs),
+                                 .dk = heads_of(s.d_qkv, h * hs, kv, hs),
+                                 .dv = heads_of(s.d_qkv, (h + kv) * hs, kv, hs),
+                                 .delta = s.delta,
+                                 .scale = 1.0 / std::sqrt(static_cast<double>(hs))},
+               tag);
+  kernels_.run(compute,
+               Rope{.x = heads_of(s.d_qkv, 0, h + kv, hs),
+                    .positions = batch.positions,
+                    .cos = s.cos,
+                    .sin = s.sin,
+                    .direction = RopeDirection::kBackward},
+               tag);
+  input_gradient(s.d_qkv, w.qkv, s.n2);
+  weight_gradient(s.d_qkv, s.n1, dw.qkv);
+  kernels_.run(compute,
+               RmsNormBackward{.dy = s.n2,
+                               .x = x,
+                               .weight = w.attention_norm,
+                               .rstd = s.rstd1,
+                               .d_residual = s.d_mid,
+                               .dx = d,
+                               .d_weight = dw.attention_norm,
+                               .workspace = s.norm_partials},
+               tag);
+}
+
+void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
+                                  std::span<std::byte* const> gradients, const CellBatch& batch,
+                                  ConstTensorView grad_scale, ConstTensorView x, TensorView d,
+                                  TensorView loss, const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const HeadViews w = head_views(weights, sizes_.compute);
+  const HeadViews dw = head_views(gradients, accumulator_of(sizes_.compute));
+  for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
+    const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
+    const TensorView n = s.head_n.slice_rows(0, count);
+    const TensorView dn = s.head_dn.slice_rows(0, count);
+    const TensorView rstd = s.head_rstd.slice_rows(0, count);
+    const TensorView logits(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
+                            logits_stride(config_));
+    const ConstTensorView x_chunk = x.slice_rows(begin, count);
+    kernels_.run(compute,
+                 RmsNormForward{.x = x_chunk,
+                                .residual = {},
+                                .weight = w.norm,
+                                .sum = {},
+                                .y = n,
+                                .rstd = rstd,
+                                .eps = config_.rms_norm_eps},
+                 tag);
+    kernels_.run(compute, Matmul{.a = n, .b = w.projection, .out = logits}, tag);
+    kernels_.run(compute,
+                 CrossEntropy{.logits = logits,
+                              .targets = batch.targets.slice_rows(begin, count),
+                              .grad_scale = grad_scale,
+                              .loss = loss.slice_rows(begin, count),
+                              .lse = s.head_lse.slice_rows(0, count),
+                              .d_logits = logits},
+                 tag);
+    kernels_.run(
+        compute,
+        Matmul{.a = logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN}, tag);
+    kernels_.run(compute,
+                 Matmul{.a = logits,
+                        .b = n,
+                        .out = dw.projection,
+                        .layout = MatmulLayout::kTN,
+                        .update = MatmulUpdate::kAccumulate},
+                 tag);
+    kernels_.run(compute,
+                 RmsNormBackward{.dy = dn,
+                                 .x = x_chunk,
+                                 .weight = w.norm,
+                                 .rstd = rstd,
+                                 .d_residual = {},
+                                 .dx = d.slice_rows(begin, count),
+                                 .d_weight = dw.norm,
+                                 .workspace = s.norm_partials},
+                 tag);
+  }
+}
+
+void Llama::head_forward(Stream& compute, std::span<std::byte* const> weights,
+                         const CellBatch& batch, ConstTensorView x, TensorView loss,
+                         const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const HeadViews w = head_views(weights, sizes_.compute);
+  for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
+    const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
+    const TensorView n = s.head_n.slice_rows(0, count);
+    const TensorView logits(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
+                            logits_stride(config_));
+    kernels_.run(compute,
+                 RmsNormForward{.x = x.slice_rows(begin, count),
+                                .residual = {},
+                                .weight = w.norm,
+                                .sum = {},
+                                .y = n,
+                                .rstd = s.head_rstd.slice_rows(0, count),
+                                .eps = config_.rms_norm_eps},
+                 tag);
+    kernels_.run(compute, Matmul{.a = n, .b = w.projection, .out = logits}, tag);
+    kernels_.run(compute,
+                 CrossEntropy{.logits = logits,
+                              .targets = batch.targets.slice_rows(begin, count),
+                              .grad_scale = {},
+                              .loss = loss.slice_rows(begin, count),
+                              .lse = s.head_lse.slice_rows(0, count),
+                              .d_logits = {}},
+                 tag);
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,192 @@
+#include "strata/model/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "strata/base/dtype.h"
+#include "strata/base/error.h"
+#include "strata/base/narrow.h"
+
+#include "safetensors_header.h"
+
+namespace strata {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
+
+constexpr std::uint64_t kLengthBytes = 8;
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // limit of the format's own implementation
+constexpr std::size_t kChunkElements = 1 << 15;         // converted at a time
+
+/// IEEE half precision, as stored.
+struct F16 {
+  std::uint16_t bits;
+  operator float() const {  // NOLINT(google-explicit-constructor): widening is exact
+    const int exponent = (bits >> 10) & 0x1f;
+    const int fraction = bits & 0x3ff;
+    float magnitude = 0;
+    if (exponent == 0x1f) {
+      magnitude = fraction == 0 ? std::numeric_limits<float>::infinity()
+                                : std::numeric_limits<float>::quiet_NaN();
+    } else if (exponent == 0) {
+      magnitude = std::ldexp(static_cast<float>(fraction), -24);
+    } else {
+      magnitude = std::ldexp(static_cast<float>(fraction + 0x400), exponent - 25);
+    }
+    return (bits & 0x8000) != 0 ? -magnitude : magnitude;
+  }
+};
+
+/// Calls `f` with a value of the C++ type that holds elements of `type`.
+template <class F>
+void with_type(StoredType type, F&& f) {
+  switch (type) {
+    case StoredType::kF64: return f(double{});
+    case StoredType::kF32: return f(float{});
+    case StoredType::kBF16: return f(Bf16{});
+    case StoredType::kF16: return f(F16{});
+    case StoredType::kI64: return f(std::int64_t{});
+    case StoredType::kI32: return f(std::int32_t{});
+  }
+}
+
+template <class To, class From>
+To convert(From value) {
+  if constexpr (std::is_integral_v<To>) {
+    return narrow<To>(value);
+  } else if constexpr (std::is_same_v<To, Bf16> && std::is_same_v<From, Bf16>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, Bf16>) {
+    return Bf16(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : path_(file) {
+  descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) {
+    throw IoError(in_file(file) + "cannot be opened: " + std::strerror(errno));
+  }
+  try {
+    read_header();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() { ::close(descriptor_); }
+
+void SafetensorsFile::read_header() {
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw IoError(in_file(path_) + "is not a regular file");
+  }
+  file_bytes_ = static_cast<std::uint64_t>(status.st_size);
+  std::uint64_t header_bytes = 0;
+  if (file_bytes_ < kLengthBytes) {
+    throw IoError(in_file(path_) + "is too short for a safetensors header" + kDamagedFile);
+  }
+  read_bytes(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes_ - kLengthBytes) {
+    throw IoError(in_file(path_) + "claims a header of " + std::to_string(header_bytes) +
+                  " bytes in a file of " + std::to_string(file_bytes_) + kDamagedFile);
+  }
+  std::string text(header_bytes, '\0');
+  read_bytes(kLengthBytes, std::as_writable_bytes(std::span(text)));
+
+  const std::uint64_t data_begin = kLengthBytes + header_bytes;
+  tensors_ = parse_safetensors_header(path_, text, data_begin, file_bytes_);
+}
+
+// pread instead of a mapping: pages read through a mapping would count as memory of the process,
+// and a file that shrinks would raise SIGBUS instead of an error.
+void SafetensorsFile::read_bytes(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      throw IoError(in_file(path_) + "cannot be read at byte " + std::to_string(offset) + ": " +
+                    (got < 0 ? std::strerror(errno) : "the file became shorter"));
+    }
+    out = out.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+std::vector<std::string> SafetensorsFile::tensors() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+const StoredTensor& SafetensorsFile::info(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    throw IoError(in_file(path_) + "has no tensor '" + std::string(name) + "'");
+  }
+  return found->second;
+}
+
+template <class From, class To>
+void SafetensorsFile::read_converted(std::string_view name, std::uint64_t offset,
+                                     std::span<To> out) const {
+  if constexpr (std::is_same_v<From, To>) {
+    read_bytes(offset, std::as_writable_bytes(out));
+  } else if constexpr (std::is_integral_v<From> == std::is_integral_v<To>) {
+    std::vector<From> chunk(std::min(out.size(), kChunkElements));
+    while (!out.empty()) {
+      const auto part = std::span(chunk).first(std::min(out.size(), chunk.size()));
+      read_bytes(offset, std::as_writable_bytes(part));
+      std::ranges::transform(part, out.begin(), [](From value) { return convert<To>(value); });
+      offset += part.size_bytes();
+      out = out.subspan(part.size());
+    }
+  } else {
+    throw IoError(in_tensor(path_, name) + "holds " + std::string(name_of(info(name).dtype)) +
+                  (std::is_integral_v<To> ? ", not integers" : ", not floating-point numbers"));
+  }
+}
+
+template <class T>
+void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
+                           std::span<T> out) const {
+  const StoredTensor& tensor = info(name);
+  if (first_element < 0 || first_element > tensor.elements ||
+      out.size() > static_cast<std::uint64_t>(tensor.elements - first_element)) {
+    throw IoError(in_tensor(path_, name) + "elements [" + std::to_string(first_element) + ", +" +
+                  std::to_string(out.size()) + ") asked for, it has " +
+                  std::to_string(tensor.elements));
+  }
+  const std::uint64_t offset =
+      tensor.offset + static_cast<std::uint64_t>(first_element) * size_of(tensor.dtype);
+  try {
+    with_type(tensor.dtype, [&]<class From>(From) { read_converted<From>(name, offset, out); });
+  } catch (const std::range_error& e) {
+    throw IoError(in_tensor(path_, name) + e.what());
+  }
+}
+
+template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<double>) const;
+template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<float>) const;
+template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<Bf16>) const;
+template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<std::int64_t>) const;
+template void SafetensorsFile::read(std::string_view, std::int64_t, std::span<std::int32_t>) const;
+
+}  // namespace strata

@@ -1,0 +1,72 @@
+#include <fstream>
+#include <iterator>
+
+#include "safetensors_header.h"
+#include "strata/base/error.h"
+#include "strata/model/safetensors.h"
+
+namespace strata {
+
+SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) : folder_(folder) {
+  const auto single = folder / "model.safetensors";
+  const auto index = folder / "model.safetensors.index.json";
+  if (std::filesystem::exists(single)) {
+    const auto& file = files_.try_emplace("model.safetensors", single).first->second;
+    for (const std::string& name : file.tensors()) {
+      homes_.emplace(name, &file);
+    }
+  } else if (std::filesystem::exists(index)) {
+    open_shards(index);
+  } else {
+    throw IoError(in_file(folder) +
+                  "has neither model.safetensors nor model.safetensors.index.json");
+  }
+}
+
+void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
+  std::ifstream stream(index, std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  const nlohmann::json parsed = parse_json_object(index, text);
+  const auto map = parsed.find("weight_map");
+  if (map == parsed.end() || !map->is_object()) {
+    throw IoError(in_file(index) + "has no weight_map");
+  }
+  for (const auto& [name, shard] : map->items()) {
+    if (!shard.is_string()) {
+      throw IoError(in_tensor(index, name) + "its shard is not a file name");
+    }
+    const auto& file_name = shard.get_ref<const std::string&>();
+    if (std::filesystem::path(file_name).filename() != file_name) {
+      throw IoError(in_tensor(index, name) + "its shard '" + file_name +
+                    "' is not the name of a file beside the index");
+    }
+    const auto& file = files_.try_emplace(file_name, folder_ / file_name).first->second;
+    if (!file.contains(name)) {
+      throw IoError(in_tensor(file.path(), name) + "promised by " + index.string() +
+                    ", but not there");
+    }
+    homes_.emplace(name, &file);
+  }
+}
+
+std::vector<std::string> SafetensorsDirectory::tensors() const {
+  std::vector<std::string> names;
+  for (const auto& [name, home] : homes_) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
+  return home_of(name).info(name);
+}
+
+const SafetensorsFile& SafetensorsDirectory::home_of(std::string_view name) const {
+  const auto found = homes_.find(name);
+  if (found == homes_.end()) {
+    throw IoError(in_file(folder_) + "its weights have no tensor '" + std::string(name) + "'");
+  }
+  return *found->second;
+}
+
+}  // namespace strata

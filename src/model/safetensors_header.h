@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "strata/model/safetensors.h"
+
+namespace strata {
+
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+
+/// End of messages about files that are not what was written.
+inline constexpr const char* kDamagedFile = "; the file is damaged or incomplete: fetch it again";
+
+/// Begins of error messages.
+[[nodiscard]] std::string in_file(const std::filesystem::path& file);
+[[nodiscard]] std::string in_tensor(const std::filesystem::path& file, std::string_view name);
+
+/// Throws IoError unless `text` is a JSON object.
+[[nodiscard]] nlohmann::json parse_json_object(const std::filesystem::path& file,
+                                               std::string_view text);
+
+/// The tensors of a safetensors header, verified against the data that lies in bytes
+/// [data_begin, data_end) of the file. Throws IoError naming file and tensor.
+[[nodiscard]] StoredTensors parse_safetensors_header(const std::filesystem::path& file,
+                                                     std::string_view text,
+                                                     std::uint64_t data_begin,
+                                                     std::uint64_t data_end);
+
+}  // namespace strata

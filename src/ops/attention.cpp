@@ -1,0 +1,71 @@
+#include "strata/ops/attention.h"
+
+#include "check.h"
+
+namespace strata {
+
+namespace {
+
+/// What forward and backward have in common.
+void check_inputs(const Checker& c, const ConstTensorView& q, const ConstTensorView& k,
+                  const ConstTensorView& v, const AttentionSegments& segments) {
+  c.rank("q", q, 3);
+  c.rank("k", k, 3);
+  c.compute_dtype("q", q);
+  const std::int64_t heads = q.shape[1];
+  const std::int64_t kv_heads = k.shape[1];
+  const std::int64_t head_dim = q.shape[2];
+  c.matches("k", k, {k.shape[0], kv_heads, head_dim}, q.dtype);
+  c.matches("v", v, k.shape, q.dtype);
+  c.require(head_dim > 0, "q", "must have a head dim of at least 1");
+  if (kv_heads <= 0 || heads % kv_heads != 0) {
+    c.fail("k", "has " + std::to_string(kv_heads) + " heads, which do not divide the " +
+                    std::to_string(heads) + " heads of q");
+  }
+  if (segments.uniform_length > 0) {
+    const std::int64_t length = segments.uniform_length;
+    c.require(q.shape[0] == k.shape[0] && q.shape[0] % length == 0, "segments",
+              "promise uniform rows of " + std::to_string(length) +
+                  ", which do not divide q and k of " + std::to_string(q.shape[0]) + " and " +
+                  std::to_string(k.shape[0]) + " tokens");
+  } else {
+    c.rank("segments.table", segments.table, 2);
+    c.matches_contiguous("segments.table", segments.table, {segments.table.shape[0], 5},
+                         DType::kI32);
+  }
+}
+
+}  // namespace
+
+void AttentionForward::check() const {
+  const Checker c(kName);
+  check_inputs(c, q, k, v, segments);
+  c.matches("o", o, q.shape, q.dtype);
+  c.matches_contiguous("lse", lse, {q.shape[1], q.shape[0]}, accumulator_of(q.dtype));
+}
+
+Accesses AttentionForward::accesses() const {
+  return {{q.bytes(), k.bytes(), v.bytes(), segments.table.bytes()}, {o.bytes(), lse.bytes()}};
+}
+
+void AttentionBackward::check() const {
+  const Checker c(kName);
+  check_inputs(c, q, k, v, segments);
+  const Shape per_query{q.shape[1], q.shape[0]};
+  const DType accumulator = accumulator_of(q.dtype);
+  c.matches("o", o, q.shape, q.dtype);
+  c.matches("d_o", d_o, q.shape, q.dtype);
+  c.matches_contiguous("lse", lse, per_query, accumulator);
+  c.matches("dq", dq, q.shape, q.dtype);
+  c.matches("dk", dk, k.shape, q.dtype);
+  c.matches("dv", dv, k.shape, q.dtype);
+  c.matches_contiguous("delta", delta, per_query, accumulator);
+}
+
+Accesses AttentionBackward::accesses() const {
+  return {{d_o.bytes(), q.bytes(), k.bytes(), v.bytes(), o.bytes(), lse.bytes(),
+           segments.table.bytes()},
+          {dq.bytes(), dk.bytes(), dv.bytes(), delta.bytes()}};
+}
+
+}  // namespace strata

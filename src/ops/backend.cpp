@@ -1,0 +1,23 @@
+#include "strata/ops/backend.h"
+
+#include <stdexcept>
+
+namespace strata {
+
+std::string_view name_of(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kCpu: return "cpu";
+    case BackendKind::kCuda: return "cuda";
+  }
+  return "?";
+}
+
+Backend make_backend(BackendKind kind, const BackendOptions& options) {
+  switch (kind) {
+    case BackendKind::kCpu: return make_cpu_backend(options);
+    case BackendKind::kCuda: return make_cuda_backend(options);
+  }
+  throw std::logic_error("make_backend: no such kind");
+}
+
+}  // namespace strata

@@ -1,0 +1,36 @@
+#include "strata/ops/embedding.h"
+
+#include "check.h"
+
+namespace strata {
+
+void EmbeddingForward::check() const {
+  const Checker c(kName);
+  c.rank("ids", ids, 1);
+  c.rank("table", table, 2);
+  c.compute_dtype("table", table);
+  const std::int64_t n = ids.shape[0];
+  c.matches_contiguous("ids", ids, {n}, DType::kI32);
+  c.matches("y", y, {n, table.shape[1]}, table.dtype);
+}
+
+Accesses EmbeddingForward::accesses() const {
+  return {{ids.bytes(), table.bytes()}, {y.bytes()}};
+}
+
+void EmbeddingBackward::check() const {
+  const Checker c(kName);
+  c.rank("dy", dy, 2);
+  c.compute_dtype("dy", dy);
+  c.rank("d_table", d_table, 2);
+  const std::int64_t n = dy.shape[0];
+  c.matches_contiguous("ids", ids, {n}, DType::kI32);
+  c.matches_contiguous("order", order, {n}, DType::kI32);
+  c.matches("d_table", d_table, {d_table.shape[0], dy.shape[1]}, accumulator_of(dy.dtype));
+}
+
+Accesses EmbeddingBackward::accesses() const {
+  return {{ids.bytes(), order.bytes(), dy.bytes(), d_table.bytes()}, {d_table.bytes()}};
+}
+
+}  // namespace strata

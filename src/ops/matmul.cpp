@@ -1,0 +1,30 @@
+#include "strata/ops/matmul.h"
+
+#include "check.h"
+
+namespace strata {
+
+void Matmul::check() const {
+  const Checker c(kName);
+  c.rank("a", a, 2);
+  c.rank("b", b, 2);
+  c.rank("out", out, 2);
+  c.compute_dtype("a", a);
+  const Shape shape_a = layout == MatmulLayout::kTN ? Shape{k(), m()} : Shape{m(), k()};
+  const Shape shape_b = layout == MatmulLayout::kNT ? Shape{n(), k()} : Shape{k(), n()};
+  c.matches("a", a, shape_a, a.dtype);
+  c.matches("b", b, shape_b, a.dtype);
+  const DType accumulator = accumulator_of(a.dtype);
+  if (update == MatmulUpdate::kAccumulate) {
+    c.dtype_in("out", out, {accumulator});
+  } else {
+    c.dtype_in("out", out, {a.dtype, accumulator});
+  }
+}
+
+Accesses Matmul::accesses() const {
+  const ByteRange previous = update == MatmulUpdate::kAccumulate ? out.bytes() : ByteRange{};
+  return {{a.bytes(), b.bytes(), previous}, {out.bytes()}};
+}
+
+}  // namespace strata

@@ -1,0 +1,43 @@
+#include "strata/ops/optimizer.h"
+
+#include "check.h"
+
+namespace strata {
+
+void SquaredNorm::check() const {
+  const Checker c(kName);
+  c.rank("x", x, 1);
+  c.compute_dtype("x", x);
+  c.contiguous("x", x);
+  c.matches_contiguous("partial", partial, {(x.elements() + kBlock - 1) / kBlock}, DType::kF64);
+}
+
+Accesses SquaredNorm::accesses() const { return {{x.bytes()}, {partial.bytes()}}; }
+
+void AdamW::check() const {
+  const Checker c(kName);
+  c.rank("weight", weight, 1);
+  c.compute_dtype("weight", weight);
+  c.contiguous("weight", weight);
+  const Shape& shape = weight.shape;
+  const DType accumulator = accumulator_of(weight.dtype);
+  if (weight.dtype == DType::kBF16) {
+    c.matches_contiguous("low", low, shape, DType::kI16);
+  } else {
+    c.require(!low, "low", "must be absent: only bf16 weights are split");
+  }
+  c.matches_contiguous("m", m, shape, accumulator);
+  c.matches_contiguous("v", v, shape, accumulator);
+  c.compute_dtype("grad", grad);
+  c.matches_contiguous("grad", grad, shape, grad.dtype);
+  c.require(scalars != nullptr, "scalars", "are missing");
+  c.matches_contiguous("nonfinite", nonfinite, {1}, DType::kI32);
+}
+
+Accesses AdamW::accesses() const {
+  const ByteRange numbers{reinterpret_cast<const std::byte*>(scalars), sizeof(AdamWScalars)};
+  return {{weight.bytes(), low.bytes(), m.bytes(), v.bytes(), grad.bytes(), numbers},
+          {weight.bytes(), low.bytes(), m.bytes(), v.bytes(), nonfinite.bytes()}};
+}
+
+}  // namespace strata

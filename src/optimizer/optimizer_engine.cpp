@@ -1,0 +1,229 @@
+#include "strata/optimizer/optimizer_engine.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "strata/base/log.h"
+
+namespace strata {
+
+namespace {
+
+std::int64_t partial_count(std::int64_t elements) {
+  return (elements + SquaredNorm::kBlock - 1) / SquaredNorm::kBlock;
+}
+
+/// Consecutive elements of a shard with one weight decay.
+struct DecayRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool decay = false;
+};
+
+/// Cuts a shard at segment borders. Alignment gaps belong to the segment before them: their weights
+/// and gradients are zero and stay zero.
+std::vector<DecayRange> decay_ranges(const Block& block, std::int64_t begin, std::int64_t end) {
+  std::vector<DecayRange> ranges;
+  for (std::size_t i = 0; i < block.segments.size(); ++i) {
+    const bool last = i + 1 == block.segments.size();
+    const std::int64_t from = std::max(begin, block.segments[i].offset);
+    const std::int64_t to = last ? end : std::min(end, block.segments[i + 1].offset);
+    if (from < to) ranges.push_back({from - begin, to - begin, block.segments[i].decay});
+  }
+  return ranges;
+}
+
+}  // namespace
+
+void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
+                           const StateOptions& options) {
+  for (const Block& block : layout.blocks) {
+    const auto n =
+        static_cast<std::size_t>(partial_count(block.shard_elements(options.ranks)));
+    plan.add(Space::kPageable, "optimizer.norms", n * sizeof(double));
+  }
+  plan.add(Space::kPageable, "optimizer.nonfinite", sizeof(std::int32_t));
+}
+
+OptimizerEngine::OptimizerEngine(HostState& state, WeightStore& weights, Communicator& ranks,
+                                 Kernels& host_kernels, Arena& pageable_arena,
+                                 const OptimizerOptions& options,
+                                 std::function<void(const StepOutcome&)> report)
+    : state_(state),
+      weights_(weights),
+      ranks_(ranks),
+      kernels_(host_kernels),
+      host_(pageable_arena.device().stream(Lane::kHost)),
+      options_(options),
+      report_(std::move(report)) {
+  for (int b = 0; b < state.blocks(); ++b) {
+    const std::int64_t n = partial_count(state.block(b).grad.elements());
+    std::byte* data =
+        pageable_arena.allocate("optimizer.norms", static_cast<std::size_t>(n) * sizeof(double));
+    partials_.emplace_back(data, DType::kF64, Shape{n});
+  }
+  std::byte* flag = pageable_arena.allocate("optimizer.nonfinite", sizeof(std::int32_t));
+  nonfinite_ = TensorView(flag, DType::kI32, Shape{1});
+  *nonfinite_.as<std::int32_t>() = 0;
+}
+
+bool OptimizerEngine::deferred(int block) const {
+  return options_.timing == UpdateTiming::kBeforeUse || block < options_.deferred_blocks;
+}
+
+void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
+  host_.host_task("begin_step", {}, tag, [this, plan] {
+    step_ = {};
+    step_.plan = plan;
+    if (options_.timing == UpdateTiming::kOnArrival) {
+      set_scalars(1.0, plan.valid_tokens > 0);
+    }
+  });
+}
+
+std::function<void(double)> OptimizerEngine::loss_receiver() {
+  return [this](double sum) {
+    step_.loss_sum += sum;
+    if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum)) {
+      throw NumericalError("step " + std::to_string(step_.plan.step) +
+                           ": the loss is not finite; no weight was changed in this step "
+                           "(lower optimizer.lr, or check the data)");
+    }
+  };
+}
+
+/// t counts applied updates; the bias corrections are taken in f64 on the host.
+void OptimizerEngine::set_scalars(double factor, bool apply) {
+  if (apply) ++updates_;
+  const auto t = static_cast<double>(updates_);
+  step_.scalars = {.lr = step_.plan.lr,
+                  .beta1 = options_.beta1,
+                  .beta2 = options_.beta2,
+                  .eps = options_.eps,
+                  .correction1 = 1.0 - std::pow(options_.beta1, t),
+                  .correction2 = 1.0 - std::pow(options_.beta2, t),
+                  .grad_factor = factor,
+                  .apply = apply ? 1 : 0};
+}
+
+void OptimizerEngine::measure(int block, const Tag& tag) {
+  kernels_.run(host_,
+               SquaredNorm{.x = state_.block(block).grad,
+                           .partial = partials_[static_cast<std::size_t>(block)]},
+               tag);
+}
+
+double OptimizerEngine::squared_norm(int block) const {
+  const TensorView& partial = partials_[static_cast<std::size_t>(block)];
+  const double* values = partial.as<double>();
+  double sum = 0;
+  for (std::int64_t i = 0; i < partial.elements(); ++i) sum += values[i];
+  return sum;
+}
+
+void OptimizerEngine::require_finite(int block, const Tag& tag) {
+  const ByteRange norms = ConstTensorView(partials_[static_cast<std::size_t>(block)]).bytes();
+  host_.host_task("require_finite", Accesses({norms}, {}), tag,
+                  [this, block] {
+                    if (std::isfinite(squared_norm(block))) return;
+                    throw NumericalError(
+                        "step " + std::to_string(step_.plan.step) + ": the gradient of " +
+                        state_.layout().blocks[static_cast<std::size_t>(block)].name +
+                        " is not finite; its weights were not changed (lower optimizer.lr, or use "
+                        "optimizer.timing = before_use, which skips such steps)");
+                  });
+}
+
+void OptimizerEngine::update(int block, const Tag& tag) {
+  const BlockState& s = state_.block(block);
+  const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
+  const std::int64_t n = s.weight.elements();
+  const Tag own{tag.phase, tag.pass, block, -1};
+  for (const DecayRange& range : decay_ranges(layout, s.begin, s.begin + n)) {
+    const std::int64_t count = range.end - range.begin;
+    const bool decays = range.decay || options_.decay_norms;
+    kernels_.run(host_,
+                 AdamW{.weight = s.weight.slice_rows(range.begin, count),
+                       .low = s.low ? s.low.slice_rows(range.begin, count) : TensorView{},
+                       .m = s.m.slice_rows(range.begin, count),
+                       .v = s.v.slice_rows(range.begin, count),
+                       .grad = s.grad.slice_rows(range.begin, count),
+                       .scalars = &step_.scalars,
+                       .weight_decay = decays ? options_.weight_decay : 0.0,
+                       .nonfinite = nonfinite_},
+                 own);
+  }
+  const std::string& name = layout.name;
+  host_.host_task("check_update", Accesses({ConstTensorView(nonfinite_).bytes()}, {}), own,
+                  [this, name] {
+                    if (*nonfinite_.as<std::int32_t>() == 0) return;
+                    throw NumericalError("step " + std::to_string(step_.plan.step) +
+                                         ": a weight of " + name +
+                                         " is not finite after its update (lower optimizer.lr)");
+                  });
+  weights_.updated(block, host_.record());
+}
+
+void OptimizerEngine::arrived(const Arrival& arrival, const Tag& tag) {
+  const Tag own{tag.phase, tag.pass, arrival.block, -1};
+  host_.wait(arrival.event, WaitFor::kArrived);
+  measure(arrival.block, own);
+  if (options_.timing != UpdateTiming::kOnArrival) return;
+  require_finite(arrival.block, own);
+  if (!deferred(arrival.block)) update(arrival.block, own);
+}
+
+/// Host task: sums over blocks and ranks, and whether and with which factor the step is applied.
+void OptimizerEngine::decide() {
+  std::array<double, 2> sums{0, step_.loss_sum};
+  for (int b = 0; b < state_.blocks(); ++b) sums[0] += squared_norm(b);
+  ranks_.all_reduce_sum(sums, Channel::kHost);
+  StepOutcome outcome{.step = step_.plan.step,
+                      .loss = step_.plan.valid_tokens > 0
+                                  ? sums[1] / static_cast<double>(step_.plan.valid_tokens)
+                                  : 0.0,
+                      .grad_norm = std::sqrt(sums[0]),
+                      .lr = step_.plan.lr,
+                      .applied = true};
+  const bool finite = std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm);
+  outcome.applied = finite && step_.plan.valid_tokens > 0;
+  if (options_.timing == UpdateTiming::kBeforeUse) {
+    constexpr double kSmall = 1e-6;  // as in torch.nn.utils.clip_grad_norm_
+    const double factor =
+        options_.grad_clip ? std::min(1.0, *options_.grad_clip / (outcome.grad_norm + kSmall))
+                           : 1.0;
+    set_scalars(factor, outcome.applied);
+  }
+  report_(outcome);
+  if (finite) {
+    nonfinite_in_a_row_ = 0;
+    if (step_.plan.valid_tokens == 0) {
+      log::warn("step {}: no token has a target; nothing was updated", step_.plan.step);
+    }
+    return;
+  }
+  log::warn("step {}: loss or gradient norm is not finite; the update is skipped",
+            step_.plan.step);
+  if (++nonfinite_in_a_row_ >= options_.max_nonfinite_steps) {
+    throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +
+                         std::to_string(nonfinite_in_a_row_) +
+                         " steps in a row were not finite; weights are those before the first of "
+                         "them (lower optimizer.lr, or raise run.max_nonfinite_steps)");
+  }
+}
+
+void OptimizerEngine::finish_step(const Tag& tag) {
+  Accesses accesses;
+  for (const TensorView& partial : partials_) {
+    accesses.reads.push_back(ConstTensorView(partial).bytes());
+  }
+  host_.host_task("decide", std::move(accesses), tag,
+                  [this] { decide(); });
+  for (int b = 0; b < state_.blocks(); ++b) {
+    if (deferred(b)) update(b, tag);
+  }
+}
+
+}  // namespace strata

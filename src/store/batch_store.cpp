@@ -1,0 +1,106 @@
+#include "strata/store/batch_store.h"
+
+#include <stdexcept>
+
+#include "strata/base/bytes.h"
+#include "strata/base/convert.h"
+
+namespace strata {
+
+namespace {
+
+std::span<std::int32_t> ints(std::byte* base, std::size_t begin, std::size_t end) {
+  return {reinterpret_cast<std::int32_t*>(base + begin), (end - begin) / sizeof(std::int32_t)};
+}
+
+}  // namespace
+
+BatchStore::Offsets BatchStore::offsets(const BatchStoreShape& shape) {
+  const auto tokens = static_cast<std::size_t>(shape.batch.pass_tokens());
+  const auto segments = static_cast<std::size_t>(
+      shape.batch.sub_batches * segment_entries(shape.batch, shape.mask) * kSegmentColumns);
+  Offsets o{};
+  o.targets = o.ids + tokens * 4;
+  o.positions = o.targets + tokens * 4;
+  o.segments = o.positions + tokens * 4;
+  o.order = o.segments + segments * 4;
+  o.scale = round_up(o.order + tokens * 4, 8);
+  o.total = o.scale + 8;
+  return o;
+}
+
+void BatchStore::plan(MemoryPlan& plan, const BatchStoreShape& shape) {
+  const std::size_t bytes = offsets(shape).total;
+  plan.add_slots(Space::kDevice, "batch", kDeviceSlots, bytes);
+  plan.add_slots(Space::kPinned, "batch", static_cast<std::size_t>(shape.host_slots), bytes);
+}
+
+BatchStore::BatchStore(const BatchStoreShape& shape, Arena& device_arena, Arena& pinned_arena)
+    : shape_(shape),
+      offsets_(offsets(shape)),
+      device_(device_arena.device()),
+      ring_(device_arena, "batch", kDeviceSlots, offsets_.total),
+      uploaded_(static_cast<std::size_t>(shape.host_slots)) {
+  for (int i = 0; i < shape.host_slots; ++i) {
+    host_.push_back(pinned_arena.allocate("batch", offsets_.total));
+  }
+}
+
+PassBuffers BatchStore::host(int slot) {
+  const auto s = static_cast<std::size_t>(slot);
+  device_.wait(uploaded_.at(s));
+  std::byte* base = host_[s];
+  device_.host_access("fill_batch", Accesses({}, {{base, offsets_.total}}), {.phase = "data"});
+  return {.ids = ints(base, offsets_.ids, offsets_.targets),
+          .targets = ints(base, offsets_.targets, offsets_.positions),
+          .positions = ints(base, offsets_.positions, offsets_.segments),
+          .segments = ints(base, offsets_.segments, offsets_.order),
+          .order = ints(base, offsets_.order,
+                        offsets_.order + (offsets_.targets - offsets_.ids))};
+}
+
+void BatchStore::set_grad_scale(int slot, double scale) {
+  std::byte* base = host_.at(static_cast<std::size_t>(slot));
+  store_as({&scale, 1}, shape_.scale, {base + offsets_.scale, 8});
+}
+
+BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
+  Stream& in = device_.stream(Lane::kActivationsIn);
+  const int device_slot = ring_.victim([](std::int64_t) { return std::int64_t{0}; });
+  if (device_slot < 0) throw std::logic_error("every batch slot is in use");
+  Lease lease = ring_.fill(device_slot, ++uploads_, in);
+  const auto s = static_cast<std::size_t>(slot);
+  in.copy(lease.data(), host_.at(s), offsets_.total, tag);
+  lease.filled();
+  uploaded_[s] = in.record();
+  lease.use(compute);
+  return view(std::move(lease));
+}
+
+BatchLease BatchStore::view(Lease lease) const {
+  const std::byte* base = lease.data();
+  const std::int64_t n = shape_.batch.sub_batch_tokens();
+  const std::int64_t entries = segment_entries(shape_.batch, shape_.mask);
+  BatchLease batch;
+  for (std::int64_t c = 0; c < shape_.batch.sub_batches; ++c) {
+    const auto tokens = [&](std::size_t offset) {
+      return ConstTensorView(base + offset + static_cast<std::size_t>(c * n) * 4, DType::kI32,
+                             Shape{n});
+    };
+    CellBatch cell;
+    cell.ids = tokens(offsets_.ids);
+    cell.targets = tokens(offsets_.targets);
+    cell.positions = tokens(offsets_.positions);
+    cell.order = tokens(offsets_.order);
+    cell.segments.table = ConstTensorView(
+        base + offsets_.segments + static_cast<std::size_t>(c * entries * kSegmentColumns) * 4,
+        DType::kI32, Shape{entries, kSegmentColumns});
+    cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
+    batch.cells.push_back(cell);
+  }
+  batch.grad_scale = ConstTensorView(base + offsets_.scale, shape_.scale, Shape{1});
+  batch.lease = std::move(lease);
+  return batch;
+}
+
+}  // namespace strata

@@ -1,0 +1,63 @@
+#include "strata/store/loss_store.h"
+
+#include <utility>
+
+
+namespace strata {
+
+namespace {
+
+std::size_t loss_bytes(std::int64_t tokens, DType dtype) {
+  return static_cast<std::size_t>(tokens) * size_of(dtype);
+}
+
+int next_slot(const SlotRing& ring) {
+  return ring.victim([](std::int64_t) { return std::int64_t{0}; });
+}
+
+template <class T>
+double sum_in_order(const T* values, std::int64_t count) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
+  return sum;
+}
+
+}  // namespace
+
+void LossStore::plan(MemoryPlan& plan, std::int64_t tokens, DType dtype) {
+  plan.add_slots(Space::kDevice, "loss", kSlots, loss_bytes(tokens, dtype));
+  plan.add_slots(Space::kPinned, "loss", kSlots, loss_bytes(tokens, dtype));
+}
+
+LossStore::LossStore(std::int64_t tokens, DType dtype, Arena& device_arena, Arena& pinned_arena)
+    : tokens_(tokens),
+      dtype_(dtype),
+      device_(device_arena.device()),
+      device_ring_(device_arena, "loss", kSlots, loss_bytes(tokens, dtype)),
+      host_ring_(pinned_arena, "loss", kSlots, loss_bytes(tokens, dtype)) {}
+
+LossStore::LossLease LossStore::acquire(Stream& compute) {
+  Lease lease = device_ring_.fill(next_slot(device_ring_), 0, compute);
+  const TensorView loss(lease.data(), dtype_, Shape{tokens_});
+  return {std::move(lease), loss};
+}
+
+void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(double)> receive) {
+  Stream& out = device_.stream(Lane::kOut);
+  Stream& host = device_.stream(Lane::kHost);
+  from.lease.filled();
+  from.lease.use(out);
+  Lease landed = host_ring_.fill(next_slot(host_ring_), 0, out);
+  const ConstTensorView loss(landed.data(), dtype_, Shape{tokens_});
+  out.copy(landed.data(), from.lease.data(), loss.bytes().bytes, tag);
+  landed.filled();
+  landed.use(host);
+  host.host_task("sum_loss", Accesses({loss.bytes()}, {}), tag,
+                 [loss, receive = std::move(receive)] {
+                   receive(loss.dtype == DType::kF64
+                               ? sum_in_order(loss.as<double>(), loss.elements())
+                               : sum_in_order(loss.as<float>(), loss.elements()));
+                 });
+}
+
+}  // namespace strata

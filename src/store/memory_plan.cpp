@@ -1,0 +1,54 @@
+#include "strata/store/memory_plan.h"
+
+#include <algorithm>
+
+#include "strata/base/bytes.h"
+#include "strata/device/arena.h"
+
+namespace strata {
+
+void MemoryPlan::add(Space space, const std::string& name, std::size_t bytes) {
+  const std::size_t aligned = round_up(bytes, Arena::kAlignment);
+  for (Entry& entry : entries_) {
+    if (entry.space == space && entry.name == name) {
+      entry.bytes += aligned;
+      return;
+    }
+  }
+  entries_.push_back({space, name, aligned});
+}
+
+void MemoryPlan::add_slots(Space space, const std::string& name, std::size_t count,
+                           std::size_t bytes_each) {
+  add(space, name, count * round_up(bytes_each, Arena::kAlignment));
+}
+
+std::size_t MemoryPlan::total(Space space) const {
+  std::size_t bytes = 0;
+  for (const Entry& entry : entries_) bytes += entry.space == space ? entry.bytes : 0;
+  return bytes;
+}
+
+std::size_t MemoryPlan::host_total() const {
+  return total(Space::kPinned) + total(Space::kPageable);
+}
+
+std::string MemoryPlan::to_string() const {
+  std::string text;
+  for (const Space space : {Space::kDevice, Space::kPinned, Space::kPageable}) {
+    std::vector<Entry> own;
+    std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(own),
+                 [&](const Entry& e) { return e.space == space; });
+    std::stable_sort(own.begin(), own.end(),
+                     [](const Entry& a, const Entry& b) { return a.bytes > b.bytes; });
+    text += std::string(name_of(space)) + ": " + format_bytes(total(space)) + "\n";
+    for (const Entry& entry : own) {
+      const std::string size = format_bytes(entry.bytes);
+      text += "  " + entry.name + std::string(entry.name.size() < 36 ? 36 - entry.name.size() : 1, ' ') +
+              std::string(size.size() < 12 ? 12 - size.size() : 0, ' ') + size + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace strata

@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/train/commands.h"
+#include "strata/train/metrics.h"
+#include "strata/train/report.h"
+#include "strata/train/session.h"
+#include "train/run_ranks.h"
+
+namespace strata {
+
+namespace {
+
+/// Steps before the clock starts: the first touches memory and fills caches, the second is the first
+/// with pending updates.
+constexpr std::int64_t kWarmUpSteps = 2;
+
+struct BenchResult {
+  std::vector<double> step_s;  ///< of the measured steps
+  double mean_s = 0;           ///< from the first measured step to the end of all pending updates
+  std::size_t weights_in = 0, activations_in = 0, out = 0;  ///< bytes per step on the link
+  std::vector<LaneReport> lanes;
+  std::size_t races = 0;
+  MemoryReport memory;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
+  const double lr = session.setup().config.optimizer.lr;
+  BenchResult result;
+  std::int64_t step = 0;
+  while (step < kWarmUpSteps) session.submit(step++, lr);
+  session.synchronize();
+  (void)session.take_finished();
+  const std::size_t weights = session.weights().loaded_bytes();
+  const std::size_t in = session.activations().loaded_bytes();
+  const std::size_t out =
+      session.activations().spilled_bytes() + session.gradients().offloaded_bytes();
+  const double begin_s = steady_seconds();
+  for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
+  session.synchronize();
+  result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
+  double last_s = begin_s;
+  for (const FinishedStep& f : session.take_finished()) {
+    result.step_s.push_back(f.finished_s - last_s);
+    last_s = f.finished_s;
+  }
+  const auto per_step = [&](std::size_t now, std::size_t before) {
+    return (now - before) / static_cast<std::size_t>(steps);
+  };
+  result.weights_in = per_step(session.weights().loaded_bytes(), weights);
+  result.activations_in = per_step(session.activations().loaded_bytes(), in);
+  result.out = per_step(
+      session.activations().spilled_bytes() + session.gradients().offloaded_bytes(), out);
+  trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
+  result.lanes = lane_times(recorder, 2);
+  result.races = recorder.races(1).size();
+  result.memory = measure_memory(session);
+  return result;
+}
+
+nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
+  const RunConfig& config = session.setup().config;
+  const std::int64_t sequence = config.data.sequence_length;
+  const double model = flops_per_token(config.model.llama, sequence);
+  const double recompute = recompute_flops_per_token(config.model.llama, sequence);
+  const double tokens_per_s =
+      static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
+  const double peak = peak_tflops(session);
+  const std::optional<double> mfu = model_flops_utilisation(model, tokens_per_s, peak, ranks);
+  const std::optional<double> hfu =
+      model_flops_utilisation(model + recompute, tokens_per_s, peak, ranks);
+  const DeviceInfo info = session.device().info();
+  nlohmann::json json{{"device", info.name},
+                      {"backend", info.backend},
+                      {"ranks", ranks},
+                      {"parameters", config.model.llama.parameter_count()},
+                      {"sequence_length", sequence},
+                      {"tokens_per_step", session.global_tokens_per_step()},
+                      {"steps", r.step_s.size()},
+                      {"step_s_mean", r.mean_s},
+                      {"step_s_median", median(r.step_s)},
+                      {"tokens_per_s", tokens_per_s},
+                      {"flops_per_token", model},
+                      {"tflops", model * tokens_per_s * 1e-12},
+                      {"mfu", nullptr},
+                      {"hfu", nullptr},
+                      {"peak_tflops", nullptr},
+                      {"weights_in_bytes", r.weights_in},
+                      {"activations_in_bytes", r.activations_in},
+                      {"out_bytes", r.out},
+                      {"device_planned_bytes", r.memory.device_planned},
+                      {"device_measured_bytes", r.memory.device_measured},
+                      {"host_planned_bytes", r.memory.host_planned},
+                      {"host_peak_bytes", r.memory.host_peak},
+                      {"races", r.races}};
+  if (mfu) json["mfu"] = *mfu;
+  if (hfu) json["hfu"] = *hfu;
+  if (peak > 0) json["peak_tflops"] = peak;
+  for (const LaneReport& lane : r.lanes) {
+    json["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
+  }
+  return json;
+}
+
+void print_table(const nlohmann::json& j, const MemoryReport& memory) {
+  const auto percent = [&](const char* key) {
+    return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
+                            : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
+  };
+  const auto bytes = [&](const char* key) { return format_bytes(j[key].get<std::size_t>()); };
+  std::string text = fmt::format(
+      "{} ({}), {} rank(s), {} parameters\n"
+      "step            mean {:.4f} s, median {:.4f} s over {} steps of {} tokens\n"
+      "tokens/s        {}\n"
+      "model FLOP/s    {:.2f} TFLOP/s\n"
+      "MFU             {}\n"
+      "HFU             {}\n"
+      "link, in        {} weights, {} activations a step\n"
+      "link, out       {} gradients and activations a step\n"
+      "{}\n",
+      j["device"].get<std::string>(), j["backend"].get<std::string>(), j["ranks"].get<int>(),
+      format_count(j["parameters"].get<std::int64_t>()), j["step_s_mean"].get<double>(),
+      j["step_s_median"].get<double>(), j["steps"].get<int>(),
+      format_count(j["tokens_per_step"].get<std::int64_t>()),
+      format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
+      j["tflops"].get<double>(), percent("mfu"), percent("hfu"), bytes("weights_in_bytes"),
+      bytes("activations_in_bytes"), bytes("out_bytes"), to_string(memory));
+  for (const auto& [lane, times] : j["lanes"].items()) {
+    text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
+                        times["busy_s"].get<double>(), times["exposed_s"].get<double>());
+  }
+  text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
+  std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace
+
+int bench_command(const RunConfig& config, const BenchOptions& options) {
+  return on_all_ranks([&](Communicator& ranks) {
+    log::configure(ranks.rank(), ranks.size(), "");
+    RunConfig synthetic = config;
+    synthetic.data.synthetic = true;
+    synthetic.data.validation.clear();
+    if (synthetic.run.steps < 1) {
+      throw ConfigError("run.steps: a benchmark measures at least one step");
+    }
+    Recorder recorder;
+    Session session(synthetic, ranks, {.trace = &recorder, .omit_wait = std::nullopt});
+    const BenchResult result = measure(session, recorder, synthetic.run.steps);
+    if (ranks.rank() != 0) return 0;
+    const nlohmann::json json = to_json(result, session, ranks.size());
+    print_table(json, result.memory);
+    if (options.json.empty()) return 0;
+    std::ofstream file(options.json);
+    file << json.dump(2) << '\n';
+    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    return 0;
+  });
+}
+
+}  // namespace strata

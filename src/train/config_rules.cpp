@@ -1,0 +1,156 @@
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "strata/train/config.h"
+
+namespace strata {
+namespace {
+
+/// Collects problems of one section, so that rules read as one line each.
+class Rules {
+ public:
+  Rules(ConfigProblems& problems, std::string_view section)
+      : problems_(problems), prefix_(std::string(section) + '.') {}
+
+  void refuse_if(bool wrong, std::string_view key, std::string_view text) {
+    if (wrong) problems_.add(prefix_ + std::string(key), text);
+  }
+  void at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+    // What one rank handles at once is counted in 32 bits by kernels and collectives.
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (value >= least && value <= kMost) return;
+    problems_.add(prefix_ + std::string(key), "must be from " + std::to_string(least) + " to " +
+                                                  std::to_string(kMost) + ", not " +
+                                                  std::to_string(value));
+  }
+  void at_least(std::string_view key, const std::optional<std::int64_t>& value,
+                std::int64_t least) {
+    if (value) at_least(key, *value, least);
+  }
+
+ private:
+  ConfigProblems& problems_;
+  std::string prefix_;
+};
+
+void check_run(const RunConfig& c, Rules r) {
+  const RunSection& run = c.run;
+  r.at_least("steps", run.steps, 1);
+  r.at_least("trace_step", run.trace_step, -1);
+  r.at_least("eval_every", run.eval_every, 0);
+  r.at_least("eval_batches", run.eval_batches, 0);
+  r.at_least("log_every", run.log_every, 1);
+  r.at_least("threads", run.threads, 0);
+  r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
+  r.refuse_if(run.seed < 0, "seed", "must not be negative");
+  r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
+  r.refuse_if(run.trace_step >= run.steps, "trace_step",
+              "is no step of this run; run.steps is " + std::to_string(run.steps));
+  r.refuse_if(run.dtype == DType::kF64 && run.backend == BackendChoice::kCuda, "dtype",
+              "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
+  r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
+              "needs data.validation; give a token file or set run.eval_every to 0");
+}
+
+void check_data(const RunConfig& c, Rules r) {
+  const DataSection& data = c.data;
+  r.refuse_if(data.train.empty() && !data.synthetic, "train",
+              "is required; name a token file (strata tokenize makes one) or set data.synthetic");
+  r.refuse_if(data.synthetic && !(data.train.empty() && data.validation.empty()), "synthetic",
+              "excludes data.train and data.validation; set it to false or leave them out");
+  if (data.sequence_length == 0) {
+    r.refuse_if(true, "sequence_length", "is required");
+  } else {
+    r.at_least("sequence_length", data.sequence_length, 1);
+  }
+  r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
+              "is above model.max_position_embeddings (" +
+                  std::to_string(c.model.llama.max_position_embeddings) + ")");
+  r.refuse_if(
+      data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
+      "eos_token", "must be from 0 to below model.vocab_size");
+}
+
+void check_schedule(const RunConfig& c, Rules r) {
+  const ScheduleSection& s = c.schedule;
+  r.at_least("rows", s.rows, 1);
+  r.at_least("sub_batches", s.sub_batches, 1);
+  r.at_least("passes", s.passes, 1);
+  r.at_least("layers_per_visit", s.layers_per_visit, 1);
+  r.at_least("weight_slots", s.weight_slots, 1);
+  r.at_least("activation_slots", s.activation_slots, 1);
+  r.at_least("gradient_slots", s.gradient_slots, 1);
+  r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
+  r.refuse_if(
+      s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,
+      "layers_per_visit",
+      "is above model.num_hidden_layers (" + std::to_string(c.model.llama.num_hidden_layers) + ")");
+  r.refuse_if(s.weight_slots && *s.weight_slots < s.layers_per_visit, "weight_slots",
+              "must be at least schedule.layers_per_visit");
+  const double sub_batch_tokens =
+      static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
+  r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
+              "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
+}
+
+void check_optimizer(const RunConfig& c, Rules r) {
+  const OptimizerSection& o = c.optimizer;
+  r.refuse_if(!(o.lr >= 0), "lr", "must not be negative");
+  for (const double beta : o.betas) {
+    r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
+  }
+  r.refuse_if(!(o.eps > 0), "eps", "must be above 0");
+  r.refuse_if(!(o.weight_decay >= 0), "weight_decay", "must not be negative");
+  r.refuse_if(o.grad_clip && !(*o.grad_clip > 0), "grad_clip",
+              "must be above 0; null turns clipping off");
+  const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
+  r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
+              "needs the norm of all gradients before the first update, which on_arrival does not "
+              "wait for; set optimizer.timing to \"before_use\" or optimizer.grad_clip to null");
+  r.at_least("deferred_units", o.deferred_units, 0);
+  r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
+              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
+  r.at_least("warmup_steps", o.warmup_steps, 0);
+  r.at_least("wsd_decay_steps", o.wsd_decay_steps, 0);
+  r.refuse_if(!(o.min_lr_ratio >= 0 && o.min_lr_ratio <= 1), "min_lr_ratio", "must be in [0, 1]");
+  r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
+              "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
+  const bool wsd = o.lr_schedule == LrSchedule::kWsd;
+  r.refuse_if(wsd && o.wsd_decay_steps == 0, "wsd_decay_steps",
+              "is required by lr_schedule \"wsd\"; a tenth of run.steps is usual");
+  r.refuse_if(!wsd && o.wsd_decay_steps != 0, "wsd_decay_steps",
+              "belongs to optimizer.lr_schedule \"wsd\"; leave it out");
+  r.refuse_if(static_cast<double>(o.warmup_steps) + static_cast<double>(o.wsd_decay_steps) >
+                  static_cast<double>(c.run.steps),
+              "warmup_steps",
+              std::string(wsd ? "and wsd_decay_steps together are" : "is") + " above run.steps (" +
+                  std::to_string(c.run.steps) + ")");
+}
+
+}  // namespace
+
+void RunConfig::validate(std::string_view source) const {
+  ConfigProblems problems;
+  check_run(*this, Rules(problems, "run"));
+  model.llama.validate(problems, "model.");
+  check_data(*this, Rules(problems, "data"));
+  check_schedule(*this, Rules(problems, "schedule"));
+  check_optimizer(*this, Rules(problems, "optimizer"));
+  Rules memory_rules(problems, "memory");
+  memory_rules.refuse_if(memory.device_limit && memory.device_limit->bytes == 0, "device_limit",
+                         "must be above 0; null: what is free");
+  memory_rules.refuse_if(memory.host_limit && memory.host_limit->bytes == 0, "host_limit",
+                         "must be above 0; null: what is free");
+  Rules(problems, "hardware")
+      .refuse_if(hardware.peak_tflops && !(*hardware.peak_tflops > 0), "peak_tflops",
+                 "must be above 0; null: the device's datasheet");
+  Rules(problems, "debug")
+      .refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
+  problems.throw_if_any(source);
+}
+
+}  // namespace strata

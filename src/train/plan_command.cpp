@@ -1,0 +1,24 @@
+#include <cstdio>
+
+#include "strata/comm/communicator.h"
+#include "strata/train/commands.h"
+#include "strata/train/setup.h"
+
+namespace strata {
+
+int plan_command(const RunConfig& config) {
+  const std::unique_ptr<Communicator> ranks = make_world_communicator();
+  Budget budget;
+  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
+  if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
+  // "auto" plans for a GPU: that is what a plan is asked for.
+  const BackendChoice backend = config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu
+                                                                         : BackendChoice::kCuda;
+  budget.device_overhead = estimated_device_overhead(backend);
+  budget.host_overhead = estimated_host_overhead(backend);
+  const Setup setup = make_setup(config, ranks->rank(), ranks->size(), budget);
+  if (ranks->rank() == 0) std::fputs(setup.to_string().c_str(), stdout);
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,56 @@
+#include "strata/train/report.h"
+
+#include "strata/base/bytes.h"
+
+namespace strata {
+
+MemoryReport measure_memory(Session& session) {
+  return {.device_planned = session.setup().device_bytes(),
+          .device_measured = session.device().device_bytes_in_use(),
+          .host_planned = session.setup().host_bytes(),
+          .host_peak = peak_resident_bytes()};
+}
+
+std::string to_string(const MemoryReport& r) {
+  return "device: planned " + format_bytes(r.device_planned) + ", measured " +
+         format_bytes(r.device_measured) + "\nhost:   planned " + format_bytes(r.host_planned) +
+         ", peak " + format_bytes(r.host_peak);
+}
+
+std::vector<LaneReport> lane_times(const Recorder& recorder, int steps) {
+  const std::vector<double> exposed = recorder.exposed_s();
+  std::vector<LaneReport> lanes;
+  for (int i = 0; i < kLaneCount; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    lanes.push_back({.lane = std::string(name_of(lane)),
+                     .busy_s = recorder.lane_time(lane).busy_s / steps,
+                     .exposed_s = exposed.at(static_cast<std::size_t>(i)) / steps});
+  }
+  return lanes;
+}
+
+void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
+                     const std::function<void(std::int64_t)>& submit) {
+  session.synchronize();
+  recorder.start();
+  submit(first);
+  submit(first + 1);
+  session.synchronize();
+  recorder.stop();
+}
+
+double recompute_flops_per_token(const LlamaConfig& c, std::int64_t sequence_length) {
+  const auto layers = static_cast<double>(c.num_hidden_layers);
+  const auto hidden = static_cast<double>(c.hidden_size);
+  const auto query = static_cast<double>(c.query_width());
+  const double matrices = hidden * (2.0 * query + 2.0 * static_cast<double>(c.kv_width()) +
+                                    2.0 * static_cast<double>(c.intermediate_size));
+  return layers * (2.0 * matrices + 2.0 * query * static_cast<double>(sequence_length));
+}
+
+double peak_tflops(Session& session) {
+  return session.setup().config.hardware.peak_tflops.value_or(
+      session.device().info().peak_bf16_tflops);
+}
+
+}  // namespace strata

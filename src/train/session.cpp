@@ -1,0 +1,241 @@
+#include "strata/train/session.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/base/narrow.h"
+#include "strata/data/token_file.h"
+#include "strata/model/safetensors.h"
+
+namespace strata {
+
+namespace {
+
+BackendKind choose_backend(const RunConfig& config) {
+  switch (config.run.backend) {
+    case BackendChoice::kCpu: return BackendKind::kCpu;
+    case BackendChoice::kCuda: return BackendKind::kCuda;
+    default: return cuda_available() ? BackendKind::kCuda : BackendKind::kCpu;
+  }
+}
+
+BackendOptions backend_options(const RunConfig& config, const SessionHooks& hooks) {
+  BackendOptions options;
+  options.threads = narrow<int>(config.run.threads);
+  options.device.execution = config.debug.execution;
+  options.device.shuffle_seed = static_cast<std::uint64_t>(config.debug.shuffle_seed);
+  options.device.poison_slots = config.debug.poison_slots;
+  options.device.synchronize_each = config.debug.synchronize_each;
+  options.device.omit_wait = hooks.omit_wait;
+  options.device.trace = hooks.trace;
+  return options;
+}
+
+Budget measured_budget(const RunConfig& config, const Backend& backend) {
+  Budget budget;
+  const DeviceInfo info = backend.device->info();
+  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
+  if (info.backend == "cuda") {
+    budget.device_overhead = backend.device->device_bytes_in_use();
+    // Other processes and the driver's own reserve share the device.
+    constexpr double kShare = 0.97;
+    const auto usable =
+        static_cast<std::size_t>(kShare * static_cast<double>(info.memory_bytes));
+    budget.device_limit = std::min(budget.device_limit.value_or(usable), usable);
+  }
+  if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
+  budget.host_overhead = resident_bytes();
+  return budget;
+}
+
+std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::string& file) {
+  const std::int64_t vocabulary = config.model.llama.vocab_size;
+  if (config.data.synthetic) {
+    // Long enough that no benchmark sees a row twice.
+    constexpr std::int64_t kTokens = std::int64_t{1} << 40;
+    return std::make_unique<SyntheticTokens>(kTokens, vocabulary,
+                                             static_cast<std::uint64_t>(config.run.seed));
+  }
+  std::optional<RawTokenFormat> raw;
+  if (config.data.dtype != TokenFormat::kAuto) {
+    raw = RawTokenFormat{
+        .type = config.data.dtype == TokenFormat::kU16 ? TokenType::kU16 : TokenType::kU32,
+        .end_of_document = std::nullopt};
+    if (config.data.eos_token) raw->end_of_document = narrow<std::int32_t>(*config.data.eos_token);
+  }
+  return TokenFile::open(file, raw);
+}
+
+std::size_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  std::size_t kib = 0;
+  while (status >> word) {
+    if (word == key && status >> kib) return kib * kKiB;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::size_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
+std::size_t resident_bytes() { return status_bytes("VmRSS:"); }
+
+Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
+    : config_(config), ranks_(ranks) {
+  const BackendKind kind = choose_backend(config);
+  if (kind == BackendKind::kCuda && ranks.size() > 1) {
+    throw ConfigError("run.backend: several ranks run on the cpu backend only; this program has no "
+                      "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
+  }
+  backend_ = make_backend(kind, backend_options(config, hooks));
+  open_data();
+  setup_ = make_setup(config_, ranks.rank(), ranks.size(),
+                      measured_budget(config_, backend_));
+  build_stores();
+}
+
+Session::~Session() = default;
+
+void Session::open_data() {
+  BatchOptions options;
+  options.shape = {.rows = config_.schedule.rows,
+                   .tokens = config_.data.sequence_length,
+                   .sub_batches = config_.schedule.sub_batches};
+  options.passes = narrow<int>(config_.schedule.passes);
+  options.rank = ranks_.rank();
+  options.ranks = ranks_.size();
+  options.mask = config_.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
+  options.seed = static_cast<std::uint64_t>(config_.run.seed);
+  options.vocabulary = config_.model.llama.vocab_size;
+  train_source_ = open_tokens(config_, config_.data.train);
+  train_ = std::make_unique<BatchLoader>(*train_source_, options, *backend_.pool);
+  if (config_.data.validation.empty()) return;
+  options.passes = 1;
+  options.sample_order = SampleOrder::kOnce;
+  validation_source_ = open_tokens(config_, config_.data.validation);
+  validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+}
+
+void Session::build_stores() {
+  const Setup& s = setup_;
+  Device& device = *backend_.device;
+  const double begin_s = steady_seconds();
+  device_arena_ = std::make_unique<Arena>(device, Space::kDevice,
+                                          s.plan.total(Space::kDevice), "device");
+  pinned_arena_ = std::make_unique<Arena>(device, Space::kPinned,
+                                          s.plan.total(Space::kPinned), "pinned");
+  pageable_arena_ = std::make_unique<Arena>(device, Space::kPageable,
+                                            s.plan.total(Space::kPageable), "pageable");
+  state_ = std::make_unique<HostState>(s.layout, s.state, *pinned_arena_, *pageable_arena_);
+  const std::size_t rope_bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
+  model_ = std::make_unique<Llama>(
+      s.config.model.llama, s.sizes, *backend_.kernels, *device_arena_,
+      std::span<std::byte>(pinned_arena_->allocate("rope.staging", rope_bytes), rope_bytes));
+  weights_ = std::make_unique<WeightStore>(*state_, ranks_, *device_arena_, s.weight_slots);
+  gradients_ =
+      std::make_unique<GradientStore>(*state_, ranks_, *backend_.kernels, backend_.host_kernels(),
+                                      *device_arena_, *pinned_arena_, s.gradient_slots);
+  activations_ = std::make_unique<ActivationStore>(s.activations, s.activation_slots,
+                                                   *device_arena_, *pinned_arena_);
+  batches_ = std::make_unique<BatchStore>(s.batch, *device_arena_, *pinned_arena_);
+  losses_ = std::make_unique<LossStore>(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute),
+                                        *device_arena_, *pinned_arena_);
+  optimizer_ = std::make_unique<OptimizerEngine>(
+      *state_, *weights_, ranks_, backend_.host_kernels(), *pageable_arena_, s.optimizer,
+      [this](const StepOutcome& outcome) {
+        const std::lock_guard lock(finished_mutex_);
+        finished_.push_back({outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)],
+                             steady_seconds()});
+      });
+  std::vector<TensorView> boundary_gradients;
+  for (int cell = 0; cell < s.activations.cells; ++cell) {
+    boundary_gradients.emplace_back(
+        device_arena_->allocate("boundary.gradients", s.activations.cell_bytes()),
+        s.activations.dtype, Shape{s.activations.cell_tokens, s.activations.hidden});
+  }
+  schedule_ = std::make_unique<Schedule>(
+      Stores{*model_, *batches_, *weights_, *gradients_, *activations_, *losses_, *optimizer_},
+      s.walk, device.stream(Lane::kCompute), std::move(boundary_gradients));
+  if (s.config.model.path.empty()) {
+    state_->initialize(static_cast<std::uint64_t>(s.config.run.seed),
+                       s.config.model.llama.initializer_range, *backend_.pool);
+  } else {
+    state_->load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
+  }
+  log::debug("memory taken and weights ready in {:.1f} s", steady_seconds() - begin_s);
+}
+
+std::vector<const Arena*> Session::arenas() const {
+  return {device_arena_.get(), pinned_arena_.get(), pageable_arena_.get()};
+}
+
+std::int64_t Session::global_tokens_per_step() const {
+  return config_.tokens_per_step() * ranks_.size();
+}
+
+std::int64_t Session::global_count(std::int64_t local) {
+  std::array<double, 1> count{static_cast<double>(local)};  // exact below 2^53
+  ranks_.all_reduce_sum(count, Channel::kSubmit);
+  return static_cast<std::int64_t>(count[0]);
+}
+
+void Session::submit(std::int64_t step, double lr) {
+  const auto parity = static_cast<std::size_t>(step % 2);
+  Device& device = *backend_.device;
+  device.wait(step_ends_[parity]);  // at most one step ahead
+  device.throw_if_failed();
+  const int passes = setup_.state.passes;
+  std::vector<int> slots;
+  std::int64_t valid = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    slots.push_back(static_cast<int>(parity) * passes + pass);
+    valid += train_->fill_pass(step * train_->samples_per_step(), pass,
+                               batches_->host(slots.back()));
+  }
+  valid = global_count(valid);
+  for (const int slot : slots) {
+    batches_->set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
+  }
+  step_tokens_[parity] = valid;
+  schedule_->step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  step_ends_[parity] = device.stream(Lane::kHost).record();
+}
+
+std::vector<FinishedStep> Session::take_finished() {
+  const std::lock_guard lock(finished_mutex_);
+  return std::exchange(finished_, {});
+}
+
+double Session::evaluate() {
+  synchronize();
+  const std::int64_t rows = validation_->samples_per_step();
+  std::int64_t passes = (validation_->samples() + rows - 1) / rows;
+  if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
+  std::array<double, 2> sums{0, 0};
+  const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const int slot = static_cast<int>(pass % host_slots);
+    const std::int64_t valid = validation_->fill_pass(pass * rows, 0, batches_->host(slot));
+    sums[1] += static_cast<double>(valid);
+    schedule_->evaluate(slot, [&sums](double loss) { sums[0] += loss; });
+  }
+  synchronize();
+  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
+}
+
+void Session::synchronize() { backend_.device->synchronize(); }
+
+}  // namespace strata

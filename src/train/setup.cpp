@@ -1,0 +1,161 @@
+#include "strata/train/setup.h"
+
+#include <algorithm>
+
+#include "strata/base/bytes.h"
+#include "strata/base/narrow.h"
+#include "strata/store/gradient_store.h"
+#include "strata/store/loss_store.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+namespace {
+
+int to_int(std::int64_t value) { return narrow<int>(value); }
+
+/// Everything but the activation slots, whose number may depend on what is left.
+void plan_fixed(Setup& s) {
+  MemoryPlan& plan = s.plan;
+  const DType a = accumulator_of(s.sizes.compute);
+  HostState::plan(plan, s.layout, s.state);
+  WeightStore::plan(plan, s.layout, s.state, s.weight_slots);
+  GradientStore::plan(plan, s.layout, s.state, s.gradient_slots);
+  BatchStore::plan(plan, s.batch);
+  LossStore::plan(plan, s.batch.batch.pass_tokens(), a);
+  OptimizerEngine::plan(plan, s.layout, s.state);
+  plan.add_slots(Space::kDevice, "boundary.gradients",
+                 static_cast<std::size_t>(s.activations.cells), s.activations.cell_bytes());
+  for (const LedgerEntry& entry : Llama::scratch_ledger(s.config.model.llama, s.sizes)) {
+    plan.add(Space::kDevice, entry.name, entry.bytes);
+  }
+  plan.add(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
+}
+
+/// As many slots as fit; all boundaries stay on the device if they can.
+int choose_activation_slots(const Setup& s) {
+  const int all = s.activations.keys();
+  if (s.config.schedule.activation_slots) {
+    return std::min(all, to_int(*s.config.schedule.activation_slots));
+  }
+  if (!s.budget.device_limit) return all;
+  const std::size_t slot = round_up(s.activations.cell_bytes(), Arena::kAlignment);
+  const std::size_t used = s.device_bytes();
+  const std::size_t left = *s.budget.device_limit > used ? *s.budget.device_limit - used : 0;
+  const auto fitting = static_cast<std::int64_t>(left / slot);
+  const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, all);
+  return to_int(std::clamp<std::int64_t>(fitting, fewest, all));
+}
+
+void require_fit(const Setup& s) {
+  if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
+    throw OutOfMemory(
+        "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
+        format_bytes(*s.budget.device_limit) +
+        " (memory.device_limit). Lower schedule.rows, schedule.weight_slots, "
+        "schedule.gradient_slots, schedule.layers_per_visit or schedule.head_chunk_tokens, or "
+        "raise the limit.\n" +
+        s.to_string());
+  }
+  if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
+    throw OutOfMemory("the run needs " + format_bytes(s.host_bytes()) +
+                      " on the host, the limit is " + format_bytes(*s.budget.host_limit) +
+                      " (memory.host_limit). Use optimizer.gradient_dtype = bf16, lower "
+                      "schedule.sub_batches, use more ranks, or raise the limit.\n" +
+                      s.to_string());
+  }
+}
+
+}  // namespace
+
+std::size_t estimated_device_overhead(BackendChoice backend) {
+  // Context, kernels and cuBLASLt workspace of one H200 process; see docs/memory.md.
+  return backend == BackendChoice::kCuda ? 640 * kMiB : 0;
+}
+
+std::size_t estimated_host_overhead(BackendChoice backend) {
+  return backend == BackendChoice::kCuda ? 640 * kMiB : 32 * kMiB;
+}
+
+Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {
+  Setup s;
+  s.config = config;
+  s.budget = budget;
+  const LlamaConfig& model = config.model.llama;
+  const ScheduleSection& schedule = config.schedule;
+  s.layout = make_layout(model);
+  const std::int64_t cell_tokens = schedule.rows * config.data.sequence_length;
+  s.sizes = {.compute = config.run.dtype,
+             .row_tokens = config.data.sequence_length,
+             .cell_tokens = cell_tokens,
+             .head_chunk = std::min(cell_tokens, schedule.head_chunk_tokens.value_or(
+                                                     Llama::default_head_chunk(model, cell_tokens)))};
+  s.state = {.compute = config.run.dtype,
+             .gradient = config.optimizer.gradient_dtype,
+             .passes = to_int(schedule.passes),
+             .rank = rank,
+             .ranks = ranks};
+  s.batch = {.batch = {.rows = schedule.rows,
+                       .tokens = config.data.sequence_length,
+                       .sub_batches = schedule.sub_batches},
+             .mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
+             .scale = accumulator_of(config.run.dtype),
+             .host_slots = to_int(2 * schedule.passes)};
+  const int layers = to_int(model.num_hidden_layers);
+  s.activations = {.layers = layers,
+                   .cells = to_int(schedule.sub_batches),
+                   .cell_tokens = cell_tokens,
+                   .hidden = model.hidden_size,
+                   .dtype = config.run.dtype};
+  const int visit = std::min(layers, to_int(schedule.layers_per_visit));
+  s.walk = {.layers = layers,
+            .cells = s.activations.cells,
+            .layers_per_visit = visit,
+            .direction = schedule.direction};
+  s.weight_slots = schedule.weight_slots ? to_int(*schedule.weight_slots) : visit + 2;
+  s.weight_slots = std::clamp(s.weight_slots, visit, layers);
+  s.gradient_slots = std::max(visit, std::min(layers, to_int(schedule.gradient_slots)));
+  const OptimizerSection& o = config.optimizer;
+  s.optimizer = {.beta1 = o.betas[0],
+                 .beta2 = o.betas[1],
+                 .eps = o.eps,
+                 .weight_decay = o.weight_decay,
+                 .decay_norms = o.decay_norms,
+                 .grad_clip = o.grad_clip,
+                 .timing = o.timing,
+                 // A third of the blocks: the forward's share of a step's compute.
+                 .deferred_blocks = to_int(o.deferred_units.value_or((layers + 2) / 3)),
+                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps)};
+  plan_fixed(s);
+  s.activation_slots = choose_activation_slots(s);
+  ActivationStore::plan(s.plan, s.activations, s.activation_slots);
+
+  s.config.schedule.layers_per_visit = visit;
+  s.config.schedule.weight_slots = s.weight_slots;
+  s.config.schedule.gradient_slots = s.gradient_slots;
+  s.config.schedule.activation_slots = s.activation_slots;
+  s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
+  s.config.optimizer.deferred_units = s.optimizer.deferred_blocks;
+  require_fit(s);
+  return s;
+}
+
+std::string Setup::to_string() const {
+  const double parameters = static_cast<double>(config.model.llama.parameter_count());
+  double state_bytes = 0;
+  for (const MemoryPlan::Entry& entry : plan.entries()) {
+    if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
+  }
+  const std::string per_parameter = std::to_string(
+      state_bytes * state.ranks / parameters);
+  return plan.to_string() + "device in all: " + format_bytes(device_bytes()) + " (with " +
+         format_bytes(budget.device_overhead) + " context and libraries)" +
+         (budget.device_limit ? " of " + format_bytes(*budget.device_limit) : std::string()) +
+         "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
+         format_bytes(budget.host_overhead) + " program and libraries)" +
+         (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
+         "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
+         " bytes per parameter over all ranks\n";
+}
+
+}  // namespace strata

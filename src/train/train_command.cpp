@@ -1,0 +1,170 @@
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "strata/base/log.h"
+#include "strata/train/commands.h"
+#include "strata/train/lr_schedule.h"
+#include "strata/train/metrics.h"
+#include "strata/train/report.h"
+#include "strata/train/session.h"
+#include "train/run_ranks.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One rank's training run; rank 0 also writes the run folder and the progress lines.
+class Trainer {
+ public:
+  Trainer(const RunConfig& config, Communicator& ranks)
+      : folder_(config.run.output),
+        ranks_(ranks),
+        session_(config, ranks, {.trace = &recorder_, .omit_wait = std::nullopt}),
+        config_(session_.setup().config),
+        progress_(config.run.steps),
+        flops_per_token_(
+            strata::flops_per_token(config_.model.llama, config_.data.sequence_length)),
+        peak_tflops_(peak_tflops(session_)) {}
+
+  void run() {
+    start();
+    reference_s_ = steady_seconds();
+    for (std::int64_t step = 0; step < config_.run.steps;) {
+      if (step == config_.run.trace_step && step + 1 < config_.run.steps) {
+        trace(step);
+        step += 2;
+      } else {
+        submit(step++);
+      }
+      report_finished();
+      if (config_.run.eval_every > 0 && step % config_.run.eval_every == 0 &&
+          step < config_.run.steps) {
+        evaluate(step);
+      }
+    }
+    session_.synchronize();
+    report_finished();
+    if (session_.has_validation()) evaluate(config_.run.steps);
+    end();
+  }
+
+ private:
+  void submit(std::int64_t step) {
+    session_.submit(step, lr_at(config_.optimizer, config_.run.steps, step));
+  }
+
+  void start() {
+    log::info("memory plan:\n{}", session_.setup().to_string());
+    if (ranks_.rank() != 0) return;
+    save_run_config(config_, folder_ / "config.json");
+    metrics_.emplace(folder_ / "metrics.jsonl");
+    const DeviceInfo info = session_.device().info();
+    metrics_->start(std::vector<Metric>{
+        {"parameters", config_.model.llama.parameter_count()},
+        {"backend", info.backend},
+        {"device", info.name},
+        {"ranks", std::int64_t{ranks_.size()}},
+        {"tokens_per_step", session_.global_tokens_per_step()},
+        {"flops_per_token", flops_per_token_},
+        {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
+        {"host_planned_bytes", static_cast<std::int64_t>(session_.setup().host_bytes())}});
+  }
+
+  void report_finished() {
+    for (const FinishedStep& finished : session_.take_finished()) {
+      const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
+      last_finished_s_ = finished.finished_s;
+      if (ranks_.rank() != 0) continue;
+      StepMetrics m;
+      m.step = finished.outcome.step + 1;
+      m.loss = finished.outcome.loss;
+      m.grad_norm = finished.outcome.grad_norm;
+      m.lr = finished.outcome.lr;
+      m.tokens = session_.global_tokens_per_step();
+      m.step_s = step_s;
+      m.mfu = model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_,
+                                      ranks_.size());
+      metrics_->step(m, std::vector<Metric>{{"valid_tokens", finished.valid_tokens},
+                                            {"applied", finished.outcome.applied}});
+      progress_.add(m);
+      const bool shown = m.step % std::max<std::int64_t>(1, config_.run.log_every) == 0;
+      if (shown || m.step == config_.run.steps) log::info("{}", progress_.line());
+    }
+  }
+
+  void evaluate(std::int64_t step) {
+    const double begin_s = steady_seconds();
+    const double loss = session_.evaluate();
+    report_finished();
+    reference_s_ = steady_seconds();
+    if (ranks_.rank() != 0) return;
+    metrics_->eval(step, loss);
+    log::info("step {}/{} validation loss {:.4f} ({:.1f} s)", step, config_.run.steps, loss,
+              reference_s_ - begin_s);
+  }
+
+  void trace(std::int64_t step) {
+    trace_two_steps(session_, recorder_, step, [this](std::int64_t s) { submit(s); });
+    for (const Race& race : recorder_.races()) log::error("race: {}", race.text);
+    for (const LaneReport& lane : lane_times(recorder_, 2)) {
+      log::info("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step", lane.lane, lane.busy_s,
+                lane.exposed_s);
+    }
+    if (ranks_.rank() == 0) {
+      recorder_.write_chrome_trace((folder_ / "trace.json").string());
+      log::info("trace of steps {} and {} in {}", step, step + 1,
+                (folder_ / "trace.json").string());
+    }
+    recorder_.clear();
+    report_finished();
+    reference_s_ = steady_seconds();
+  }
+
+  void end() {
+    const MemoryReport memory = measure_memory(session_);
+    log::info("{}", to_string(memory));
+    if (ranks_.rank() != 0) return;
+    metrics_->end(std::vector<Metric>{
+        {"steps", config_.run.steps},
+        {"device_measured_bytes", static_cast<std::int64_t>(memory.device_measured)},
+        {"host_peak_bytes", static_cast<std::int64_t>(memory.host_peak)}});
+  }
+
+  fs::path folder_;
+  Communicator& ranks_;
+  Recorder recorder_;
+  Session session_;
+  RunConfig config_;  ///< resolved
+  Progress progress_;
+  double flops_per_token_ = 0;
+  double peak_tflops_ = 0;
+  std::optional<MetricsLog> metrics_;
+  double reference_s_ = 0;      ///< when stepping last began: start, evaluation, trace
+  double last_finished_s_ = 0;
+};
+
+}  // namespace
+
+int train_command(const RunConfig& config) {
+  return on_all_ranks([&](Communicator& ranks) {
+    const fs::path folder = config.run.output;
+    if (ranks.rank() == 0) {
+      std::error_code error;
+      fs::create_directories(folder, error);
+      if (error) {
+        throw IoError("run.output: cannot create the folder " + folder.string() + ": " +
+                      error.message());
+      }
+    }
+    ranks.barrier(Channel::kSubmit);
+    log::configure(ranks.rank(), ranks.size(),
+                   ranks.rank() == 0 ? (folder / "train.log").string() : std::string());
+    Trainer(config, ranks).run();
+    return 0;
+  });
+}
+
+}  // namespace strata

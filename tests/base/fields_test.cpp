@@ -1,0 +1,247 @@
+#include "strata/base/fields.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace {
+
+using strata::ByteSize;
+using strata::ConfigError;
+using strata::FieldList;
+
+enum class Colour : std::uint8_t { kRed, kBlue };
+constexpr strata::EnumName<Colour> kColourNames[] = {{Colour::kRed, "red"},
+                                                     {Colour::kBlue, "blue"}};
+
+struct Inner {
+  std::int64_t warmup_steps = 7;
+  double scale = 0.5;
+  void fields(FieldList& f) {
+    f.add("warmup_steps", warmup_steps, "steps of warm-up");
+    f.add("scale", scale, "a scale");
+  }
+  bool operator==(const Inner&) const = default;
+};
+
+struct Outer {
+  bool flag = false;
+  std::int64_t count = 3;
+  double rate = 1e-5;
+  std::string name = "none";
+  std::vector<std::string> words{"a"};
+  std::array<double, 2> pair{0.9, 0.95};
+  ByteSize limit{1024};
+  Colour colour = Colour::kRed;
+  std::optional<double> clip;
+  std::optional<ByteSize> budget;
+  Inner inner;
+  std::optional<Inner> extra;
+  void fields(FieldList& f) {
+    f.add("flag", flag, "a switch");
+    f.add("count", count, "how many");
+    f.add("rate", rate, "how fast");
+    f.add("name", name, "what it is called");
+    f.add("words", words, "some words");
+    f.add("pair", pair, "two rates");
+    f.add("limit", limit, "at most this much");
+    f.choice("colour", colour, kColourNames, "red | blue, mostly");
+    f.add("clip", clip, "null: off");
+    f.add("budget", budget, "null: all of it");
+    f.add("inner", inner, "a section");
+    f.add("extra", extra, "a section that may be absent");
+  }
+  bool operator==(const Outer&) const = default;
+};
+
+Outer read(const std::string& json, const std::vector<std::string>& sets = {}) {
+  Outer outer;
+  strata::read_fields(outer, json, "test.json", sets);
+  return outer;
+}
+
+/// What reading says about the text.
+std::string complaint(const std::string& json, const std::vector<std::string>& sets = {}) {
+  try {
+    read(json, sets);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("an empty object leaves every default as it is") { CHECK(read("{}") == Outer{}); }
+
+TEST_CASE("every type of field is read") {
+  const Outer outer = read(R"({
+    "flag": true, "count": -12, "rate": 2.5e-3, "name": "x", "words": ["b", "c"],
+    "pair": [0.8, 1], "limit": "2MiB", "colour": "blue", "clip": 1, "budget": 4096,
+    "inner": {"scale": 3}, "extra": {"warmup_steps": 9}})");
+  CHECK(outer.flag);
+  CHECK(outer.count == -12);
+  CHECK(outer.rate == 2.5e-3);
+  CHECK(outer.name == "x");
+  CHECK(outer.words == std::vector<std::string>{"b", "c"});
+  CHECK(outer.pair == std::array{0.8, 1.0});
+  CHECK(outer.limit.bytes == std::size_t{2} * 1024 * 1024);
+  CHECK(outer.colour == Colour::kBlue);
+  CHECK(outer.clip == 1.0);
+  CHECK(outer.budget == ByteSize{4096});
+  CHECK(outer.inner == Inner{.warmup_steps = 7, .scale = 3.0});
+  CHECK(outer.extra == Inner{.warmup_steps = 9, .scale = 0.5});
+}
+
+TEST_CASE("null makes an optional field absent and is refused elsewhere") {
+  Outer outer;
+  outer.clip = 1.0;
+  outer.extra = Inner{};
+  strata::read_fields(outer, R"({"clip": null, "extra": null})", "test.json");
+  CHECK_FALSE(outer.clip.has_value());
+  CHECK_FALSE(outer.extra.has_value());
+  CHECK_THAT(complaint(R"({"count": null})"), ContainsSubstring("count: expected an integer"));
+}
+
+TEST_CASE("integers keep all 64 bits and whole numbers with an exponent are integers") {
+  CHECK(read(R"({"count": 9223372036854775807})").count == INT64_MAX);
+  CHECK(read(R"({"count": -9223372036854775808})").count == INT64_MIN);
+  CHECK(read(R"({"count": 1e6})").count == 1000000);
+  CHECK_THAT(complaint(R"({"count": 9223372036854775808})"), ContainsSubstring("count: expected"));
+  CHECK_THAT(complaint(R"({"count": 1.5})"), ContainsSubstring("found 1.5"));
+}
+
+TEST_CASE("an unknown key is an error with its path and the nearest valid key") {
+  CHECK_THAT(complaint(R"({"inner": {"warmup_step": 1}})"),
+             ContainsSubstring("inner.warmup_step: unknown key; did you mean inner.warmup_steps?"));
+  CHECK_THAT(complaint(R"({"coutn": 1})"), ContainsSubstring("did you mean count?"));
+}
+
+TEST_CASE("a key in the wrong section is found in its own") {
+  CHECK_THAT(complaint(R"({"scale": 1})"), ContainsSubstring("did you mean inner.scale?"));
+}
+
+TEST_CASE("a key that resembles nothing is told the valid ones") {
+  CHECK_THAT(complaint(R"({"inner": {"gradient_dtype": 1}})"),
+             ContainsSubstring("unknown key; valid here: warmup_steps scale"));
+}
+
+TEST_CASE("all problems are shown at once") {
+  const std::string text = complaint(R"({
+    "flag": 1, "count": "12", "rate": [], "name": 5, "words": ["a", 1], "pair": [1, 2, 3],
+    "limit": "12 parsec", "colour": "green", "inner": 4, "tpyo": true})",
+                                     {"no_equals_sign"});
+  CHECK_THAT(text, ContainsSubstring("test.json: 11 problems"));
+  CHECK_THAT(text, ContainsSubstring("flag: expected true or false, found 1\n"));
+  CHECK_THAT(text, ContainsSubstring("count: expected an integer, found \"12\"\n"));
+  CHECK_THAT(text, ContainsSubstring("rate: expected a number, found []\n"));
+  CHECK_THAT(text, ContainsSubstring("name: expected a string, found 5\n"));
+  CHECK_THAT(text, ContainsSubstring("words: expected a list of strings, found [\"a\",1]\n"));
+  CHECK_THAT(text, ContainsSubstring("pair: expected a list of two numbers, found [1,2,3]\n"));
+  CHECK_THAT(text, ContainsSubstring("limit: expected a size such as \"24GiB\""));
+  CHECK_THAT(text, ContainsSubstring("colour: expected one of \"red\" \"blue\", found \"green\""));
+  CHECK_THAT(text, ContainsSubstring("inner: expected an object with keys, found 4"));
+  CHECK_THAT(text, ContainsSubstring("tpyo: unknown key"));
+  CHECK_THAT(text, ContainsSubstring("no_equals_sign: expected KEY=VALUE"));
+}
+
+TEST_CASE("a key that is given twice is an error with its path") {
+  CHECK_THAT(complaint(R"({"inner": {"scale": 1, "scale": 1}, "count": 1})"),
+             ContainsSubstring("inner.scale: given twice"));
+  CHECK(complaint(R"({"inner": {"scale": 1}, "extra": {"scale": 2}})") == "no error");
+}
+
+TEST_CASE("text that is not a JSON object is refused with its place") {
+  CHECK_THAT(complaint("{\n\"count\": }"), ContainsSubstring("test.json: not valid JSON"));
+  CHECK_THAT(complaint("{\n\"count\": }"), ContainsSubstring("line 2"));
+  CHECK_THAT(complaint("{\"count\": 1} // a comment"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(complaint("[1]"), ContainsSubstring("expected a JSON object"));
+  CHECK_THAT(complaint(""), ContainsSubstring("not valid JSON"));
+}
+
+TEST_CASE("assignments win over the text, the last one over those before") {
+  CHECK(read(R"({"count": 1})", {"count=2", "count=3"}).count == 3);
+  CHECK(read(R"({"inner": {"scale": 1}})", {"inner.warmup_steps=2"}).inner ==
+        Inner{.warmup_steps = 2, .scale = 1.0});
+}
+
+TEST_CASE("the value of an assignment is JSON if it parses, else a string") {
+  CHECK(read("{}", {"name=corpus.bin"}).name == "corpus.bin");
+  CHECK(read("{}", {"name=\"quoted\""}).name == "quoted");
+  CHECK(read("{}", {"name=a=b"}).name == "a=b");
+  CHECK(read("{}", {"name="}).name.empty());
+  CHECK(read("{}", {"limit=24GiB"}).limit.bytes == std::size_t{24} << 30);
+  CHECK(read("{}", {"pair=[0.5, 0.25]"}).pair == std::array{0.5, 0.25});
+  CHECK(read(R"({"clip": 1})", {"clip=null"}).clip == std::nullopt);
+  CHECK(read("{}", {"colour=blue"}).colour == Colour::kBlue);
+}
+
+TEST_CASE("a string field may be assigned a name that looks like a number") {
+  CHECK(read("{}", {"name=2024"}).name == "2024");
+  CHECK(read("{}", {"name=true"}).name == "true");
+}
+
+TEST_CASE("an assignment makes the section that it goes into") {
+  CHECK(read("{}", {"extra.scale=2"}).extra == Inner{.warmup_steps = 7, .scale = 2.0});
+  CHECK(read(R"({"extra": null})", {"extra.scale=2"}).extra.has_value());
+  CHECK_THAT(complaint(R"({"count": 1})", {"count.x=2"}),
+             ContainsSubstring("count.x: cannot be set: count is not an object"));
+  CHECK_THAT(complaint("{}", {"inner.scal=2"}), ContainsSubstring("did you mean inner.scale?"));
+}
+
+TEST_CASE("what is written reads back to the same values") {
+  Outer outer;
+  outer.flag = true;
+  outer.count = INT64_MAX;
+  outer.rate = 0.1 + 0.2;
+  outer.name = "line\nbreak \"quote\" \xc3\xa4";
+  outer.words = {};
+  outer.pair = {1e-300, 0.999999999999};
+  outer.limit = {std::size_t{3} << 30};
+  outer.colour = Colour::kBlue;
+  outer.budget = ByteSize{12345};
+  outer.extra = Inner{.warmup_steps = -1, .scale = 1e22};
+  const std::string text = strata::write_fields(outer);
+  CHECK(read(text) == outer);
+  CHECK_THAT(text, ContainsSubstring("\"limit\": \"3GiB\""));
+  CHECK_THAT(text, ContainsSubstring("\"clip\": null"));
+}
+
+TEST_CASE("the description lists path, type, default and meaning of every field") {
+  const std::string text = strata::describe_fields(Outer{});
+  CHECK_THAT(text, ContainsSubstring("rate                "));
+  CHECK_THAT(text, ContainsSubstring("1e-05"));
+  CHECK_THAT(text, ContainsSubstring("how fast\n"));
+  CHECK_THAT(text, ContainsSubstring("red|blue"));
+  CHECK_THAT(text, ContainsSubstring("inner.warmup_steps"));
+  CHECK_THAT(text, ContainsSubstring("extra.scale"));
+}
+
+TEST_CASE("listing the keys of an absent section leaves it absent") {
+  Outer outer;
+  CHECK_THAT(strata::describe_fields(strata::fields_of(outer)), ContainsSubstring("extra.scale"));
+  strata::read_fields(outer, "{}", "test.json");
+  CHECK_FALSE(outer.extra.has_value());
+}
+
+TEST_CASE("the Markdown table escapes the bars of its cells") {
+  const std::string text = strata::markdown_fields(Outer{});
+  CHECK_THAT(text,
+             ContainsSubstring("| `colour` | red\\|blue | `\"red\"` | red \\| blue, mostly |"));
+}
+
+TEST_CASE("differing fields are named by path") {
+  Outer a;
+  Outer b;
+  CHECK(strata::differing_fields(a, b).empty());
+  b.inner.scale = 9;
+  b.clip = 1.0;
+  b.extra = Inner{};
+  CHECK(strata::differing_fields(a, b) == std::vector<std::string>{"clip", "inner.scale", "extra"});
+}

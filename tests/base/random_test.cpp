@@ -1,0 +1,68 @@
+#include "strata/base/random.h"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <set>
+
+#include "support/catch.h"
+
+using namespace strata;
+
+TEST_CASE("mix64 gives the published SplitMix64 sequence of seed 0") {
+  constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15ull;
+  CHECK(mix64(0) == 0xe220a8397b1dcdafull);
+  CHECK(mix64(kStep) == 0x6e789e6aa1b965f4ull);
+  CHECK(mix64(2 * kStep) == 0x06c45d188009454full);
+}
+
+TEST_CASE("uniform numbers lie inside of (0, 1) and fill it evenly") {
+  constexpr int kDraws = 100000;
+  std::array<int, 10> counts{};
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const double u = random_uniform(1, 2, i);
+    REQUIRE(u > 0.0);
+    REQUIRE(u < 1.0);
+    ++counts[static_cast<std::size_t>(u * 10)];
+  }
+  // 10,000 expected in each tenth; the standard deviation is 95.
+  for (const int count : counts) CHECK(std::abs(count - kDraws / 10) < 500);
+}
+
+TEST_CASE("normal numbers have the moments of the normal distribution") {
+  constexpr int kDraws = 200000;
+  double sum = 0;
+  double squares = 0;
+  double fourths = 0;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    const double x = random_normal(3, 4, i);
+    sum += x;
+    squares += x * x;
+    fourths += x * x * x * x;
+  }
+  // Five standard errors each.
+  CHECK(std::abs(sum / kDraws) < 5 * std::sqrt(1.0 / kDraws));
+  CHECK(std::abs(squares / kDraws - 1) < 5 * std::sqrt(2.0 / kDraws));
+  CHECK(std::abs(fourths / kDraws - 3) < 5 * std::sqrt(96.0 / kDraws));
+}
+
+TEST_CASE("seed, stream and index each change the draw") {
+  std::set<std::uint64_t> draws;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    for (std::uint64_t stream = 0; stream < 8; ++stream) {
+      for (std::uint64_t index = 0; index < 64; ++index) {
+        draws.insert(random_bits(seed, stream, index));
+      }
+    }
+  }
+  CHECK(draws.size() == 8 * 8 * 64);
+}
+
+TEST_CASE("neighbouring streams are uncorrelated") {
+  constexpr int kDraws = 100000;
+  double product = 0;
+  for (std::uint64_t i = 0; i < kDraws; ++i) {
+    product += random_normal(5, 0, i) * random_normal(5, 1, i);
+  }
+  CHECK(std::abs(product / kDraws) < 5 * std::sqrt(1.0 / kDraws));
+}

@@ -1,0 +1,93 @@
+// Speed of the cpu backend's matmul, per core and instruction set.
+//   matmul_bench [threads]     (default 1)
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/operators.h"
+#include "kernels/cpu/typed.h"
+#include "strata/base/random.h"
+
+namespace {
+
+using namespace strata;
+
+struct Size {
+  std::int64_t m, n, k;
+};
+
+/// Small models: qkv, gate-up and down projections of 512 tokens, a head, and a square.
+constexpr Size kSizes[] = {
+    {512, 768, 192}, {512, 768, 256}, {512, 1408, 256}, {512, 256, 704}, {4096, 256, 256},
+    {512, 4096, 256}, {1024, 1024, 1024}};
+
+template <class T>
+std::vector<T> random_numbers(std::uint64_t stream, std::int64_t count) {
+  std::vector<T> x(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = T(static_cast<cpu::Accumulator<T>>(random_normal(1, stream, i)));
+  }
+  return x;
+}
+
+/// Median seconds of a call, after one to warm up, over at least 0.2 s.
+template <class F>
+double median_seconds(F f) {
+  using Clock = std::chrono::steady_clock;
+  f();
+  std::vector<double> seconds;
+  const auto begin = Clock::now();
+  while (std::chrono::duration<double>(Clock::now() - begin).count() < 0.2) {
+    const auto start = Clock::now();
+    f();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                   seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+template <cpu::Compute X>
+void measure(const cpu::Context& context) {
+  for (const Size& s : kSizes) {
+    const auto a = random_numbers<X>(1, s.m * s.k);
+    const auto b = random_numbers<X>(2, s.n * s.k);
+    std::vector<cpu::Accumulator<X>> out(static_cast<std::size_t>(s.m * s.n));
+    std::printf("%-8s %-4s %5lld x %5lld x %5lld", context.simd.name.data(),
+                name_of(kDTypeOf<X>).data(), static_cast<long long>(s.m),
+                static_cast<long long>(s.n), static_cast<long long>(s.k));
+    for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
+      const bool a_transposed = layout == MatmulLayout::kTN;
+      const bool b_transposed = layout == MatmulLayout::kNT;
+      Matmul op;
+      op.a = {a.data(), kDTypeOf<X>, a_transposed ? Shape{s.k, s.m} : Shape{s.m, s.k}};
+      op.b = {b.data(), kDTypeOf<X>, b_transposed ? Shape{s.n, s.k} : Shape{s.k, s.n}};
+      op.out = {out.data(), kDTypeOf<cpu::Accumulator<X>>, {s.m, s.n}};
+      op.layout = layout;
+      op.update = a_transposed ? MatmulUpdate::kAccumulate : MatmulUpdate::kOverwrite;
+      op.check();
+      const double seconds = median_seconds([&] { cpu::execute(context, op); });
+      const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
+      std::printf(" %8.1f", flops / seconds / 1e9 / context.pool.threads());
+    }
+    std::printf("\n");
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 1);
+  std::printf("GFLOP/s per core, %d threads; m x n x k and layouts\n", pool.threads());
+  std::printf("%-8s %-4s %21s %8s %8s %8s\n", "", "", "", "NT", "NN", "TN +=");
+  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    measure<float>({pool, *simd});
+    measure<Bf16>({pool, *simd});
+    measure<double>({pool, *simd});
+  }
+  return 0;
+}

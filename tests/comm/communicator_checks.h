@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "strata/comm/communicator.h"
+
+namespace strata {
+
+/// One property of every communicator: `run` is called by all ranks and throws std::runtime_error
+/// on the ranks where it does not hold. So it serves for ranks of MPI as for ranks in threads,
+/// where Catch2 may not be called.
+struct CommunicatorCheck {
+  const char* name;
+  void (*run)(Communicator&);
+};
+[[nodiscard]] std::span<const CommunicatorCheck> communicator_checks();
+
+}  // namespace strata

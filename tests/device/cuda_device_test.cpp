@@ -1,0 +1,393 @@
+// The CUDA device against what strata/device/*.h promises. Needs a GPU; says so and passes without.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/device/arena.h"
+#include "strata/ops/backend.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool without_gpu() {
+  if (cuda_available()) return false;
+  WARN("skipped: this program has no CUDA backend, or there is no device");
+  return true;
+}
+
+/// Long enough that whoever does not wait for it is done before.
+constexpr auto kLong = 30ms;
+
+struct Machine {
+  explicit Machine(const DeviceOptions& options = {}, std::size_t bytes = 8 * kMiB)
+      : backend(make_backend(BackendKind::kCuda, {.device = options, .threads = 1})),
+        device(*backend.device),
+        memory(device, Space::kDevice, bytes, "device"),
+        pinned(device, Space::kPinned, bytes, "pinned") {}
+
+  Stream& lane(Lane which) { return device.stream(which); }
+  Event host(std::function<void()> task) {
+    lane(Lane::kHost).host_task("task", {}, {}, std::move(task));
+    return lane(Lane::kHost).record();
+  }
+
+  Backend backend;
+  Device& device;
+  Arena memory;
+  Arena pinned;
+};
+
+bool all_equal(const std::byte* data, std::size_t bytes, int value) {
+  return std::all_of(data, data + bytes, [=](std::byte b) { return b == std::byte(value); });
+}
+
+TEST_CASE("the CUDA device tells its name and memory", "[cuda]") {
+  if (without_gpu()) return;
+  const Machine m;
+  CHECK(m.device.info().backend == "cuda");
+  CHECK_FALSE(m.device.info().name.empty());
+  CHECK(m.device.info().memory_bytes > kGiB);
+}
+
+TEST_CASE("a device lane waits for a host task", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* source = m.pinned.allocate("source", kMiB);
+  std::byte* result = m.pinned.allocate("result", kMiB);
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  std::memset(source, 1, kMiB);
+  const Event filled = m.host([=] {
+    std::this_thread::sleep_for(kLong);
+    std::memset(source, 2, kMiB);
+  });
+  Stream& in = m.lane(Lane::kWeightsIn);
+  in.wait(filled, WaitFor::kUpdated);
+  in.copy(on_device, source, kMiB, {});
+  Stream& out = m.lane(Lane::kOut);
+  out.wait(in.record(), WaitFor::kFilled);
+  out.copy(result, on_device, kMiB, {});
+  m.device.synchronize();
+  CHECK(all_equal(result, kMiB, 2));
+}
+
+TEST_CASE("every pair of device lanes can wait for one another", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  std::byte* result = m.pinned.allocate("result", kMiB);
+  for (int first = 0; first < kLaneCount; ++first) {
+    for (int second = 0; second < kLaneCount; ++second) {
+      const auto from = static_cast<Lane>(first);
+      const auto to = static_cast<Lane>(second);
+      if (from == to || from == Lane::kHost || to == Lane::kHost) continue;
+      Stream& writer = m.lane(from);
+      Stream& reader = m.lane(to);
+      // The writer is held up, so a reader that does not wait reads what the last pair wrote.
+      writer.wait(m.host([] { std::this_thread::sleep_for(2ms); }), WaitFor::kUpdated);
+      const int value = 1 + first * kLaneCount + second;
+      writer.set(on_device, static_cast<std::uint8_t>(value), kMiB, {});
+      reader.wait(writer.record(), WaitFor::kFilled);
+      reader.copy(result, on_device, kMiB, {});
+      m.device.synchronize();
+      INFO(name_of(to) << " after " << name_of(from));
+      CHECK(all_equal(result, kMiB, value));
+    }
+  }
+}
+
+TEST_CASE("a host task waits for every device lane", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* result = m.pinned.allocate("result", kMiB);
+  for (Lane lane :
+       {Lane::kCompute, Lane::kWeightsIn, Lane::kActivationsIn, Lane::kOut, Lane::kComm}) {
+    std::memset(result, 0, kMiB);
+    Stream& device_lane = m.lane(lane);
+    device_lane.wait(m.host([] { std::this_thread::sleep_for(kLong); }), WaitFor::kUpdated);
+    std::byte* on_device = m.memory.allocate(name_of(lane), kMiB);
+    device_lane.set(on_device, 7, kMiB, {});
+    device_lane.copy(result, on_device, kMiB, {});
+    m.lane(Lane::kHost).wait(device_lane.record(), WaitFor::kArrived);
+    std::atomic<bool> arrived = false;
+    m.host([&] { arrived = all_equal(result, kMiB, 7); });
+    m.device.synchronize();
+    INFO(name_of(lane));
+    CHECK(arrived);
+  }
+}
+
+TEST_CASE("a lane that waits for the host does not hold up the others", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  std::atomic<bool> go_on = false;
+  const Event held = m.host([&] {
+    while (!go_on) std::this_thread::sleep_for(1ms);
+  });
+  m.lane(Lane::kWeightsIn).wait(held, WaitFor::kUpdated);
+  m.lane(Lane::kWeightsIn).set(on_device, 1, kMiB, {});
+  for (Lane lane : {Lane::kCompute, Lane::kActivationsIn, Lane::kOut, Lane::kComm}) {
+    m.lane(lane).set(on_device, 2, kMiB, {});
+    m.device.wait(m.lane(lane).record());  // hangs if the lane stands
+  }
+  go_on = true;
+  m.device.synchronize();
+}
+
+TEST_CASE("events are reused many times without losing an order", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  constexpr int kRounds = 2000;
+  std::byte* on_device = m.memory.allocate("buffer", 1);
+  std::byte* log = m.pinned.allocate("log", kRounds);
+  Stream& writer = m.lane(Lane::kCompute);
+  Stream& reader = m.lane(Lane::kOut);
+  for (int i = 0; i < kRounds; ++i) {
+    writer.wait(reader.record(), WaitFor::kReuse);
+    writer.set(on_device, static_cast<std::uint8_t>(i % 251), 1, {});
+    reader.wait(writer.record(), WaitFor::kFilled);
+    reader.copy(log + i, on_device, 1, {});
+  }
+  m.device.synchronize();
+  int wrong = 0;
+  for (int i = 0; i < kRounds; ++i) wrong += log[i] != std::byte(i % 251);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("an event of long ago can still be waited for", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", 1);
+  Stream& writer = m.lane(Lane::kCompute);
+  writer.set(on_device, 1, 1, {});
+  const Event old = writer.record();
+  for (int i = 0; i < 1000; ++i) {
+    writer.set(on_device, 1, 1, {});
+    (void)writer.record();
+    if (i % 100 == 0) m.device.synchronize();
+  }
+  m.lane(Lane::kOut).wait(old, WaitFor::kFilled);
+  m.lane(Lane::kHost).wait(old, WaitFor::kArrived);
+  m.device.wait(old);
+  m.device.synchronize();
+}
+
+TEST_CASE("a host task that throws is reported and lets every lane drain", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  const Event failed = m.host([] { throw std::runtime_error("the optimizer broke"); });
+  m.lane(Lane::kWeightsIn).wait(failed, WaitFor::kUpdated);
+  m.lane(Lane::kWeightsIn).set(on_device, 1, kMiB, {});
+  m.lane(Lane::kHost).wait(m.lane(Lane::kWeightsIn).record(), WaitFor::kArrived);
+  std::atomic<bool> ran = false;
+  m.lane(Lane::kCompute).wait(m.host([&] { ran = true; }), WaitFor::kUpdated);
+  REQUIRE_THROWS_WITH(m.device.synchronize(), ContainsSubstring("the optimizer broke"));
+  CHECK_FALSE(ran);
+  REQUIRE_THROWS_AS(m.device.throw_if_failed(), std::runtime_error);
+}
+
+TEST_CASE("a device with a failed host task is destroyed without hanging", "[cuda]") {
+  if (without_gpu()) return;
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    Machine m;
+    std::byte* on_device = m.memory.allocate("buffer", kMiB);
+    for (int i = 0; i < 3; ++i) {
+      m.lane(Lane::kCompute)
+          .wait(m.host([] { throw std::runtime_error("broken"); }), WaitFor::kUpdated);
+      m.lane(Lane::kCompute).set(on_device, 1, kMiB, {});
+      m.lane(Lane::kHost).wait(m.lane(Lane::kCompute).record(), WaitFor::kArrived);
+    }
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < 20s);
+}
+
+TEST_CASE("copies of pinned memory cross the borders of what was registered", "[cuda]") {
+  if (without_gpu()) return;
+  constexpr std::size_t kSize = 1088 * kMiB;  // holds a multiple of 1 GiB wherever it begins
+  constexpr std::size_t kAround = 32 * kMiB;
+  Machine m({}, 2 * kAround);
+  Arena large(m.device, Space::kPinned, kSize, "large");
+  std::byte* data = large.allocate("data", kSize);
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  const std::size_t border = round_up(address + 1, kGiB) - address;
+  const std::size_t begin =
+      std::min(border > kAround / 2 ? border - kAround / 2 : 0, kSize - kAround);
+  for (std::size_t i = 0; i < kAround; ++i) data[begin + i] = std::byte(i * 7 % 253);
+  std::byte* on_device = m.memory.allocate("buffer", kAround);
+  std::byte* back = m.pinned.allocate("back", kAround);
+  Stream& lane = m.lane(Lane::kWeightsIn);
+  lane.copy(on_device, data + begin, kAround, {});
+  lane.copy(back, on_device, kAround, {});
+  lane.set(data + begin, 9, kAround, {});
+  m.device.synchronize();
+  int wrong = 0;
+  for (std::size_t i = 0; i < kAround; ++i) wrong += back[i] != std::byte(i * 7 % 253);
+  CHECK(wrong == 0);
+  CHECK(all_equal(data + begin, kAround, 9));
+}
+
+TEST_CASE("more memory than there is gives OutOfMemory, and the device goes on", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  constexpr std::size_t kTooMuch = std::size_t{1} << 50;
+  REQUIRE_THROWS_AS(m.device.allocate(Space::kDevice, kTooMuch), OutOfMemory);
+  REQUIRE_THROWS_WITH(m.device.allocate(Space::kPinned, kTooMuch), ContainsSubstring("free"));
+  REQUIRE_THROWS_AS(m.device.allocate(Space::kPageable, kTooMuch), OutOfMemory);
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  m.lane(Lane::kCompute).set(on_device, 1, kMiB, {});
+  m.device.synchronize();
+}
+
+TEST_CASE("the device memory in use grows by what is allocated", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  const std::size_t before = m.device.device_bytes_in_use();
+  const auto block = m.device.allocate(Space::kDevice, 512 * kMiB);
+  const std::size_t after = m.device.device_bytes_in_use();
+  CHECK(before > 0);
+  CHECK(after >= before + 512 * kMiB);
+  CHECK(after < before + 768 * kMiB);
+}
+
+TEST_CASE("pageable memory is refused by copies", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  Arena pageable(m.device, Space::kPageable, kMiB, "pageable");
+  std::byte* data = pageable.allocate("data", kMiB);
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  REQUIRE_THROWS_AS(m.lane(Lane::kWeightsIn).copy(on_device, data, kMiB, {}), BackendError);
+}
+
+TEST_CASE("the host lane refuses device memory", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  std::byte* pinned = m.pinned.allocate("buffer", kMiB);
+  REQUIRE_THROWS_AS(m.lane(Lane::kHost).copy(pinned, on_device, kMiB, {}), BackendError);
+  REQUIRE_THROWS_AS(m.lane(Lane::kCompute).host_task("task", {}, {}, [] {}), BackendError);
+}
+
+TEST_CASE("too few connections are refused by name", "[cuda]") {
+  if (without_gpu()) return;
+  constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+  const std::string before = std::getenv(kVariable);
+  setenv(kVariable, "1", 1);
+  CHECK_THROWS_WITH(make_backend(BackendKind::kCuda, {}), ContainsSubstring(kVariable));
+  setenv(kVariable, before.c_str(), 1);
+}
+
+/// Keeps what ran when.
+class Times final : public TraceSink {
+ public:
+  struct Span {
+    double begin_us;
+    double end_us;
+  };
+  void submitted(TraceRecord) override { ++submissions; }
+  void ran(Lane lane, std::uint64_t ticket, double begin_us, double end_us) override {
+    const std::lock_guard lock(mutex_);
+    spans_[{lane, ticket}] = {begin_us, end_us};
+  }
+  void arena(std::string_view, Space, ByteRange) override {}
+  [[nodiscard]] bool active() const override { return true; }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return spans_.size();
+  }
+  Span of(Event event) {
+    const std::lock_guard lock(mutex_);
+    return spans_.at({event.lane, event.ticket});
+  }
+  std::size_t submissions = 0;
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<Lane, std::uint64_t>, Span> spans_;
+};
+
+TEST_CASE("every submission is timed on one clock for host and device", "[cuda]") {
+  if (without_gpu()) return;
+  Times times;
+  constexpr std::size_t kBytes = 32 * kMiB;
+  Machine m({.trace = &times}, kBytes);
+  std::byte* source = m.pinned.allocate("source", kBytes);
+  std::byte* on_device = m.memory.allocate("buffer", kBytes);
+  const Event task = m.host([] { std::this_thread::sleep_for(kLong); });
+  Stream& in = m.lane(Lane::kWeightsIn);
+  in.wait(task, WaitFor::kUpdated);
+  in.copy(on_device, source, kBytes, {});
+  const Event copied = in.record();
+  m.lane(Lane::kHost).wait(copied, WaitFor::kArrived);
+  const Event after = m.host([] {});
+  m.device.synchronize();
+
+  REQUIRE(times.submissions == 3);
+  REQUIRE(times.count() == 3);
+  constexpr double kClockError_us = 200;
+  const Times::Span first = times.of(task);
+  const Times::Span copy = times.of(copied);
+  const Times::Span last = times.of(after);
+  CHECK(first.end_us - first.begin_us >= 30e3);
+  CHECK(copy.end_us > copy.begin_us);
+  // 32 MiB over any link takes longer than 0.1 ms and shorter than 1 s.
+  CHECK(copy.end_us - copy.begin_us > 100);
+  CHECK(copy.end_us - copy.begin_us < 1e6);
+  CHECK(copy.end_us > first.end_us - kClockError_us);
+  CHECK(last.begin_us > copy.end_us - kClockError_us);
+}
+
+TEST_CASE("a run on the CUDA device has no race, and leaving a wait out shows as one", "[cuda]") {
+  if (without_gpu()) return;
+  const auto races = [](std::optional<WaitFor> omitted) {
+    Recorder recorder;
+    Machine m({.omit_wait = omitted, .trace = &recorder});
+    std::byte* source = m.pinned.allocate("source", kMiB);
+    std::byte* on_device = m.memory.allocate("buffer", kMiB);
+    recorder.start();
+    Stream& host = m.lane(Lane::kHost);
+    host.host_task("write", {{}, {{source, kMiB}}}, {}, [=] { std::memset(source, 1, kMiB); });
+    Stream& in = m.lane(Lane::kWeightsIn);
+    in.wait(host.record(), WaitFor::kUpdated);
+    in.copy(on_device, source, kMiB, {});
+    Stream& out = m.lane(Lane::kOut);
+    out.wait(in.record(), WaitFor::kFilled);
+    out.copy(source, on_device, kMiB, {});
+    m.device.synchronize();
+    return recorder.races().size();
+  };
+  CHECK(races(std::nullopt) == 0);
+  CHECK(races(WaitFor::kUpdated) > 0);
+  CHECK(races(WaitFor::kFilled) > 0);
+}
+
+TEST_CASE("waiting after every submission gives the same result", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m({.synchronize_each = true});
+  std::byte* result = m.pinned.allocate("result", kMiB);
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  m.lane(Lane::kCompute).set(on_device, 3, kMiB, {});
+  m.lane(Lane::kOut).copy(result, on_device, kMiB, {});
+  CHECK(all_equal(result, kMiB, 3));
+  bool ran = false;
+  m.host([&] { ran = true; });
+  CHECK(ran);
+}
+
+}  // namespace
+}  // namespace strata

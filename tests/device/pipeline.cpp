@@ -1,0 +1,114 @@
+#include "device/pipeline.h"
+
+namespace strata::test {
+
+namespace {
+
+double initial_weight(int unit, std::size_t element) {
+  return unit + 1 + 0.25 * static_cast<double>(element);
+}
+
+double* as_doubles(std::byte* data) { return reinterpret_cast<double*>(data); }
+
+}  // namespace
+
+Pipeline::Pipeline(Device& device)
+    : device_(device),
+      device_arena_(device, Space::kDevice, 16 * kBytes, "device"),
+      host_arena_(device, Space::kPinned, 16 * kBytes, "host"),
+      ring_(device_arena_, "weights slot", 2, kBytes) {
+  for (std::byte*& buffer : gradients_) buffer = device_arena_.allocate("gradient", kBytes);
+  for (std::byte*& buffer : arrived_) buffer = host_arena_.allocate("arrived gradient", kBytes);
+  for (int unit = 0; unit < kUnits; ++unit) {
+    std::byte*& weights = weights_[static_cast<std::size_t>(unit)];
+    weights = host_arena_.allocate("weights", kBytes);
+    for (std::size_t i = 0; i < kElements; ++i) as_doubles(weights)[i] = initial_weight(unit, i);
+    device.host_access("initialise", {{}, {{weights, kBytes}}}, {.unit = unit});
+  }
+}
+
+void Pipeline::submit(int steps) {
+  for (int step = 0; step < steps; ++step) {
+    for (int unit = 0; unit < kUnits; ++unit) unit_step(step, unit);
+  }
+}
+
+Lease Pipeline::load(int step, int unit) {
+  Stream& in = device_.stream(Lane::kWeightsIn);
+  in.wait(updated_[static_cast<std::size_t>(unit)], WaitFor::kUpdated);
+  // The slot of the unit before the last, so that this load may run beside the last one's work.
+  Lease lease = ring_.fill((step * kUnits + unit) % ring_.count(), unit, in);
+  in.copy(lease.data(), weights_[static_cast<std::size_t>(unit)], kBytes,
+          {.phase = "load", .pass = step, .unit = unit});
+  lease.filled();
+  return lease;
+}
+
+void Pipeline::unit_step(int step, int unit) {
+  const Tag tag{.phase = "step", .pass = step, .unit = unit};
+  const auto u = static_cast<std::size_t>(unit);
+  const std::size_t k = u % kBuffers;
+  std::byte* const gradient = gradients_[k];
+  std::byte* const arrived = arrived_[k];
+  std::byte* const weights = weights_[u];
+  Stream& compute = device_.stream(Lane::kCompute);
+  Stream& comm = device_.stream(Lane::kComm);
+  Stream& out = device_.stream(Lane::kOut);
+  Stream& host = device_.stream(Lane::kHost);
+
+  Lease lease = load(step, unit);
+  lease.use(compute);
+  compute.wait(sent_[k], WaitFor::kReuse);
+  const std::byte* const loaded = lease.data();
+  compute.host_task("gradient", {{{loaded, kBytes}}, {{gradient, kBytes}}}, tag,
+                    [loaded, gradient, step] {
+                      for (std::size_t i = 0; i < kElements; ++i) {
+                        const double w = reinterpret_cast<const double*>(loaded)[i];
+                        as_doubles(gradient)[i] = 0.5 * w + step;
+                      }
+                    });
+  lease.end();
+
+  comm.wait(compute.record(), WaitFor::kGathered);
+  comm.host_task("sum", {{{gradient, kBytes}}, {{gradient, kBytes}}}, tag, [gradient] {
+    for (std::size_t i = 0; i < kElements; ++i) as_doubles(gradient)[i] *= 2;
+  });
+
+  out.wait(comm.record(), WaitFor::kGathered);
+  out.wait(taken_[k], WaitFor::kTaken);
+  out.copy(arrived, gradient, kBytes, tag);
+  sent_[k] = out.record();
+
+  host.wait(out.record(), WaitFor::kArrived);
+  host.host_task("update", {{{arrived, kBytes}, {weights, kBytes}}, {{weights, kBytes}}}, tag,
+                 [arrived, weights] {
+                   for (std::size_t i = 0; i < kElements; ++i) {
+                     as_doubles(weights)[i] -= 0.125 * as_doubles(arrived)[i];
+                   }
+                 });
+  taken_[k] = updated_[u] = host.record();
+}
+
+std::vector<double> Pipeline::weights() {
+  device_.synchronize();
+  std::vector<double> all;
+  for (std::byte* weights : weights_) {
+    device_.host_access("result", {{{weights, kBytes}}, {}}, {});
+    all.insert(all.end(), as_doubles(weights), as_doubles(weights) + kElements);
+  }
+  return all;
+}
+
+std::vector<double> pipeline_reference(int steps) {
+  std::vector<double> all;
+  for (int unit = 0; unit < Pipeline::kUnits; ++unit) {
+    for (std::size_t i = 0; i < Pipeline::kElements; ++i) {
+      double w = initial_weight(unit, i);
+      for (int step = 0; step < steps; ++step) w -= 0.125 * ((0.5 * w + step) * 2);
+      all.push_back(w);
+    }
+  }
+  return all;
+}
+
+}  // namespace strata::test

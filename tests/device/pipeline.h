@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "strata/device/arena.h"
+#include "strata/device/device.h"
+#include "strata/device/slot_ring.h"
+
+namespace strata::test {
+
+/// A training loop in miniature that needs every kind of wait: weights of a unit are loaded through
+/// a ring of two slots, a gradient is computed, summed in place, copied out and applied on the
+/// host.
+class Pipeline {
+ public:
+  static constexpr int kUnits = 4;
+  static constexpr std::size_t kElements = 32;
+
+  explicit Pipeline(Device& device);
+  /// Submits `steps` steps without waiting for anything.
+  void submit(int steps);
+  /// Waits for everything; all units' weights.
+  [[nodiscard]] std::vector<double> weights();
+
+ private:
+  static constexpr std::size_t kBytes = kElements * sizeof(double);
+  static constexpr std::size_t kBuffers = 2;
+
+  void unit_step(int step, int unit);
+  Lease load(int step, int unit);
+
+  Device& device_;
+  Arena device_arena_;
+  Arena host_arena_;
+  SlotRing ring_;
+  std::array<std::byte*, kBuffers> gradients_{};  // on the device
+  std::array<std::byte*, kBuffers> arrived_{};    // on the host
+  std::array<std::byte*, kUnits> weights_{};      // on the host
+  std::array<Event, kUnits> updated_{};
+  std::array<Event, kBuffers> sent_{};   // gradients_ may be written again
+  std::array<Event, kBuffers> taken_{};  // arrived_ may be written again
+};
+
+/// The same numbers from plain loops.
+[[nodiscard]] std::vector<double> pipeline_reference(int steps);
+
+}  // namespace strata::test

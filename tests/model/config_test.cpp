@@ -1,0 +1,221 @@
+#include "strata/model/config.h"
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace {
+
+using strata::ConfigError;
+using strata::ConfigProblems;
+using strata::LlamaConfig;
+using strata::RopeScaling;
+using strata::RopeType;
+
+/// A config.json that lives as long as this object.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() /
+              ("strata_model_config_" + std::to_string(getpid()) + ".json")) {
+    std::ofstream(path_) << text;
+  }
+  ~ConfigFile() { std::filesystem::remove(path_); }
+  ConfigFile(const ConfigFile&) = delete;
+  ConfigFile& operator=(const ConfigFile&) = delete;
+  [[nodiscard]] LlamaConfig load() const { return strata::load_llama_config(path_); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A Hugging Face config.json of sizes 100, 8, 12, 2 layers, 4 heads, plus `more` keys.
+LlamaConfig load_with(const std::string& more) {
+  return ConfigFile(R"({"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    "vocab_size": 100, "hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "torch_dtype": "bfloat16", "use_cache": true)" +
+                    (more.empty() ? "" : ", " + more) + "}")
+      .load();
+}
+
+std::string complaint_with(const std::string& more) {
+  try {
+    load_with(more);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+LlamaConfig small() {
+  LlamaConfig c;
+  c.vocab_size = 11;
+  c.hidden_size = 8;
+  c.intermediate_size = 6;
+  c.num_hidden_layers = 3;
+  c.num_attention_heads = 4;
+  return c;
+}
+
+std::string complaint_about(const LlamaConfig& config) {
+  ConfigProblems problems;
+  config.validate(problems, "model.");
+  try {
+    problems.throw_if_any("test");
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("parameters of LLaMA-7B and of Llama 3.2 1B are counted as published") {
+  LlamaConfig llama_7b;
+  llama_7b.vocab_size = 32000;
+  llama_7b.hidden_size = 4096;
+  llama_7b.intermediate_size = 11008;
+  llama_7b.num_hidden_layers = 32;
+  llama_7b.num_attention_heads = 32;
+  CHECK(llama_7b.parameter_count() == 6738415616);
+
+  LlamaConfig llama_3_1b;
+  llama_3_1b.vocab_size = 128256;
+  llama_3_1b.hidden_size = 2048;
+  llama_3_1b.intermediate_size = 8192;
+  llama_3_1b.num_hidden_layers = 16;
+  llama_3_1b.num_attention_heads = 32;
+  llama_3_1b.num_key_value_heads = 8;
+  llama_3_1b.tie_word_embeddings = true;
+  CHECK(llama_3_1b.parameter_count() == 1235814400);
+}
+
+TEST_CASE("the head counts as a matmul even where its weights are tied") {
+  LlamaConfig c = small();
+  c.num_key_value_heads = 2;
+  // q and o are [8, 8], k and v [4, 8], gate, up and down [6, 8]; head [11, 8].
+  const std::int64_t expected = 3 * (2 * 64 + 2 * 32 + 3 * 48) + 88;
+  CHECK(c.matmul_parameter_count() == expected);
+  c.tie_word_embeddings = true;
+  CHECK(c.matmul_parameter_count() == expected);
+}
+
+TEST_CASE("head sizes follow from the width unless they are given") {
+  LlamaConfig c = small();
+  CHECK(c.head_size() == 2);
+  CHECK(c.kv_heads() == 4);
+  c.head_dim = 6;
+  c.num_key_value_heads = 1;
+  CHECK(c.query_width() == 24);
+  CHECK(c.kv_width() == 6);
+}
+
+TEST_CASE("an impossible architecture is refused by key") {
+  CHECK(complaint_about(small()) == "no error");
+  LlamaConfig c;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.vocab_size: is required"));
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.num_attention_heads: is required"));
+  c = small();
+  c.num_key_value_heads = 3;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.num_key_value_heads: must divide"));
+  c = small();
+  c.num_attention_heads = 3;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.num_attention_heads: must divide"));
+  c = small();
+  c.num_attention_heads = 8;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.head_dim: must be even"));
+  c = small();
+  c.hidden_size = -8;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.hidden_size: must be from 1"));
+  c = small();
+  c.rms_norm_eps = 0;
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.rms_norm_eps"));
+  c = small();
+  c.rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3, .low_freq_factor = 4.0};
+  CHECK_THAT(complaint_about(c), ContainsSubstring("model.rope_scaling.high_freq_factor"));
+}
+
+TEST_CASE("a Hugging Face config is read and its other keys are ignored") {
+  const LlamaConfig c = load_with(
+      R"("num_key_value_heads": 2, "head_dim": 16, "rope_theta": 500000.0, "rms_norm_eps": 1e-05,
+         "tie_word_embeddings": true, "hidden_act": "silu", "attention_bias": false,
+         "mlp_bias": false, "rope_scaling": null, "max_position_embeddings": 4096,
+         "initializer_range": 0.01, "pretraining_tp": 1)");
+  LlamaConfig expected;
+  expected.vocab_size = 100;
+  expected.hidden_size = 8;
+  expected.intermediate_size = 12;
+  expected.num_hidden_layers = 2;
+  expected.num_attention_heads = 4;
+  expected.num_key_value_heads = 2;
+  expected.head_dim = 16;
+  expected.max_position_embeddings = 4096;
+  expected.rope_theta = 500000.0;
+  expected.rms_norm_eps = 1e-5;
+  expected.tie_word_embeddings = true;
+  expected.initializer_range = 0.01;
+  CHECK(c == expected);
+}
+
+TEST_CASE("keys that a Hugging Face config leaves out have the defaults of transformers") {
+  const LlamaConfig c = load_with("\"head_dim\": null");
+  CHECK(c.rms_norm_eps == 1e-6);
+  CHECK(c.rope_theta == 10000.0);
+  CHECK(c.max_position_embeddings == 2048);
+  CHECK(c.kv_heads() == 4);
+  CHECK(c.head_size() == 2);
+  CHECK_FALSE(c.tie_word_embeddings);
+}
+
+TEST_CASE("llama3 scaling is read under the old, the present and the nested key") {
+  const std::string numbers = R"("factor": 32, "low_freq_factor": 1.5, "high_freq_factor": 5,
+                                 "original_max_position_embeddings": 4096)";
+  const RopeScaling expected{.rope_type = RopeType::kLlama3,
+                             .factor = 32,
+                             .low_freq_factor = 1.5,
+                             .high_freq_factor = 5,
+                             .original_max_position_embeddings = 4096};
+  CHECK(load_with(R"("rope_scaling": {"rope_type": "llama3", )" + numbers + "}").rope_scaling ==
+        expected);
+  CHECK(load_with(R"("rope_scaling": {"type": "llama3", )" + numbers + "}").rope_scaling ==
+        expected);
+  const LlamaConfig nested = load_with(
+      R"("rope_parameters": {"rope_theta": 250000, "rope_type": "llama3", )" + numbers + "}");
+  CHECK(nested.rope_scaling == expected);
+  CHECK(nested.rope_theta == 250000.0);
+}
+
+TEST_CASE("rope parameters of transformers 5 without scaling give theta alone") {
+  const LlamaConfig c =
+      load_with(R"("rope_parameters": {"rope_theta": 1000, "rope_type": "default"})");
+  CHECK(c.rope_theta == 1000.0);
+  CHECK_FALSE(c.rope_scaling.has_value());
+}
+
+TEST_CASE("a model that strata would compute wrongly is refused") {
+  CHECK_THAT(complaint_with(R"("attention_bias": true)"), ContainsSubstring("attention_bias"));
+  CHECK_THAT(complaint_with(R"("mlp_bias": true)"), ContainsSubstring("mlp_bias"));
+  CHECK_THAT(complaint_with(R"("hidden_act": "gelu")"), ContainsSubstring("hidden_act"));
+  CHECK_THAT(complaint_with(R"("quantization_config": {"bits": 4})"),
+             ContainsSubstring("quantization_config"));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "linear", "factor": 2})"),
+             ContainsSubstring("rope_scaling.rope_type: \"default\" and \"llama3\" are supported, "
+                               "found \"linear\""));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"rope_type": "llama3", "factor": 8})"),
+             ContainsSubstring("rope_scaling.low_freq_factor: is required"));
+  CHECK_THAT(complaint_with(R"("num_key_value_heads": 3)"), ContainsSubstring("must divide"));
+  CHECK_THAT(complaint_with(R"("rms_norm_eps": "small")"), ContainsSubstring("expected a number"));
+  const ConfigFile mistral(R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral"})");
+  CHECK_THROWS_WITH(mistral.load(), ContainsSubstring("MistralForCausalLM"));
+}
+
+TEST_CASE("a Hugging Face config that is missing or no JSON is named") {
+  CHECK_THROWS_AS(strata::load_llama_config("no/such/config.json"), strata::IoError);
+  CHECK_THROWS_WITH(ConfigFile("{").load(), ContainsSubstring("not a JSON object"));
+}

@@ -1,0 +1,49 @@
+#include "strata/model/rope_table.h"
+
+#include <cmath>
+
+#include "support/catch.h"
+
+namespace strata {
+
+TEST_CASE("angles grow with the position and fall with the dimension") {
+  LlamaConfig m;
+  m.hidden_size = 8;
+  m.num_attention_heads = 1;
+  m.rope_theta = 16.0;
+  const RopeTable table = make_rope_table(m, 3);
+  REQUIRE(table.cos.size() == 12);
+  CHECK(table.cos[0] == 1.0);
+  // theta^(-2i/8) for i = 0..3: 1, 1/2, 1/4, 1/8.
+  for (int i = 0; i < 4; ++i) {
+    const double angle = 2.0 / std::pow(2.0, i);
+    CHECK(std::abs(table.cos[static_cast<std::size_t>(8 + i)] - std::cos(angle)) < 1e-15);
+    CHECK(std::abs(table.sin[static_cast<std::size_t>(8 + i)] - std::sin(angle)) < 1e-15);
+  }
+}
+
+TEST_CASE("llama3 scaling keeps short waves and slows long ones by the factor") {
+  LlamaConfig m;
+  m.hidden_size = 128;
+  m.num_attention_heads = 1;
+  m.rope_theta = 500000.0;
+  const RopeTable plain = make_rope_table(m, 2);
+  m.rope_scaling = RopeScaling{.rope_type = RopeType::kLlama3,
+                               .factor = 8.0,
+                               .low_freq_factor = 1.0,
+                               .high_freq_factor = 4.0,
+                               .original_max_position_embeddings = 8192};
+  const RopeTable scaled = make_rope_table(m, 2);
+  const auto angle = [](const RopeTable& t, std::size_t i) {
+    return std::atan2(t.sin[64 + i], t.cos[64 + i]);
+  };
+  CHECK(angle(scaled, 0) == angle(plain, 0));  // wavelength 2 pi
+  CHECK(std::abs(angle(scaled, 63) * 8.0 / angle(plain, 63) - 1.0) < 1e-9);
+  for (std::size_t i = 0; i + 1 < 64; ++i) {
+    CHECK(angle(scaled, i + 1) < angle(scaled, i));
+    CHECK(angle(scaled, i) <= angle(plain, i));
+    CHECK(angle(scaled, i) >= angle(plain, i) / 8.0 * (1 - 1e-12));
+  }
+}
+
+}  // namespace strata

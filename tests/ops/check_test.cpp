@@ -1,0 +1,178 @@
+// Operators refuse tensors that do not fit, by name; and indices that point nowhere.
+
+#include "kernels/cpu/operators.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+/// Views that look real; nothing is read behind them.
+TensorView view(DType dtype, const Shape& shape) {
+  static std::byte somewhere;
+  return {&somewhere, dtype, shape};
+}
+
+constexpr DType kBF16 = DType::kBF16;
+constexpr DType kF32 = DType::kF32;
+constexpr DType kI32 = DType::kI32;
+
+RmsNormForward norm() {
+  RmsNormForward op;
+  op.x = view(kBF16, {4, 8});
+  op.weight = view(kBF16, {8});
+  op.y = view(kBF16, {4, 8});
+  op.rstd = view(kF32, {4});
+  return op;
+}
+
+AttentionForward attention() {
+  AttentionForward op;
+  op.q = view(kBF16, {6, 4, 8});
+  op.k = view(kBF16, {5, 2, 8});
+  op.v = op.k;
+  op.segments.table = view(kI32, {1, 5});
+  op.o = view(kBF16, {6, 4, 8});
+  op.lse = view(kF32, {4, 6});
+  return op;
+}
+
+AdamW adamw() {
+  static const AdamWScalars scalars;
+  return {.weight = view(kBF16, {9}),
+          .low = view(DType::kI16, {9}),
+          .m = view(kF32, {9}),
+          .v = view(kF32, {9}),
+          .grad = view(kBF16, {9}),
+          .scalars = &scalars,
+          .nonfinite = view(kI32, {1})};
+}
+
+#define REQUIRE_REFUSED(op, text) REQUIRE_THROWS_WITH((op).check(), ContainsSubstring(text))
+
+TEST_CASE("operators that fit pass their checks", "[ops]") {
+  REQUIRE_NOTHROW(norm().check());
+  REQUIRE_NOTHROW(attention().check());
+  REQUIRE_NOTHROW(adamw().check());
+}
+
+TEST_CASE("a missing tensor is named", "[ops]") {
+  RmsNormForward op = norm();
+  op.weight = {};
+  REQUIRE_REFUSED(op, "rmsnorm_forward: weight is missing");
+}
+
+TEST_CASE("a wrong shape is named with what was expected", "[ops]") {
+  RmsNormForward op = norm();
+  op.weight = view(kBF16, {9});
+  REQUIRE_REFUSED(op, "rmsnorm_forward: weight must have shape [8], but has [9]");
+  op = norm();
+  op.x = view(kBF16, {32});
+  REQUIRE_REFUSED(op, "x must have 2 dimensions");
+}
+
+TEST_CASE("a wrong dtype is named with what was expected", "[ops]") {
+  RmsNormForward op = norm();
+  op.rstd = view(kBF16, {4});
+  REQUIRE_REFUSED(op, "rstd must be f32, but is bf16");
+  op = norm();
+  op.x = view(kI32, {4, 8});
+  REQUIRE_REFUSED(op, "x must be f64 or f32 or bf16, but is i32");
+}
+
+TEST_CASE("rows that overlap or must be contiguous are refused", "[ops]") {
+  RmsNormForward op = norm();
+  op.y.row_stride = 7;
+  REQUIRE_REFUSED(op, "y has rows of 8 elements but a row stride of 7");
+  AdamW update = adamw();
+  update.m.row_stride = 2;
+  REQUIRE_REFUSED(update, "m must be contiguous");
+}
+
+TEST_CASE("optional tensors come together or not at all", "[ops]") {
+  RmsNormForward op = norm();
+  op.residual = view(kBF16, {4, 8});
+  REQUIRE_REFUSED(op, "sum is missing");
+  op = norm();
+  op.sum = view(kBF16, {4, 8});
+  REQUIRE_REFUSED(op, "sum must be absent without a residual");
+  AdamW update = adamw();
+  update.weight = view(kF32, {9});
+  REQUIRE_REFUSED(update, "low must be absent");
+  update = adamw();
+  update.low = {};
+  REQUIRE_REFUSED(update, "adamw: low is missing");
+}
+
+TEST_CASE("attention refuses heads and rows that do not divide", "[ops]") {
+  AttentionForward op = attention();
+  op.k = op.v = view(kBF16, {5, 3, 8});
+  REQUIRE_REFUSED(op, "k has 3 heads, which do not divide the 4 heads of q");
+  op = attention();
+  op.segments.uniform_length = 3;
+  REQUIRE_REFUSED(op, "segments promise uniform rows of 3");
+  op = attention();
+  op.segments.table = {};
+  REQUIRE_REFUSED(op, "segments.table is missing");
+}
+
+TEST_CASE("each operator refuses what only it forbids", "[ops]") {
+  Rope rope{.x = view(kBF16, {4, 2, 7}),
+            .positions = view(kI32, {4}),
+            .cos = view(kF32, {16, 3}),
+            .sin = view(kF32, {16, 3})};
+  REQUIRE_REFUSED(rope, "even head dim");
+  const TensorView row = view(kBF16, {4});
+  Cast cast{.x = row, .y = TensorView(row.data, kF32, {4})};
+  REQUIRE_REFUSED(cast, "y must not be x itself");
+  Matmul matmul{.a = view(kBF16, {3, 4}),
+                .b = view(kBF16, {5, 4}),
+                .out = view(kBF16, {3, 5}),
+                .update = MatmulUpdate::kAccumulate};
+  REQUIRE_REFUSED(matmul, "matmul: out must be f32");
+  matmul.layout = MatmulLayout::kNN;
+  REQUIRE_REFUSED(matmul, "b must have shape [4, 5]");
+  CrossEntropy loss{.logits = view(kBF16, {2, 3}),
+                    .targets = view(kI32, {2}),
+                    .grad_scale = {},
+                    .loss = view(kF32, {2}),
+                    .lse = view(kF32, {2}),
+                    .d_logits = view(kBF16, {2, 3})};
+  REQUIRE_REFUSED(loss, "grad_scale is missing");
+  SquaredNorm squares{.x = view(kF32, {4097}), .partial = view(DType::kF64, {1})};
+  REQUIRE_REFUSED(squares, "partial must have shape [2]");
+  AdamW update = adamw();
+  update.scalars = nullptr;
+  REQUIRE_REFUSED(update, "scalars are missing");
+}
+
+TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]") {
+  ThreadPool pool(1);
+  const cpu::Context context{pool, cpu::kPortable};
+  std::vector<float> numbers(64);
+  std::vector<std::int32_t> ids{0, 3, 1};
+  const auto f32 = [&](const Shape& shape) { return TensorView(numbers.data(), kF32, shape); };
+  const TensorView indices(ids.data(), kI32, {3});
+  const EmbeddingForward gather{.ids = indices, .table = f32({3, 2}), .y = f32({3, 2})};
+  REQUIRE_THROWS_WITH(
+      cpu::execute(context, gather),
+      ContainsSubstring("embedding_forward: ids[1] is 3, outside of [0, 3)"));
+  const CrossEntropy loss{.logits = f32({3, 3}),
+                          .targets = indices,
+                          .grad_scale = {},
+                          .loss = f32({3}),
+                          .lse = f32({3}),
+                          .d_logits = {}};
+  REQUIRE_THROWS_WITH(cpu::execute(context, loss), ContainsSubstring("targets[1] is 3"));
+  std::vector<std::int32_t> segment{0, 0, 4, 4, 0};
+  AttentionForward op{.q = f32({3, 1, 2}),
+                      .k = f32({3, 1, 2}),
+                      .v = f32({3, 1, 2}),
+                      .segments = {},
+                      .o = f32({3, 1, 2}),
+                      .lse = f32({1, 3})};
+  op.segments.table = TensorView(segment.data(), kI32, {1, 5});
+  REQUIRE_THROWS_WITH(cpu::execute(context, op), ContainsSubstring("segment 0 leaves q of 3"));
+}
+
+}  // namespace
+}  // namespace strata::test

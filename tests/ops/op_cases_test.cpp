@@ -1,0 +1,177 @@
+// Every operator of the cpu backend against the naive references of support/op_cases.h, and the
+// same bits whatever the number of threads.
+
+#include <functional>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+namespace {
+
+constexpr std::array kComputeTypes{DType::kF64, DType::kF32, DType::kBF16};
+
+Backend cpu_backend(int threads) {
+  BackendOptions options;
+  options.device.execution = Execution::kEager;
+  options.threads = threads;
+  return make_backend(BackendKind::kCpu, options);
+}
+
+/// Runs the checks with 1, 2 and 5 threads and requires the same outputs.
+void with_threads(const std::function<std::vector<Outputs>(OpRunner&)>& checks) {
+  std::vector<Outputs> alone;
+  for (const int threads : {1, 2, 5}) {
+    INFO(threads << " threads");
+    Backend backend = cpu_backend(threads);
+    OpRunner runner(backend);
+    std::vector<Outputs> outputs = checks(runner);
+    if (threads == 1) {
+      alone = std::move(outputs);
+      continue;
+    }
+    REQUIRE(outputs.size() == alone.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      for (std::size_t o = 0; o < outputs[i].size(); ++o) {
+        require_equal("output with several threads", outputs[i][o], alone[i][o]);
+      }
+    }
+  }
+}
+
+void with_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& check) {
+  with_threads([&](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RowsCase& c : rows_cases()) {
+        INFO(name_of(dtype) << ", " << c.tokens << " rows of " << c.width);
+        outputs.push_back(check(runner, dtype, c));
+      }
+    }
+    return outputs;
+  });
+}
+
+void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
+  with_threads([&](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const std::int64_t n : flat_sizes()) outputs.push_back(check(runner, n));
+    return outputs;
+  });
+}
+
+TEST_CASE("residual add rounds each sum once", "[ops]") { with_rows(check_residual_add); }
+
+TEST_CASE("swiglu forward and backward follow the formula", "[ops]") { with_rows(check_swiglu); }
+
+TEST_CASE("rmsnorm forward and backward follow the formula", "[ops]") {
+  for (const bool residual : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_forward(runner, dtype, c, residual);
+    });
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_backward(runner, dtype, c, residual);
+    });
+  }
+}
+
+TEST_CASE("cross entropy gives loss, lse and gradient and skips ignored targets", "[ops]") {
+  for (const bool gradient : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_cross_entropy(runner, dtype, c, gradient);
+    });
+  }
+}
+
+TEST_CASE("embedding gathers rows and adds their gradients", "[ops]") {
+  with_rows(check_embedding);
+}
+
+TEST_CASE("rope turns pairs forth and back", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RopeCase& c : rope_cases()) outputs.push_back(check_rope(runner, dtype, c));
+    }
+    return outputs;
+  });
+}
+
+TEST_CASE("accumulate adds in the dtype of the sum", "[ops]") {
+  for (const DType dtype : {DType::kF64, DType::kF32}) {
+    with_sizes([=](OpRunner& runner, std::int64_t n) {
+      return check_accumulate(runner, dtype, n);
+    });
+  }
+}
+
+TEST_CASE("casts between all pairs of dtypes round once to nearest even", "[ops]") {
+  for (const DType from : kComputeTypes) {
+    for (const DType to : kComputeTypes) {
+      with_sizes(
+          [=](OpRunner& runner, std::int64_t n) { return check_cast(runner, from, to, n); });
+    }
+  }
+}
+
+TEST_CASE("fill sets every element", "[ops]") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI32}) {
+    with_sizes([=](OpRunner& runner, std::int64_t n) { return check_fill(runner, dtype, n); });
+  }
+}
+
+TEST_CASE("squared norm adds squares in f64 in index order", "[ops]") {
+  for (const DType dtype : kComputeTypes) {
+    with_sizes(
+        [=](OpRunner& runner, std::int64_t n) { return check_squared_norm(runner, dtype, n); });
+  }
+}
+
+TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
+      for (const MatmulCase& c : matmul_cases()) {
+        for (const DType dtype : kComputeTypes) {
+          const DType sums = accumulator_of(dtype);
+          outputs.push_back(
+              check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c));
+          outputs.push_back(
+              check_matmul(runner, dtype, sums, layout, MatmulUpdate::kAccumulate, c));
+        }
+      }
+    }
+    return outputs;
+  });
+}
+
+TEST_CASE("attention forward and backward follow the formulas for all segments", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const AttentionCase& c : attention_cases()) {
+      for (const DType dtype : kComputeTypes) {
+        outputs.push_back(check_attention_forward(runner, dtype, c, accumulator_of(dtype)));
+        outputs.push_back(check_attention_backward(runner, dtype, c, accumulator_of(dtype)));
+      }
+    }
+    return outputs;
+  });
+}
+
+TEST_CASE("adamw is the written sequence of operations, bit by bit", "[ops]") {
+  for (const DType weight : kComputeTypes) {
+    for (const DType grad : kComputeTypes) {
+      with_threads([&](OpRunner& runner) {
+        std::vector<Outputs> outputs;
+        for (const std::int64_t n : {0, 1, 37, 4097, 20011}) {
+          outputs.push_back(check_adamw(runner, weight, grad, n));
+        }
+        return outputs;
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::test

@@ -1,0 +1,242 @@
+// Every operator of the cuda backend but attention against the naive f64 references of
+// support/op_cases.h, with sizes of real models besides the odd ones, and twice: the same bits.
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+namespace {
+
+constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
+
+bool without_gpu() {
+  if (cuda_available()) return false;
+  WARN("skipped: this program has no CUDA backend, or there is no device");
+  return true;
+}
+
+/// Runs the check twice on a CUDA device and requires the same outputs.
+void repeated(OpRunner& runner, const std::function<Outputs(OpRunner&)>& check) {
+  const Outputs first = check(runner);
+  const Outputs second = check(runner);
+  REQUIRE(first.size() == second.size());
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    require_equal("output of the second run", second[i], first[i]);
+  }
+}
+
+void on_cuda(const std::function<void(OpRunner&)>& checks) {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  checks(runner);
+}
+
+/// Widths of LLaMA models; few rows, since the reference is naive.
+const std::vector<RowsCase> kModelRows{{9, 2048}, {257, 4096}, {5, 8192}, {3, 11008}, {4, 5000, 8}};
+
+void with_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& check) {
+  on_cuda([&](OpRunner& runner) {
+    std::vector<RowsCase> cases = rows_cases();
+    cases.insert(cases.end(), kModelRows.begin(), kModelRows.end());
+    for (const DType dtype : kCudaTypes) {
+      for (const RowsCase& c : cases) {
+        INFO(name_of(dtype) << ", " << c.tokens << " rows of " << c.width << ", gap " << c.gap);
+        repeated(runner, [&](OpRunner& r) { return check(r, dtype, c); });
+      }
+    }
+  });
+}
+
+void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
+  on_cuda([&](OpRunner& runner) {
+    std::vector<std::int64_t> sizes = flat_sizes();
+    sizes.push_back(std::int64_t{1} << 20);
+    for (const std::int64_t n : sizes) {
+      INFO(n << " elements");
+      repeated(runner, [&](OpRunner& r) { return check(r, n); });
+    }
+  });
+}
+
+TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") { with_rows(check_residual_add); }
+
+TEST_CASE("swiglu on cuda follows the formula", "[cuda]") { with_rows(check_swiglu); }
+
+TEST_CASE("rmsnorm on cuda follows the formula", "[cuda]") {
+  for (const bool residual : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_forward(runner, dtype, c, residual);
+    });
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_rmsnorm_backward(runner, dtype, c, residual);
+    });
+  }
+}
+
+TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary", "[cuda]") {
+  for (const bool gradient : {false, true}) {
+    with_rows([=](OpRunner& runner, DType dtype, const RowsCase& c) {
+      return check_cross_entropy(runner, dtype, c, gradient);
+    });
+    on_cuda([=](OpRunner& runner) {
+      // Odd and contiguous, so that rows begin at every alignment; padded; the largest.
+      for (const RowsCase& c : {RowsCase{9, 50257, 0, true}, RowsCase{3, 32001, 7},
+                                RowsCase{4, 128256, 0, true}, RowsCase{2, 262144}}) {
+        for (const DType dtype : kCudaTypes) {
+          INFO(name_of(dtype) << ", vocabulary of " << c.width);
+          repeated(runner, [&](OpRunner& r) { return check_cross_entropy(r, dtype, c, gradient); });
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("embedding on cuda gathers rows and adds their gradients", "[cuda]") {
+  with_rows(check_embedding);
+}
+
+TEST_CASE("rope on cuda turns pairs forth and back", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<RopeCase> cases = rope_cases();
+    cases.push_back({70, 32, 128, 2 * 8 * 128});
+    for (const DType dtype : kCudaTypes) {
+      for (const RopeCase& c : cases) {
+        INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
+                            << c.head_dim);
+        repeated(runner, [&](OpRunner& r) { return check_rope(r, dtype, c); });
+      }
+    }
+  });
+}
+
+TEST_CASE("accumulate on cuda adds in f32", "[cuda]") {
+  with_sizes([](OpRunner& r, std::int64_t n) { return check_accumulate(r, DType::kF32, n); });
+}
+
+TEST_CASE("casts on cuda round once to nearest even", "[cuda]") {
+  for (const DType from : kCudaTypes) {
+    for (const DType to : kCudaTypes) {
+      with_sizes([=](OpRunner& r, std::int64_t n) { return check_cast(r, from, to, n); });
+    }
+  }
+}
+
+TEST_CASE("fill on cuda sets every element", "[cuda]") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kI32}) {
+    with_sizes([=](OpRunner& r, std::int64_t n) { return check_fill(r, dtype, n); });
+  }
+}
+
+TEST_CASE("squared norm on cuda has the bits of the definition", "[cuda]") {
+  for (const DType dtype : kCudaTypes) {
+    with_sizes([=](OpRunner& r, std::int64_t n) { return check_squared_norm(r, dtype, n); });
+  }
+}
+
+TEST_CASE("matmul on cuda follows the formula in every layout, dtype and update", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<MatmulCase> cases = matmul_cases();
+    for (const MatmulCase& c : {MatmulCase{256, 384, 512}, MatmulCase{128, 50257, 8},
+                                MatmulCase{33, 2048, 64, 8}, MatmulCase{512, 256, 1000}}) {
+      cases.push_back(c);
+    }
+    for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
+      for (const MatmulCase& c : cases) {
+        for (const DType dtype : kCudaTypes) {
+          INFO(name_of(dtype));
+          for (const DType out : {dtype, DType::kF32}) {
+            repeated(runner, [&](OpRunner& r) {
+              return check_matmul(r, dtype, out, layout, MatmulUpdate::kOverwrite, c);
+            });
+          }
+          repeated(runner, [&](OpRunner& r) {
+            return check_matmul(r, dtype, DType::kF32, layout, MatmulUpdate::kAccumulate, c);
+          });
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const DType weight : kCudaTypes) {
+      for (const DType grad : kCudaTypes) {
+        for (const std::int64_t n : {0, 1, 37, 4097, 20011, 1 << 18}) {
+          repeated(runner, [&](OpRunner& r) { return check_adamw(r, weight, grad, n); });
+        }
+      }
+    }
+  });
+}
+
+/// One AdamW step on cuda with the scalars in pinned memory; returns the weights.
+std::vector<double> adamw_with_pinned_scalars(Backend& backend, OpRunner& runner,
+                                              std::int64_t apply) {
+  Arena pinned(*backend.device, Space::kPinned, sizeof(AdamWScalars), "scalars");
+  const AdamWScalars scalars{.lr = 0.5, .eps = 0, .apply = apply};
+  std::byte* at = pinned.allocate("scalars", sizeof scalars);
+  std::memcpy(at, &scalars, sizeof scalars);
+  AdamW op;
+  op.weight = runner.upload({1, 2, 3}, DType::kF32, {3});
+  op.m = runner.upload({0, 0, 0}, DType::kF32, {3});
+  op.v = runner.upload({0, 0, 0}, DType::kF32, {3});
+  op.grad = runner.upload({1, 1, 1}, DType::kF32, {3});
+  op.nonfinite = runner.upload({0}, DType::kI32, {1});
+  op.scalars = reinterpret_cast<const AdamWScalars*>(at);
+  runner.run(op);
+  return runner.download(op.weight);
+}
+
+TEST_CASE("adamw on cuda reads its scalars from pinned memory and can skip the step", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  CHECK(adamw_with_pinned_scalars(backend, runner, 0) == std::vector<double>{1, 2, 3});
+  // With corrections of 1: m = 0.1, sqrt(v) = sqrt(0.05).
+  const double moved = 0.5 * 0.1 / std::sqrt(0.05);
+  const std::vector<double> stepped = adamw_with_pinned_scalars(backend, runner, 1);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(std::abs(stepped[i] - (static_cast<double>(i) + 1 - moved)) < 1e-6);
+  }
+}
+
+TEST_CASE("cuda refuses f64 and says where it runs", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    const TensorView x = runner.upload({1, 2}, DType::kF64, {1, 2});
+    REQUIRE_THROWS_WITH(runner.run(ResidualAdd{.a = x, .b = x, .y = x}),
+                        ContainsSubstring("residual_add") && ContainsSubstring("cpu backend"));
+  });
+}
+
+TEST_CASE("cuda matmul is refused on lanes without its workspace", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  const TensorView x = runner.upload({1}, DType::kF32, {1, 1});
+  Stream& out = backend.device->stream(Lane::kOut);
+  REQUIRE_THROWS_WITH(backend.kernels->run(out, Matmul{.a = x, .b = x, .out = x}, {}),
+                      ContainsSubstring("compute"));
+}
+
+TEST_CASE("host kernels of the cuda backend run on its host lane", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 2});
+  Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
+  auto* values = reinterpret_cast<float*>(pinned.allocate("values", 1000 * sizeof(float)));
+  Stream& host = backend.device->stream(Lane::kHost);
+  backend.host_kernels().run(host, Fill{.x = {values, DType::kF32, {1000}}, .value = 2.5}, {});
+  backend.device->synchronize();
+  CHECK(std::count(values, values + 1000, 2.5f) == 1000);
+  const Fill on_cuda_kernels{.x = {values, DType::kF32, {1000}}, .value = 1};
+  REQUIRE_THROWS_AS(backend.kernels->run(host, on_cuda_kernels, {}), BackendError);
+}
+
+}  // namespace
+}  // namespace strata::test

@@ -1,0 +1,204 @@
+// Modes that must not change the numbers, compared with the plain run: see docs/schedule.md for which
+// are bitwise equal and which are equal within rounding.
+
+#include <string>
+
+#include "support/catch.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+/// f64 results that differ only in the order of sums.
+constexpr double kRounding = 1e-11;
+
+RunConfig with_dtype(DType dtype) {
+  RunConfig config = tiny_config();
+  config.run.dtype = dtype;
+  return config;
+}
+
+/// Tolerance for modes that change the order of sums: three steps of a model whose updates are
+/// normalised, so that rounding differences of gradients near zero can grow to a multiple of eps.
+double tolerance(DType dtype) { return dtype == DType::kF64 ? kRounding : 0.05; }
+
+}  // namespace
+
+TEST_CASE("training changes the weights and every norm is positive") {
+  RunConfig config = tiny_config();
+  const RunResult trained = run_tiny(config);
+  config.run.steps = 0;
+  const RunResult initial = run_tiny(config);
+  REQUIRE(trained.losses.size() == 3);
+  for (const double norm : trained.norms) CHECK(norm > 0.0);
+  for (const auto& [name, values] : initial.weights) {
+    INFO(name);
+    CHECK(trained.weights.at(name) != values);
+  }
+}
+
+TEST_CASE("the loss falls when the same rows are seen again") {
+  RunConfig config = tiny_config();
+  config.run.steps = 60;
+  config.model.llama.vocab_size = 11;
+  const RunResult result = run_tiny(config);
+  CHECK(result.losses.back() < result.losses.front() - 0.1);
+}
+
+TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    const RunResult plain = run_tiny(with_dtype(dtype));
+    const auto same = [&](const std::string& what, const RunConfig& config) {
+      INFO(what);
+      CHECK(run_tiny(config) == plain);
+    };
+    RunConfig c = with_dtype(dtype);
+    for (const std::int64_t slots : {3, 4, 5, 8, 13}) {
+      c.schedule.activation_slots = slots;
+      same("activation slots " + std::to_string(slots), c);
+    }
+    c = with_dtype(dtype);
+    for (const std::int64_t slots : {1, 2, 3}) {
+      c.schedule.weight_slots = slots;
+      same("weight slots " + std::to_string(slots), c);
+    }
+    c = with_dtype(dtype);
+    for (const std::int64_t slots : {1, 3}) {
+      c.schedule.gradient_slots = slots;
+      same("gradient slots " + std::to_string(slots), c);
+    }
+    c = with_dtype(dtype);
+    for (const std::int64_t layers : {2, 3}) {
+      for (const std::int64_t slots : {3, 13}) {
+        c.schedule.layers_per_visit = layers;
+        c.schedule.activation_slots = slots;
+        same("layers per visit " + std::to_string(layers), c);
+      }
+    }
+    c = with_dtype(dtype);
+    c.debug.execution = Execution::kEager;
+    same("eager", c);
+    c.debug.execution = Execution::kShuffled;
+    for (const std::int64_t seed : {1, 2, 3, 4, 5}) {
+      c.debug.shuffle_seed = seed;
+      c.schedule.activation_slots = 3 + seed;
+      same("shuffled with seed " + std::to_string(seed), c);
+    }
+    c = with_dtype(dtype);
+    c.debug.poison_slots = true;
+    c.schedule.activation_slots = 5;
+    same("poisoned slots", c);
+    c = with_dtype(dtype);
+    c.debug.synchronize_each = true;
+    same("synchronised after every submission", c);
+    c = with_dtype(dtype);
+    c.run.threads = 1;
+    same("one thread", c);
+  }
+}
+
+TEST_CASE("the number of sub-batches does not change a bit on the cpu") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    RunConfig c = with_dtype(dtype);
+    c.schedule.rows = 6;
+    c.schedule.sub_batches = 1;
+    const RunResult plain = run_tiny(c);
+    for (const std::int64_t sub_batches : {2, 3, 6}) {
+      c.schedule.sub_batches = sub_batches;
+      c.schedule.rows = 6 / sub_batches;
+      INFO(std::string(name_of(dtype)) << ", S = " << sub_batches);
+      CHECK(run_tiny(c) == plain);
+    }
+    c.schedule.rows = 1;
+    c.schedule.sub_batches = 8;
+    const RunResult eight = run_tiny(c);
+    c.schedule.rows = 8;
+    c.schedule.sub_batches = 1;
+    CHECK(run_tiny(c) == eight);
+  }
+}
+
+TEST_CASE("direction, passes and ranks change no more than the order of sums") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    const RunResult plain = run_tiny(with_dtype(dtype));
+    const auto close = [&](const std::string& what, const RunConfig& config, int ranks) {
+      INFO(what);
+      CHECK(relative_error(run_tiny(config, ranks), plain) < tolerance(dtype));
+    };
+    RunConfig c = with_dtype(dtype);
+    c.schedule.direction = Direction::kAlternating;
+    close("alternating", c, 1);
+    c.schedule.activation_slots = 4;
+    close("alternating in a short ring", c, 1);
+    c.schedule.layers_per_visit = 2;
+    close("alternating, two layers a visit", c, 1);
+    for (const int passes : {2, 3, 6}) {
+      c = with_dtype(dtype);
+      c.schedule.passes = passes;
+      c.schedule.sub_batches = 6 / passes;
+      close("passes " + std::to_string(passes), c, 1);
+    }
+    for (const int ranks : {2, 3}) {
+      c = with_dtype(dtype);
+      c.schedule.sub_batches = 6 / ranks;
+      close("ranks " + std::to_string(ranks), c, ranks);
+    }
+    c = with_dtype(dtype);
+    c.schedule.sub_batches = 1;
+    c.schedule.passes = 3;
+    close("two ranks, three passes", c, 2);
+  }
+}
+
+TEST_CASE("sub-batches S = 2 in either direction are bitwise equal") {
+  RunConfig c = with_dtype(DType::kF64);
+  c.schedule.sub_batches = 2;
+  const RunResult plain = run_tiny(c);
+  c.schedule.direction = Direction::kAlternating;
+  CHECK(relative_error(run_tiny(c), plain) < kRounding);
+}
+
+TEST_CASE("update timings without clipping are bitwise equal") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    RunConfig c = with_dtype(dtype);
+    c.optimizer.grad_clip = std::nullopt;
+    const RunResult plain = run_tiny(c);
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+    for (const std::int64_t deferred : {0, 1, 2, 5}) {
+      INFO(std::string(name_of(dtype)) << ", deferred " << deferred);
+      c.optimizer.deferred_units = deferred;
+      CHECK(run_tiny(c) == plain);
+    }
+  }
+}
+
+TEST_CASE("tied embeddings are summed once and counted once in every mode") {
+  RunConfig c = tiny_config();
+  c.model.llama.tie_word_embeddings = true;
+  const RunResult plain = run_tiny(c);
+  CHECK(plain.weights.count("lm_head.weight") == 0);
+  RunConfig on_arrival = c;
+  on_arrival.optimizer.grad_clip = std::nullopt;
+  RunConfig before_use = on_arrival;
+  on_arrival.optimizer.timing = UpdateTiming::kOnArrival;
+  CHECK(run_tiny(on_arrival) == run_tiny(before_use));
+  c.schedule.sub_batches = 2;
+  CHECK(relative_error(run_tiny(c, 3), plain) < kRounding);
+  c.schedule.sub_batches = 3;
+  c.schedule.passes = 2;
+  CHECK(relative_error(run_tiny(c), plain) < kRounding);
+}
+
+TEST_CASE("a model of one layer and one sub-batch trains") {
+  RunConfig c = tiny_config();
+  c.model.llama.num_hidden_layers = 1;
+  c.schedule.sub_batches = 1;
+  const RunResult one = run_tiny(c);
+  CHECK(one.losses.size() == 3);
+  c.debug.execution = Execution::kEager;
+  CHECK(run_tiny(c) == one);
+}
+
+}  // namespace strata::test

@@ -1,0 +1,28 @@
+#include "strata/store/memory_plan.h"
+
+#include "support/catch.h"
+
+namespace strata {
+
+TEST_CASE("a plan adds up aligned bytes by memory") {
+  MemoryPlan plan;
+  plan.add(Space::kDevice, "a", 1);
+  plan.add(Space::kDevice, "a", 256);
+  plan.add(Space::kPinned, "a", 300);
+  plan.add_slots(Space::kPageable, "b", 3, 10);
+  CHECK(plan.entries().size() == 3);
+  CHECK(plan.total(Space::kDevice) == 512);
+  CHECK(plan.total(Space::kPinned) == 512);
+  CHECK(plan.total(Space::kPageable) == 768);
+  CHECK(plan.host_total() == 1280);
+}
+
+TEST_CASE("a plan lists its largest entries first") {
+  MemoryPlan plan;
+  plan.add(Space::kDevice, "small", 256);
+  plan.add(Space::kDevice, "large", 4096);
+  const std::string text = plan.to_string();
+  CHECK(text.find("large") < text.find("small"));
+}
+
+}  // namespace strata

@@ -1,0 +1,255 @@
+// The stores one by one on a cpu device: what they hold, what they move, what they refuse.
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "strata/base/bytes.h"
+#include "strata/base/convert.h"
+#include "strata/ops/backend.h"
+#include "strata/store/activation_store.h"
+#include "strata/store/gradient_store.h"
+#include "strata/store/host_state.h"
+#include "strata/store/loss_store.h"
+#include "strata/store/weight_store.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+LlamaConfig small_model() {
+  LlamaConfig m;
+  m.vocab_size = 13;
+  m.hidden_size = 6;
+  m.intermediate_size = 5;
+  m.num_hidden_layers = 3;
+  m.num_attention_heads = 1;
+  m.head_dim = 4;
+  return m;
+}
+
+/// A cpu machine with one arena of each kind.
+struct Machine {
+  Machine() : Machine(Execution::kThreads) {}
+  explicit Machine(Execution execution) {
+    BackendOptions options;
+    options.device.execution = execution;
+    options.threads = 1;
+    backend = make_backend(BackendKind::kCpu, options);
+    device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, 256 * kMiB, "device");
+    pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, 256 * kMiB, "pinned");
+    pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, kMiB, "pageable");
+  }
+  Stream& lane(Lane l) { return backend.device->stream(l); }
+
+  Backend backend;
+  std::unique_ptr<Arena> device_arena, pinned, pageable;
+};
+
+double mean_square(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v * v;
+  return sum / static_cast<double>(values.size());
+}
+
+}  // namespace
+
+TEST_CASE("initial weights are normal with the deviation asked for, norms are one") {
+  Machine machine;
+  LlamaConfig m = small_model();
+  m.vocab_size = 400;
+  m.hidden_size = 64;
+  const ModelLayout layout = make_layout(m);
+  HostState state(layout, {.compute = DType::kF64}, *machine.pinned, *machine.pageable);
+  state.initialize(7, 0.02, *machine.backend.pool);
+  const std::vector<double> table = state.master(0);
+  const std::vector<double> used(table.begin(), table.begin() + 400 * 64);
+  CHECK(std::abs(std::sqrt(mean_square(used)) - 0.02) < 0.02 * 0.03);
+  const std::vector<double> head = state.master(state.blocks() - 1);
+  for (int i = 0; i < 64; ++i) CHECK(head[static_cast<std::size_t>(i)] == 1.0);
+}
+
+TEST_CASE("initial weights do not depend on the number of ranks") {
+  const ModelLayout layout = make_layout(small_model());
+  Machine whole;
+  HostState one(layout, {.compute = DType::kBF16}, *whole.pinned, *whole.pageable);
+  one.initialize(3, 0.5, *whole.backend.pool);
+  for (int rank = 0; rank < 3; ++rank) {
+    Machine machine;
+    HostState part(layout, {.compute = DType::kBF16, .rank = rank, .ranks = 3}, *machine.pinned,
+                   *machine.pageable);
+    part.initialize(3, 0.5, *machine.backend.pool);
+    for (int b = 0; b < one.blocks(); ++b) {
+      const std::vector<double> all = one.master(b);
+      const std::vector<double> own = part.master(b);
+      const std::int64_t begin = part.block(b).begin;
+      for (std::int64_t i = 0; i < static_cast<std::int64_t>(own.size()); ++i) {
+        const std::int64_t at = begin + i;
+        const double expected =
+            at < static_cast<std::int64_t>(all.size()) ? all[static_cast<std::size_t>(at)] : 0.0;
+        REQUIRE(own[static_cast<std::size_t>(i)] == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients") {
+  const LlamaConfig m = [] {
+    LlamaConfig c = small_model();
+    c.hidden_size = 64;
+    c.intermediate_size = 64;
+    c.vocab_size = 64;
+    c.num_attention_heads = 16;
+    return c;
+  }();
+  const ModelLayout layout = make_layout(m);
+  for (const auto& [gradient, bytes] : {std::pair{DType::kBF16, 14}, {DType::kF32, 16}}) {
+    MemoryPlan plan;
+    HostState::plan(plan, layout, {.compute = DType::kBF16, .gradient = gradient});
+    const auto exact = static_cast<std::size_t>(bytes * m.parameter_count());
+    CHECK(plan.host_total() >= exact);
+    CHECK(plan.host_total() <= exact + 5 * 5 * 256);  // five arrays of five blocks, aligned
+  }
+}
+
+TEST_CASE("weights arrive on the device and are read again only after an update") {
+  Machine machine;
+  const ModelLayout layout = make_layout(small_model());
+  HostState state(layout, {.compute = DType::kF32}, *machine.pinned, *machine.pageable);
+  state.initialize(1, 1.0, *machine.backend.pool);
+  const auto self = make_self_communicator();
+  WeightStore weights(state, *self, *machine.device_arena, 2);
+  Stream& compute = machine.lane(Lane::kCompute);
+  const auto load = [&] {
+    weights.begin_pass({1, 2, 3, 2, 1});
+    for (const int unit : {1, 2, 3, 2, 1}) {
+      const UnitLease lease = weights.acquire(unit, compute, {});
+      weights.prefetch({});
+      machine.backend.device->synchronize();
+      const TensorView& home = state.block(unit).weight;
+      CHECK(std::memcmp(lease.blocks[0], home.data, home.bytes().bytes) == 0);
+    }
+  };
+  load();
+  const std::size_t layer = state.block(1).weight.bytes().bytes;
+  CHECK(weights.loaded_bytes() == 4 * layer);  // 2 and 3 are still there on the way back
+  load();
+  CHECK(weights.loaded_bytes() == 6 * layer);  // 1 and 2 were still there from the first time
+  state.block(2).weight.as<float>()[0] += 1.0f;
+  weights.updated(2, {});
+  load();
+  CHECK(weights.loaded_bytes() >= 8 * layer);
+}
+
+TEST_CASE("gradients are summed over passes and rounded once, at the end") {
+  Machine machine;
+  const ModelLayout layout = make_layout(small_model());
+  const StateOptions options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
+  HostState state(layout, options, *machine.pinned, *machine.pageable);
+  const auto self = make_self_communicator();
+  Kernels& kernels = *machine.backend.kernels;
+  GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
+                          1);
+  Stream& compute = machine.lane(Lane::kCompute);
+  const std::int64_t n = layout.blocks[2].elements;
+  gradients.begin_step();
+  const double parts[] = {1.0, 0x1.0p-9, 0x1.0p-9};  // bf16 keeps neither part alone beside 1
+  for (int pass = 0; pass < 3; ++pass) {
+    GradientLease lease = gradients.acquire(2, compute, {});
+    kernels.run(compute, Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}),
+                              .value = parts[pass]}, {});
+    const std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
+    CHECK(arrivals.size() == (pass == 2 ? 1u : 0u));
+  }
+  machine.backend.device->synchronize();
+  const std::vector<double> home = load_as_double(state.block(2).grad);
+  // 1 + 2^-8 is a tie between 1 and 1 + 2^-7 in bf16 (7 bits): even is 1.
+  CHECK(home[0] == static_cast<double>(static_cast<float>(Bf16(1.0f + 0x1.0p-8f))));
+  CHECK(home[static_cast<std::size_t>(n - 1)] == home[0]);
+}
+
+TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
+  Machine machine;
+  const ModelLayout layout = make_layout(small_model());
+  HostState state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}, *machine.pinned,
+                  *machine.pageable);
+  const auto self = make_self_communicator();
+  Kernels& kernels = *machine.backend.kernels;
+  GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
+                          2);
+  Stream& compute = machine.lane(Lane::kCompute);
+  gradients.begin_step();
+  GradientLease lease = gradients.acquire(1, compute, {});
+  const std::int64_t n = layout.blocks[1].elements;
+  kernels.run(compute,
+              Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = 1.01171875},
+              {});
+  CHECK(gradients.offload(std::move(lease), {}).size() == 1);
+  machine.backend.device->synchronize();
+  CHECK(state.block(1).grad.dtype == DType::kBF16);
+  CHECK(load_as_double(state.block(1).grad)[0] == 1.015625);  // a tie: 1 + 1.5/128 -> 1 + 2/128
+}
+
+TEST_CASE("spilled activations come back as they were, whatever the ring") {
+  const ActivationShape shape{.layers = 3, .cells = 4, .cell_tokens = 5, .hidden = 3,
+                              .dtype = DType::kF32};
+  for (const int slots : {3, 5, 9, shape.keys()}) {
+    for (const Execution execution : {Execution::kEager, Execution::kThreads}) {
+      Machine machine(execution);
+      Kernels& kernels = *machine.backend.kernels;
+      ActivationStore store(shape, slots, *machine.device_arena, *machine.pinned);
+      Stream& compute = machine.lane(Lane::kCompute);
+      std::vector<ActivationStore::Read> reads;
+      for (int b = 0; b < 3; ++b) {
+        for (int c = 0; c < 4; ++c) reads.push_back({b, c});
+      }
+      for (int b = 3; b >= 0; --b) {
+        for (int c = 0; c < 4; ++c) reads.push_back({b, c});
+      }
+      store.begin_pass(reads);
+      const auto produce = [&](int b, int c) {
+        ActivationLease y = store.produce(b, c, compute);
+        kernels.run(compute, Fill{.x = TensorView(y.x.data, DType::kF32, Shape{15}),
+                                  .value = 10.0 * b + c}, {});
+        store.keep(std::move(y), {});
+      };
+      for (int c = 0; c < 4; ++c) produce(0, c);
+      for (int b = 0; b < 3; ++b) {
+        for (int c = 0; c < 4; ++c) {
+          const ActivationLease x = store.acquire(b, c, compute, {});
+          store.prefetch({});
+          produce(b + 1, c);
+        }
+      }
+      for (int b = 3; b >= 0; --b) {
+        for (int c = 0; c < 4; ++c) {
+          const ActivationLease x = store.acquire(b, c, compute, {});
+          store.prefetch({});
+          machine.backend.device->synchronize();
+          CHECK(x.x.as<float>()[0] == static_cast<float>(10 * b + c));
+          CHECK(x.x.as<float>()[14] == static_cast<float>(10 * b + c));
+        }
+      }
+      if (slots == shape.keys()) CHECK(store.spilled_bytes() + store.loaded_bytes() == 0);
+      // Tier 0: with 2 S + 1 slots only backward reads what was spilled, each at most once.
+      if (slots == 9) CHECK(store.loaded_bytes() <= 3 * 4 * shape.cell_bytes());
+    }
+  }
+}
+
+TEST_CASE("losses are summed in f64 in token order") {
+  Machine machine;
+  LossStore losses(4, DType::kF32, *machine.device_arena, *machine.pinned);
+  Stream& compute = machine.lane(Lane::kCompute);
+  double sum = 0;
+  {
+    LossStore::LossLease lease = losses.acquire(compute);
+    machine.backend.kernels->run(compute, Fill{.x = lease.loss, .value = 0.1}, {});
+    losses.deliver(std::move(lease), {}, [&](double s) { sum = s; });
+  }
+  machine.backend.device->synchronize();
+  const auto tenth = static_cast<double>(0.1f);
+  CHECK(sum == tenth + tenth + tenth + tenth);
+}
+
+}  // namespace strata

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/ops/kernels.h"
+#include "support/op_runner.h"
+
+// One list of cases and one naive f64 reference per operator, for every backend: check_x() draws
+// inputs that are exact in the compute dtype, runs the operator, requires (Catch2) that every output
+// is within the rounding error that its arithmetic can make, and that no guard band was touched. It
+// returns what the operator wrote, so runs can also be compared bit by bit.
+
+namespace strata::test {
+
+using Outputs = std::vector<std::vector<double>>;
+
+/// The number of tokens, the width, gaps between rows (elements beyond the width) and whether
+/// outputs go where inputs were, as far as the operator allows it.
+struct RowsCase {
+  std::int64_t tokens = 1;
+  std::int64_t width = 1;
+  std::int64_t gap = 0;
+  bool in_place = false;
+};
+/// Odd sizes, size 1, no tokens, gaps, in place.
+[[nodiscard]] std::vector<RowsCase> rows_cases();
+
+Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c);
+Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c);
+Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
+Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
+/// `width` is the vocabulary. Some targets are ignored, the first and last token id occur.
+Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient);
+/// `width` is C; the vocabulary is small, so ids repeat.
+Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c);
+
+struct RopeCase {
+  std::int64_t tokens, heads, head_dim, gap;
+};
+[[nodiscard]] std::vector<RopeCase> rope_cases();
+Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
+
+/// Contiguous runs of n elements. `dtype` of accumulate is f32 or f64.
+[[nodiscard]] std::vector<std::int64_t> flat_sizes();
+Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n);
+Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n);
+Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n);
+Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n);
+
+struct MatmulCase {
+  std::int64_t m, n, k;
+  std::int64_t gap = 0;
+};
+[[nodiscard]] std::vector<MatmulCase> matmul_cases();
+/// `out` is the dtype of the output; kAccumulate needs the accumulator's.
+Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
+                     MatmulUpdate update, const MatmulCase& c);
+
+/// q_begin, k_begin, q_length, k_length, q_offset.
+using SegmentEntry = std::array<std::int32_t, 5>;
+struct AttentionCase {
+  std::string name;
+  std::int64_t queries, keys, heads, kv_heads, head_dim;
+  std::vector<SegmentEntry> segments;
+  std::int64_t uniform_length = 0;
+  bool packed = false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
+};
+[[nodiscard]] std::vector<AttentionCase> attention_cases();
+/// Rows of `length` tokens each, causal.
+[[nodiscard]] AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t heads,
+                                        std::int64_t kv_heads, std::int64_t head_dim);
+/// `intermediate` is the dtype to which the backend rounds P and dS before it multiplies with them:
+/// the accumulator on the cpu backend, bf16 where tensor cores are used.
+Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
+                                DType intermediate);
+Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
+                                 DType intermediate);
+
+/// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
+/// sequence of strata/ops/optimizer.h written with std::fma.
+Outputs check_adamw(OpRunner& runner, DType weight, DType grad, std::int64_t n);
+
+}  // namespace strata::test

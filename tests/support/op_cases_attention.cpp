@@ -1,0 +1,346 @@
+// Cases of attention, compared with the formulas of strata/ops/attention.h as nested loops.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+namespace {
+
+using Values = std::vector<double>;
+
+/// Element [token, head, d] of a tensor with `heads` heads.
+struct Index {
+  std::int64_t heads, width;
+  [[nodiscard]] std::size_t operator()(std::int64_t token, std::int64_t head,
+                                       std::int64_t d) const {
+    return static_cast<std::size_t>((token * heads + head) * width + d);
+  }
+};
+
+struct Inputs {
+  Values q, k, v, d_o;
+  double scale;
+  Index at_q, at_k;
+  std::int64_t group;
+  std::vector<SegmentEntry> segments;
+
+  Inputs(const AttentionCase& c, DType dtype)
+      : q(random_values(1, c.queries * c.heads * c.head_dim, dtype)),
+        k(random_values(2, c.keys * c.kv_heads * c.head_dim, dtype)),
+        v(random_values(3, c.keys * c.kv_heads * c.head_dim, dtype)),
+        d_o(random_values(4, c.queries * c.heads * c.head_dim, dtype)),
+        scale(rounded_to(accumulator_of(dtype), 1 / std::sqrt(static_cast<double>(c.head_dim)))),
+        at_q{c.heads, c.head_dim},
+        at_k{c.kv_heads, c.head_dim},
+        group(c.heads / c.kv_heads),
+        segments(c.segments) {
+    for (std::int64_t begin = 0; c.uniform_length > 0 && begin < c.queries;
+         begin += c.uniform_length) {
+      const auto first = static_cast<std::int32_t>(begin);
+      const auto length = static_cast<std::int32_t>(c.uniform_length);
+      segments.push_back({first, first, length, length, 0});
+    }
+  }
+};
+
+/// One query's row of scores, probabilities and their errors (in units of A's roundoff).
+struct Row {
+  std::int64_t token, head, kv_head, k_begin;
+  Values s, s_error, p;
+  double lse = -std::numeric_limits<double>::infinity();
+  double lse_error = 0;
+};
+
+Row row_of(const Inputs& in, const SegmentEntry& segment, std::int64_t i, std::int64_t head) {
+  const auto [q_begin, k_begin, q_length, k_length, q_offset] = segment;
+  Row row{q_begin + i, head, head / in.group, k_begin, {}, {}, {}};
+  const std::int64_t width = in.at_q.width;
+  for (std::int64_t j = 0; j < k_length && j <= i + q_offset; ++j) {
+    double s = 0;
+    double magnitude = 0;
+    for (std::int64_t d = 0; d < width; ++d) {
+      const double product = in.q[in.at_q(row.token, head, d)] *
+                             in.k[in.at_k(k_begin + j, row.kv_head, d)] * in.scale;
+      s += product;
+      magnitude += std::abs(product);
+    }
+    row.s.push_back(s);
+    row.s_error.push_back(static_cast<double>(width + 2) * magnitude);
+  }
+  if (row.s.empty()) return row;
+  const double top = *std::max_element(row.s.begin(), row.s.end());
+  double sum = 0;
+  for (const double s : row.s) sum += std::exp(s - top);
+  row.lse = top + std::log(sum);
+  for (std::size_t j = 0; j < row.s.size(); ++j) {
+    row.p.push_back(std::exp(row.s[j] - row.lse));
+    row.lse_error += row.p[j] * (row.s_error[j] + std::abs(row.s[j] - top) + 4);
+  }
+  row.lse_error += static_cast<double>(row.s.size()) + std::log(sum) + std::abs(top) +
+                   std::abs(row.lse);
+  return row;
+}
+
+template <class F>
+void for_each_row(const Inputs& in, F f) {
+  for (const SegmentEntry& segment : in.segments) {
+    for (std::int64_t i = 0; i < segment[2]; ++i) {
+      for (std::int64_t head = 0; head < in.at_q.heads; ++head) f(row_of(in, segment, i, head));
+    }
+  }
+}
+
+struct ForwardExpected {
+  Expected o, lse;
+};
+
+ForwardExpected forward_expected(const Inputs& in, const AttentionCase& c) {
+  ForwardExpected out{Expected(c.queries * c.heads * c.head_dim), Expected(c.queries * c.heads)};
+  out.o.intermediate_error.resize(out.o.values.size());
+  for_each_row(in, [&](const Row& row) {
+    const auto at_lse = static_cast<std::size_t>(row.head * c.queries + row.token);
+    out.lse.values[at_lse] = row.lse;
+    out.lse.error[at_lse] = row.lse_error;
+    for (std::size_t j = 0; j < row.p.size(); ++j) {
+      const double relative = row.s_error[j] + row.lse_error + static_cast<double>(row.p.size()) + 8;
+      for (std::int64_t d = 0; d < c.head_dim; ++d) {
+        const std::size_t i = in.at_q(row.token, row.head, d);
+        const double term =
+            row.p[j] * in.v[in.at_k(row.k_begin + static_cast<std::int64_t>(j), row.kv_head, d)];
+        out.o.values[i] += term;
+        out.o.error[i] += relative * std::abs(term);
+        // P and its sum may both be taken from rounded numbers.
+        out.o.intermediate_error[i] += 2 * std::abs(term);
+      }
+    }
+  });
+  return out;
+}
+
+struct BackwardExpected {
+  Expected dq, dk, dv;
+};
+
+BackwardExpected backward_expected(const Inputs& in, const AttentionCase& c, const Values& o) {
+  BackwardExpected out{Expected(c.queries * c.heads * c.head_dim),
+                       Expected(c.keys * c.kv_heads * c.head_dim),
+                       Expected(c.keys * c.kv_heads * c.head_dim)};
+  for (Expected* e : {&out.dq, &out.dk, &out.dv}) e->intermediate_error.resize(e->values.size());
+  const auto add = [](Expected& e, std::size_t i, double weight, double weight_error, double x,
+                      double additions) {
+    e.values[i] += weight * x;
+    e.error[i] += (weight_error + (additions + 2) * std::abs(weight)) * std::abs(x);
+    e.intermediate_error[i] += std::abs(weight * x);
+  };
+  const double width = static_cast<double>(c.head_dim);
+  const double column = static_cast<double>(c.queries * in.group);
+  for_each_row(in, [&](const Row& row) {
+    double delta = 0;
+    double delta_magnitude = 0;
+    for (std::int64_t d = 0; d < c.head_dim; ++d) {
+      const std::size_t i = in.at_q(row.token, row.head, d);
+      delta += in.d_o[i] * o[i];
+      delta_magnitude += std::abs(in.d_o[i] * o[i]);
+    }
+    for (std::size_t j = 0; j < row.p.size(); ++j) {
+      const std::int64_t key = row.k_begin + static_cast<std::int64_t>(j);
+      double d_p = 0;
+      double d_p_magnitude = 0;
+      for (std::int64_t d = 0; d < c.head_dim; ++d) {
+        const double product =
+            in.d_o[in.at_q(row.token, row.head, d)] * in.v[in.at_k(key, row.kv_head, d)];
+        d_p += product;
+        d_p_magnitude += std::abs(product);
+      }
+      const double p = row.p[j];
+      const double p_error =
+          p * (row.s_error[j] + std::abs(row.s[j]) + 2 * std::abs(row.lse) + 6);
+      const double d_s = p * (d_p - delta) * in.scale;
+      const double d_s_error = in.scale * (p_error * std::abs(d_p - delta) +
+                                           p * (width + 3) * (d_p_magnitude + delta_magnitude));
+      for (std::int64_t d = 0; d < c.head_dim; ++d) {
+        const std::size_t i = in.at_q(row.token, row.head, d);
+        const std::size_t at_key = in.at_k(key, row.kv_head, d);
+        add(out.dq, i, d_s, d_s_error, in.k[at_key], static_cast<double>(row.p.size()));
+        add(out.dk, at_key, d_s, d_s_error, in.q[i], column);
+        add(out.dv, at_key, p, p_error, in.d_o[i], column);
+      }
+    }
+  });
+  return out;
+}
+
+/// q, k and v, or dq, dk and dv: three tensors, or the columns of one.
+struct Qkv {
+  TensorView q, k, v;
+};
+
+Qkv split_columns(const TensorView& all, const AttentionCase& c) {
+  const std::int64_t q_width = c.heads * c.head_dim;
+  const std::int64_t k_width = c.kv_heads * c.head_dim;
+  const auto columns = [&](std::int64_t begin, std::int64_t heads) {
+    void* data = static_cast<std::byte*>(all.data) +
+                 static_cast<std::size_t>(begin) * size_of(all.dtype);
+    return TensorView(data, all.dtype, {c.queries, heads, c.head_dim}, all.row_stride);
+  };
+  return {columns(0, c.heads), columns(q_width, c.kv_heads),
+          columns(q_width + k_width, c.kv_heads)};
+}
+
+Qkv upload_qkv(OpRunner& runner, const Inputs& in, const AttentionCase& c, DType dtype) {
+  const Shape q_shape{c.queries, c.heads, c.head_dim};
+  const Shape k_shape{c.keys, c.kv_heads, c.head_dim};
+  if (!c.packed) {
+    return {runner.upload(in.q, dtype, q_shape), runner.upload(in.k, dtype, k_shape),
+            runner.upload(in.v, dtype, k_shape)};
+  }
+  Values rows;
+  for (std::int64_t n = 0; n < c.queries; ++n) {
+    for (const auto& [values, heads] : {std::pair{&in.q, c.heads}, std::pair{&in.k, c.kv_heads},
+                                        std::pair{&in.v, c.kv_heads}}) {
+      const std::int64_t width = heads * c.head_dim;
+      rows.insert(rows.end(), values->begin() + n * width, values->begin() + (n + 1) * width);
+    }
+  }
+  const std::int64_t width = (c.heads + 2 * c.kv_heads) * c.head_dim;
+  return split_columns(runner.upload(rows, dtype, {c.queries, width}), c);
+}
+
+Qkv output_qkv(OpRunner& runner, const AttentionCase& c, DType dtype) {
+  const Shape k_shape{c.keys, c.kv_heads, c.head_dim};
+  if (!c.packed) {
+    return {runner.output(dtype, {c.queries, c.heads, c.head_dim}), runner.output(dtype, k_shape),
+            runner.output(dtype, k_shape)};
+  }
+  const std::int64_t width = (c.heads + 2 * c.kv_heads) * c.head_dim;
+  return split_columns(runner.output(dtype, {c.queries, width}), c);
+}
+
+AttentionSegments upload_segments(OpRunner& runner, const AttentionCase& c) {
+  Values entries;
+  for (const SegmentEntry& s : c.segments) entries.insert(entries.end(), s.begin(), s.end());
+  const auto count = static_cast<std::int64_t>(c.segments.size());
+  AttentionSegments segments;
+  segments.uniform_length = c.uniform_length;
+  if (c.uniform_length == 0) segments.table = runner.upload(entries, DType::kI32, {count, 5});
+  return segments;
+}
+
+}  // namespace
+
+AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t heads,
+                          std::int64_t kv_heads, std::int64_t head_dim) {
+  return {.name = std::to_string(rows) + " rows of " + std::to_string(length),
+          .queries = rows * length,
+          .keys = rows * length,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .segments = {},
+          .uniform_length = length};
+}
+
+std::vector<AttentionCase> attention_cases() {
+  std::vector<AttentionCase> cases{
+      causal_case(1, 1, 1, 1, 1),    causal_case(2, 7, 2, 1, 5),   causal_case(0, 4, 2, 2, 64),
+      causal_case(1, 65, 4, 2, 64),  causal_case(2, 63, 3, 3, 64), causal_case(2, 129, 2, 1, 128),
+      causal_case(1, 200, 8, 1, 64), causal_case(1, 33, 2, 2, 256)};
+  for (const std::int64_t head_dim : {12, 64, 128}) {
+    AttentionCase c = causal_case(2, 37, 4, 2, head_dim);
+    c.name = "columns of a packed tensor";
+    c.packed = true;
+    cases.push_back(c);
+    cases.push_back({.name = "packed documents with unused entries",
+                     .queries = 100,
+                     .keys = 100,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = head_dim,
+                     .segments = {{0, 0, 33, 33, 0},
+                                  {33, 33, 1, 1, 0},
+                                  {34, 34, 66, 66, 0},
+                                  {0, 0, 0, 0, 0}}});
+    cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
+                     .queries = 20,
+                     .keys = 96,
+                     .heads = 2,
+                     .kv_heads = 1,
+                     .head_dim = head_dim,
+                     .segments = {{0, 3, 20, 90, 70}}});
+    cases.push_back({.name = "two ranges of queries that share keys, fewer keys than queries",
+                     .queries = 48,
+                     .keys = 30,
+                     .heads = 2,
+                     .kv_heads = 2,
+                     .head_dim = head_dim,
+                     .segments = {{0, 0, 40, 30, 0}, {40, 2, 8, 20, 12}}});
+  }
+  return cases;
+}
+
+Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
+                                DType intermediate) {
+  runner.reset();
+  INFO("attention forward, " << c.name << ", head dim " << c.head_dim);
+  const DType accumulator = accumulator_of(dtype);
+  const Inputs in(c, dtype);
+  const ForwardExpected expected = forward_expected(in, c);
+  const Qkv inputs = upload_qkv(runner, in, c, dtype);
+  const AttentionForward op{.q = inputs.q,
+                            .k = inputs.k,
+                            .v = inputs.v,
+                            .segments = upload_segments(runner, c),
+                            .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
+                            .lse = runner.output(accumulator, {c.heads, c.queries}),
+                            .scale = in.scale};
+  runner.run(op);
+  const Outputs got{runner.download(op.o), runner.download(op.lse)};
+  require_close("o", got[0], expected.o, dtype, accumulator, intermediate);
+  require_close("lse", got[1], expected.lse, accumulator, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
+                                 DType intermediate) {
+  runner.reset();
+  INFO("attention backward, " << c.name << ", head dim " << c.head_dim);
+  const DType accumulator = accumulator_of(dtype);
+  const Inputs in(c, dtype);
+  ForwardExpected forward = forward_expected(in, c);
+  for (double& x : forward.o.values) x = rounded_to(dtype, x);
+  for (double& x : forward.lse.values) x = rounded_to(accumulator, x);
+  const BackwardExpected expected = backward_expected(in, c, forward.o.values);
+  const Shape shape{c.queries, c.heads, c.head_dim};
+  const Qkv inputs = upload_qkv(runner, in, c, dtype);
+  const Qkv outputs = output_qkv(runner, c, dtype);
+  runner.run(AttentionBackward{
+      .d_o = runner.upload(in.d_o, dtype, shape),
+      .q = inputs.q,
+      .k = inputs.k,
+      .v = inputs.v,
+      .o = runner.upload(forward.o.values, dtype, shape),
+      .lse = runner.upload(forward.lse.values, accumulator, {c.heads, c.queries}),
+      .segments = upload_segments(runner, c),
+      .dq = outputs.q,
+      .dk = outputs.k,
+      .dv = outputs.v,
+      .delta = runner.output(accumulator, {c.heads, c.queries}),
+      .scale = in.scale});
+  const Outputs got{runner.download(outputs.q), runner.download(outputs.k),
+                    runner.download(outputs.v)};
+  require_close("dq", got[0], expected.dq, dtype, accumulator, intermediate);
+  require_close("dk", got[1], expected.dk, dtype, accumulator, intermediate);
+  require_close("dv", got[2], expected.dv, dtype, accumulator, intermediate);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test

@@ -1,0 +1,74 @@
+// Cases of the operators on flat runs of elements: accumulate, cast, fill, squared norm.
+
+#include <cmath>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+std::vector<std::int64_t> flat_sizes() { return {0, 1, 63, 4095, 4096, 4097, 100003}; }
+
+Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n) {
+  runner.reset();
+  const auto x = random_values(1, n, dtype);
+  const auto before = random_values(2, n, dtype);
+  const TensorView sum = runner.upload(before, dtype, {n});
+  runner.run(Accumulate{.x = runner.upload(x, dtype, {n}), .sum = sum});
+  const Outputs got{runner.download(sum)};
+  std::vector<double> expected(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = rounded_to(dtype, before[i] + x[i]);
+  require_equal("sum", got[0], expected);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n) {
+  runner.reset();
+  std::vector<double> x = random_values(1, n, from);
+  // Halfway between bf16 numbers, and just off it by less than f32 can tell: must be rounded once.
+  if (n > 2) {
+    x[0] = rounded_to(from, 1.0 + 0x1p-8);
+    x[1] = rounded_to(from, 1.0 + 0x1p-8 + 0x1p-40);
+    x[2] = rounded_to(from, -1.0 - 0x3p-8 + 0x1p-40);
+  }
+  const TensorView y = runner.output(to, {n});
+  runner.run(Cast{.x = runner.upload(x, from, {n}), .y = y});
+  const Outputs got{runner.download(y)};
+  std::vector<double> expected(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = rounded_to(to, x[i]);
+  require_equal("y", got[0], expected);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n) {
+  runner.reset();
+  const TensorView x = runner.output(dtype, {n});
+  runner.run(Fill{.x = x, .value = -3});
+  const Outputs got{runner.download(x)};
+  require_equal("x", got[0], std::vector<double>(static_cast<std::size_t>(n), -3.0));
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n) {
+  runner.reset();
+  constexpr std::int64_t kBlock = 4096;
+  const auto x = random_values(1, n, dtype);
+  const std::int64_t blocks = (n + kBlock - 1) / kBlock;
+  std::vector<double> expected(static_cast<std::size_t>(blocks));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double square = x[i] * x[i];
+    expected[i / kBlock] = expected[i / kBlock] + square;
+  }
+  const TensorView partial = runner.output(DType::kF64, {blocks});
+  runner.run(SquaredNorm{.x = runner.upload(x, dtype, {n}), .partial = partial});
+  const Outputs got{runner.download(partial)};
+  require_equal("partial", got[0], expected);  // the order is part of the contract
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test

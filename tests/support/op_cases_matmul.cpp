@@ -1,0 +1,63 @@
+// Cases of matmul.
+
+#include <cmath>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+std::vector<MatmulCase> matmul_cases() {
+  return {{1, 1, 1},      {0, 5, 3},     {5, 0, 3},        {3, 4, 0},          {7, 5, 3, 2},
+          {13, 33, 17},   {1, 300, 65},  {300, 1, 65, 8},  {64, 64, 64},       {67, 129, 259, 5},
+          {250, 400, 31}, {96, 80, 600}, {256, 128, 1, 8}};
+}
+
+Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
+                     MatmulUpdate update, const MatmulCase& c) {
+  runner.reset();
+  INFO("layout " << static_cast<int>(layout) << ", m " << c.m << ", n " << c.n << ", k " << c.k);
+  const DType accumulator = accumulator_of(dtype);
+  const bool a_transposed = layout == MatmulLayout::kTN;
+  const bool b_transposed = layout == MatmulLayout::kNT;
+  const Shape shape_a = a_transposed ? Shape{c.k, c.m} : Shape{c.m, c.k};
+  const Shape shape_b = b_transposed ? Shape{c.n, c.k} : Shape{c.k, c.n};
+  const Shape shape_out{c.m, c.n};
+  const auto a = random_values(1, shape_a.elements(), dtype);
+  const auto b = random_values(2, shape_b.elements(), dtype);
+  const auto before = random_values(3, shape_out.elements(), out);
+  const bool adds = update == MatmulUpdate::kAccumulate;
+
+  Expected expected(shape_out.elements());
+  for (std::int64_t m = 0; m < c.m; ++m) {
+    for (std::int64_t n = 0; n < c.n; ++n) {
+      const auto i = static_cast<std::size_t>(m * c.n + n);
+      double sum = adds ? before[i] : 0;
+      double magnitude = std::abs(sum);
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        const double product = a[static_cast<std::size_t>(a_transposed ? k * c.m + m : m * c.k + k)] *
+                               b[static_cast<std::size_t>(b_transposed ? n * c.k + k : k * c.n + n)];
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      expected.values[i] = sum;
+      expected.error[i] = static_cast<double>(c.k + 1) * magnitude;
+    }
+  }
+  const std::int64_t stride = c.n + c.gap;
+  const Matmul op{
+      .a = runner.upload(a, dtype, shape_a, shape_a[1] + c.gap),
+      .b = runner.upload(b, dtype, shape_b, shape_b[1] + 2 * c.gap),
+      .out = adds ? runner.upload(before, out, shape_out, stride)
+                  : runner.output(out, shape_out, stride),
+      .layout = layout,
+      .update = update};
+  runner.run(op);
+  const Outputs got{runner.download(op.out)};
+  require_close("out", got[0], expected, out, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test

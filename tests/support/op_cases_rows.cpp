@@ -1,0 +1,272 @@
+// Cases of the operators that work row by row: residual add, SwiGLU, RMSNorm, cross-entropy.
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+namespace {
+
+std::size_t at(std::int64_t row, std::int64_t column, std::int64_t width) {
+  return static_cast<std::size_t>(row * width + column);
+}
+
+double sum_in(DType accumulator, DType out, double a, double b) {
+  return rounded_to(out, rounded_to(accumulator, a + b));
+}
+
+}  // namespace
+
+std::vector<RowsCase> rows_cases() {
+  return {{1, 1},       {0, 5},          {3, 7},          {5, 64, 3},       {17, 33, 0, true},
+          {2, 129, 9, true}, {64, 256},  {33, 1000, 24},  {300, 70, 0, true}};
+}
+
+Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  const Shape shape{c.tokens, c.width};
+  const auto a = random_values(1, shape.elements(), dtype);
+  const auto b = random_values(2, shape.elements(), dtype);
+  const TensorView da = runner.upload(a, dtype, shape, c.width + c.gap);
+  const TensorView db = runner.upload(b, dtype, shape, c.width + 2 * c.gap);
+  const TensorView y = c.in_place ? da : runner.output(dtype, shape, c.width + c.gap);
+  runner.run(ResidualAdd{.a = da, .b = db, .y = y});
+  const Outputs got{runner.download(y)};
+  std::vector<double> expected(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    expected[i] = sum_in(accumulator_of(dtype), dtype, a[i], b[i]);
+  }
+  require_equal("y", got[0], expected);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape narrow_shape{c.tokens, c.width};
+  const Shape wide_shape{c.tokens, 2 * c.width};
+  const auto gate_up = random_values(1, wide_shape.elements(), dtype);
+  const auto d_y = random_values(2, narrow_shape.elements(), dtype);
+  Expected y(narrow_shape.elements());
+  Expected d_gate_up(wide_shape.elements());
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    for (std::int64_t f = 0; f < c.width; ++f) {
+      const std::size_t i = at(n, f, c.width);
+      const std::size_t gate_at = at(n, f, 2 * c.width);
+      const std::size_t up_at = at(n, c.width + f, 2 * c.width);
+      const double gate = gate_up[gate_at];
+      const double up = gate_up[up_at];
+      const double s = 1 / (1 + std::exp(-gate));
+      const double roundings = 8 + std::abs(gate);  // exp(-gate) turns |gate| into a relative error
+      y.values[i] = gate * s * up;
+      y.error[i] = roundings * std::abs(y.values[i]);
+      d_gate_up.values[gate_at] = d_y[i] * up * s * (1 + gate * (1 - s));
+      // 1 - s has an absolute error of a rounding of 1, whatever its own size.
+      d_gate_up.error[gate_at] = (roundings + 4) * std::abs(d_y[i] * up * s) *
+                                 (1 + std::abs(gate) * (2 - s));
+      d_gate_up.values[up_at] = d_y[i] * gate * s;
+      d_gate_up.error[up_at] = roundings * std::abs(d_gate_up.values[up_at]);
+    }
+  }
+  const TensorView d_gate_up_in = runner.upload(gate_up, dtype, wide_shape, 2 * c.width + c.gap);
+  const TensorView forward = runner.output(dtype, narrow_shape, c.width + c.gap);
+  runner.run(SwigluForward{.gate_up = d_gate_up_in, .y = forward});
+  const TensorView d_y_in = runner.upload(d_y, dtype, narrow_shape, c.width + 2 * c.gap);
+  const TensorView d_out = c.in_place ? d_gate_up_in
+                                      : runner.output(dtype, wide_shape, 2 * c.width + c.gap);
+  const TensorView again =
+      c.in_place ? d_y_in : runner.output(dtype, narrow_shape, c.width + c.gap);
+  const auto got_forward = runner.download(forward);
+  runner.run(SwigluBackward{
+      .d_y = d_y_in, .gate_up = d_gate_up_in, .d_gate_up = d_out, .y = again});
+  const Outputs got{got_forward, runner.download(d_out), runner.download(again)};
+  require_close("y of forward", got[0], y, dtype, accumulator);
+  require_close("d_gate_up", got[1], d_gate_up, dtype, accumulator);
+  require_close("y of backward", got[2], y, dtype, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const double width = static_cast<double>(c.width);
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto added = random_values(2, shape.elements(), dtype);
+  const auto weight = random_values(3, c.width, dtype);
+  const double eps = 1e-5;
+  std::vector<double> sum = x;
+  Expected y(shape.elements());
+  Expected rstd(c.tokens);
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    double squares = 0;
+    for (std::int64_t i = 0; i < c.width; ++i) {
+      double& s = sum[at(n, i, c.width)];
+      if (residual) s = sum_in(accumulator, dtype, s, added[at(n, i, c.width)]);
+      squares += s * s;
+    }
+    const double scale = 1 / std::sqrt(squares / width + eps);
+    rstd.values[static_cast<std::size_t>(n)] = scale;
+    rstd.error[static_cast<std::size_t>(n)] = (width / 2 + 4) * scale;
+    for (std::int64_t i = 0; i < c.width; ++i) {
+      const std::size_t k = at(n, i, c.width);
+      y.values[k] = sum[k] * scale * weight[static_cast<std::size_t>(i)];
+      y.error[k] = (width / 2 + 6) * std::abs(y.values[k]);
+    }
+  }
+  RmsNormForward op;
+  op.eps = eps;
+  const TensorView dx = runner.upload(x, dtype, shape, c.width + c.gap);
+  op.x = dx;
+  op.weight = runner.upload(weight, dtype, {c.width});
+  op.y = c.in_place ? dx : runner.output(dtype, shape, c.width + 2 * c.gap);
+  op.rstd = runner.output(accumulator, {c.tokens});
+  if (residual) {
+    const TensorView d_added = runner.upload(added, dtype, shape, c.width + c.gap);
+    op.residual = d_added;
+    op.sum = c.in_place ? d_added : runner.output(dtype, shape, c.width + c.gap);
+  }
+  runner.run(op);
+  Outputs got{runner.download(op.y), runner.download(op.rstd)};
+  require_close("y", got[0], y, dtype, accumulator);
+  require_close("rstd", got[1], rstd, accumulator, accumulator);
+  if (residual) {
+    got.push_back(runner.download(op.sum));
+    require_equal("sum", got[2], sum);
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const double width = static_cast<double>(c.width);
+  const double tokens = static_cast<double>(c.tokens);
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto dy = random_values(2, shape.elements(), dtype);
+  const auto weight = random_values(3, c.width, dtype);
+  const auto d_residual = random_values(4, shape.elements(), dtype);
+  const auto before = random_values(5, c.width, accumulator);
+  std::vector<double> rstd = random_values(6, c.tokens, accumulator);
+  for (double& r : rstd) r = std::abs(r);
+  Expected dx(shape.elements());
+  Expected d_weight(c.width);
+  d_weight.values = before;
+  for (std::size_t i = 0; i < before.size(); ++i) d_weight.error[i] = tokens * std::abs(before[i]);
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    const double scale = rstd[static_cast<std::size_t>(n)];
+    double mean = 0;
+    double mean_magnitude = 0;
+    for (std::int64_t i = 0; i < c.width; ++i) {
+      const std::size_t k = at(n, i, c.width);
+      const double term = weight[static_cast<std::size_t>(i)] * dy[k] * x[k] * scale / width;
+      mean += term;
+      mean_magnitude += std::abs(term);
+    }
+    for (std::int64_t i = 0; i < c.width; ++i) {
+      const std::size_t k = at(n, i, c.width);
+      const std::size_t column = static_cast<std::size_t>(i);
+      const double g = weight[column] * dy[k];
+      const double added = residual ? d_residual[k] : 0;
+      dx.values[k] = added + scale * (g - x[k] * scale * mean);
+      dx.error[k] = std::abs(added) + 5 * scale * std::abs(g) +
+                    (width + 9) * scale * std::abs(x[k] * scale) * mean_magnitude;
+      d_weight.values[column] += dy[k] * x[k] * scale;
+      d_weight.error[column] += (tokens + 3) * std::abs(dy[k] * x[k] * scale);
+    }
+  }
+  RmsNormBackward op;
+  const TensorView d_dy = runner.upload(dy, dtype, shape, c.width + c.gap);
+  op.dy = d_dy;
+  op.x = runner.upload(x, dtype, shape, c.width + 2 * c.gap);
+  op.weight = runner.upload(weight, dtype, {c.width});
+  op.rstd = runner.upload(rstd, accumulator, {c.tokens});
+  op.dx = c.in_place ? d_dy : runner.output(dtype, shape, c.width + c.gap);
+  if (residual) {
+    const TensorView d_added = runner.upload(d_residual, dtype, shape, c.width + c.gap);
+    op.d_residual = d_added;
+    if (c.in_place) op.dx = d_added;
+  }
+  op.d_weight = runner.upload(before, accumulator, {c.width});
+  op.workspace = runner.output(accumulator, {RmsNormBackward::kWorkspaceRows, c.width});
+  runner.run(op);
+  const Outputs got{runner.download(op.dx), runner.download(op.d_weight)};
+  require_close("dx", got[0], dx, dtype, accumulator);
+  require_close("d_weight", got[1], d_weight, accumulator, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient) {
+  runner.reset();
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  std::vector<double> logits = random_values(1, shape.elements(), dtype);
+  for (double& l : logits) l *= 8;  // exact; far enough apart that the maximum matters
+  std::vector<double> targets = random_integers(2, c.tokens, c.width);
+  for (std::size_t n = 0; n < targets.size(); ++n) {
+    if (n % 5 == 1) targets[n] = CrossEntropy::kIgnoreIndex;
+    if (n % 5 == 2) targets[n] = static_cast<double>(c.width - 1);
+  }
+  const double grad_scale = rounded_to(accumulator, 0.37);
+  Expected loss(c.tokens);
+  Expected lse(c.tokens);
+  Expected d_logits(shape.elements());
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    const auto row_at = static_cast<std::size_t>(n);
+    const double* row = logits.data() + n * c.width;
+    const double top = *std::max_element(row, row + c.width);
+    double sum = 0;
+    double exponents = 0;  // relative error of the sum, from rounding the arguments of exp
+    for (std::int64_t v = 0; v < c.width; ++v) {
+      sum += std::exp(row[v] - top);
+      exponents += std::exp(row[v] - top) * (top - row[v]);
+    }
+    lse.values[row_at] = top + std::log(sum);
+    lse.error[row_at] = static_cast<double>(c.width) + 4 + exponents / sum + std::log(sum) +
+                        std::abs(lse.values[row_at]);
+    const bool ignored = targets[row_at] == CrossEntropy::kIgnoreIndex;
+    if (ignored) continue;
+    const double logit = row[static_cast<std::int64_t>(targets[row_at])];
+    loss.values[row_at] = lse.values[row_at] - logit;
+    loss.error[row_at] = lse.error[row_at] + std::abs(loss.values[row_at]);
+    for (std::int64_t v = 0; v < c.width; ++v) {
+      const std::size_t k = at(n, v, c.width);
+      const double p = std::exp(row[v] - lse.values[row_at]);
+      const double hit = v == static_cast<std::int64_t>(targets[row_at]) ? 1 : 0;
+      d_logits.values[k] = (p - hit) * grad_scale;
+      d_logits.error[k] =
+          grad_scale * (p * (lse.error[row_at] + std::abs(row[v]) + 8) + 2 * hit);
+    }
+  }
+  CrossEntropy op;
+  const TensorView d_in = runner.upload(logits, dtype, shape, c.width + c.gap);
+  op.logits = d_in;
+  op.targets = runner.upload(targets, DType::kI32, {c.tokens});
+  op.loss = runner.output(accumulator, {c.tokens});
+  op.lse = runner.output(accumulator, {c.tokens});
+  if (gradient) {
+    op.grad_scale = runner.upload({grad_scale}, accumulator, {1});
+    op.d_logits = c.in_place ? d_in : runner.output(dtype, shape, c.width + c.gap);
+  }
+  runner.run(op);
+  Outputs got{runner.download(op.loss), runner.download(op.lse)};
+  require_close("loss", got[0], loss, accumulator, accumulator);
+  require_close("lse", got[1], lse, accumulator, accumulator);
+  if (gradient) {
+    got.push_back(runner.download(op.d_logits));
+    require_close("d_logits", got[2], d_logits, dtype, accumulator);
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test

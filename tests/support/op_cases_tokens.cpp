@@ -1,0 +1,122 @@
+// Cases of embedding and RoPE.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  constexpr std::int64_t kVocabulary = 11;
+  const DType accumulator = accumulator_of(dtype);
+  const Shape shape{c.tokens, c.width};
+  const Shape table_shape{kVocabulary, c.width};
+  const auto width = static_cast<std::size_t>(c.width);
+  std::vector<double> ids = random_integers(1, c.tokens, kVocabulary);
+  if (!ids.empty()) ids.back() = kVocabulary - 1;
+  std::vector<double> order(ids.size());
+  std::iota(order.begin(), order.end(), 0.0);
+  std::stable_sort(order.begin(), order.end(), [&](double a, double b) {
+    return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+  });
+  const auto table = random_values(2, table_shape.elements(), dtype);
+  const auto dy = random_values(3, shape.elements(), dtype);
+  const auto before = random_values(4, table_shape.elements(), accumulator);
+
+  std::vector<double> y(dy.size());
+  Expected d_table(table_shape.elements());
+  d_table.values = before;
+  for (std::size_t i = 0; i < before.size(); ++i) d_table.error[i] = std::abs(before[i]);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    const std::size_t row = static_cast<std::size_t>(ids[i / width]) * width + i % width;
+    y[i] = table[row];
+    d_table.values[row] += dy[i];
+    d_table.error[row] += std::abs(dy[i]);
+  }
+  // Each of at most N additions rounds a partial sum no larger than the sum of magnitudes.
+  for (double& e : d_table.error) e *= static_cast<double>(c.tokens);
+
+  const TensorView d_ids = runner.upload(ids, DType::kI32, {c.tokens});
+  const EmbeddingForward forward{
+      .ids = d_ids,
+      .table = runner.upload(table, dtype, table_shape, c.width + c.gap),
+      .y = runner.output(dtype, shape, c.width + 2 * c.gap)};
+  const EmbeddingBackward backward{
+      .ids = d_ids,
+      .order = runner.upload(order, DType::kI32, {c.tokens}),
+      .dy = runner.upload(dy, dtype, shape, c.width + c.gap),
+      .d_table = runner.upload(before, accumulator, table_shape, c.width + c.gap)};
+  runner.run(forward);
+  runner.run(backward);
+  const Outputs got{runner.download(forward.y), runner.download(backward.d_table)};
+  require_equal("y", got[0], y);
+  require_close("d_table", got[1], d_table, accumulator, accumulator);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+std::vector<RopeCase> rope_cases() {
+  return {{1, 1, 2, 0}, {0, 2, 4, 0}, {7, 3, 10, 5}, {33, 4, 64, 0}, {19, 2, 128, 256}};
+}
+
+Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
+  runner.reset();
+  constexpr std::int64_t kPositions = 50;
+  const DType accumulator = accumulator_of(dtype);
+  const std::int64_t half = c.head_dim / 2;
+  const Shape shape{c.tokens, c.heads, c.head_dim};
+  const Shape table_shape{kPositions, half};
+  const std::int64_t stride = c.heads * c.head_dim + c.gap;
+  const auto x = random_values(1, shape.elements(), dtype);
+  const auto positions = random_integers(2, c.tokens, kPositions);
+  std::vector<double> cosine(static_cast<std::size_t>(table_shape.elements()));
+  std::vector<double> sine(cosine.size());
+  for (std::size_t i = 0; i < cosine.size(); ++i) {
+    const double angle = static_cast<double>(i / static_cast<std::size_t>(half)) *
+                         std::pow(1e4, -static_cast<double>(i % static_cast<std::size_t>(half)) /
+                                           static_cast<double>(half));
+    cosine[i] = rounded_to(accumulator, std::cos(angle));
+    sine[i] = rounded_to(accumulator, std::sin(angle));
+  }
+  const auto turned = [&](double direction) {
+    Expected out(shape.elements());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto d = static_cast<std::int64_t>(i) % c.head_dim;
+      const std::int64_t pair = d % half;
+      const auto token = i / static_cast<std::size_t>(c.heads * c.head_dim);
+      const auto angle = static_cast<std::size_t>(static_cast<std::int64_t>(positions[token]) *
+                                                      half +
+                                                  pair);
+      const auto other = static_cast<std::size_t>(static_cast<std::int64_t>(i) +
+                                                  (d < half ? half : -half));
+      const double sign = d < half ? -1 : 1;
+      const double kept = x[i] * cosine[angle];
+      const double crossed = sign * direction * x[other] * sine[angle];
+      out.values[i] = kept + crossed;
+      out.error[i] = 2 * (std::abs(kept) + std::abs(crossed));
+    }
+    return out;
+  };
+  Outputs got;
+  for (const RopeDirection direction : {RopeDirection::kForward, RopeDirection::kBackward}) {
+    Rope op;
+    op.x = runner.upload(x, dtype, shape, stride);
+    op.positions = runner.upload(positions, DType::kI32, {c.tokens});
+    op.cos = runner.upload(cosine, accumulator, table_shape);
+    op.sin = runner.upload(sine, accumulator, table_shape);
+    op.direction = direction;
+    runner.run(op);
+    got.push_back(runner.download(op.x));
+    require_close("x", got.back(), turned(direction == RopeDirection::kForward ? 1 : -1), dtype,
+                  accumulator);
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test

@@ -1,0 +1,107 @@
+#include "support/tiny_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "support/thread_communicator.h"
+
+namespace strata::test {
+
+RunConfig tiny_config() {
+  RunConfig config;
+  config.run.backend = BackendChoice::kCpu;
+  config.run.dtype = DType::kF64;
+  config.run.steps = 3;
+  config.run.threads = 2;
+  LlamaConfig& m = config.model.llama;
+  m.vocab_size = 61;
+  m.hidden_size = 20;
+  m.intermediate_size = 27;
+  m.num_hidden_layers = 3;
+  m.num_attention_heads = 4;
+  m.num_key_value_heads = 2;
+  m.head_dim = 6;
+  m.max_position_embeddings = 16;
+  m.initializer_range = 0.2;
+  config.data.synthetic = true;
+  config.data.sequence_length = 7;
+  config.schedule.rows = 1;
+  config.schedule.sub_batches = 6;
+  config.optimizer.lr = 2e-2;
+  config.optimizer.gradient_dtype = DType::kF32;
+  config.optimizer.grad_clip = 0.7;
+  return config;
+}
+
+std::map<std::string, std::vector<double>> gather_weights(Session& session, Communicator& ranks) {
+  std::map<std::string, std::vector<double>> weights;
+  HostState& state = session.state();
+  for (int b = 0; b < state.blocks(); ++b) {
+    const std::vector<double> shard = state.master(b);
+    const std::vector<std::byte> bytes = ranks.all_gather_host(
+        std::as_bytes(std::span<const double>(shard)), Channel::kSubmit);
+    std::vector<double> all(bytes.size() / sizeof(double));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    const Block& block = state.layout().blocks[static_cast<std::size_t>(b)];
+    for (const SourceRun& run : source_runs(block, 0, block.elements, INT64_MAX)) {
+      const auto first = all.begin() + run.block_begin;
+      weights[run.source->name] = std::vector<double>(first, first + run.count);
+    }
+  }
+  return weights;
+}
+
+RunResult run_steps(Session& session, Communicator& ranks) {
+  RunResult result;
+  const RunConfig& config = session.setup().config;
+  for (std::int64_t step = 0; step < config.run.steps; ++step) {
+    session.submit(step, config.optimizer.lr);
+  }
+  session.synchronize();
+  for (const FinishedStep& finished : session.take_finished()) {
+    result.losses.push_back(finished.outcome.loss);
+    result.norms.push_back(finished.outcome.grad_norm);
+  }
+  result.weights = gather_weights(session, ranks);
+  return result;
+}
+
+RunResult run_tiny(const RunConfig& config, int ranks, const SessionHooks& hooks) {
+  std::mutex mutex;
+  RunResult result;
+  run_ranks(ranks, [&](Communicator& communicator) {
+    Session session(config, communicator, hooks);
+    RunResult own = run_steps(session, communicator);
+    const std::lock_guard lock(mutex);
+    if (communicator.rank() == 0) result = std::move(own);
+  });
+  return result;
+}
+
+double relative_error(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (a[i] - b[i]) * (a[i] - b[i]);
+    norm += b[i] * b[i];
+  }
+  const double error = std::sqrt(difference) / (norm > 0 ? std::sqrt(norm) : 1.0);
+  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
+}
+
+double relative_error(const RunResult& a, const RunResult& b) {
+  double worst = std::max(relative_error(a.losses, b.losses), relative_error(a.norms, b.norms));
+  if (a.weights.size() != b.weights.size()) return std::numeric_limits<double>::infinity();
+  for (const auto& [name, values] : b.weights) {
+    const auto found = a.weights.find(name);
+    if (found == a.weights.end()) return std::numeric_limits<double>::infinity();
+    worst = std::max(worst, relative_error(found->second, values));
+  }
+  return worst;
+}
+
+}  // namespace strata::test

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "strata/train/session.h"
+
+namespace strata::test {
+
+/// A model that runs in milliseconds with odd sizes everywhere: 3 layers, grouped-query attention,
+/// vocabulary 61, synthetic tokens, f64, 6 rows a step.
+[[nodiscard]] RunConfig tiny_config();
+
+/// What a run produced, gathered over its ranks.
+struct RunResult {
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::map<std::string, std::vector<double>> weights;  ///< final, by Hugging Face name
+
+  bool operator==(const RunResult&) const = default;  ///< bit for bit
+};
+
+/// Trains config.run.steps steps at lr config.optimizer.lr on `ranks` ranks, each with a thread and
+/// a device of its own.
+[[nodiscard]] RunResult run_tiny(const RunConfig& config, int ranks = 1,
+                                 const SessionHooks& hooks = {});
+/// The same steps on a session that exists.
+[[nodiscard]] RunResult run_steps(Session& session, Communicator& ranks);
+/// The master weights of all ranks by tensor name.
+[[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(Session& session,
+                                                                        Communicator& ranks);
+/// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
+[[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
+/// Largest relative error over losses, norms and every weight tensor.
+[[nodiscard]] double relative_error(const RunResult& a, const RunResult& b);
+
+}  // namespace strata::test
