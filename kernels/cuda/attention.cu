@@ -53,18 +53,6 @@ void check_supported(const O& op) {
 
 }  // namespace
 
-bool shared_memory_holds(std::size_t bytes) {
-  return bytes <= static_cast<std::size_t>(
-                      device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-}
-
-bool two_blocks_fit(std::size_t bytes_each) {
-  const int reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-  return 2 * (bytes_each + static_cast<std::size_t>(reserved)) <=
-         static_cast<std::size_t>(
-             device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor));
-}
-
 void launch_attention_forward(cudaStream_t stream, const AttentionForward& op) {
   check_supported(op);
   if (suits_tensor_cores({op.q, op.k, op.v, op.o})) {

@@ -46,8 +46,9 @@ struct Segments {
 };
 
 /// Items are pairs of (one of `tiles`, one of `lanes`); a lane is what shares keys and values (or
-/// queries): a head of a row. Lanes come in sections that fit the L2 cache together, and a section is
-/// done tile rank by tile rank, so that long tiles (rank 0) of all its lanes come first.
+/// queries): a head of a row. Tiles of low rank are long and come first. Lanes come in sections that
+/// fit the L2 cache together, but for the shortest quarter of the tiles: those of all lanes come at the
+/// end, so that all multiprocessors finish together.
 struct WorkOrder {
   int tiles;
   int lanes;
@@ -58,8 +59,11 @@ struct WorkOrder {
     int lane;
   };
   __device__ Item at(int i) const {
-    const int first_lane = i / (tiles * section) * section;
-    const int within = i - first_lane * tiles;
+    const int sectioned = tiles - tiles / 4;
+    const int rest = i - sectioned * lanes;
+    if (rest >= 0) return {sectioned + rest / lanes, rest % lanes};
+    const int first_lane = i / (sectioned * section) * section;
+    const int within = i - first_lane * sectioned;
     const int width = min(section, lanes - first_lane);
     return {within / width, first_lane + within % width};
   }

@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
       load_query_stage<kHeadDim>(p, walk, shared_address(shared + (parity ^ 1) * Stage::kBytes));
     }
     const unsigned char* const stage = shared + parity * Stage::kBytes;
-#pragma unroll 1
+#pragma unroll 2
     for (int query = 0; query < kQueriesPerStage; query += kQueriesPerStep) {
       if (last_key + query + kQueriesPerStep <= 0) continue;  // these see none of the warp's keys
       const std::uint32_t q_tile = shared_address(stage) + query * Tile::kRowBytes;
@@ -302,11 +302,6 @@ constexpr int kQueries = kQueryWarps * kWarpRows;
 /// Scores, their gradients and dq together fill the registers.
 template <int kHeadDim>
 constexpr int kKeysPerStage = kHeadDim == 128 ? 32 : 48;
-
-template <int kHeadDim>
-constexpr std::size_t query_gradient_shared_bytes() {
-  return (2 * kQueries + 4 * kKeysPerStage<kHeadDim>) * SharedTile<kHeadDim>::kRowBytes;
-}
 
 /// dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs to the warp's
 /// first row and `end_key` to the segment; both count from the tile's first key.
@@ -464,7 +459,8 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
 
   where.grid = items(params.tiles.order);
   where.block = kQueryThreads;
-  where.shared_bytes = query_gradient_shared_bytes<kHeadDim>();
+  where.shared_bytes =
+      (2 * kQueries + 4 * kKeysPerStage<kHeadDim>) * SharedTile<kHeadDim>::kRowBytes;
   launch(where, flash_query_gradients_kernel<kHeadDim>, params);
 }
 

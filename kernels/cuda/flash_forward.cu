@@ -44,10 +44,9 @@ struct ForwardParams {
   float scale_log2;     ///< scale * log2(e)
 };
 
-template <int kHeadDim, int kKeys>
-constexpr std::size_t forward_shared_bytes() {
-  return (kQueries + 4 * kKeys) * kHeadDim * sizeof(std::uint16_t);
-}
+/// As many as leave scores and o in registers.
+template <int kHeadDim>
+constexpr int kKeysPerStage = kHeadDim == 128 ? 48 : 96;
 
 /// Largest of the four lanes that share a row, or their sum.
 __device__ float row_max(float x) {
@@ -130,9 +129,10 @@ __device__ __forceinline__ void mask_scores(float (&s)[kRowBlocks][kKeyBlocks][4
   }
 }
 
-template <int kHeadDim, int kKeys>
+template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const ForwardParams p) {
   using Tile = SharedTile<kHeadDim>;
+  constexpr int kKeys = kKeysPerStage<kHeadDim>;
   constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
   extern __shared__ __align__(1024) unsigned char shared[];
 
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
                                    tile.rows - warp_row);
 }
 
-template <int kHeadDim, int kKeys>
+template <int kHeadDim>
 void launch_forward(cudaStream_t stream, const AttentionForward& op) {
   const ForwardParams params{
       .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
@@ -235,19 +235,18 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = blocks_for(std::int64_t{params.tiles.order.tiles} * params.tiles.order.lanes, 1),
           .block = kThreads,
-          .shared_bytes = forward_shared_bytes<kHeadDim, kKeys>()},
-         flash_forward_kernel<kHeadDim, kKeys>, params);
+          .shared_bytes =
+              (kQueries + 4 * kKeysPerStage<kHeadDim>) * SharedTile<kHeadDim>::kRowBytes},
+         flash_forward_kernel<kHeadDim>, params);
 }
 
 }  // namespace
 
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op) {
   if (op.q.shape[2] == 64) {
-    launch_forward<64, 64>(stream, op);
-  } else if (two_blocks_fit(forward_shared_bytes<128, 64>())) {
-    launch_forward<128, 64>(stream, op);
+    launch_forward<64>(stream, op);
   } else {
-    launch_forward<128, 32>(stream, op);
+    launch_forward<128>(stream, op);
   }
 }
 

@@ -27,7 +27,7 @@ struct FileDescriptor {
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& file, Access access) {
+MappedFile::MappedFile(const std::string& file) {
   const FileDescriptor fd{::open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (fd.value < 0) throw_errno(file, "open");
   struct stat status {};
@@ -38,8 +38,6 @@ MappedFile::MappedFile(const std::string& file, Access access) {
   void* address = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, fd.value, 0);
   if (address == MAP_FAILED) throw_errno(file, "mmap");
   data_ = static_cast<const std::byte*>(address);
-  // A hint: nothing is lost if the kernel does not take it.
-  ::madvise(address, bytes_, access == Access::kRandom ? MADV_RANDOM : MADV_SEQUENTIAL);
 }
 
 MappedFile::~MappedFile() {

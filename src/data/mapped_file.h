@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 namespace strata {
@@ -9,9 +8,7 @@ namespace strata {
 /// A whole file in memory, read-only. Throws IoError for what cannot be mapped.
 class MappedFile {
  public:
-  enum class Access : std::uint8_t { kRandom, kSequential };
-
-  MappedFile(const std::string& file, Access access);
+  explicit MappedFile(const std::string& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

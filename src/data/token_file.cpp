@@ -25,8 +25,7 @@ TokenFile::~TokenFile() = default;
 
 std::unique_ptr<TokenFile> TokenFile::open(const std::string& file,
                                            const std::optional<RawTokenFormat>& raw) {
-  std::unique_ptr<TokenFile> result(
-      new TokenFile(file, std::make_unique<MappedFile>(file, MappedFile::Access::kRandom)));
+  std::unique_ptr<TokenFile> result(new TokenFile(file, std::make_unique<MappedFile>(file)));
   const MappedFile& mapping = *result->mapping_;
   const auto& magic = token_file::kMagic;
   if (mapping.bytes() >= magic.size() &&

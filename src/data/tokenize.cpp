@@ -138,7 +138,7 @@ TokenizeStatistics tokenize_files(const TokenizeOptions& options,
   TokenizeStatistics statistics;
   std::string first_skipped;
   for (const std::string& file : files) {
-    const MappedFile mapping(file, MappedFile::Access::kSequential);
+    const MappedFile mapping(file);
     const std::string_view text(reinterpret_cast<const char*>(mapping.data()), mapping.bytes());
     if (text.empty()) {
       ++statistics.empty_files;

@@ -27,14 +27,14 @@ Lease::~Lease() { end(); }
 
 std::byte* Lease::data() const { return ring_->at(slot_).data; }
 
-void Lease::use(Stream& stream) {
+void Lease::use(Stream& stream, WaitFor why) {
   SlotRing::Slot& slot = ring_->at(slot_);
   if (slot.filled.lane != stream.lane()) {
     if (slot.filling) {
       throw std::logic_error("slot " + std::to_string(slot_) + " of " + ring_->name_ +
                              " would be used before filled() said that its content is submitted");
     }
-    stream.wait(slot.filled, WaitFor::kFilled);
+    stream.wait(slot.filled, why);
   }
   users_[index_of(stream.lane())] = &stream;
 }
@@ -93,7 +93,8 @@ Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
                            " would be filled while it is in use");
   }
   for (const Event& use : slot.last_use) {
-    if (use.lane != stream.lane()) stream.wait(use, WaitFor::kReuse);
+    const WaitFor why = use.lane == Lane::kHost ? WaitFor::kTaken : WaitFor::kReuse;
+    if (use.lane != stream.lane()) stream.wait(use, why);
   }
   slot.last_use = {};
   slot.key = key;

@@ -21,8 +21,7 @@ ActivationStore::ActivationStore(const ActivationShape& shape, int slots, Arena&
     : shape_(shape),
       device_(device_arena.device()),
       ring_(device_arena, "activations.slots", slots, shape.cell_bytes()),
-      spilled_(static_cast<std::size_t>(shape.keys())),
-      loaded_(static_cast<std::size_t>(shape.keys())) {
+      spilled_(static_cast<std::size_t>(shape.keys())) {
   if (!spills(shape, slots)) return;
   for (int key = 0; key < shape.keys(); ++key) {
     homes_.push_back(pinned_arena.allocate("activations.spilled", shape.cell_bytes()));
@@ -64,7 +63,6 @@ void ActivationStore::keep(ActivationLease lease, const Tag& tag) {
   const auto key = static_cast<std::size_t>(key_of(lease.boundary, lease.cell));
   Stream& out = device_.stream(Lane::kOut);
   lease.lease.use(out);
-  out.wait(loaded_[key], WaitFor::kTaken);
   out.copy(homes_[key], lease.lease.data(), shape_.cell_bytes(), tag);
   spilled_bytes_ += shape_.cell_bytes();
   lease.lease.end();
@@ -84,7 +82,6 @@ bool ActivationStore::load(std::int64_t key, std::int64_t needed_at, const Tag& 
           {tag.phase, tag.pass, tag.unit, static_cast<int>(key) % shape_.cells});
   loaded_bytes_ += shape_.cell_bytes();
   lease.filled();
-  loaded_[k] = in.record();
   return true;
 }
 

@@ -120,7 +120,7 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   if (options.ranks == 1) return;
   Stream& comm = device_.stream(Lane::kComm);
   const Block& b = state_.layout().blocks[static_cast<std::size_t>(block)];
-  lease.use(comm);
+  lease.use(comm, WaitFor::kGathered);
   ranks_.reduce_scatter(comm,
                         TensorView(lease.data(), accumulator_of(options.compute),
                                    Shape{b.padded_elements(options.ranks)}),
@@ -164,7 +164,6 @@ void GradientStore::add_home(Lease& lease, int block, const Tag& tag) {
   lease.use(out);
   const std::byte* shard = lease.data() + static_cast<std::size_t>(state_.block(block).begin) *
                                               size_of(home.dtype);
-  host.wait(out.record(), WaitFor::kArrived);  // the first contribution is home
   offloaded_bytes_ += home.bytes().bytes;
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {

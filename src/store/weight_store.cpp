@@ -88,7 +88,7 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
   lease.filled();
   if (ranks > 1) {
     Stream& comm = device_.stream(Lane::kComm);
-    lease.use(comm);
+    lease.use(comm, WaitFor::kGathered);
     to = lease.data();
     for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
       const Block& block = state_.layout().blocks[static_cast<std::size_t>(b)];

@@ -1,10 +1,11 @@
 // Speed of the cpu backend's matmul, per core and instruction set.
-//   matmul_bench [threads]     (default 1)
+//   matmul_bench [threads] [portable|avx2|avx512]     (default: 1, the best this processor has)
+// Time is the process's processor time, so other programs on the machine disturb it little.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -34,21 +35,21 @@ std::vector<T> random_numbers(std::uint64_t stream, std::int64_t count) {
   return x;
 }
 
-/// Median seconds of a call, after one to warm up, over at least 0.2 s.
+/// Median processor seconds of a call, after one to warm up, over at least 0.2 s.
 template <class F>
 double median_seconds(F f) {
-  using Clock = std::chrono::steady_clock;
   f();
   std::vector<double> seconds;
-  const auto begin = Clock::now();
-  while (std::chrono::duration<double>(Clock::now() - begin).count() < 0.2) {
-    const auto start = Clock::now();
+  double total = 0;
+  while (total < 0.2) {
+    const std::clock_t start = std::clock();
     f();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+    total += seconds.back();
   }
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
-                   seconds.end());
-  return seconds[seconds.size() / 2];
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
 }
 
 template <cpu::Compute X>
@@ -72,7 +73,7 @@ void measure(const cpu::Context& context) {
       op.check();
       const double seconds = median_seconds([&] { cpu::execute(context, op); });
       const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
-      std::printf(" %8.1f", flops / seconds / 1e9 / context.pool.threads());
+      std::printf(" %8.1f", flops / seconds / 1e9);
     }
     std::printf("\n");
   }
@@ -82,9 +83,11 @@ void measure(const cpu::Context& context) {
 
 int main(int argc, char** argv) {
   ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 1);
+  const std::string wanted(argc > 2 ? argv[2] : cpu::usable_simd().back()->name);
   std::printf("GFLOP/s per core, %d threads; m x n x k and layouts\n", pool.threads());
   std::printf("%-8s %-4s %21s %8s %8s %8s\n", "", "", "", "NT", "NN", "TN +=");
   for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    if (simd->name != wanted) continue;
     measure<float>({pool, *simd});
     measure<Bf16>({pool, *simd});
     measure<double>({pool, *simd});

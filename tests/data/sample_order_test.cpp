@@ -108,7 +108,8 @@ TEST_CASE("the global sample index runs through whole epochs") {
 }
 
 TEST_CASE("the sample order of existing runs never changes") {
-  // A resumed run must go on with the data that it would have seen. Computed outside of this program.
+  // A resumed run must go on with the data that it would have seen. Computed outside of this
+  // program.
   const std::vector<std::int64_t> expected{0, 2, 3, 1, 4, 8, 6, 7, 5, 9};
   std::vector<std::int64_t> found;
   for (std::int64_t i = 0; i < 10; ++i) found.push_back(permute(2024, 3, i, 10));

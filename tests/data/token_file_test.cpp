@@ -95,9 +95,9 @@ TEST_CASE("ids of a vocabulary above 65536 keep all their bits") {
                   {{128000, 5, 65536, 128255}});
   const auto tokens = TokenFile::open(folder.file("a.bin"));
   CHECK(read(*tokens, 0, 4) == Ids{128000, 5, 65536, 128255});
-  REQUIRE_THROWS_AS(TokenFileWriter(folder.file("b.bin"),
-                                    {.type = TokenType::kU16, .vocabulary = 128256}),
-                    ConfigError);
+  REQUIRE_THROWS_AS(
+      TokenFileWriter(folder.file("b.bin"), {.type = TokenType::kU16, .vocabulary = 128256}),
+      ConfigError);
 }
 
 TEST_CASE("a document may be appended in pieces, and empty ones are not counted") {
@@ -172,7 +172,8 @@ TEST_CASE("a header whose counts overflow or contradict the ends is refused") {
 TEST_CASE("headerless files of u16 and u32 ids are read") {
   const ScratchFolder folder;
   const std::string u16 = folder.write("u16", bytes_of(std::vector<std::uint16_t>{7, 65535, 0, 2}));
-  const std::string u32 = folder.write("u32", bytes_of(std::vector<std::uint32_t>{7, 128255, 2, 2}));
+  const std::string u32 =
+      folder.write("u32", bytes_of(std::vector<std::uint32_t>{7, 128255, 2, 2}));
   const auto narrow_ids = TokenFile::open(u16, RawTokenFormat{.type = TokenType::kU16});
   CHECK(read(*narrow_ids, 0, 4) == Ids{7, 65535, 0, 2});
   CHECK(narrow_ids->vocabulary() == 0);

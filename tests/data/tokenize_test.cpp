@@ -50,9 +50,8 @@ TEST_CASE("no extensions means every file of a folder") {
   const ScratchFolder folder;
   folder.write("texts/README", "x");
   folder.write("texts/a.conf", "y");
-  (void)tokenize({.inputs = {folder.file("texts")},
-                  .output = folder.file("out.bin"),
-                  .extensions = {}});
+  (void)tokenize(
+      {.inputs = {folder.file("texts")}, .output = folder.file("out.bin"), .extensions = {}});
   CHECK(text_of(folder.file("out.bin")) == "x$y$");
 }
 
@@ -137,13 +136,14 @@ TEST_CASE("a document longer than a piece is kept whole, and progress reaches th
   const std::string skipped = folder.write("bad.txt", "\xff\xff");
   TokenizeProgress last;
   bool backwards = false;
-  const TokenizeStatistics statistics = tokenize(
-      {.inputs = {file, skipped},
-       .output = folder.file("out.bin"),
-       .progress = [&](const TokenizeProgress& p) {
-         backwards = backwards || p.bytes_done < last.bytes_done || p.files_done < last.files_done;
-         last = p;
-       }});
+  const TokenizeStatistics statistics = tokenize({.inputs = {file, skipped},
+                                                  .output = folder.file("out.bin"),
+                                                  .progress = [&](const TokenizeProgress& p) {
+                                                    backwards = backwards ||
+                                                                p.bytes_done < last.bytes_done ||
+                                                                p.files_done < last.files_done;
+                                                    last = p;
+                                                  }});
   CHECK(text_of(folder.file("out.bin")) == text + "$");
   CHECK(statistics.documents == 1);
   CHECK_FALSE(backwards);
@@ -159,7 +159,8 @@ TEST_CASE("bad input to tokenize makes no file") {
   const std::string out = folder.file("out.bin");
   REQUIRE_THROWS_WITH(tokenize({.inputs = {good, folder.file("none.txt")}, .output = out}),
                       ContainsSubstring("none.txt"));
-  REQUIRE_THROWS_AS(tokenize({.inputs = {folder.write("bad.txt", "\xff")}, .output = out}), IoError);
+  REQUIRE_THROWS_AS(tokenize({.inputs = {folder.write("bad.txt", "\xff")}, .output = out}),
+                    IoError);
   REQUIRE_THROWS_WITH(tokenize({.inputs = {good},
                                 .output = out,
                                 .validation_output = folder.file("val.bin"),

@@ -70,8 +70,8 @@ std::int64_t global_row(const BatchOptions& options, int pass, std::int64_t sub_
 void append_segments(std::span<const std::int32_t> documents, std::int64_t begin,
                      std::vector<std::int32_t>& table) {
   for (std::size_t at = 0; at < documents.size();) {
-    const auto end = std::ranges::find_if(documents.subspan(at),
-                                          [&](auto d) { return d != documents[at]; });
+    const auto end =
+        std::ranges::find_if(documents.subspan(at), [&](auto d) { return d != documents[at]; });
     const auto length = narrow<std::int32_t>(end - documents.begin()) - narrow<std::int32_t>(at);
     const auto first = narrow<std::int32_t>(begin) + narrow<std::int32_t>(at);
     table.insert(table.end(), {first, first, length, length, 0});

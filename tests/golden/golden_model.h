@@ -18,8 +18,8 @@ struct GoldenErrors {
   std::vector<double> norms;   ///< [steps]
   double logits = 0;
   double token_losses = 0;
-  double gradients = 0;        ///< all tensors together
-  double changes = 0;          ///< of final - initial weights, all tensors together
+  double gradients = 0;                    ///< all tensors together
+  double changes = 0;                      ///< of final - initial weights, all tensors together
   std::map<std::string, double> gradient;  ///< per tensor
   std::map<std::string, double> change;    ///< per tensor
 };
@@ -44,13 +44,13 @@ struct GoldenModel {
   std::vector<GoldenBatch> steps;
   GoldenOptimizer optimizer{};
 
-  std::vector<double> logits;        ///< [rows, T, V] of step 0
-  std::vector<double> token_losses;  ///< [rows, T] of step 0, 0 where ignored
-  NamedTensors gradients;            ///< of step 0, before clipping
-  std::vector<double> losses;        ///< [steps] mean over the step's valid targets
-  std::vector<double> norms;         ///< [steps] of the gradient, before clipping
-  NamedTensors initial;              ///< weights before step 0
-  NamedTensors final;                ///< weights after the last step
+  std::vector<double> logits;               ///< [rows, T, V] of step 0
+  std::vector<double> token_losses;         ///< [rows, T] of step 0, 0 where ignored
+  NamedTensors gradients;                   ///< of step 0, before clipping
+  std::vector<double> losses;               ///< [steps] mean over the step's valid targets
+  std::vector<double> norms;                ///< [steps] of the gradient, before clipping
+  NamedTensors initial;                     ///< weights before step 0
+  NamedTensors final;                       ///< weights after the last step
   std::vector<double> inverse_frequencies;  ///< [D/2]
   GoldenErrors f32_errors, bf16_errors;
 };

@@ -46,6 +46,10 @@ std::string bytes_of(const std::vector<T>& values) {
   return bytes;
 }
 
+std::string object(const std::string& members) {
+  return std::string("{").append(members).append("}");
+}
+
 std::string file_of(const std::string& header, const std::string& data) {
   return bytes_of(std::vector<std::uint64_t>{header.size()}) + header + data;
 }
@@ -100,7 +104,7 @@ TEST_CASE("slices are read where they begin, also beyond one conversion chunk") 
   std::vector<float> values(70000);
   std::iota(values.begin(), values.end(), 0.0f);
   const std::size_t bytes = values.size() * 4;
-  const std::string header = "{" + entry("x", "F32", "[7,10000]", 0, bytes) + "}";
+  const std::string header = object(entry("x", "F32", "[7,10000]", 0, bytes));
   const SafetensorsFile file(folder.write("a.safetensors", file_of(header, bytes_of(values))));
   std::vector<double> slice(66000);
   file.read("x", 3999, std::span(slice));
@@ -117,7 +121,7 @@ TEST_CASE("integer tensors are read as integers, not as numbers of another kind"
   const std::vector<std::int32_t> small = {-100, 7};
   const std::vector<std::int64_t> large = {5, std::int64_t{1} << 40};
   const std::string header =
-      "{" + entry("i", "I32", "[2]", 0, 8) + "," + entry("l", "I64", "[2]", 8, 24) + "}";
+      object(entry("i", "I32", "[2]", 0, 8) + "," + entry("l", "I64", "[2]", 8, 24));
   const SafetensorsFile file(
       folder.write("a.safetensors", file_of(header, bytes_of(small) + bytes_of(large))));
   CHECK(read_all<std::int64_t>(file, "i") == std::vector<std::int64_t>{-100, 7});
@@ -142,7 +146,7 @@ std::string refusal(const std::string& content) {
 }
 
 TEST_CASE("a torn or hostile header is refused with the file's name") {
-  const std::string header = "{" + entry("x", "F32", "[2]", 0, 8) + "}";
+  const std::string header = object(entry("x", "F32", "[2]", 0, 8));
   const std::string good = file_of(header, std::string(8, 'x'));
   for (std::size_t length = 0; length < good.size(); ++length) {
     CHECK_FALSE(refusal(good.substr(0, length)).empty());
@@ -155,7 +159,7 @@ TEST_CASE("a torn or hostile header is refused with the file's name") {
 
 TEST_CASE("an entry that does not fit the data is refused with the tensor's name") {
   const auto check = [](const std::string& entries, std::size_t bytes, const std::string& what) {
-    const std::string text = refusal(file_of("{" + entries + "}", std::string(bytes, 'x')));
+    const std::string text = refusal(file_of(object(entries), std::string(bytes, 'x')));
     CHECK_THAT(text, ContainsSubstring("'x'"));
     CHECK_THAT(text, ContainsSubstring(what));
   };
@@ -186,7 +190,7 @@ TEST_CASE("a missing file and a missing tensor are named") {
 TEST_CASE("a model folder is read from one file or from shards") {
   const Folder folder;
   const auto shard = [&](const std::string& name, const std::string& tensor, float value) {
-    const std::string header = "{" + entry(tensor, "F32", "[1]", 0, 4) + "}";
+    const std::string header = object(entry(tensor, "F32", "[1]", 0, 4));
     return folder.write(name, file_of(header, bytes_of(std::vector<float>{value})));
   };
   CHECK_THROWS_WITH(SafetensorsDirectory(folder.path()), ContainsSubstring("model.safetensors"));
@@ -195,7 +199,7 @@ TEST_CASE("a model folder is read from one file or from shards") {
   const fs::path second = shard("s2.safetensors", "b", 2.0f);
   const auto index = [&](const std::string& map) {
     return folder.write("model.safetensors.index.json",
-                        "{\"metadata\":{},\"weight_map\":" + map + "}");
+                        object("\"metadata\":{},\"weight_map\":" + map));
   };
   index(R"({"a":"s1.safetensors","b":"s2.safetensors"})");
   {
@@ -225,7 +229,7 @@ TEST_CASE("a model folder is read from one file or from shards") {
 
 TEST_CASE("a file that shrinks while it is open gives an error, not a crash") {
   const Folder folder;
-  const std::string header = "{" + entry("x", "F32", "[2]", 0, 8) + "}";
+  const std::string header = object(entry("x", "F32", "[2]", 0, 8));
   const fs::path path = folder.write("a.safetensors", file_of(header, std::string(8, 'x')));
   const SafetensorsFile file(path);
   fs::resize_file(path, 12 + header.size());

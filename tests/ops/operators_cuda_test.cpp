@@ -1,10 +1,12 @@
 // Every operator of the cuda backend but attention against the naive f64 references of
 // support/op_cases.h, with sizes of real models besides the odd ones, and twice: the same bits.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 
+#include "strata/base/bytes.h"
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"

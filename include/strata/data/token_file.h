@@ -28,7 +28,7 @@ enum class TokenType : std::uint8_t { kU16, kU32 };
 /// What a file without header does not say.
 struct RawTokenFormat {
   TokenType type = TokenType::kU16;
-  std::optional<std::int32_t> end_of_document;  ///< the id that ends a document; found when read
+  std::optional<std::int32_t> end_of_document{};  ///< the id that ends a document; found when read
 };
 
 /// A memory-mapped file of token ids.

@@ -17,9 +17,9 @@ struct TokenizeProgress {
 };
 
 struct TokenizeOptions {
-  std::vector<std::string> inputs;  ///< files, and folders that are searched recursively
-  std::string output;               ///< token file of the training set
-  std::string validation_output;    ///< token file of the validation set, if the fraction is > 0
+  std::vector<std::string> inputs{};  ///< files, and folders that are searched recursively
+  std::string output{};               ///< token file of the training set
+  std::string validation_output{};    ///< token file of the validation set, if the fraction is > 0
   /// Share of the documents that goes to the validation set, in [0, 1). The hash of a document's
   /// text decides, so it stays on its side when files are added or renamed, and its copies go with
   /// it.
@@ -27,7 +27,7 @@ struct TokenizeOptions {
   /// Endings of the files that are taken from folders; none means every file. A file that is named
   /// in `inputs` itself is always taken.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  std::function<void(const TokenizeProgress&)> progress;  ///< often; may be empty
+  std::function<void(const TokenizeProgress&)> progress{};  ///< often; may be empty
 };
 
 struct TokenizeStatistics {

@@ -28,7 +28,8 @@ class Lease {
   [[nodiscard]] int slot() const { return slot_; }
   /// `stream` will read the slot too: it waits for the content. Throws std::logic_error on another
   /// lane than the filling one before filled().
-  void use(Stream& stream);
+  /// `why` tells traces what the reader is: a collective waits for its input.
+  void use(Stream& stream, WaitFor why = WaitFor::kFilled);
   /// The filling lane has submitted the whole content (called on the lease that fill() gave).
   /// `stream` is the lane that wrote last; the default is the lane that fill() was given.
   void filled();

@@ -77,7 +77,6 @@ class ActivationStore {
   SlotRing ring_;
   std::vector<std::byte*> homes_;  ///< pinned, per key; empty if nothing spills
   std::vector<Event> spilled_;     ///< per key: when the home was written
-  std::vector<Event> loaded_;      ///< per key: when the home was last read
   AccessPlan plan_;
   std::size_t spilled_bytes_ = 0;
   std::size_t loaded_bytes_ = 0;
