@@ -36,6 +36,7 @@ RunConfig load(const RunArguments& arguments, strata::TrainingData training_data
   if (!arguments.host_memory.empty()) {
     config.memory.host_limit = strata::ByteSize{strata::parse_bytes(arguments.host_memory)};
   }
+  config.validate(arguments.config);
   return config;
 }
 
@@ -116,7 +117,8 @@ class CommandLine {
         ->type_name("0..1");
     tokenize
         .add_option("--extension", tokenize_.extensions,
-                    "ending of the files taken from folders; may be repeated")
+                    "ending of the files taken from folders instead of .txt .text .md .rst; may be "
+                    "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });

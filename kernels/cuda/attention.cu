@@ -32,9 +32,9 @@ void check_supported(const O& op) {
     fail("the cuda backend has no attention in " + std::string(name_of(op.q.dtype)) +
          "; use bf16 or f32");
   }
-  constexpr std::int64_t kLargestHeadDim = 128;
+  constexpr std::int64_t kLargestHeadDim = 256;
   if (op.q.shape[2] > kLargestHeadDim) {
-    fail("the cuda backend has head dims up to 128, not " + std::to_string(op.q.shape[2]));
+    fail("the cuda backend has head dims up to 256, not " + std::to_string(op.q.shape[2]));
   }
   if (!(op.scale > 0)) fail("scale must be positive, not " + std::to_string(op.scale));
 }

@@ -20,4 +20,9 @@ void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op)
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op);
 
+/// One kernel of each file, by which CUDA finds the file's module to load it at start-up.
+[[nodiscard]] const void* flash_forward_module();
+[[nodiscard]] const void* flash_backward_module();
+[[nodiscard]] const void* attention_reference_module();
+
 }  // namespace strata::cuda

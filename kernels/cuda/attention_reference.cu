@@ -21,7 +21,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kWarps = 4;
-constexpr int kLargestHeadDim = 128;
+constexpr int kLargestHeadDim = 256;
 constexpr int kColumns = kLargestHeadDim / 32;  ///< of the head dim, of a lane: lane + 32 * c
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
@@ -305,6 +305,10 @@ void launch_reference_attention_backward(cudaStream_t stream, const AttentionBac
   } else {
     launch_backward<float>(stream, op);
   }
+}
+
+const void* attention_reference_module() {
+  return reinterpret_cast<const void*>(&attention_reference_forward_kernel<float>);
 }
 
 }  // namespace strata::cuda

@@ -21,6 +21,8 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 1024;
+/// Loads in flight per thread.
+constexpr int kAhead = 4;
 constexpr float kLog2e = 1.4426950408889634f;
 
 /// exp(x - y); 1 for equal infinities.
@@ -76,16 +78,35 @@ __device__ Parts split(const T* row, const T* other, int columns) {
   return {head, head + (columns - head) / kWide<T> * kWide<T>, columns};
 }
 
-/// Calls body.operator()<W>(column) for all pieces of the row that belong to this thread.
+/// Calls body(column, values) for all pieces of the row that belong to this thread; kAhead pieces
+/// are loaded before the first of them is worked on.
 template <class T, class Body>
-__device__ __forceinline__ void for_each_part(const Parts& parts, const Body& body) {
+__device__ __forceinline__ void for_each_part(const T* row, const Parts& parts, const Body& body) {
+  constexpr int W = kWide<T>;
   const int thread = static_cast<int>(threadIdx.x);
-  for (int v = thread; v < parts.head; v += kThreads) body.template operator()<1>(v);
-  for (int v = parts.head + thread * kWide<T>; v < parts.tail; v += kThreads * kWide<T>) {
-    body.template operator()<kWide<T>>(v);
+  const auto one = [&](int v) {
+    float x[1];
+    load(row + v, x);
+    body(v, x);
+  };
+  for (int v = thread; v < parts.head; v += kThreads) one(v);
+  for (int v = parts.head + thread * W; v < parts.tail; v += kAhead * kThreads * W) {
+    Vector<T, W> loaded[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = v + i * kThreads * W;
+      if (at < parts.tail) loaded[i] = load_raw<T, W>(row + at);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int at = v + i * kThreads * W;
+      if (at >= parts.tail) break;
+      float x[W];
+      unpack(loaded[i], x);
+      body(at, x);
+    }
   }
-  for (int v = parts.tail + thread; v < parts.columns; v += kThreads)
-    body.template operator()<1>(v);
+  for (int v = parts.tail + thread; v < parts.columns; v += kThreads) one(v);
 }
 
 template <class T>
@@ -109,11 +130,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy(Arguments<T> p) {
   const Parts parts = split<T>(logits, backward ? gradient : logits, p.columns);
 
   Softmax own = kNothing;
-  for_each_part<T>(parts, [&]<int W>(int v) {
-    float x[W];
-    load(logits + v, x);
-    own.add(x);
-  });
+  for_each_part(logits, parts, [&](int, const auto& x) { own.add(x); });
   const std::int32_t target = p.targets[n];
   const bool ignored = target == CrossEntropy::kIgnoreIndex;
   // Read before the barriers of the reduction: behind them the row may be overwritten.
@@ -127,15 +144,14 @@ __global__ void __launch_bounds__(kThreads) cross_entropy(Arguments<T> p) {
   if (!backward) return;
 
   const float scale = ignored ? 0.0f : *p.grad_scale;
-  for_each_part<T>(parts, [&]<int W>(int v) {
-    float x[W];
-    load(logits + v, x);
+  for_each_part(logits, parts, [&](int v, auto& x) {
+    constexpr int W = sizeof(x) / sizeof(float);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       const float probability = exp2f((x[i] - lse) * kLog2e);
       x[i] = ignored ? 0.0f : (probability - (v + i == target ? 1.0f : 0.0f)) * scale;
     }
-    store(gradient + v, x);
+    store<T, W>(gradient + v, x);
   });
 }
 

@@ -94,10 +94,10 @@ void launch_accumulate(cudaStream_t stream, const Accumulate& op) {
 void launch_cast(cudaStream_t stream, const Cast& op) {
   const Extent extent{1, op.x.elements()};
   with_dtype(op.kName, op.x.dtype, [&]<class From>() {
-    // The narrower side decides the width, so that neither moves less than 16 bytes at a time.
+    // The wider side decides the width: then neighbours in a warp leave no gaps on either side.
     const bool wide = is_wide(DType::kBF16, extent.columns, {op.x, op.y});
     with_dtype(op.kName, op.y.dtype, [&]<class To>() {
-      constexpr int kBoth = kWide<__nv_bfloat16>;
+      constexpr int kBoth = std::min(kWide<From>, kWide<To>);
       if (wide) {
         launch(over(op.kName, stream, extent, kBoth), cast<From, To, kBoth>, data<From>(op.x),
                data<To>(op.y), extent);

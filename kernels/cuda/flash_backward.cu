@@ -17,6 +17,7 @@
 
 #include <numbers>
 
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_segments.cuh"
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -96,7 +97,7 @@ constexpr int kQueriesPerStep = 32;  ///< whose scores are in registers at once
 static_assert(kKeysPerBlock == kQueriesPerStage);
 
 /// The tiles of queries that see a block of keys: segment by segment, head by head, from the first
-/// query that sees any of the keys to the segment's last.
+/// query that sees any of the keys to the segment's last. Small, as registers are scarce.
 class QueryWalk {
  public:
   __device__ QueryWalk(const Segments& segments, const KeyBlock& block, int group)
@@ -106,35 +107,35 @@ class QueryWalk {
 
   __device__ bool at_end() const { return index_ >= block_.end_segment; }
   __device__ void advance() {
-    query_ += kQueriesPerStage;
-    if (query_ < segment_.q_length) return;
-    query_ = first_query_;
+    row_ += kQueriesPerStage;
+    if (row_ < end_row_) return;
+    row_ = first_row_;
     if (++head_ < group_) return;
     head_ = 0;
     ++index_;
     enter_segment();
   }
   __device__ int head() const { return block_.kv_head * group_ + head_; }
-  __device__ int first_row() const { return segment_.q_begin + query_; }
-  __device__ int rows() const { return segment_.q_length - query_; }  ///< may exceed the tile
-  /// Last key that the tile's first query sees; this and the next two relative to the block's first.
-  __device__ int last_key() const {
-    return query_ + segment_.q_offset + segment_.k_begin - block_.begin;
-  }
-  __device__ int begin_key() const { return max(0, segment_.k_begin - block_.begin); }
-  __device__ int end_key() const {
-    return min(block_.rows, segment_.k_begin + segment_.k_length - block_.begin);
-  }
+  __device__ int row() const { return row_; }              ///< of q, the tile's first
+  __device__ int rows() const { return end_row_ - row_; }  ///< may exceed the tile
+  /// Last key that the tile's first query sees; this and the next two count from the block's first.
+  __device__ int last_key() const { return row_ + key_shift_; }
+  __device__ int begin_key() const { return begin_key_; }
+  __device__ int end_key() const { return end_key_; }
 
  private:
   /// Goes on to the first segment from index_ on that has queries for the block.
   __device__ void enter_segment() {
     for (; index_ < block_.end_segment; ++index_) {
-      segment_ = segments_.at(index_);
-      const int first_key = max(0, block_.begin - segment_.k_begin);
-      first_query_ = max(0, first_key - segment_.q_offset);
-      query_ = first_query_;
-      if (begin_key() < end_key() && first_query_ < segment_.q_length) return;
+      const Segment segment = segments_.at(index_);
+      const int first_key = segment.k_begin - block_.begin;
+      begin_key_ = max(0, first_key);
+      end_key_ = min(block_.rows, first_key + segment.k_length);
+      key_shift_ = first_key + segment.q_offset - segment.q_begin;
+      first_row_ = max(segment.q_begin, begin_key_ - key_shift_);
+      end_row_ = segment.q_begin + segment.q_length;
+      row_ = first_row_;
+      if (begin_key_ < end_key_ && first_row_ < end_row_) return;
     }
   }
 
@@ -142,10 +143,13 @@ class QueryWalk {
   const KeyBlock& block_;
   int group_;
   int index_;
-  Segment segment_{};
-  int first_query_ = 0;
-  int query_ = 0;
   int head_ = 0;
+  int row_ = 0;
+  int first_row_ = 0;
+  int end_row_ = 0;
+  int key_shift_ = 0;  ///< from a row of q to the last key that it sees
+  int begin_key_ = 0;
+  int end_key_ = 0;
 };
 
 template <int kHeadDim>
@@ -161,7 +165,7 @@ __device__ __forceinline__ void load_query_stage(const BackwardParams& p, const 
                                                  std::uint32_t stage) {
   using Tile = SharedTile<kHeadDim>;
   using Stage = KeyGradientStage<kHeadDim>;
-  const int row = walk.first_row();
+  const int row = walk.row();
   Tile::template load<kQueriesPerStage, kKeyThreads>(stage, p.q.row(row, walk.head()), p.q.stride,
                                                      walk.rows());
   Tile::template load<kQueriesPerStage, kKeyThreads>(
@@ -472,6 +476,10 @@ void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op) {
   } else {
     launch_backward<128>(stream, op);
   }
+}
+
+const void* flash_backward_module() {
+  return reinterpret_cast<const void*>(&flash_query_gradients_kernel<128>);
 }
 
 }  // namespace strata::cuda

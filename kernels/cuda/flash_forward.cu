@@ -17,6 +17,7 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_segments.cuh"
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -248,6 +249,10 @@ void launch_flash_forward(cudaStream_t stream, const AttentionForward& op) {
   } else {
     launch_forward<128>(stream, op);
   }
+}
+
+const void* flash_forward_module() {
+  return reinterpret_cast<const void*>(&flash_forward_kernel<128>);
 }
 
 }  // namespace strata::cuda

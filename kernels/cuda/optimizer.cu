@@ -22,35 +22,57 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+/// Of AdamW: keeps the registers of a thread at 40, so that six blocks fit.
+constexpr int kBlocksPerMultiprocessor = 6;
+/// Parameters of one thread: 16 bytes of each f32 tensor.
+constexpr int kParameters = 4;
 
-/// Elements [i, i + W) of x, zeros from n on.
-template <class T, bool aligned, int W = kWide<T>>
-__device__ __forceinline__ Vector<T, W> load_padded(const T* x, std::int64_t i, std::int64_t n) {
-  if (aligned && i + W <= n) return load_raw<T, W>(x + i);
-  Vector<T, W> padded;
+/// 512 bytes of each of 32 runs, as a warp loads and turns them.
+template <class T>
+using Tile = Vector<T, kWide<T>>[kWarp][kWarp + 1];
+
+/// Fills the tile with columns [column, column + 32 W) of the runs from `first_run` on.
+template <class T>
+__device__ __forceinline__ void load_tile(Tile<T>& tile, const T* x, std::int64_t first_run,
+                                          int column, int lane) {
+  constexpr int W = kWide<T>;
+  Vector<T, W> loaded[kWarp];
+  const T* from = x + first_run * SquaredNorm::kBlock + column + lane * W;
 #pragma unroll
-  for (int j = 0; j < W; ++j) padded.values[j] = i + j < n ? x[i + j] : narrow_to<T>(0.0f);
-  return padded;
+  for (int r = 0; r < kWarp; ++r) loaded[r] = load_raw<T, W>(from + r * SquaredNorm::kBlock);
+#pragma unroll
+  for (int r = 0; r < kWarp; ++r) tile[r][lane] = loaded[r];
 }
 
-template <class T, bool aligned>
-__global__ void __launch_bounds__(kWarp)
-    squared_norm(const T* x, std::int64_t n, double* partial, std::int64_t runs) {
+/// The same for runs that are not aligned, or end before the tile does: zeros from n on.
+template <class T>
+__device__ __forceinline__ void load_ragged_tile(Tile<T>& tile, const T* x, std::int64_t n,
+                                                 std::int64_t first_run, int column, int lane) {
   constexpr int W = kWide<T>;
-  __shared__ Vector<T, W> tile[kWarp][kWarp + 1];
+  for (int r = 0; r < kWarp; ++r) {
+    const std::int64_t row = (first_run + r) * SquaredNorm::kBlock + column;
+    for (int j = lane; j < kWarp * W; j += kWarp) {
+      tile[r][j / W].values[j % W] = row + j < n ? x[row + j] : narrow_to<T>(0.0f);
+    }
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kWarp)
+    squared_norm(const T* x, std::int64_t n, bool aligned, double* partial, std::int64_t runs) {
+  constexpr int W = kWide<T>;
+  __shared__ Tile<T> tile;
   const int lane = static_cast<int>(threadIdx.x);
   const std::int64_t first_run = static_cast<std::int64_t>(blockIdx.x) * kWarp;
+  const bool whole = aligned && (first_run + kWarp) * SquaredNorm::kBlock <= n;
   double sum = 0;
   for (int column = 0; column < SquaredNorm::kBlock; column += kWarp * W) {
-    Vector<T, W> loaded[kWarp];
-#pragma unroll
-    for (int r = 0; r < kWarp; ++r) {
-      const std::int64_t run_begin = (first_run + r) * SquaredNorm::kBlock;
-      loaded[r] = load_padded<T, aligned>(x, run_begin + column + lane * W, n);
-    }
     __syncwarp();
-#pragma unroll
-    for (int r = 0; r < kWarp; ++r) tile[r][lane] = loaded[r];
+    if (whole) {
+      load_tile(tile, x, first_run, column, lane);
+    } else {
+      load_ragged_tile(tile, x, n, first_run, column, lane);
+    }
     __syncwarp();
     for (int piece = 0; piece < kWarp; ++piece) {
       float values[W];
@@ -180,7 +202,8 @@ __device__ __forceinline__ void update(const AdamWArguments<W, G>& p, const Scal
 }
 
 template <class W, class G, int kCount>
-__global__ void __launch_bounds__(kThreads) adamw(AdamWArguments<W, G> p) {
+__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
+    adamw(AdamWArguments<W, G> p) {
   __shared__ Scalars shared;
   if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay);
   __syncthreads();
@@ -201,13 +224,12 @@ void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op) {
   const Launch where{
       .name = op.kName, .stream = stream, .grid = blocks_for(runs, kWarp), .block = kWarp};
   with_dtype(op.kName, op.x.dtype, [&]<class T>() {
-    const auto kernel = rows_aligned({op.x}) ? squared_norm<T, true> : squared_norm<T, false>;
-    launch(where, kernel, data<T>(op.x), op.x.elements(), data<double>(op.partial), runs);
+    launch(where, squared_norm<T>, data<T>(op.x), op.x.elements(), rows_aligned({op.x}),
+           data<double>(op.partial), runs);
   });
 }
 
 void launch_adamw(cudaStream_t stream, const AdamW& op) {
-  constexpr int kBlocksPerMultiprocessor = 4;
   const std::int64_t n = op.weight.elements();
   if (n == 0) return;
   const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad});
@@ -222,19 +244,17 @@ void launch_adamw(cudaStream_t stream, const AdamW& op) {
                                            .weight_decay = op.weight_decay,
                                            .nonfinite = data<std::int32_t>(op.nonfinite),
                                            .n = n};
-      const auto kernel = wide ? adamw<W, G, kWide<W>> : adamw<W, G, 1>;
+      const auto kernel = wide ? adamw<W, G, kParameters> : adamw<W, G, 1>;
       const auto most = static_cast<unsigned>(kBlocksPerMultiprocessor * multiprocessors());
       launch({.name = op.kName,
               .stream = stream,
-              .grid = std::min(most, blocks_for(n, wide ? kThreads * kWide<W> : kThreads)),
+              .grid = std::min(most, blocks_for(n, wide ? kThreads * kParameters : kThreads)),
               .block = kThreads},
              kernel, arguments);
     });
   });
 }
 
-const void* optimizer_module() {
-  return reinterpret_cast<const void*>(&squared_norm<float, false>);
-}
+const void* optimizer_module() { return reinterpret_cast<const void*>(&squared_norm<float>); }
 
 }  // namespace strata::cuda

@@ -4,16 +4,17 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "base/suggestion.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
@@ -70,54 +71,6 @@ Json parse_document(std::string_view text, std::string_view source, ConfigProble
     throw ConfigError(std::string(source) + ": not valid JSON: " +
                       std::string(code_end == what.npos ? what : what.substr(code_end + 2)));
   }
-}
-
-// ---- suggestions --------------------------------------------------------------------------------
-
-void collect_paths(const FieldList& fields, const std::string& prefix,
-                   std::vector<std::string>& paths) {
-  for (const Field& field : fields.all()) {
-    paths.push_back(prefix + field.key);
-    if (field.type != FieldType::kSection) continue;
-    const bool absent = std::holds_alternative<std::monostate>(field.get());
-    collect_paths(field.section(), prefix + field.key + '.', paths);
-    if (absent) field.set({});
-  }
-}
-
-/// Levenshtein distance, one row at a time.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substitute, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string_view last_key(std::string_view path) { return path.substr(path.rfind('.') + 1); }
-
-/// The valid path whose last key is nearest to that of `path` (the nearer section wins a tie), if
-/// any is near enough to be meant.
-std::optional<std::string> nearest_path(std::string_view path,
-                                        const std::vector<std::string>& valid) {
-  const std::size_t tolerance = std::max<std::size_t>(1, (last_key(path).size() + 1) / 3);
-  std::optional<std::string> best;
-  std::pair<std::size_t, std::size_t> best_distance{tolerance, path.size() + 64};
-  for (const std::string& candidate : valid) {
-    const std::pair distance{edit_distance(last_key(path), last_key(candidate)),
-                             edit_distance(path, candidate)};
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return best;
 }
 
 // ---- a document into fields ---------------------------------------------------------------------
@@ -354,8 +307,6 @@ void collect_differences(const Json& a, const Json& b, const std::string& path,
 
 }  // namespace
 
-std::string field_text(const Field& field) { return to_json(field.get()).dump(); }
-
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets) {
   ConfigProblems problems;
@@ -369,6 +320,8 @@ void read_fields(const FieldList& fields, std::string_view json, std::string_vie
   Reader(fields, problems).read(fields, document, "");
   problems.throw_if_any(source);
 }
+
+std::string field_text(const Field& field) { return to_json(field.get()).dump(); }
 
 std::string write_fields(const FieldList& fields) { return to_json(fields).dump(2) + '\n'; }
 

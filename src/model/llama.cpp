@@ -155,6 +155,11 @@ Llama::HeadViews Llama::head_views(std::span<std::byte* const> blocks, DType dty
   return views;
 }
 
+ConstTensorView Llama::last_logits() const {
+  return TensorView(scratch_->head_logits.data, sizes_.compute,
+                    Shape{sizes_.head_chunk, config_.vocab_size}, logits_stride(config_));
+}
+
 void Llama::embedding_forward(Stream& compute, std::span<std::byte* const> weights,
                               const CellBatch& batch, TensorView y, const Tag& tag) {
   const Shape table{config_.vocab_size, config_.hidden_size};

@@ -190,10 +190,8 @@ void OptimizerEngine::decide() {
   const bool finite = std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm);
   outcome.applied = finite && step_.plan.valid_tokens > 0;
   if (options_.timing == UpdateTiming::kBeforeUse) {
-    constexpr double kSmall = 1e-6;  // as in torch.nn.utils.clip_grad_norm_
-    const double factor =
-        options_.grad_clip ? std::min(1.0, *options_.grad_clip / (outcome.grad_norm + kSmall))
-                           : 1.0;
+    const bool clips = options_.grad_clip && outcome.grad_norm > *options_.grad_clip;
+    const double factor = clips ? *options_.grad_clip / outcome.grad_norm : 1.0;
     set_scalars(factor, outcome.applied);
   }
   report_(outcome);

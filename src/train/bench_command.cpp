@@ -157,7 +157,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
       throw ConfigError("run.steps: a benchmark measures at least one step");
     }
     Recorder recorder;
-    Session session(synthetic, ranks, {.trace = &recorder, .omit_wait = std::nullopt});
+    Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
     if (ranks.rank() != 0) return 0;
     const nlohmann::json json = to_json(result, session, ranks.size());

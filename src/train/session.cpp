@@ -93,7 +93,7 @@ std::size_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
 std::size_t resident_bytes() { return status_bytes("VmRSS:"); }
 
 Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
-    : config_(config), ranks_(ranks) {
+    : config_(config), ranks_(ranks), hooks_(hooks) {
   const BackendKind kind = choose_backend(config);
   if (kind == BackendKind::kCuda && ranks.size() > 1) {
     throw ConfigError("run.backend: several ranks run on the cpu backend only; this program has no "
@@ -201,8 +201,9 @@ void Session::submit(std::int64_t step, double lr) {
   std::int64_t valid = 0;
   for (int pass = 0; pass < passes; ++pass) {
     slots.push_back(static_cast<int>(parity) * passes + pass);
-    valid += train_->fill_pass(step * train_->samples_per_step(), pass,
-                               batches_->host(slots.back()));
+    const PassBuffers buffers = batches_->host(slots.back());
+    valid += hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
+                         : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
   }
   valid = global_count(valid);
   for (const int slot : slots) {
@@ -220,14 +221,20 @@ std::vector<FinishedStep> Session::take_finished() {
 
 double Session::evaluate() {
   synchronize();
-  const std::int64_t rows = validation_->samples_per_step();
-  std::int64_t passes = (validation_->samples() + rows - 1) / rows;
-  if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
+  std::int64_t passes = 1;
+  std::int64_t rows = 0;
+  if (!hooks_.fill) {
+    rows = validation_->samples_per_step();
+    passes = (validation_->samples() + rows - 1) / rows;
+    if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
+  }
   std::array<double, 2> sums{0, 0};
   const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     const int slot = static_cast<int>(pass % host_slots);
-    const std::int64_t valid = validation_->fill_pass(pass * rows, 0, batches_->host(slot));
+    const PassBuffers buffers = batches_->host(slot);
+    const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)
+                                           : validation_->fill_pass(pass * rows, 0, buffers);
     sums[1] += static_cast<double>(valid);
     schedule_->evaluate(slot, [&sums](double loss) { sums[0] += loss; });
   }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 
+#include "strata/base/convert.h"
 #include "support/thread_communicator.h"
 
 namespace strata::test {
@@ -36,11 +37,16 @@ RunConfig tiny_config() {
   return config;
 }
 
-std::map<std::string, std::vector<double>> gather_weights(Session& session, Communicator& ranks) {
-  std::map<std::string, std::vector<double>> weights;
+namespace {
+
+/// Puts the shards of all ranks together and cuts them into tensors.
+std::map<std::string, std::vector<double>> gather(
+    Session& session, Communicator& ranks,
+    const std::function<std::vector<double>(int block)>& shard_of) {
+  std::map<std::string, std::vector<double>> tensors;
   HostState& state = session.state();
   for (int b = 0; b < state.blocks(); ++b) {
-    const std::vector<double> shard = state.master(b);
+    const std::vector<double> shard = shard_of(b);
     const std::vector<std::byte> bytes = ranks.all_gather_host(
         std::as_bytes(std::span<const double>(shard)), Channel::kSubmit);
     std::vector<double> all(bytes.size() / sizeof(double));
@@ -48,10 +54,22 @@ std::map<std::string, std::vector<double>> gather_weights(Session& session, Comm
     const Block& block = state.layout().blocks[static_cast<std::size_t>(b)];
     for (const SourceRun& run : source_runs(block, 0, block.elements, INT64_MAX)) {
       const auto first = all.begin() + run.block_begin;
-      weights[run.source->name] = std::vector<double>(first, first + run.count);
+      tensors[run.source->name] = std::vector<double>(first, first + run.count);
     }
   }
-  return weights;
+  return tensors;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<double>> gather_weights(Session& session, Communicator& ranks) {
+  return gather(session, ranks, [&](int block) { return session.state().master(block); });
+}
+
+std::map<std::string, std::vector<double>> gather_gradients(Session& session,
+                                                            Communicator& ranks) {
+  return gather(session, ranks,
+                [&](int block) { return load_as_double(session.state().block(block).grad); });
 }
 
 RunResult run_steps(Session& session, Communicator& ranks) {

@@ -32,6 +32,9 @@ struct RunResult {
 /// The master weights of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(Session& session,
                                                                         Communicator& ranks);
+/// The gradients of the last step as the optimizer read them, likewise.
+[[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(Session& session,
+                                                                          Communicator& ranks);
 /// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
 [[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 /// Largest relative error over losses, norms and every weight tensor.

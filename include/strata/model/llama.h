@@ -40,6 +40,7 @@ class Llama {
   /// memory of at least rope_bytes() that is free again when the constructor returns.
   Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
         std::span<std::byte> staging);
+  ~Llama();
 
   /// What the constructor takes from the arena, entry by entry.
   static std::vector<LedgerEntry> scratch_ledger(const LlamaConfig& config,
@@ -65,9 +66,11 @@ class Llama {
                              std::span<std::byte* const> gradients, const CellBatch& batch,
                              ConstTensorView grad_scale, ConstTensorView x, TensorView d,
                              TensorView loss, const Tag& tag);
-  /// The loss alone, for validation. If `logits` [N, V] is present they are copied out (tests).
+  /// The loss alone, for validation.
   void head_forward(Stream& compute, std::span<std::byte* const> weights, const CellBatch& batch,
                     ConstTensorView x, TensorView loss, const Tag& tag);
+  /// [head_chunk, V] X, strided, on the device: the logits of the last chunk of head_forward.
+  [[nodiscard]] ConstTensorView last_logits() const;
 
  private:
   struct Scratch;
@@ -83,9 +86,6 @@ class Llama {
   ModelLayout layout_;
   Kernels& kernels_;
   std::unique_ptr<Scratch> scratch_;
-
- public:
-  ~Llama();
 };
 
 }  // namespace strata

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -26,7 +27,11 @@ struct FinishedStep {
 /// What a session is watched or tested with.
 struct SessionHooks {
   TraceSink* trace = nullptr;         ///< may be null; must outlive the session
-  std::optional<WaitFor> omit_wait;   ///< test of the race oracle
+  std::optional<WaitFor> omit_wait = std::nullopt;  ///< test of the race oracle
+  /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation); returns
+  /// the number of valid targets.
+  std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
+      fill = nullptr;
 };
 
 /// One rank of a run, from a config to trained weights: builds the machine, the stores and the
@@ -43,6 +48,7 @@ class Session {
   [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
   [[nodiscard]] HostState& state() { return *state_; }
+  [[nodiscard]] const Llama& model() const { return *model_; }
   [[nodiscard]] const WeightStore& weights() const { return *weights_; }
   [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
   [[nodiscard]] const ActivationStore& activations() const { return *activations_; }
@@ -69,6 +75,7 @@ class Session {
 
   RunConfig config_;
   Communicator& ranks_;
+  SessionHooks hooks_;
   Backend backend_;
   Setup setup_;
   std::unique_ptr<TokenSource> train_source_, validation_source_;
