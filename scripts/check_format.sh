@@ -15,4 +15,5 @@ mode=(--dry-run -Werror)
 if [ "${1:-}" = --fix ]; then
   mode=(-i)
 fi
-git ls-files -co --exclude-standard -z '*.h' '*.cpp' '*.cu' '*.cuh' | xargs -0 "$format" "${mode[@]}"
+find include src kernels tests scripts -type f -regex '.*\.\(h\|cpp\|cu\|cuh\)' -print0 |
+  xargs -0 "$format" "${mode[@]}"

@@ -1,8 +1,9 @@
 // Attention by rows: one query's scores (or, for dk and dv, one key's) are all that ever exists per
 // thread. Formulas in strata/ops/attention.h; everything in A, outputs rounded once.
 //   forward   per query: s_j = scale q k_j, P = exp(s - max) / sum, o = sum_j P_j v_j
-//   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta), dq = scale sum_j dS_j k_j
-//   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
+//   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta), dq = scale sum_j dS_j
+//   k_j dk, dv    per key:   the same P and dS as a column over queries, heads of the group in
+//   order
 // The two backward passes compute the scores twice, and no sum is shared between threads.
 
 #include <algorithm>
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "kernels/cpu/attention_segments.h"
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
-#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/typed.h"
 
 namespace strata::cpu {
@@ -61,9 +62,10 @@ void round_row(const A* from, A factor, std::int64_t width, X* to) {
 
 /// Turns scores into exp(score - max) and returns {max, sum}.
 template <class A>
-std::pair<A, A> exponentiate(A* scores, std::int64_t count) {
+std::pair<A, A> exponentiate(const SimdKernels& simd, A* scores, std::int64_t count) {
   const A top = *std::max_element(scores, scores + count);
-  for (std::int64_t j = 0; j < count; ++j) scores[j] = std::exp(scores[j] - top);
+  for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
+  exponentials(simd, scores, count);
   const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
   return {top, sum};
 }
@@ -74,8 +76,15 @@ class Forward {
 
  public:
   Forward(const AttentionForward& op, const SimdKernels& simd)
-      : op_(op), rows_(rows_of<X>(simd)), q_(op.q), k_(op.k), v_(op.v), o_(op.o),
-        lse_(op.lse), group_(op.q.shape[1] / op.k.shape[1]) {}
+      : op_(op),
+        simd_(simd),
+        rows_(rows_of<X>(simd)),
+        q_(op.q),
+        k_(op.k),
+        v_(op.v),
+        o_(op.o),
+        lse_(op.lse),
+        group_(op.q.shape[1] / op.k.shape[1]) {}
 
   void run(const QueryBlock& block, std::int64_t head) const {
     const Segment& s = block.segment;
@@ -94,7 +103,7 @@ class Forward {
         widen_row(q_.at(token, head), width, query.data());
         rows_.dots(query.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width,
                    static_cast<A>(op_.scale), scores.data());
-        const auto [top, total] = exponentiate(scores.data(), seen);
+        const auto [top, total] = exponentiate(simd_, scores.data(), seen);
         rows_.weighted_sum(scores.data(), v_.at(s.k_begin, kv_head), v_.stride(), seen, width,
                            sum.data());
         lse = top + std::log(total);
@@ -107,6 +116,7 @@ class Forward {
 
  private:
   const AttentionForward& op_;
+  const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
   Heads<const X> q_, k_, v_;
   Heads<X> o_;
@@ -120,9 +130,20 @@ class Backward {
 
  public:
   Backward(const AttentionBackward& op, const SimdKernels& simd)
-      : scale_(static_cast<A>(op.scale)), rows_(rows_of<X>(simd)), d_o_(op.d_o), q_(op.q),
-        k_(op.k), v_(op.v), o_(op.o), dq_(op.dq), dk_(op.dk), dv_(op.dv), lse_(op.lse),
-        delta_(op.delta), group_(op.q.shape[1] / op.k.shape[1]) {}
+      : scale_(static_cast<A>(op.scale)),
+        simd_(simd),
+        rows_(rows_of<X>(simd)),
+        d_o_(op.d_o),
+        q_(op.q),
+        k_(op.k),
+        v_(op.v),
+        o_(op.o),
+        dq_(op.dq),
+        dk_(op.dk),
+        dv_(op.dv),
+        lse_(op.lse),
+        delta_(op.delta),
+        group_(op.q.shape[1] / op.k.shape[1]) {}
 
   /// delta and dq of a run of queries.
   void run_queries(const QueryBlock& block, std::int64_t head) const {
@@ -136,17 +157,19 @@ class Backward {
       widen_row(q_.at(token, head), width, t.a.data());
       widen_row(d_o_.at(token, head), width, t.b.data());
       const X* o = o_.at(token, head);
-      const A delta = lane_sum<A>(
-          width, [&](std::int64_t d) { return t.b[static_cast<std::size_t>(d)] * static_cast<A>(o[d]); });
+      const A delta = lane_sum<A>(width, [&](std::int64_t d) {
+        return t.b[static_cast<std::size_t>(d)] * static_cast<A>(o[d]);
+      });
       delta_[head][token] = delta;
       rows_.dots(t.a.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width, scale_,
                  t.p.data());
       rows_.dots(t.b.data(), v_.at(s.k_begin, kv_head), v_.stride(), seen, width, A{1},
                  t.ds.data());
       const A lse = lse_[head][token];
-      for (std::size_t j = 0; j < static_cast<std::size_t>(seen); ++j) {
-        t.ds[j] = std::exp(t.p[j] - lse) * (t.ds[j] - delta);
-      }
+      const auto count = static_cast<std::size_t>(seen);
+      for (std::size_t j = 0; j < count; ++j) t.p[j] -= lse;
+      exponentials(simd_, t.p.data(), seen);
+      for (std::size_t j = 0; j < count; ++j) t.ds[j] = t.p[j] * (t.ds[j] - delta);
       std::fill(t.sum_k.begin(), t.sum_k.end(), A{0});
       rows_.weighted_sum(t.ds.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width,
                          t.sum_k.data());
@@ -185,8 +208,12 @@ class Backward {
  private:
   struct Scratch {
     Scratch(std::int64_t width, std::int64_t length)
-        : a(static_cast<std::size_t>(width)), b(a), sum_k(a), sum_v(a),
-          p(static_cast<std::size_t>(length)), ds(p) {}
+        : a(static_cast<std::size_t>(width)),
+          b(a),
+          sum_k(a),
+          sum_v(a),
+          p(static_cast<std::size_t>(length)),
+          ds(p) {}
     std::vector<A> a, b;          ///< q and d_o of a query, or k and v of a key
     std::vector<A> sum_k, sum_v;  ///< weighted sums for dq or dk, and for dv
     std::vector<A> p, ds;         ///< one row or column of P and dS
@@ -204,16 +231,17 @@ class Backward {
     rows_.dots(t.b.data(), d_o, d_o_.stride(), count, width, A{1}, t.ds.data());
     const A* lse = lse_[head] + token;
     const A* delta = delta_[head] + token;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      t.p[at] = std::exp(t.p[at] - lse[i]);
-      t.ds[at] = t.p[at] * (t.ds[at] - delta[i]);
-    }
+    A* p = t.p.data();
+    A* ds = t.ds.data();
+    for (std::int64_t i = 0; i < count; ++i) p[i] -= lse[i];
+    exponentials(simd_, p, count);
+    for (std::int64_t i = 0; i < count; ++i) ds[i] = p[i] * (ds[i] - delta[i]);
     rows_.weighted_sum(t.p.data(), d_o, d_o_.stride(), count, width, t.sum_v.data());
     rows_.weighted_sum(t.ds.data(), q, q_.stride(), count, width, t.sum_k.data());
   }
 
   A scale_;
+  const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
   Heads<const X> d_o_, q_, k_, v_, o_;
   Heads<X> dq_, dk_, dv_;
@@ -230,12 +258,11 @@ void execute(const Context& context, const AttentionForward& op) {
   const auto count = static_cast<std::int64_t>(blocks.size());
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Forward<X> forward(op, context.simd);
-    context.pool.parallel_for(
-        count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            forward.run(blocks[static_cast<std::size_t>(i % count)], i / count);
-          }
-        });
+    context.pool.parallel_for(count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        forward.run(blocks[static_cast<std::size_t>(i % count)], i / count);
+      }
+    });
   });
 }
 
@@ -247,18 +274,16 @@ void execute(const Context& context, const AttentionBackward& op) {
   const std::int64_t key_blocks = (keys + kQueryBlock - 1) / kQueryBlock;
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Backward<X> backward(op, context.simd);
-    context.pool.parallel_for(
-        count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            backward.run_queries(blocks[static_cast<std::size_t>(i % count)], i / count);
-          }
-        });
+    context.pool.parallel_for(count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        backward.run_queries(blocks[static_cast<std::size_t>(i % count)], i / count);
+      }
+    });
     context.pool.parallel_for(
         key_blocks * op.k.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t first = i % key_blocks * kQueryBlock;
-            backward.run_keys(segments, first, std::min(first + kQueryBlock, keys),
-                              i / key_blocks);
+            backward.run_keys(segments, first, std::min(first + kQueryBlock, keys), i / key_blocks);
           }
         });
   });

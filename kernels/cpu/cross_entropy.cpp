@@ -3,21 +3,46 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
-#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/typed.h"
 
 namespace strata::cpu {
 
 namespace {
 
+/// e = exp(logits - shift) for a chunk of a row.
 template <Compute X, class A = Accumulator<X>>
-A log_sum_exp(const X* logits, std::int64_t width) {
+void shifted_exp(const SimdKernels& simd, const X* logits, A shift, std::int64_t count, A* e) {
+  for (std::int64_t v = 0; v < count; ++v) e[v] = static_cast<A>(logits[v]) - shift;
+  exponentials(simd, e, count);
+}
+
+template <Compute X, class A = Accumulator<X>>
+A log_sum_exp(const SimdKernels& simd, const X* logits, std::int64_t width) {
   A top = static_cast<A>(logits[0]);
   for (std::int64_t v = 1; v < width; ++v) top = std::max(top, static_cast<A>(logits[v]));
-  const A sum =
-      lane_sum<A>(width, [=](std::int64_t v) { return std::exp(static_cast<A>(logits[v]) - top); });
+  A sum = 0;
+  for (std::int64_t begin = 0; begin < width; begin += kExpChunk) {
+    const std::int64_t count = std::min(kExpChunk, width - begin);
+    A e[kExpChunk];
+    shifted_exp(simd, logits + begin, top, count, e);
+    sum += lane_sum<A>(count, [&e](std::int64_t v) { return e[v]; });
+  }
   return top + std::log(sum);
+}
+
+/// d_row = (softmax(row) - onehot(target)) * grad_scale. May be in place.
+template <Compute X, class A = Accumulator<X>>
+void gradient(const SimdKernels& simd, const X* row, A lse, std::int64_t target, A grad_scale,
+              std::int64_t width, X* d_row) {
+  for (std::int64_t begin = 0; begin < width; begin += kExpChunk) {
+    const std::int64_t count = std::min(kExpChunk, width - begin);
+    A p[kExpChunk];
+    shifted_exp(simd, row + begin, lse, count, p);
+    if (target >= begin && target < begin + count) p[target - begin] -= 1;
+    for (std::int64_t v = 0; v < count; ++v) d_row[begin + v] = X(p[v] * grad_scale);
+  }
 }
 
 }  // namespace
@@ -37,17 +62,14 @@ void execute(const Context& context, const CrossEntropy& op) {
         const std::int32_t target = targets[n];
         const bool ignored = target == CrossEntropy::kIgnoreIndex;
         if (!ignored) check_index(op.kName, "targets", n, target, width);
-        lse[n] = log_sum_exp(row, width);
+        lse[n] = log_sum_exp(context.simd, row, width);
         loss[n] = ignored ? A{0} : lse[n] - static_cast<A>(row[target]);
         if (!op.d_logits) continue;
         X* d_row = Rows<X>(op.d_logits)[n];
         if (ignored) {
           std::fill_n(d_row, width, X{});
-          continue;
-        }
-        for (std::int64_t v = 0; v < width; ++v) {
-          const A p = std::exp(static_cast<A>(row[v]) - lse[n]);
-          d_row[v] = X((v == target ? p - 1 : p) * grad_scale);
+        } else {
+          gradient(context.simd, row, lse[n], target, grad_scale, width, d_row);
         }
       }
     });

@@ -36,14 +36,14 @@ void execute(const Context& context, const ResidualAdd& op) {
     const Rows<const X> b(op.b);
     const Rows<X> y(op.y);
     const std::int64_t width = op.y.shape[1];
-    context.pool.parallel_for(
-        op.y.rows(), grain_for(width), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            for (std::int64_t c = 0; c < width; ++c) {
-              y[n][c] = X(static_cast<A>(a[n][c]) + static_cast<A>(b[n][c]));
-            }
-          }
-        });
+    context.pool.parallel_for(op.y.rows(), grain_for(width),
+                              [&](std::int64_t begin, std::int64_t end) {
+                                for (std::int64_t n = begin; n < end; ++n) {
+                                  for (std::int64_t c = 0; c < width; ++c) {
+                                    y[n][c] = X(static_cast<A>(a[n][c]) + static_cast<A>(b[n][c]));
+                                  }
+                                }
+                              });
   });
 }
 

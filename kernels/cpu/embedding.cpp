@@ -13,13 +13,13 @@ void execute(const Context& context, const EmbeddingForward& op) {
     const Rows<const X> table(op.table);
     const Rows<X> y(op.y);
     const std::int64_t width = op.y.shape[1];
-    context.pool.parallel_for(
-        op.y.rows(), grain_for(width), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t n = begin; n < end; ++n) {
-            check_index(op.kName, "ids", n, ids[n], op.table.rows());
-            std::copy_n(table[ids[n]], width, y[n]);
-          }
-        });
+    context.pool.parallel_for(op.y.rows(), grain_for(width),
+                              [&](std::int64_t begin, std::int64_t end) {
+                                for (std::int64_t n = begin; n < end; ++n) {
+                                  check_index(op.kName, "ids", n, ids[n], op.table.rows());
+                                  std::copy_n(table[ids[n]], width, y[n]);
+                                }
+                              });
   });
 }
 
@@ -38,19 +38,18 @@ void execute(const Context& context, const EmbeddingBackward& op) {
       return ids[order[i]];
     };
     // A chunk of the sorted positions does the runs of equal ids that begin in it, to their end.
-    context.pool.parallel_for(
-        tokens, grain_for(width), [&](std::int64_t begin, std::int64_t end) {
-          std::int64_t i = begin;
-          while (i > 0 && i < end && id_at(i) == id_at(i - 1)) ++i;
-          while (i < end) {
-            const std::int32_t id = id_at(i);
-            A* sum = d_table[id];
-            for (; i < tokens && id_at(i) == id; ++i) {
-              const X* row = dy[order[i]];
-              for (std::int64_t c = 0; c < width; ++c) sum[c] += static_cast<A>(row[c]);
-            }
-          }
-        });
+    context.pool.parallel_for(tokens, grain_for(width), [&](std::int64_t begin, std::int64_t end) {
+      std::int64_t i = begin;
+      while (i > 0 && i < end && id_at(i) == id_at(i - 1)) ++i;
+      while (i < end) {
+        const std::int32_t id = id_at(i);
+        A* sum = d_table[id];
+        for (; i < tokens && id_at(i) == id; ++i) {
+          const X* row = dy[order[i]];
+          for (std::int64_t c = 0; c < width; ++c) sum[c] += static_cast<A>(row[c]);
+        }
+      }
+    });
   });
 }
 

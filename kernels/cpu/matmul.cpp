@@ -1,8 +1,9 @@
-// Matmul: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type) in
-// scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to whole
-// register tiles) and runs the register tiles of simd/tile.h over them. So every output element is
-// one fma chain in ascending k, begun at 0 or at the value in out, whatever the blocking: splitting
-// K over accumulating calls, other tile sizes and other numbers of threads give the same bits.
+// Matmul: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type)
+// in scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to
+// whole register tiles) and runs the register tiles of simd/tile.h over them. So every output
+// element is one fma chain in ascending k, begun at 0 or at the value in out, whatever the
+// blocking: splitting K over accumulating calls, other tile sizes and other numbers of threads give
+// the same bits.
 
 #include <algorithm>
 #include <memory>
@@ -112,7 +113,9 @@ class Product {
 
  public:
   Product(const Matmul& op, const TileKernel<A>& kernel)
-      : op_(op), kernel_(kernel), a_(operand(op.a, op.layout == MatmulLayout::kTN)),
+      : op_(op),
+        kernel_(kernel),
+        a_(operand(op.a, op.layout == MatmulLayout::kTN)),
         b_(operand(op.b, op.layout != MatmulLayout::kNT)) {}
 
   /// Computes out[m0 : m0 + rows, n0 : n0 + columns].

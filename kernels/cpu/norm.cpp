@@ -4,8 +4,8 @@
 
 #include <cmath>
 
+#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
-#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/typed.h"
 
 namespace strata::cpu {

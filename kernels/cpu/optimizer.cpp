@@ -37,18 +37,17 @@ void execute(const Context& context, const SquaredNorm& op) {
     const X* x = op.x.as<X>();
     double* partial = op.partial.as<double>();
     const std::int64_t elements = op.x.elements();
-    context.pool.parallel_for(
-        blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t block = begin; block < end; ++block) {
-            double sum = 0;
-            const std::int64_t last = std::min((block + 1) * kBlock, elements);
-            for (std::int64_t i = block * kBlock; i < last; ++i) {
-              const double value = static_cast<double>(x[i]);
-              sum += value * value;
-            }
-            partial[block] = sum;
-          }
-        });
+    context.pool.parallel_for(blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        double sum = 0;
+        const std::int64_t last = std::min((block + 1) * kBlock, elements);
+        for (std::int64_t i = block * kBlock; i < last; ++i) {
+          const double value = static_cast<double>(x[i]);
+          sum += value * value;
+        }
+        partial[block] = sum;
+      }
+    });
   });
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "kernels/cpu/simd/simd.h"
 #include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/tensor.h"
@@ -60,5 +61,15 @@ inline void check_index(std::string_view op, std::string_view tensor, std::int64
                    "] is " + std::to_string(index) + ", outside of [0, " + std::to_string(limit) +
                    ")");
 }
+
+/// x = exp(x) for `count` numbers.
+inline void exponentials(const SimdKernels& simd, float* x, std::int64_t count) {
+  simd.exp_f32(x, count);
+}
+inline void exponentials(const SimdKernels& simd, double* x, std::int64_t count) {
+  simd.exp_f64(x, count);
+}
+/// Numbers that go through exponentials() at a time where whole rows are too long for the stack.
+inline constexpr std::int64_t kExpChunk = 256;
 
 }  // namespace strata::cpu

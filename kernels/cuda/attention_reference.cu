@@ -1,5 +1,5 @@
-// The operators of strata/ops/attention.h in plain f32 arithmetic, for f32 tensors, for head dims that
-// the tensor-core kernels do not have, and to compare those with.
+// The operators of strata/ops/attention.h in plain f32 arithmetic, for f32 tensors, for head dims
+// that the tensor-core kernels do not have, and to compare those with.
 //
 // One warp per query (forward, dq) or key (dk, dv) and head. It goes through its partners, keys or
 // queries, 32 at a time: first each lane takes one partner and forms whole dot products, then the
@@ -14,6 +14,7 @@
 
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_segments.cuh"
+#include "kernels/cuda/dispatch.h"
 #include "kernels/cuda/launch.cuh"
 
 namespace strata::cuda {
@@ -142,8 +143,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   for (int first = 0; first < keys; first += 32) {
     const int count = min(32, keys - first);
     const int key = segment.k_begin + first;
-    const float score =
-        lane < count ? query.dot(p.k.row(key + lane, kv_head)) * p.scale : kNoScore;
+    const float score = lane < count ? query.dot(p.k.row(key + lane, kv_head)) * p.scale : kNoScore;
     const float new_maximum = fmaxf(maximum, warp_max(score));
     const float correction = expf(maximum - new_maximum);
     const float weight = expf(score - new_maximum);
@@ -292,19 +292,13 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
 }  // namespace
 
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op) {
-  if (op.q.dtype == DType::kBF16) {
-    launch_forward<__nv_bfloat16>(stream, op);
-  } else {
-    launch_forward<float>(stream, op);
-  }
+  with_dtype(AttentionForward::kName, op.q.dtype,
+             [&]<class T>() { launch_forward<T>(stream, op); });
 }
 
 void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op) {
-  if (op.q.dtype == DType::kBF16) {
-    launch_backward<__nv_bfloat16>(stream, op);
-  } else {
-    launch_backward<float>(stream, op);
-  }
+  with_dtype(AttentionBackward::kName, op.q.dtype,
+             [&]<class T>() { launch_backward<T>(stream, op); });
 }
 
 const void* attention_reference_module() {

@@ -31,7 +31,7 @@ struct Segment {
 };
 
 struct Segments {
-  const int* table;    ///< [count, 5]; not read if uniform_length > 0
+  const int* table;  ///< [count, 5]; not read if uniform_length > 0
   int count;
   int uniform_length;
 
@@ -46,9 +46,9 @@ struct Segments {
 };
 
 /// Items are pairs of (one of `tiles`, one of `lanes`); a lane is what shares keys and values (or
-/// queries): a head of a row. Tiles of low rank are long and come first. Lanes come in sections that
-/// fit the L2 cache together, but for the shortest quarter of the tiles: those of all lanes come at the
-/// end, so that all multiprocessors finish together.
+/// queries): a head of a row. Tiles of low rank are long and come first. Lanes come in sections
+/// that fit the L2 cache together, but for the shortest quarter of the tiles: those of all lanes
+/// come at the end, so that all multiprocessors finish together.
 struct WorkOrder {
   int tiles;
   int lanes;
@@ -80,9 +80,7 @@ struct QueryTile {
   __device__ int last_key() const { return begin + segment.q_offset; }
   __device__ int first_row() const { return segment.q_begin + begin; }
   /// Number of keys that any of the rows sees.
-  __device__ int visible_keys() const {
-    return max(0, min(segment.k_length, last_key() + rows));
-  }
+  __device__ int visible_keys() const { return max(0, min(segment.k_length, last_key() + rows)); }
   /// Number of keys, from the first, that all rows see.
   __device__ int keys_seen_by_all() const { return max(0, min(segment.k_length, last_key() + 1)); }
 };
@@ -129,8 +127,8 @@ struct KeyBlock {
   int end_segment;
 };
 
-/// Blocks of kRows keys over all rows of k and kv heads. With uniform segments blocks begin with the
-/// segments; else they cut k at multiples of kRows, whatever the segments.
+/// Blocks of kRows keys over all rows of k and kv heads. With uniform segments blocks begin with
+/// the segments; else they cut k at multiples of kRows, whatever the segments.
 struct KeyBlocks {
   Segments segments;
   WorkOrder order;
@@ -159,7 +157,8 @@ template <class T, class Void>
   return {static_cast<T*>(view.data), view.row_stride, narrow<int>(view.shape[2])};
 }
 
-[[nodiscard]] inline Segments make_segments(const AttentionSegments& from, std::int64_t query_rows) {
+[[nodiscard]] inline Segments make_segments(const AttentionSegments& from,
+                                            std::int64_t query_rows) {
   if (from.uniform_length > 0) {
     return {nullptr, narrow<int>(query_rows / from.uniform_length),
             narrow<int>(from.uniform_length)};

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kWarpsPerBlock = 4;
 /// Loads in flight per lane.
-constexpr int kAhead = 16;
+constexpr int kAhead = 8;
 
 template <class T, int W>
 __global__ void embedding_forward(const std::int32_t* ids, Rows<const T> table, Rows<T> y,

@@ -1,16 +1,18 @@
 // Gradients of flash_forward.cu: with P = exp(scale * q k^T - lse), delta = rowsum(d_o * o),
-// dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv sum over
-// the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
+// dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv sum
+// over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
 //
 // Three kernels, none of which needs an atomic, so the result is the same bit by bit every time:
 //   delta   one pass over d_o and o.
-//   dk, dv  a block owns 64 keys of one kv head and walks over the queries that see them, head by head
+//   dk, dv  a block owns 64 keys of one kv head and walks over the queries that see them, head by
+//   head
 //           of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
-//           computes the transposes k q^T and v d_o^T, whose accumulators are, once packed, operands
-//           of the products with d_o and q: only inputs are in shared memory, whose bandwidth limits.
+//           computes the transposes k q^T and v d_o^T, whose accumulators are, once packed,
+//           operands of the products with d_o and q: only inputs are in shared memory, whose
+//           bandwidth limits.
 //   dq      a block owns 128 queries of one head and walks over keys, as the forward does.
-// Scores are computed twice (7 products instead of 5); what that buys is determinism without a queue.
-// Numerics: f32 accumulators; P and dS rounded to bf16 as operands; gradients rounded once.
+// Scores are computed twice (7 products instead of 5); what that buys is determinism without a
+// queue. Numerics: f32 accumulators; P and dS rounded to bf16 as operands; gradients rounded once.
 // The plain version of the same is attention_reference.cu.
 
 #include <cuda_runtime.h>
@@ -38,7 +40,7 @@ struct BackwardParams {
   float* delta;
   std::int64_t query_rows;
   int heads;
-  int group;         ///< query heads of a kv head
+  int group;  ///< query heads of a kv head
   float scale;
   float scale_log2;  ///< scale * log2(e)
 };
@@ -179,11 +181,13 @@ __device__ __forceinline__ void load_query_stage(const BackwardParams& p, const 
 }
 
 /// P^T from scores [16 keys, kQueriesPerStep]: keys of rows lane / 4 and lane / 4 + 8, queries of
-/// columns. Keys outside [begin_key, end_key) or after a query's last key get 0; all three count from
-/// the warp's first key. Queries behind the segment's end have lse 0 and d_o 0: they add nothing.
-__device__ __forceinline__ void probabilities_transposed(
-    float (&s)[1][kQueriesPerStep / 8][4], const float* lse, float scale_log2, int last_key,
-    int begin_key, int end_key, int lane) {
+/// columns. Keys outside [begin_key, end_key) or after a query's last key get 0; all three count
+/// from the warp's first key. Queries behind the segment's end have lse 0 and d_o 0: they add
+/// nothing.
+__device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesPerStep / 8][4],
+                                                         const float* lse, float scale_log2,
+                                                         int last_key, int begin_key, int end_key,
+                                                         int lane) {
   const bool masked = last_key < 15 || begin_key > 0 || end_key < 16;
 #pragma unroll
   for (int n = 0; n < kQueriesPerStep / 8; ++n) {
@@ -241,11 +245,10 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
   if (!walk.at_end()) {
     load_query_stage<kHeadDim>(p, walk, shared_address(shared));
     const std::uint32_t k_tile = shared_address(shared + Stage::kBytes);
+    Tile::template load<kKeysPerBlock, kKeyThreads>(k_tile, p.k.row(block.begin, block.kv_head),
+                                                    p.k.stride, block.rows);
     Tile::template load<kKeysPerBlock, kKeyThreads>(
-        k_tile, p.k.row(block.begin, block.kv_head), p.k.stride, block.rows);
-    Tile::template load<kKeysPerBlock, kKeyThreads>(k_tile + Stage::kTileBytes,
-                                                    p.v.row(block.begin, block.kv_head),
-                                                    p.v.stride, block.rows);
+        k_tile + Stage::kTileBytes, p.v.row(block.begin, block.kv_head), p.v.stride, block.rows);
     wait_for_copies();
     __syncthreads();
     const std::uint32_t k_address = k_tile + warp_key * Tile::kRowBytes + Tile::lane_offset_a(lane);
@@ -274,8 +277,8 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
       probabilities_transposed(s, reinterpret_cast<const float*>(stage + Stage::kLseOffset) + query,
                                p.scale_log2, last_key + query, begin_key, end_key, lane);
       float dp[1][kQueriesPerStep / 8][4] = {};
-      Tile::template multiply_transposed<kQueriesPerStep / 8>(
-          dp[0], v, d_o_tile + Tile::lane_offset_b(lane));
+      Tile::template multiply_transposed<kQueriesPerStep / 8>(dp[0], v,
+                                                              d_o_tile + Tile::lane_offset_b(lane));
       score_gradients_transposed(
           dp, s, reinterpret_cast<const float*>(stage + Stage::kDeltaOffset) + query, lane);
       Bf16Pair operand[1][kSteps][4];
@@ -307,8 +310,8 @@ constexpr int kQueries = kQueryWarps * kWarpRows;
 template <int kHeadDim>
 constexpr int kKeysPerStage = kHeadDim == 128 ? 32 : 48;
 
-/// dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs to the warp's
-/// first row and `end_key` to the segment; both count from the tile's first key.
+/// dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs to the
+/// warp's first row and `end_key` to the segment; both count from the tile's first key.
 template <int kKeyBlocks>
 __device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&dp)[kRowBlocks][kKeyBlocks][4],
@@ -367,8 +370,8 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
     Tile::template load<kKeys, kQueryThreads>(stage, p.k.row(segment.k_begin + first, kv_head),
                                               p.k.stride, segment.k_length - first);
     Tile::template load<kKeys, kQueryThreads>(stage + kTileBytes,
-                                              p.v.row(segment.k_begin + first, kv_head),
-                                              p.v.stride, segment.k_length - first);
+                                              p.v.row(segment.k_begin + first, kv_head), p.v.stride,
+                                              segment.k_length - first);
   };
 
   float lse_log2[kRowBlocks][2];
@@ -409,12 +412,11 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
     float dp[kRowBlocks][kKeys / 8][4] = {};
     Tile::template multiply_transposed<kRowBlocks, kKeys / 8>(
         dp, d_o_address, stage + kTileBytes + Tile::lane_offset_b(lane));
-    score_gradients(s, dp, lse_log2, delta, p.scale_log2, last_key,
-                    segment.k_length - j * kKeys, lane);
+    score_gradients(s, dp, lse_log2, delta, p.scale_log2, last_key, segment.k_length - j * kKeys,
+                    lane);
     Bf16Pair operand[kRowBlocks][kKeys / 16][4];
     pack_operand<kRowBlocks, kKeys / 16>(operand, s);
-    Tile::template multiply<kRowBlocks, kKeys / 16>(dq, operand,
-                                                    stage + Tile::lane_offset_a(lane));
+    Tile::template multiply<kRowBlocks, kKeys / 16>(dq, operand, stage + Tile::lane_offset_a(lane));
   }
 
   // A warp alone reads its rows of q, so it may put its rows of dq there without a barrier.
@@ -463,8 +465,7 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
 
   where.grid = items(params.tiles.order);
   where.block = kQueryThreads;
-  where.shared_bytes =
-      (2 * kQueries + 4 * kKeysPerStage<kHeadDim>) * SharedTile<kHeadDim>::kRowBytes;
+  where.shared_bytes = (2 * kQueries + 4 * kKeysPerStage<kHeadDim>)*SharedTile<kHeadDim>::kRowBytes;
   launch(where, flash_query_gradients_kernel<kHeadDim>, params);
 }
 

@@ -1,15 +1,15 @@
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))).
 // q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
 //
-// A block of 4 warps owns 128 queries of one head; a warp owns 32 of them, so that a fragment of k or
-// v read from shared memory serves two products (with 16 rows shared memory would be the limit). It
-// walks over tiles of keys from the diagonal to the left with a running maximum and sum (FlashAttention,
-// Dao et al. 2022, algorithm 1; 2023, section 3.1), so scores never leave registers. Keys and values
-// are double buffered by asynchronous copies: one barrier a tile. Tiles right of the diagonal are not
-// loaded, tiles left of it run without mask.
-// Numerics: scores, maximum, sum and o in f32; exp as 2^x with log2(e) folded into the scale;
-// probabilities rounded to bf16 for the second product; o and lse rounded once.
-// The plain version of the same is attention_reference.cu.
+// A block of 4 warps owns 128 queries of one head; a warp owns 32 of them, so that a fragment of k
+// or v read from shared memory serves two products (with 16 rows shared memory would be the limit).
+// It walks over tiles of keys from the diagonal to the left with a running maximum and sum
+// (FlashAttention, Dao et al. 2022, algorithm 1; 2023, section 3.1), so scores never leave
+// registers. Keys and values are double buffered by asynchronous copies: one barrier a tile. Tiles
+// right of the diagonal are not loaded, tiles left of it run without mask. Numerics: scores,
+// maximum, sum and o in f32; exp as 2^x with log2(e) folded into the scale; probabilities rounded
+// to bf16 for the second product; o and lse rounded once. The plain version of the same is
+// attention_reference.cu.
 
 #include <cuda_runtime.h>
 
@@ -40,9 +40,9 @@ struct ForwardParams {
   HeadRows<std::uint16_t> o;
   float* lse;
   std::int64_t query_rows;
-  int group;            ///< query heads of a kv head
+  int group;  ///< query heads of a kv head
   float scale;
-  float scale_log2;     ///< scale * log2(e)
+  float scale_log2;  ///< scale * log2(e)
 };
 
 /// As many as leave scores and o in registers.
@@ -190,8 +190,8 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
     softmax_step(s, o, rows, p.scale_log2);
     Bf16Pair probabilities[kRowBlocks][kKeys / 16][4];
     pack_operand<kRowBlocks, kKeys / 16>(probabilities, s);
-    Tile::template multiply<kRowBlocks, kKeys / 16>(
-        o, probabilities, stage + kTileBytes + Tile::lane_offset_a(lane));
+    Tile::template multiply<kRowBlocks, kKeys / 16>(o, probabilities,
+                                                    stage + kTileBytes + Tile::lane_offset_a(lane));
   }
 
 #pragma unroll
@@ -236,8 +236,7 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = blocks_for(std::int64_t{params.tiles.order.tiles} * params.tiles.order.lanes, 1),
           .block = kThreads,
-          .shared_bytes =
-              (kQueries + 4 * kKeysPerStage<kHeadDim>) * SharedTile<kHeadDim>::kRowBytes},
+          .shared_bytes = (kQueries + 4 * kKeysPerStage<kHeadDim>)*SharedTile<kHeadDim>::kRowBytes},
          flash_forward_kernel<kHeadDim>, params);
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
-// Warp-level building blocks of the portable tensor-core path (sm_80 and later): asynchronous copies
-// into shared memory, matrix loads from it, and the bf16 m16n8k16 product with f32 accumulation.
+// Warp-level building blocks of the portable tensor-core path (sm_80 and later): asynchronous
+// copies into shared memory, matrix loads from it, and the bf16 m16n8k16 product with f32
+// accumulation.
 //
-// Shared tiles hold rows of `kHeadDim` bf16. The 16-byte chunk c of row r lies at chunk c ^ (r % 8),
-// so eight rows read at one column touch all banks once. Tiles start at multiples of 256 bytes: then
-// going 16 columns on is an exclusive or of the address, and going 8 rows on an addition.
+// Shared tiles hold rows of `kHeadDim` bf16. The 16-byte chunk c of row r lies at chunk c ^ (r %
+// 8), so eight rows read at one column touch all banks once. Tiles start at multiples of 256 bytes:
+// then going 16 columns on is an exclusive or of the address, and going 8 rows on an addition.
 
 #include <cstdint>
 
@@ -88,10 +89,11 @@ struct SharedTile {
     return offset((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
   }
 
-  /// Starts to copy rows [0, valid_rows) of `from` and zeros behind them into the tile of kRows rows.
+  /// Starts to copy rows [0, valid_rows) of `from` and zeros behind them into the tile of kRows
+  /// rows.
   template <int kRows, int kThreads>
-  __device__ static void load(std::uint32_t tile, const std::uint16_t* from, std::int64_t row_stride,
-                              int valid_rows) {
+  __device__ static void load(std::uint32_t tile, const std::uint16_t* from,
+                              std::int64_t row_stride, int valid_rows) {
     constexpr int kRowsAtOnce = kThreads / kChunks;
     static_assert(kRowsAtOnce % 8 == 0 && kRows % kRowsAtOnce == 0);
     const int first_row = static_cast<int>(threadIdx.x) / kChunks;
@@ -141,8 +143,9 @@ struct SharedTile {
 
   /// The same with 16 rows of a in registers.
   template <int kColumnBlocks>
-  __device__ __forceinline__ static void multiply_transposed(
-      float (&c)[kColumnBlocks][4], const Bf16Pair (&a)[kHeadDim / 16][4], std::uint32_t b) {
+  __device__ __forceinline__ static void multiply_transposed(float (&c)[kColumnBlocks][4],
+                                                             const Bf16Pair (&a)[kHeadDim / 16][4],
+                                                             std::uint32_t b) {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) {
 #pragma unroll
@@ -155,8 +158,8 @@ struct SharedTile {
     }
   }
 
-  /// c += p b with p in registers as operand a and b a row-major tile of 16 * kSteps rows; `b` is the
-  /// lane address (lane_offset_a) of its first row.
+  /// c += p b with p in registers as operand a and b a row-major tile of 16 * kSteps rows; `b` is
+  /// the lane address (lane_offset_a) of its first row.
   template <int kRowBlocks, int kSteps>
   __device__ __forceinline__ static void multiply(float (&c)[kRowBlocks][kHeadDim / 8][4],
                                                   const Bf16Pair (&p)[kRowBlocks][kSteps][4],
@@ -179,9 +182,8 @@ struct SharedTile {
   /// Rounds c to bf16 and writes its first `valid_rows` rows to `to`, by way of the warp's own
   /// 16 * kRowBlocks rows of shared memory at `tile`, so that whole rows reach global memory.
   template <int kRowBlocks>
-  __device__ static void store(const float (&c)[kRowBlocks][kHeadDim / 8][4],
-                               unsigned char* tile, std::uint16_t* to, std::int64_t row_stride,
-                               int valid_rows) {
+  __device__ static void store(const float (&c)[kRowBlocks][kHeadDim / 8][4], unsigned char* tile,
+                               std::uint16_t* to, std::int64_t row_stride, int valid_rows) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     __syncwarp();
 #pragma unroll
@@ -210,8 +212,8 @@ struct SharedTile {
   }
 };
 
-/// Packs an accumulator [16 * kRowBlocks, 16 * kSteps] as operand a of the next product: the layout of
-/// two neighbouring column blocks of c is the layout of one block of a.
+/// Packs an accumulator [16 * kRowBlocks, 16 * kSteps] as operand a of the next product: the layout
+/// of two neighbouring column blocks of c is the layout of one block of a.
 template <int kRowBlocks, int kSteps>
 __device__ __forceinline__ void pack_operand(Bf16Pair (&to)[kRowBlocks][kSteps][4],
                                              const float (&from)[kRowBlocks][2 * kSteps][4]) {

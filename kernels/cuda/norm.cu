@@ -5,13 +5,13 @@
 // Shapes: x, y, dy, ... [N, C], rows may be strided; weight [C]; rstd [N] f32.
 // Tile, forward: one block a row; a row is read once, kept in shared memory as it came (2 C bytes
 // in bf16) and read again from there. Backward: block i of at most 256 takes the i-th run of rows,
-// one after the other, with dy and x in shared memory, and adds dy * xhat into a row of f32 there;
-// a thread owns the same columns in every row, so that needs no barrier. The sums of the blocks go
-// to the workspace, and a second kernel adds them. 256 blocks of 512 threads keep two rows in
-// flight on each of 132 multiprocessors, about 50 KiB of loads at C = 4096 in bf16. Numerics: f32.
-// Sums over a row: fixed tree. d_weight: ascending rows within a block, then eight partial sums
-// over blocks and their sum: fixed for given N, and another order than the CPU's. Naive version:
-// kernels/cpu.
+// two at a time, with all they need in shared memory, and adds dy * xhat into a row of f32 there; a
+// thread owns the same columns in every row, so that needs no barrier. The sums of the blocks go to
+// the workspace, and a second kernel adds them. What limits both is the time from a load to its
+// use, so a thread issues kAhead loads, or all of two rows, before it waits for the first.
+// Numerics: f32. Sums over a row: fixed tree. d_weight: ascending rows within a block, then eight
+// partial sums over blocks and their sum: fixed for given N, and another order than the CPU's.
+// Naive version: kernels/cpu.
 
 #include "kernels/cuda/dispatch.h"
 #include "kernels/cuda/launch.cuh"
@@ -24,11 +24,15 @@ namespace {
 
 constexpr int kForwardThreads = 256;
 constexpr int kBackwardThreads = 512;
+/// Pieces of a row that a thread of forward loads before it works on the first.
+constexpr int kAhead = 4;
+/// Rows that a block of backward works on at once.
+constexpr int kRowsAtOnce = 2;
 
-/// Whole warps, enough for one piece of W columns each, at most `most`.
+/// Whole warps, enough for `each` pieces of W columns a thread, at most `most`.
 template <int W>
-unsigned threads_for(std::int64_t columns, int most) {
-  const std::int64_t pieces = (columns + W - 1) / W;
+unsigned threads_for(std::int64_t columns, int each, int most) {
+  const std::int64_t pieces = (columns + W * each - 1) / (W * each);
   return static_cast<unsigned>(
       std::clamp<std::int64_t>((pieces + kWarp - 1) / kWarp * kWarp, kWarp, most));
 }
@@ -47,29 +51,52 @@ struct ForwardArguments {
   float eps;
 };
 
+/// Rounds s, keeps it where it belongs and returns its sum of squares.
 template <class T, int W>
-__global__ void rmsnorm_forward(ForwardArguments<T> p) {
+__device__ __forceinline__ float keep(const ForwardArguments<T>& p, T* row, std::int64_t n, int c,
+                                      float (&s)[W]) {
+  const Vector<T, W> rounded = pack<T, W>(s);
+  if (p.residual.data != nullptr) store_raw(p.sum.row(n) + c, rounded);
+  store_raw(row + c, rounded);
+  unpack(rounded, s);
+  float squares = 0;
+#pragma unroll
+  for (int i = 0; i < W; ++i) squares += s[i] * s[i];
+  return squares;
+}
+
+template <class T, int W>
+__global__ void __launch_bounds__(kForwardThreads, 4) rmsnorm_forward(ForwardArguments<T> p) {
   __shared__ Sum<float> scratch[kMostWarps];
   T* row = reinterpret_cast<T*>(shared_memory);
   const std::int64_t n = blockIdx.x;
+  const bool has_residual = p.residual.data != nullptr;
   const int first = static_cast<int>(threadIdx.x) * W;
   const int step = static_cast<int>(blockDim.x) * W;
   float squares = 0;
-  for (int c = first; c < p.columns; c += step) {
-    float s[W];
-    load(p.x.row(n) + c, s);
-    if (p.residual.data != nullptr) {
-      float added[W];
-      load(p.residual.row(n) + c, added);
+  for (int begin = first; begin < p.columns; begin += kAhead * step) {
+    Vector<T, W> x[kAhead];
+    Vector<T, W> residual[kAhead];
 #pragma unroll
-      for (int i = 0; i < W; ++i) s[i] += added[i];
+    for (int i = 0; i < kAhead; ++i) {
+      const int c = begin + i * step;
+      if (c < p.columns) x[i] = load_raw<T, W>(p.x.row(n) + c);
+      if (c < p.columns && has_residual) residual[i] = load_raw<T, W>(p.residual.row(n) + c);
     }
-    const Vector<T, W> rounded = pack<T, W>(s);
-    if (p.residual.data != nullptr) store_raw(p.sum.row(n) + c, rounded);
-    store_raw(row + c, rounded);
-    unpack(rounded, s);
 #pragma unroll
-    for (int i = 0; i < W; ++i) squares += s[i] * s[i];
+    for (int i = 0; i < kAhead; ++i) {
+      const int c = begin + i * step;
+      if (c >= p.columns) break;
+      float s[W];
+      unpack(x[i], s);
+      if (has_residual) {
+        float added[W];
+        unpack(residual[i], added);
+#pragma unroll
+        for (int j = 0; j < W; ++j) s[j] += added[j];
+      }
+      squares += keep(p, row, n, c, s);
+    }
   }
   const float mean = block_sum(squares, scratch) / static_cast<float>(p.columns);
   const float rstd = __frsqrt_rn(mean + p.eps);
@@ -99,63 +126,132 @@ struct BackwardArguments {
   int columns;
 };
 
+/// What a block of backward keeps in shared memory.
+template <class T>
+struct KeptRows {
+  float* d_weight;  ///< [C]
+  T* dy;            ///< [kRowsAtOnce, C], as the next two
+  T* x;
+  T* d_residual;
+
+  __device__ explicit KeptRows(int columns)
+      : d_weight(reinterpret_cast<float*>(shared_memory)),
+        dy(reinterpret_cast<T*>(d_weight + columns)),
+        x(dy + kRowsAtOnce * columns),
+        d_residual(x + kRowsAtOnce * columns) {}
+  static std::size_t bytes(std::int64_t columns) {
+    return static_cast<std::size_t>(columns) * (sizeof(float) + 3 * kRowsAtOnce * sizeof(T));
+  }
+};
+
+/// Sums of g * xhat over kRowsAtOnce rows.
+struct RowSums {
+  float of[kRowsAtOnce];
+  __device__ static RowSums shuffle(RowSums x, int distance) {
+#pragma unroll
+    for (float& sum : x.of) sum = __shfl_xor_sync(kAllLanes, sum, distance);
+    return x;
+  }
+};
+
+struct AddRowSums {
+  __device__ RowSums operator()(RowSums a, const RowSums& b) const {
+#pragma unroll
+    for (int r = 0; r < kRowsAtOnce; ++r) a.of[r] += b.of[r];
+    return a;
+  }
+};
+
+/// Loads columns [c, c + W) of `count` rows from n on into shared memory; returns their share of
+/// the sums.
 template <class T, int W>
-__global__ void __launch_bounds__(kBackwardThreads) rmsnorm_backward(BackwardArguments<T> p) {
-  __shared__ Sum<float> scratch[kMostWarps];
-  float* d_weight = reinterpret_cast<float*>(shared_memory);
-  T* dy_row = reinterpret_cast<T*>(d_weight + p.columns);
-  T* x_row = dy_row + p.columns;
+__device__ __forceinline__ RowSums load_rows(const BackwardArguments<T>& p, const KeptRows<T>& kept,
+                                             std::int64_t n, int count, int c) {
+  Vector<T, W> dy_raw[kRowsAtOnce];
+  Vector<T, W> x_raw[kRowsAtOnce];
+  Vector<T, W> d_residual_raw[kRowsAtOnce];
+  const bool has_residual = p.d_residual.data != nullptr;
+#pragma unroll
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    if (r >= count) break;
+    dy_raw[r] = load_raw<T, W>(p.dy.row(n + r) + c);
+    x_raw[r] = load_raw<T, W>(p.x.row(n + r) + c);
+    if (has_residual) d_residual_raw[r] = load_raw<T, W>(p.d_residual.row(n + r) + c);
+  }
+  float w[W];
+  load(p.weight + c, w);
+  RowSums sums{};
+#pragma unroll
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    if (r >= count) break;
+    const int at = r * p.columns + c;
+    store_raw(kept.dy + at, dy_raw[r]);
+    store_raw(kept.x + at, x_raw[r]);
+    if (has_residual) store_raw(kept.d_residual + at, d_residual_raw[r]);
+    float dy[W];
+    float x[W];
+    unpack(dy_raw[r], dy);
+    unpack(x_raw[r], x);
+    const float rstd = p.rstd[n + r];
+#pragma unroll
+    for (int i = 0; i < W; ++i) sums.of[r] += (w[i] * dy[i]) * (x[i] * rstd);
+  }
+  return sums;
+}
+
+/// Writes columns [c, c + W) of dx for the rows that load_rows kept, and adds to d_weight.
+template <class T, int W>
+__device__ __forceinline__ void write_rows(const BackwardArguments<T>& p, const KeptRows<T>& kept,
+                                           std::int64_t n, int count, int c, const RowSums& sums) {
+  float w[W];
+  float dw[W];
+  load(p.weight + c, w);
+  load(kept.d_weight + c, dw);
+#pragma unroll
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    if (r >= count) break;
+    const int at = r * p.columns + c;
+    const float rstd = p.rstd[n + r];
+    const float mean = sums.of[r] / static_cast<float>(p.columns);
+    float dy[W];
+    float x[W];
+    float dx[W] = {};
+    load(kept.dy + at, dy);
+    load(kept.x + at, x);
+    if (p.d_residual.data != nullptr) load(kept.d_residual + at, dx);
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      const float xhat = x[i] * rstd;
+      dx[i] += rstd * (w[i] * dy[i] - xhat * mean);
+      dw[i] += dy[i] * xhat;
+    }
+    store(p.dx.row(n + r) + c, dx);
+  }
+  store(kept.d_weight + c, dw);
+}
+
+template <class T, int W>
+__global__ void __launch_bounds__(kBackwardThreads, 2) rmsnorm_backward(BackwardArguments<T> p) {
+  __shared__ RowSums scratch[kMostWarps];
+  const KeptRows<T> kept(p.columns);
   const int first = static_cast<int>(threadIdx.x) * W;
   const int step = static_cast<int>(blockDim.x) * W;
-  for (int c = first; c < p.columns; c += step) {
-#pragma unroll
-    for (int i = 0; i < W; ++i) d_weight[c + i] = 0;
-  }
-
+  constexpr float kZeros[W] = {};
+  for (int c = first; c < p.columns; c += step) store(kept.d_weight + c, kZeros);
   const std::int64_t begin = blockIdx.x * p.rows_per_block;
   const std::int64_t end = min(begin + p.rows_per_block, p.rows);
-  for (std::int64_t n = begin; n < end; ++n) {
-    const float rstd = p.rstd[n];
-    float dot = 0;
+  for (std::int64_t n = begin; n < end; n += kRowsAtOnce) {
+    const int count = static_cast<int>(min(std::int64_t{kRowsAtOnce}, end - n));
+    RowSums sums{};
     for (int c = first; c < p.columns; c += step) {
-      const Vector<T, W> dy_raw = load_raw<T, W>(p.dy.row(n) + c);
-      const Vector<T, W> x_raw = load_raw<T, W>(p.x.row(n) + c);
-      store_raw(dy_row + c, dy_raw);
-      store_raw(x_row + c, x_raw);
-      float dy[W];
-      float x[W];
-      float w[W];
-      unpack(dy_raw, dy);
-      unpack(x_raw, x);
-      load(p.weight + c, w);
-#pragma unroll
-      for (int i = 0; i < W; ++i) dot += (w[i] * dy[i]) * (x[i] * rstd);
+      sums = AddRowSums{}(sums, load_rows<T, W>(p, kept, n, count, c));
     }
-    const float mean = block_sum(dot, scratch) / static_cast<float>(p.columns);
-    for (int c = first; c < p.columns; c += step) {
-      float dy[W];
-      float x[W];
-      float w[W];
-      float dx[W] = {};
-      float dw[W];
-      load(dy_row + c, dy);
-      load(x_row + c, x);
-      load(p.weight + c, w);
-      load(d_weight + c, dw);
-      if (p.d_residual.data != nullptr) load(p.d_residual.row(n) + c, dx);
-#pragma unroll
-      for (int i = 0; i < W; ++i) {
-        const float xhat = x[i] * rstd;
-        dx[i] += rstd * (w[i] * dy[i] - xhat * mean);
-        dw[i] += dy[i] * xhat;
-      }
-      store(p.dx.row(n) + c, dx);
-      store(d_weight + c, dw);
-    }
+    sums = block_reduce(sums, RowSums{}, scratch, AddRowSums{});
+    for (int c = first; c < p.columns; c += step) write_rows<T, W>(p, kept, n, count, c, sums);
   }
   for (int c = first; c < p.columns; c += step) {
     float dw[W];
-    load(d_weight + c, dw);
+    load(kept.d_weight + c, dw);
     store(p.workspace + static_cast<std::int64_t>(blockIdx.x) * p.columns + c, dw);
   }
 }
@@ -200,7 +296,7 @@ void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
     launch({.name = op.kName,
             .stream = stream,
             .grid = blocks_for(op.x.rows(), 1),
-            .block = threads_for<W>(columns, kForwardThreads),
+            .block = threads_for<W>(columns, kAhead, kForwardThreads),
             .shared_bytes = static_cast<std::size_t>(columns) * sizeof(T)},
            rmsnorm_forward<T, W>, arguments);
   });
@@ -229,8 +325,8 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
     launch({.name = op.kName,
             .stream = stream,
             .grid = blocks,
-            .block = threads_for<W>(columns, kBackwardThreads),
-            .shared_bytes = static_cast<std::size_t>(columns) * (sizeof(float) + 2 * sizeof(T))},
+            .block = threads_for<W>(columns, 1, kBackwardThreads),
+            .shared_bytes = KeptRows<T>::bytes(columns)},
            rmsnorm_backward<T, W>, arguments);
   });
   const Launch sum{.name = op.kName,

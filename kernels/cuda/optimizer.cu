@@ -22,8 +22,8 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Of AdamW: keeps the registers of a thread at 40, so that six blocks fit.
-constexpr int kBlocksPerMultiprocessor = 6;
+/// Of AdamW: keeps the registers of a thread under 52, so that five blocks fit.
+constexpr int kBlocksPerMultiprocessor = 5;
 /// Parameters of one thread: 16 bytes of each f32 tensor.
 constexpr int kParameters = 4;
 

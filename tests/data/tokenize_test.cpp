@@ -130,27 +130,29 @@ TEST_CASE("a share of the documents goes to the validation set, each to one side
 
 TEST_CASE("a document longer than a piece is kept whole, and progress reaches the end") {
   const ScratchFolder folder;
-  std::string text;
-  while (text.size() < 2'500'000) text += "line " + std::to_string(text.size()) + "\n";
-  const std::string file = folder.write("long.txt", text);
-  const std::string skipped = folder.write("bad.txt", "\xff\xff");
-  TokenizeProgress last;
-  bool backwards = false;
-  const TokenizeStatistics statistics = tokenize({.inputs = {file, skipped},
-                                                  .output = folder.file("out.bin"),
-                                                  .progress = [&](const TokenizeProgress& p) {
-                                                    backwards = backwards ||
-                                                                p.bytes_done < last.bytes_done ||
-                                                                p.files_done < last.files_done;
-                                                    last = p;
-                                                  }});
-  CHECK(text_of(folder.file("out.bin")) == text + "$");
-  CHECK(statistics.documents == 1);
-  CHECK_FALSE(backwards);
-  CHECK(last.files_done == 2);
-  CHECK(last.files == 2);
-  CHECK(last.bytes_done == text.size() + 2);
-  CHECK(last.bytes == text.size() + 2);
+  for (const std::size_t size : {2'500'000, 2 << 20}) {  // the second is a whole number of pieces
+    std::string text;
+    while (text.size() < size) text += "line " + std::to_string(text.size()) + "\n";
+    text.resize(size);
+    const std::string file = folder.write("long.txt", text);
+    const std::string skipped = folder.write("bad.txt", "\xff\xff");
+    TokenizeProgress last;
+    bool backwards = false;
+    TokenizeOptions options{.inputs = {file, skipped}, .output = folder.file("out.bin")};
+    options.progress = [&](const TokenizeProgress& p) {
+      backwards = backwards || p.bytes_done < last.bytes_done || p.files_done < last.files_done;
+      last = p;
+    };
+    const TokenizeStatistics statistics = tokenize(options);
+    const bool whole = text_of(folder.file("out.bin")) == text + "$";
+    CHECK(whole);
+    CHECK(statistics.documents == 1);
+    CHECK_FALSE(backwards);
+    CHECK(last.files_done == 2);
+    CHECK(last.files == 2);
+    CHECK(last.bytes_done == size + 2);
+    CHECK(last.bytes == size + 2);
+  }
 }
 
 TEST_CASE("bad input to tokenize makes no file") {

@@ -1,5 +1,6 @@
 // The variants for AVX-512 F, BW, DQ and VL (compile options in CMakeLists.txt).
 #include "kernels/cpu/simd/adamw.h"
+#include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/tile.h"
@@ -7,11 +8,13 @@
 namespace strata::cpu {
 
 constinit const SimdKernels kAvx512{.name = "avx512",
-                              .tile_f32 = tile_kernel<VectorF32>(),
-                              .tile_f64 = tile_kernel<VectorF64>(),
-                              .rows_f64 = row_kernels<double, double>(),
-                              .rows_f32 = row_kernels<float, float>(),
-                              .rows_bf16 = row_kernels<float, Bf16>(),
-                              .adamw = adamw};
+                                    .tile_f32 = tile_kernel<VectorF32>(),
+                                    .tile_f64 = tile_kernel<VectorF64>(),
+                                    .rows_f64 = row_kernels<double, double>(),
+                                    .rows_f32 = row_kernels<float, float>(),
+                                    .rows_bf16 = row_kernels<float, Bf16>(),
+                                    .exp_f32 = exp_f32,
+                                    .exp_f64 = exp_f64,
+                                    .adamw = adamw};
 
 }  // namespace strata::cpu

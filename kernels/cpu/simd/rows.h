@@ -1,6 +1,5 @@
 #pragma once
 
-#include "kernels/cpu/simd/lanes.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vector.h"
 
@@ -10,16 +9,61 @@
 namespace strata::cpu {
 namespace {
 
-template <class A, class X>
-A dot(const A* a, const X* b, std::int64_t width) {
-  return lane_sum<A>(width, [=](std::int64_t i) { return a[i] * widen(b[i]); });
-}
+template <class A>
+struct VectorOf;
+template <>
+struct VectorOf<float> {
+  using Type = VectorF32;
+};
+template <>
+struct VectorOf<double> {
+  using Type = VectorF64;
+};
+
+/// kLanes partial sums, added in a fixed tree: the same additions at every register width.
+template <class A>
+struct LaneSums {
+  using V = typename VectorOf<A>::Type;
+  static constexpr int kLanes = 16;
+  static constexpr int kRegisters = kLanes / V::kWidth;
+  typename V::Register lanes[kRegisters];
+
+  LaneSums() {
+    for (int r = 0; r < kRegisters; ++r) lanes[r] = V::broadcast(0);
+  }
+  template <class X>
+  void add_products(const A* a, const X* b) {
+    for (int r = 0; r < kRegisters; ++r) {
+      const int at = r * V::kWidth;
+      lanes[r] = V::add(lanes[r], V::multiply(V::load(a + at), V::load(b + at)));
+    }
+  }
+  A total() {
+    for (int half = kRegisters / 2; half > 0; half /= 2) {
+      for (int r = 0; r < half; ++r) lanes[r] = V::add(lanes[r], lanes[r + half]);
+    }
+    return V::sum(lanes[0]);
+  }
+};
 
 template <class A, class X>
 void dots(const A* query, const X* rows, std::int64_t stride, std::int64_t count,
           std::int64_t width, A scale, A* scores) {
+  constexpr int kLanes = LaneSums<A>::kLanes;
+  const std::int64_t whole = width / kLanes * kLanes;
+  const std::int64_t rest = width - whole;
+  A query_rest[kLanes] = {};  // zeros behind the end add nothing
+  for (std::int64_t l = 0; l < rest; ++l) query_rest[l] = query[whole + l];
   for (std::int64_t j = 0; j < count; ++j) {
-    scores[j] = scale * dot(query, rows + j * stride, width);
+    const X* row = rows + j * stride;
+    LaneSums<A> sums;
+    for (std::int64_t d = 0; d < whole; d += kLanes) sums.add_products(query + d, row + d);
+    if (rest > 0) {
+      A row_rest[kLanes] = {};
+      for (std::int64_t l = 0; l < rest; ++l) row_rest[l] = widen(row[whole + l]);
+      sums.add_products(query_rest, row_rest);
+    }
+    scores[j] = scale * sums.total();
   }
 }
 

@@ -12,8 +12,8 @@
 //
 // Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of
 // an inline function, and if that were the AVX copy, older processors would fault. So the headers
-// behind the variants (tile.h, rows.h, adamw.h, vector.h) define everything in an anonymous
-// namespace and call no inline function of any library.
+// behind the variants (tile.h, rows.h, exp.h, adamw.h, vector.h) define everything in an anonymous
+// namespace and call no inline function of another header.
 
 namespace strata::cpu {
 
@@ -67,6 +67,8 @@ struct SimdKernels {
   RowKernels<double, double> rows_f64;
   RowKernels<float, float> rows_f32;
   RowKernels<float, Bf16> rows_bf16;
+  void (*exp_f32)(float* x, std::int64_t count) = nullptr;  ///< x = exp(x), in place
+  void (*exp_f64)(double* x, std::int64_t count) = nullptr;
   /// True if every new weight is finite.
   bool (*adamw)(const AdamWRange&) = nullptr;
 };

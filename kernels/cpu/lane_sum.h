@@ -2,10 +2,7 @@
 
 #include <cstdint>
 
-// In an anonymous namespace because files compiled for different instruction sets use it (simd.h).
-
 namespace strata::cpu {
-namespace {
 
 /// Sum of term(i) over i < count: kLanes interleaved partial sums, then a fixed tree. The order is
 /// written out, so it does not depend on the machine, and the compiler can use vectors.
@@ -24,5 +21,4 @@ inline A lane_sum(std::int64_t count, Term term) {
   return lane[0];
 }
 
-}  // namespace
 }  // namespace strata::cpu

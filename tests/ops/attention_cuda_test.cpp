@@ -1,0 +1,294 @@
+// Attention of the cuda backend: every case of support/op_cases.h, lengths around the tile sizes,
+// its error against that of a faultless bf16 implementation, and the same bits every time.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+namespace {
+
+constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
+
+void on_cuda(const std::function<void(OpRunner&)>& checks) {
+  if (!cuda_available()) {
+    WARN("skipped: this program has no CUDA backend, or there is no device");
+    return;
+  }
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  checks(runner);
+}
+
+bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
+  return dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128);
+}
+
+void check_both(OpRunner& runner, DType dtype, const AttentionCase& c) {
+  INFO(name_of(dtype) << ", " << c.heads << " heads, " << c.kv_heads << " kv heads");
+  const DType intermediate = on_tensor_cores(dtype, c.head_dim) ? DType::kBF16 : DType::kF32;
+  (void)check_attention_forward(runner, dtype, c, intermediate);
+  (void)check_attention_backward(runner, dtype, c, intermediate);
+}
+
+/// Causal attention of equal rows; values as bf16 holds them.
+struct Problem {
+  std::int64_t rows, length, heads, kv_heads, head_dim;
+  std::vector<double> q, k, v, d_o;
+  double scale;
+
+  Problem(std::int64_t rows_in, std::int64_t length_in, std::int64_t heads_in,
+          std::int64_t kv_heads_in, std::int64_t head_dim_in)
+      : rows(rows_in),
+        length(length_in),
+        heads(heads_in),
+        kv_heads(kv_heads_in),
+        head_dim(head_dim_in),
+        q(random_values(11, tokens() * heads * head_dim, DType::kBF16)),
+        k(random_values(12, tokens() * kv_heads * head_dim, DType::kBF16)),
+        v(random_values(13, tokens() * kv_heads * head_dim, DType::kBF16)),
+        d_o(random_values(14, tokens() * heads * head_dim, DType::kBF16)),
+        scale(1 / std::sqrt(static_cast<double>(head_dim))) {
+    for (double& x : q) x *= 2;  // scores spread enough for peaked rows
+  }
+  [[nodiscard]] std::int64_t tokens() const { return rows * length; }
+  [[nodiscard]] Shape query_shape() const { return {tokens(), heads, head_dim}; }
+  [[nodiscard]] Shape key_shape() const { return {tokens(), kv_heads, head_dim}; }
+  [[nodiscard]] std::size_t at_query(std::int64_t token, std::int64_t head) const {
+    return static_cast<std::size_t>((token * heads + head) * head_dim);
+  }
+  [[nodiscard]] std::size_t at_key(std::int64_t token, std::int64_t head) const {
+    return static_cast<std::size_t>((token * kv_heads + head / (heads / kv_heads)) * head_dim);
+  }
+};
+
+struct Results {
+  std::vector<double> o, lse, dq, dk, dv;
+};
+
+double dot(const double* a, const double* b, std::int64_t n) {
+  std::array<double, 8> sums{};  // independent, so that they are added at full speed
+  for (std::int64_t i = 0; i < n; ++i) sums[static_cast<std::size_t>(i % 8)] += a[i] * b[i];
+  double sum = 0;
+  for (const double s : sums) sum += s;
+  return sum;
+}
+
+void add_scaled(double* to, double factor, const double* from, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] += factor * from[i];
+}
+
+double exact(double x) { return x; }
+double through_bf16(double x) { return rounded_to(DType::kBF16, x); }
+
+/// By the definition, in f64. `round` is applied where a bf16 implementation must round: to
+/// probabilities, score gradients and results. Gradients are those of bf16 o, as the operator's.
+Results naive(const Problem& p, double (*round)(double)) {
+  const std::int64_t d = p.head_dim;
+  Results r{std::vector<double>(p.q.size()),
+            std::vector<double>(static_cast<std::size_t>(p.heads * p.tokens())),
+            std::vector<double>(p.q.size()), std::vector<double>(p.k.size()),
+            std::vector<double>(p.k.size())};
+  std::vector<double> scores;
+  std::vector<double> o(static_cast<std::size_t>(d));
+  for (std::int64_t token = 0; token < p.tokens(); ++token) {
+    const std::int64_t first = token / p.length * p.length;
+    for (std::int64_t head = 0; head < p.heads; ++head) {
+      const std::size_t at = p.at_query(token, head);
+      scores.clear();
+      for (std::int64_t key = first; key <= token; ++key) {
+        scores.push_back(p.scale * dot(&p.q[at], &p.k[p.at_key(key, head)], d));
+      }
+      const double top = *std::max_element(scores.begin(), scores.end());
+      double sum = 0;
+      std::fill(o.begin(), o.end(), 0.0);
+      for (std::int64_t key = first; key <= token; ++key) {
+        const double weight = std::exp(scores[static_cast<std::size_t>(key - first)] - top);
+        sum += weight;
+        add_scaled(&r.o[at], round(weight), &p.v[p.at_key(key, head)], d);
+        add_scaled(o.data(), weight, &p.v[p.at_key(key, head)], d);
+      }
+      const double lse = top + std::log(sum);
+      r.lse[static_cast<std::size_t>(head * p.tokens() + token)] = lse;
+      for (std::size_t i = 0; i < o.size(); ++i) {
+        r.o[at + i] = round(r.o[at + i] / sum);
+        o[i] = through_bf16(o[i] / sum);
+      }
+      const double delta = dot(&p.d_o[at], o.data(), d);
+      for (std::int64_t key = first; key <= token; ++key) {
+        const std::size_t k = p.at_key(key, head);
+        const double weight = std::exp(scores[static_cast<std::size_t>(key - first)] - lse);
+        const double d_score = round(weight * (dot(&p.d_o[at], &p.v[k], d) - delta));
+        add_scaled(&r.dv[k], round(weight), &p.d_o[at], d);
+        add_scaled(&r.dk[k], p.scale * d_score, &p.q[at], d);
+        add_scaled(&r.dq[at], p.scale * d_score, &p.k[k], d);
+      }
+    }
+  }
+  for (auto* tensor : {&r.dq, &r.dk, &r.dv}) {
+    for (double& x : *tensor) x = round(x);
+  }
+  return r;
+}
+
+/// The operators on q, k, v and their gradients as columns of one tensor each. The backward gets
+/// `o` and `lse`.
+Results run(OpRunner& runner, const Problem& p, const Results& given) {
+  runner.reset();
+  const std::int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
+  const std::int64_t stride = width + 8;
+  std::vector<double> packed;
+  for (std::int64_t token = 0; token < p.tokens(); ++token) {
+    for (const auto* x : {&p.q, &p.k, &p.v}) {
+      const auto row = static_cast<std::int64_t>(x->size()) / p.tokens();
+      packed.insert(packed.end(), x->begin() + token * row, x->begin() + (token + 1) * row);
+    }
+  }
+  const auto columns = [&](const TensorView& all, std::int64_t begin, const Shape& shape) {
+    void* data = static_cast<std::byte*>(all.data) + begin * 2;
+    return TensorView(data, DType::kBF16, shape, stride);
+  };
+  const std::int64_t at_k = p.heads * p.head_dim;
+  const std::int64_t at_v = at_k + p.kv_heads * p.head_dim;
+  const TensorView in = runner.upload(packed, DType::kBF16, {p.tokens(), width}, stride);
+  const TensorView out = runner.output(DType::kBF16, {p.tokens(), width}, stride);
+  AttentionForward forward;
+  forward.q = columns(in, 0, p.query_shape());
+  forward.k = columns(in, at_k, p.key_shape());
+  forward.v = columns(in, at_v, p.key_shape());
+  forward.segments.uniform_length = p.length;
+  forward.o = runner.output(DType::kBF16, p.query_shape());
+  forward.lse = runner.output(DType::kF32, {p.heads, p.tokens()});
+  forward.scale = p.scale;
+  runner.run(forward);
+  std::vector<double> o = given.o;
+  for (double& x : o) x = through_bf16(x);
+  std::vector<double> lse = given.lse;
+  for (double& x : lse) x = rounded_to(DType::kF32, x);
+  AttentionBackward backward;
+  backward.d_o = runner.upload(p.d_o, DType::kBF16, p.query_shape());
+  backward.q = forward.q;
+  backward.k = forward.k;
+  backward.v = forward.v;
+  backward.o = runner.upload(o, DType::kBF16, p.query_shape());
+  backward.lse = runner.upload(lse, DType::kF32, {p.heads, p.tokens()});
+  backward.segments = forward.segments;
+  backward.dq = columns(out, 0, p.query_shape());
+  backward.dk = columns(out, at_k, p.key_shape());
+  backward.dv = columns(out, at_v, p.key_shape());
+  backward.delta = runner.output(DType::kF32, {p.heads, p.tokens()});
+  backward.scale = p.scale;
+  runner.run(backward);
+  Results results{runner.download(forward.o), runner.download(forward.lse),
+                  runner.download(backward.dq), runner.download(backward.dk),
+                  runner.download(backward.dv)};
+  REQUIRE(runner.guards_intact());
+  return results;
+}
+
+double norm_of_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+/// Requires ||got - exact|| to be at most 1.5 times what rounding to bf16 alone makes.
+void require_as_accurate(const std::string& name, const std::vector<double>& got,
+                         const std::vector<double>& exactly, const std::vector<double>& rounded) {
+  const double error = norm_of_difference(got, exactly);
+  // Exact zeros (a row of one token has no gradient of q and k) leave the roundoff of f32 sums.
+  const double floor = 1e-5 * std::sqrt(static_cast<double>(got.size()));
+  INFO(name << " has error " << error);
+  REQUIRE(error <= 1.5 * norm_of_difference(rounded, exactly) + floor);
+}
+
+void check_accuracy(OpRunner& runner, const Problem& p) {
+  INFO(p.rows << " rows of " << p.length << ", " << p.heads << " heads, " << p.kv_heads
+              << " kv heads of " << p.head_dim);
+  const Results exactly = naive(p, exact);
+  const Results rounded = naive(p, through_bf16);
+  const Results got = run(runner, p, exactly);
+  require_as_accurate("o", got.o, exactly.o, rounded.o);
+  require_as_accurate("dq", got.dq, exactly.dq, rounded.dq);
+  require_as_accurate("dk", got.dk, exactly.dk, rounded.dk);
+  require_as_accurate("dv", got.dv, exactly.dv, rounded.dv);
+  REQUIRE(norm_of_difference(got.lse, exactly.lse) <=
+          1e-5 * std::sqrt(static_cast<double>(got.lse.size())));
+}
+
+TEST_CASE("attention on cuda follows the formula for every kind of segment", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const DType dtype : kCudaTypes) {
+      for (const AttentionCase& c : attention_cases()) check_both(runner, dtype, c);
+    }
+  });
+}
+
+TEST_CASE("attention on cuda is as accurate as bf16 allows at lengths around its tiles", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const std::int64_t length : {1, 47, 48, 49, 63, 64, 65, 127, 128, 129, 193}) {
+        for (const std::int64_t kv_heads : {4, 2, 1}) {
+          check_accuracy(runner, Problem(2, length, 4, kv_heads, head_dim));
+        }
+      }
+      check_accuracy(runner, Problem(1, 1000, 2, 1, head_dim));
+    }
+  });
+}
+
+TEST_CASE("attention on cuda is as accurate as bf16 allows at 4096 tokens", "[cuda][slow]") {
+  on_cuda([](OpRunner& runner) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      check_accuracy(runner, Problem(1, 4096, 1, 1, head_dim));
+    }
+  });
+}
+
+TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      const Problem p(3, 333, 8, 2, head_dim);
+      const Results given = naive(p, exact);
+      const Results first = run(runner, p, given);
+      for (int i = 1; i < 100; ++i) {
+        const Results again = run(runner, p, given);
+        require_equal("o", again.o, first.o);
+        require_equal("lse", again.lse, first.lse);
+        require_equal("dq", again.dq, first.dq);
+        require_equal("dk", again.dk, first.dk);
+        require_equal("dv", again.dv, first.dv);
+      }
+    }
+  });
+}
+
+TEST_CASE("attention on cuda refuses what it has no kernel for, by name", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    const auto forward = [&](DType dtype, std::int64_t head_dim, double scale) {
+      const Shape shape{2, 1, head_dim};
+      const std::vector<double> values(static_cast<std::size_t>(shape.elements()), 1.0);
+      AttentionForward op;
+      op.q = op.k = op.v = runner.upload(values, dtype, shape);
+      op.segments.uniform_length = 2;
+      op.o = runner.output(dtype, shape);
+      op.lse = runner.output(accumulator_of(dtype), {1, 2});
+      op.scale = scale;
+      runner.run(op);
+    };
+    REQUIRE_THROWS_WITH(forward(DType::kF64, 64, 1),
+                        ContainsSubstring("attention_forward") && ContainsSubstring("f64"));
+    REQUIRE_THROWS_WITH(forward(DType::kBF16, 264, 1), ContainsSubstring("head dims up to 256"));
+    REQUIRE_THROWS_WITH(forward(DType::kBF16, 64, -1), ContainsSubstring("scale"));
+  });
+}
+
+}  // namespace
+}  // namespace strata::test
