@@ -18,6 +18,7 @@ strata=build/$preset/strata
 
 stage "text"
 scripts/english_text.sh data/english
+mkdir -p data/quickstart
 "$strata" tokenize data/english --output data/quickstart/train.bin \
   --validation-output data/quickstart/validation.bin --validation-fraction 0.05
 
@@ -30,20 +31,22 @@ rm -rf runs/quickstart
 "$strata" train configs/quickstart.json "${sets[@]}" --output runs/quickstart
 
 stage "result"
-# last EVENT KEY, first EVENT KEY: a number out of the run's metrics.
-values() { grep "\"event\":\"$1\"" runs/quickstart/metrics.jsonl | sed -E "s/.*\"$2\":([-+.eE0-9]+).*/\1/"; }
-first_loss=$(values step loss | head -n 1)
-last_loss=$(values step loss | tail -n 1)
-validation_loss=$(values eval val_loss | tail -n 1)
-pair_model_loss=$("build/$preset/strata_byte_model" data/quickstart/train.bin data/quickstart/validation.bin)
-
-awk -v first="$first_loss" -v last="$last_loss" -v loss="$validation_loss" -v pairs="$pair_model_loss" '
-  BEGIN {
-    printf "training loss      %.4f nats per byte in the first step, %.4f in the last\n", first, last
-    printf "validation loss    %.4f nats per byte\n", loss
-    printf "byte-pair counts   %.4f nats per byte, the same training and validation text\n", pairs
+pair_model_loss=$("build/$preset/strata_byte_model" \
+  data/quickstart/train.bin data/quickstart/validation.bin)
+awk -v pairs="$pair_model_loss" '
+  function value(key) {
+    match($0, "\"" key "\":[-+.eE0-9]+")
+    return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0
+  }
+  /"event":"step"/ { last = value("loss"); if (steps++ == 0) first = last }
+  /"event":"eval"/ { loss = value("val_loss") }
+  END {
+    printf "training loss     %.4f nats per byte in the first step, %.4f in the last\n", first, last
+    printf "validation loss   %.4f nats per byte\n", loss
+    printf "byte-pair counts  %.4f nats per byte, the same training and validation text\n", pairs
+    if (steps < 2 || loss == 0 || pairs == 0) { print "FAILED: metrics are missing"; exit 1 }
     if (last >= first) { print "FAILED: the training loss did not fall"; exit 1 }
     if (loss >= 2.6) { print "FAILED: the validation loss must be below 2.6"; exit 1 }
-    if (loss > pairs - 0.3) { print "FAILED: the model must be at least 0.3 better than counting"; exit 1 }
+    if (loss > pairs - 0.3) { print "FAILED: it must be at least 0.3 below the pair counts"; exit 1 }
     print "passed; the run folder is runs/quickstart"
-  }'
+  }' runs/quickstart/metrics.jsonl

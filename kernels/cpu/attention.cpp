@@ -1,10 +1,12 @@
-// Attention by rows: one query's scores (or, for dk and dv, one key's) are all that ever exists per
-// thread. Formulas in strata/ops/attention.h; everything in A, outputs rounded once.
-//   forward   per query: s_j = scale q k_j, P = exp(s - max) / sum, o = sum_j P_j v_j
-//   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta), dq = scale sum_j dS_j
-//   k_j dk, dv    per key:   the same P and dS as a column over queries, heads of the group in
-//   order
-// The two backward passes compute the scores twice, and no sum is shared between threads.
+// Attention by rows: the scores of four queries (or, for dk and dv, four keys) are all that exists
+// per thread. Formulas in strata/ops/attention.h; everything in A, outputs rounded once.
+//   forward   per query: s_j = scale q k_j, P = exp(s - max), o = sum_j P_j v_j / sum_j P_j
+//   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta),
+//                        dq = scale sum_j dS_j k_j
+//   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
+// The two backward passes compute the scores twice; in return no sum is shared between threads.
+
+#include "strata/ops/attention.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +22,7 @@ namespace strata::cpu {
 
 namespace {
 
-constexpr std::int64_t kQueryBlock = 32;  // queries or keys of one head per chunk
+constexpr std::int64_t kBlock = 32;  // queries, or keys, of one head per chunk of parallel work
 
 template <Compute X>
 const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
@@ -50,25 +52,31 @@ class Heads {
   std::int64_t width_;
 };
 
-template <Compute X, class A = Accumulator<X>>
-void widen_row(const X* from, std::int64_t width, A* to) {
-  for (std::int64_t d = 0; d < width; ++d) to[d] = static_cast<A>(from[d]);
-}
-
-template <Compute X, class A = Accumulator<X>>
-void round_row(const A* from, A factor, std::int64_t width, X* to) {
-  for (std::int64_t d = 0; d < width; ++d) to[d] = X(from[d] * factor);
-}
-
-/// Turns scores into exp(score - max) and returns {max, sum}.
+/// kMost lines of scratch: of `width` elements each, padded with zeros.
 template <class A>
-std::pair<A, A> exponentiate(const SimdKernels& simd, A* scores, std::int64_t count) {
-  const A top = *std::max_element(scores, scores + count);
-  for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
-  exponentials(simd, scores, count);
-  const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
-  return {top, sum};
-}
+class Lines {
+ public:
+  explicit Lines(std::int64_t width)
+      : padded_((width + LineBlock::kPadding - 1) / LineBlock::kPadding * LineBlock::kPadding),
+        data_(static_cast<std::size_t>(LineBlock::kMost * padded_)) {}
+
+  [[nodiscard]] A* data() { return data_.data(); }
+  [[nodiscard]] A* operator[](int line) { return data_.data() + line * padded_; }
+  [[nodiscard]] std::int64_t padded() const { return padded_; }
+  void clear() { std::fill(data_.begin(), data_.end(), A{0}); }
+  template <Compute X>
+  void load(int line, const X* from, std::int64_t width) {
+    for (std::int64_t d = 0; d < width; ++d) (*this)[line][d] = static_cast<A>(from[d]);
+  }
+  template <Compute X>
+  void store(int line, A factor, std::int64_t width, X* to) {
+    for (std::int64_t d = 0; d < width; ++d) to[d] = X((*this)[line][d] * factor);
+  }
+
+ private:
+  std::int64_t padded_;
+  std::vector<A> data_;
+};
 
 template <Compute X>
 class Forward {
@@ -76,7 +84,7 @@ class Forward {
 
  public:
   Forward(const AttentionForward& op, const SimdKernels& simd)
-      : op_(op),
+      : scale_(static_cast<A>(op.scale)),
         simd_(simd),
         rows_(rows_of<X>(simd)),
         q_(op.q),
@@ -86,36 +94,51 @@ class Forward {
         lse_(op.lse),
         group_(op.q.shape[1] / op.k.shape[1]) {}
 
-  void run(const QueryBlock& block, std::int64_t head) const {
-    const Segment& s = block.segment;
+  void run(const QueryBlock& queries, std::int64_t head) const {
+    const Segment& s = queries.segment;
     const std::int64_t width = q_.width();
-    const std::int64_t kv_head = head / group_;
-    std::vector<A> query(static_cast<std::size_t>(width));
-    std::vector<A> sum(static_cast<std::size_t>(width));
-    std::vector<A> scores(static_cast<std::size_t>(s.k_length));
-    for (std::int64_t i = block.begin; i < block.end; ++i) {
-      const std::int64_t token = s.q_begin + i;
-      const std::int64_t seen = s.visible(i);
-      A lse = -std::numeric_limits<A>::infinity();
-      A factor = 0;
-      std::fill(sum.begin(), sum.end(), A{0});
-      if (seen > 0) {
-        widen_row(q_.at(token, head), width, query.data());
-        rows_.dots(query.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width,
-                   static_cast<A>(op_.scale), scores.data());
-        const auto [top, total] = exponentiate(simd_, scores.data(), seen);
-        rows_.weighted_sum(scores.data(), v_.at(s.k_begin, kv_head), v_.stride(), seen, width,
-                           sum.data());
-        lse = top + std::log(total);
-        factor = 1 / total;
+    const X* keys = k_.at(s.k_begin, head / group_);
+    const X* values = v_.at(s.k_begin, head / group_);
+    Lines<A> query(width);
+    Lines<A> sum(width);
+    Lines<A> scores(s.k_length);
+    LineBlock block{.width = width, .padded = query.padded(), .scores = scores.padded()};
+    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
+      block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
+      for (int l = 0; l < block.lines; ++l) {
+        query.load(l, q_.at(s.q_begin + i + l, head), width);
+        block.end[l] = s.visible(i + l);
       }
-      round_row(sum.data(), factor, width, o_.at(token, head));
-      lse_[head][token] = lse;
+      block.stride = k_.stride();
+      rows_.dots(block, query.data(), keys, scores.data());
+      A factors[LineBlock::kMost] = {};
+      for (int l = 0; l < block.lines; ++l) {
+        lse_[head][s.q_begin + i + l] = softmax(scores[l], block.end[l], factors[l]);
+      }
+      sum.clear();
+      block.stride = v_.stride();
+      rows_.weighted_sums(block, scores.data(), values, sum.data());
+      for (int l = 0; l < block.lines; ++l) {
+        sum.store(l, factors[l], width, o_.at(s.q_begin + i + l, head));
+      }
     }
   }
 
  private:
-  const AttentionForward& op_;
+  /// Turns dot products into exp(score - max), `factor` into 1 / their sum, and returns lse. A
+  /// query that sees nothing has o = 0 and lse = -infinity.
+  A softmax(A* scores, std::int64_t count, A& factor) const {
+    if (count == 0) return -std::numeric_limits<A>::infinity();
+    for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale_;
+    const A top = *std::max_element(scores, scores + count);
+    for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
+    exponentials(simd_, scores, count);
+    const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
+    factor = 1 / sum;
+    return top + std::log(sum);
+  }
+
+  A scale_;
   const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
   Heads<const X> q_, k_, v_;
@@ -146,34 +169,39 @@ class Backward {
         group_(op.q.shape[1] / op.k.shape[1]) {}
 
   /// delta and dq of a run of queries.
-  void run_queries(const QueryBlock& block, std::int64_t head) const {
-    const Segment& s = block.segment;
+  void run_queries(const QueryBlock& queries, std::int64_t head) const {
+    const Segment& s = queries.segment;
     const std::int64_t width = q_.width();
-    const std::int64_t kv_head = head / group_;
+    const X* keys = k_.at(s.k_begin, head / group_);
+    const X* values = v_.at(s.k_begin, head / group_);
     Scratch t(width, s.k_length);
-    for (std::int64_t i = block.begin; i < block.end; ++i) {
-      const std::int64_t token = s.q_begin + i;
-      const std::int64_t seen = s.visible(i);
-      widen_row(q_.at(token, head), width, t.a.data());
-      widen_row(d_o_.at(token, head), width, t.b.data());
-      const X* o = o_.at(token, head);
-      const A delta = lane_sum<A>(width, [&](std::int64_t d) {
-        return t.b[static_cast<std::size_t>(d)] * static_cast<A>(o[d]);
-      });
-      delta_[head][token] = delta;
-      rows_.dots(t.a.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width, scale_,
-                 t.p.data());
-      rows_.dots(t.b.data(), v_.at(s.k_begin, kv_head), v_.stride(), seen, width, A{1},
-                 t.ds.data());
-      const A lse = lse_[head][token];
-      const auto count = static_cast<std::size_t>(seen);
-      for (std::size_t j = 0; j < count; ++j) t.p[j] -= lse;
-      exponentials(simd_, t.p.data(), seen);
-      for (std::size_t j = 0; j < count; ++j) t.ds[j] = t.p[j] * (t.ds[j] - delta);
-      std::fill(t.sum_k.begin(), t.sum_k.end(), A{0});
-      rows_.weighted_sum(t.ds.data(), k_.at(s.k_begin, kv_head), k_.stride(), seen, width,
-                         t.sum_k.data());
-      round_row(t.sum_k.data(), scale_, width, dq_.at(token, head));
+    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
+      t.block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
+      for (int l = 0; l < t.block.lines; ++l) {
+        const std::int64_t token = s.q_begin + i + l;
+        t.first.load(l, q_.at(token, head), width);
+        t.second.load(l, d_o_.at(token, head), width);
+        t.block.end[l] = s.visible(i + l);
+        delta_[head][token] = delta_of(t.second[l], o_.at(token, head));
+      }
+      multiply(t, keys, k_.stride(), values, v_.stride());
+      for (int l = 0; l < t.block.lines; ++l) {
+        const std::int64_t token = s.q_begin + i + l;
+        const A lse = lse_[head][token];
+        const A delta = delta_[head][token];
+        A* p = t.p[l];
+        A* ds = t.ds[l];
+        const std::int64_t count = t.block.end[l];
+        for (std::int64_t j = 0; j < count; ++j) p[j] = scale_ * p[j] - lse;
+        exponentials(simd_, p, count);
+        for (std::int64_t j = 0; j < count; ++j) ds[j] = p[j] * (ds[j] - delta);
+      }
+      t.sum_first.clear();
+      t.block.stride = k_.stride();
+      rows_.weighted_sums(t.block, t.ds.data(), keys, t.sum_first.data());
+      for (int l = 0; l < t.block.lines; ++l) {
+        t.sum_first.store(l, scale_, width, dq_.at(s.q_begin + i + l, head));
+      }
     }
   }
 
@@ -189,55 +217,81 @@ class Backward {
     }
     const std::int64_t width = q_.width();
     Scratch t(width, longest);
-    for (std::int64_t key = begin; key < end; ++key) {
-      widen_row(k_.at(key, kv_head), width, t.a.data());
-      widen_row(v_.at(key, kv_head), width, t.b.data());
-      std::fill(t.sum_k.begin(), t.sum_k.end(), A{0});
-      std::fill(t.sum_v.begin(), t.sum_v.end(), A{0});
+    for (std::int64_t key = begin; key < end; key += LineBlock::kMost) {
+      t.block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, end - key));
+      for (int l = 0; l < t.block.lines; ++l) {
+        t.first.load(l, k_.at(key + l, kv_head), width);
+        t.second.load(l, v_.at(key + l, kv_head), width);
+      }
+      t.sum_first.clear();
+      t.sum_second.clear();
       for (const Segment& s : here) {
-        if (key < s.k_begin || key >= s.k_begin + s.k_length) continue;
+        for (int l = 0; l < t.block.lines; ++l) {
+          const std::int64_t j = key + l - s.k_begin;
+          const bool inside = j >= 0 && j < s.k_length;
+          t.block.begin[l] = inside ? s.first_query(j) : 0;
+          t.block.end[l] = inside ? s.q_length : 0;
+        }
         for (std::int64_t h = kv_head * group_; h < (kv_head + 1) * group_; ++h) {
-          add_column(s, s.first_query(key - s.k_begin), h, t);
+          add_columns(s, h, t);
         }
       }
-      round_row(t.sum_k.data(), scale_, width, dk_.at(key, kv_head));
-      round_row(t.sum_v.data(), A{1}, width, dv_.at(key, kv_head));
+      for (int l = 0; l < t.block.lines; ++l) {
+        t.sum_first.store(l, scale_, width, dk_.at(key + l, kv_head));
+        t.sum_second.store(l, A{1}, width, dv_.at(key + l, kv_head));
+      }
     }
   }
 
  private:
+  /// Lines are queries (first q, second d_o) or keys (first k, second v).
   struct Scratch {
     Scratch(std::int64_t width, std::int64_t length)
-        : a(static_cast<std::size_t>(width)),
-          b(a),
-          sum_k(a),
-          sum_v(a),
-          p(static_cast<std::size_t>(length)),
-          ds(p) {}
-    std::vector<A> a, b;          ///< q and d_o of a query, or k and v of a key
-    std::vector<A> sum_k, sum_v;  ///< weighted sums for dq or dk, and for dv
-    std::vector<A> p, ds;         ///< one row or column of P and dS
+        : first(width), second(width), sum_first(width), sum_second(width), p(length), ds(length) {
+      block.width = width;
+      block.padded = first.padded();
+      block.scores = p.padded();
+    }
+    LineBlock block;
+    Lines<A> first, second;
+    Lines<A> sum_first,
+        sum_second;  ///< weighted sums of what the first, the second are multiplied with
+    Lines<A> p, ds;  ///< rows or columns of P and dS
   };
 
-  /// Adds what queries [first, q_length) of a segment's head give to the key in `t`.
-  void add_column(const Segment& s, std::int64_t first, std::int64_t head, Scratch& t) const {
-    const std::int64_t count = s.q_length - first;
-    if (count <= 0) return;
-    const std::int64_t token = s.q_begin + first;
-    const std::int64_t width = q_.width();
-    const X* q = q_.at(token, head);
-    const X* d_o = d_o_.at(token, head);
-    rows_.dots(t.a.data(), q, q_.stride(), count, width, scale_, t.p.data());
-    rows_.dots(t.b.data(), d_o, d_o_.stride(), count, width, A{1}, t.ds.data());
-    const A* lse = lse_[head] + token;
-    const A* delta = delta_[head] + token;
-    A* p = t.p.data();
-    A* ds = t.ds.data();
-    for (std::int64_t i = 0; i < count; ++i) p[i] -= lse[i];
-    exponentials(simd_, p, count);
-    for (std::int64_t i = 0; i < count; ++i) ds[i] = p[i] * (ds[i] - delta[i]);
-    rows_.weighted_sum(t.p.data(), d_o, d_o_.stride(), count, width, t.sum_v.data());
-    rows_.weighted_sum(t.ds.data(), q, q_.stride(), count, width, t.sum_k.data());
+  A delta_of(const A* d_o, const X* o) const {
+    return lane_sum<A>(q_.width(), [=](std::int64_t d) { return d_o[d] * static_cast<A>(o[d]); });
+  }
+
+  /// p = first . rows_first, ds = second . rows_second.
+  void multiply(Scratch& t, const X* rows_first, std::int64_t stride_first, const X* rows_second,
+                std::int64_t stride_second) const {
+    t.block.stride = stride_first;
+    rows_.dots(t.block, t.first.data(), rows_first, t.p.data());
+    t.block.stride = stride_second;
+    rows_.dots(t.block, t.second.data(), rows_second, t.ds.data());
+  }
+
+  /// Adds what the queries of a segment's head give to the keys in `t`.
+  void add_columns(const Segment& s, std::int64_t head, Scratch& t) const {
+    const X* q = q_.at(s.q_begin, head);
+    const X* d_o = d_o_.at(s.q_begin, head);
+    multiply(t, q, q_.stride(), d_o, d_o_.stride());
+    const A* lse = lse_[head] + s.q_begin;
+    const A* delta = delta_[head] + s.q_begin;
+    for (int l = 0; l < t.block.lines; ++l) {
+      const std::int64_t begin = t.block.begin[l];
+      const std::int64_t end = t.block.end[l];
+      A* p = t.p[l];
+      A* ds = t.ds[l];
+      for (std::int64_t i = begin; i < end; ++i) p[i] = scale_ * p[i] - lse[i];
+      exponentials(simd_, p + begin, end - begin);
+      for (std::int64_t i = begin; i < end; ++i) ds[i] = p[i] * (ds[i] - delta[i]);
+    }
+    t.block.stride = q_.stride();
+    rows_.weighted_sums(t.block, t.ds.data(), q, t.sum_first.data());
+    t.block.stride = d_o_.stride();
+    rows_.weighted_sums(t.block, t.p.data(), d_o, t.sum_second.data());
   }
 
   A scale_;
@@ -250,40 +304,45 @@ class Backward {
   std::int64_t group_;
 };
 
+/// Calls run(block, head) for every block of queries and every head, in parallel.
+template <class F>
+void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, std::int64_t heads,
+                      const F& run) {
+  const auto count = static_cast<std::int64_t>(blocks.size());
+  pool.parallel_for(count * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      run(blocks[static_cast<std::size_t>(i % count)], i / count);
+    }
+  });
+}
+
 }  // namespace
 
 void execute(const Context& context, const AttentionForward& op) {
   const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
-  const auto blocks = query_blocks(segments, kQueryBlock);
-  const auto count = static_cast<std::int64_t>(blocks.size());
+  const auto blocks = query_blocks(segments, kBlock);
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Forward<X> forward(op, context.simd);
-    context.pool.parallel_for(count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        forward.run(blocks[static_cast<std::size_t>(i % count)], i / count);
-      }
-    });
+    for_query_blocks(context.pool, blocks, op.q.shape[1],
+                     [&](const QueryBlock& block, std::int64_t head) { forward.run(block, head); });
   });
 }
 
 void execute(const Context& context, const AttentionBackward& op) {
   const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
-  const auto blocks = query_blocks(segments, kQueryBlock);
-  const auto count = static_cast<std::int64_t>(blocks.size());
+  const auto blocks = query_blocks(segments, kBlock);
   const std::int64_t keys = op.k.rows();
-  const std::int64_t key_blocks = (keys + kQueryBlock - 1) / kQueryBlock;
+  const std::int64_t key_blocks = (keys + kBlock - 1) / kBlock;
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Backward<X> backward(op, context.simd);
-    context.pool.parallel_for(count * op.q.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        backward.run_queries(blocks[static_cast<std::size_t>(i % count)], i / count);
-      }
-    });
+    for_query_blocks(
+        context.pool, blocks, op.q.shape[1],
+        [&](const QueryBlock& block, std::int64_t head) { backward.run_queries(block, head); });
     context.pool.parallel_for(
         key_blocks * op.k.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t first = i % key_blocks * kQueryBlock;
-            backward.run_keys(segments, first, std::min(first + kQueryBlock, keys), i / key_blocks);
+            const std::int64_t first = i % key_blocks * kBlock;
+            backward.run_keys(segments, first, std::min(first + kBlock, keys), i / key_blocks);
           }
         });
   });

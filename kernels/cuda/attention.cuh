@@ -2,7 +2,7 @@
 
 // Attention on CUDA. Three kernel families compute the same operator:
 //   flash_forward.cu, flash_backward.cu   bf16, head dims 64 and 128, tensor cores
-//   attention_reference.cu                f32 and bf16, any head dim up to 128, plain arithmetic
+//   attention_reference.cu                f32 and bf16, any head dim up to 256, plain arithmetic
 // The launchers pick: what the tensor-core kernels do not take goes to the reference kernels.
 
 #include <cuda_runtime_api.h>

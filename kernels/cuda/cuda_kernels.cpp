@@ -14,7 +14,8 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspac
   for (const void* kernel :
        {cuda::embedding_module(), cuda::norm_module(), cuda::rope_module(), cuda::swiglu_module(),
         cuda::elementwise_module(), cuda::cross_entropy_module(), cuda::optimizer_module(),
-        cuda::plain_matmul_module()}) {
+        cuda::plain_matmul_module(), cuda::flash_forward_module(), cuda::flash_backward_module(),
+        cuda::attention_reference_module()}) {
     cuda::load_module_of(driver, kernel);
   }
 }

@@ -3,16 +3,24 @@
 // over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
 //
 // Three kernels, none of which needs an atomic, so the result is the same bit by bit every time:
-//   delta   one pass over d_o and o.
-//   dk, dv  a block owns 64 keys of one kv head and walks over the queries that see them, head by
-//   head
-//           of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
-//           computes the transposes k q^T and v d_o^T, whose accumulators are, once packed,
-//           operands of the products with d_o and q: only inputs are in shared memory, whose
-//           bandwidth limits.
-//   dq      a block owns 128 queries of one head and walks over keys, as the forward does.
+//
+// - delta: one pass over d_o and o.
+// - dk, dv: a block owns 64 keys of one kv head and walks over the queries that see them, head by
+//   head of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
+//   computes the transposes k q^T and v d_o^T, whose accumulators are, once packed, operands of the
+//   products with d_o and q: only inputs are in shared memory, whose bandwidth limits.
+// - dq: a block owns 128 queries of one head and walks over keys, as the forward does.
+//
 // Scores are computed twice (7 products instead of 5); what that buys is determinism without a
-// queue. Numerics: f32 accumulators; P and dS rounded to bf16 as operands; gradients rounded once.
+// queue.
+//
+// Numerics: f32 accumulators; P and dS rounded to bf16 as operands; gradients rounded once.
+//
+// Measured (attention_bench, NVIDIA H200, November 2026), 32 heads, TFLOP/s of the 5 products: head
+// dim 128 at 2k, 4k, 8k, 16k tokens a row 234, 245, 257, 260; head dim 64 at 4k 231. The dk, dv
+// kernel keeps shared memory 76 % busy and takes 60 % of the time. At head dim 128 it keeps three
+// loop counters in local memory, outside the products.
+//
 // The plain version of the same is attention_reference.cu.
 
 #include <cuda_runtime.h>

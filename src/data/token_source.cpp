@@ -11,8 +11,8 @@ constexpr std::uint64_t kSyntheticStream = 0x73796e7468657469;  // "syntheti"
 
 void check_range(const TokenSource& source, std::int64_t begin, std::int64_t count) {
   if (begin < 0 || count < 0 || begin > source.size() - count) {
-    throw IoError(source.name() + ": tokens [" + std::to_string(begin) + ", " +
-                  std::to_string(begin + count) + ") were asked for, but it holds " +
+    throw IoError(source.name() + ": " + std::to_string(count) + " tokens from " +
+                  std::to_string(begin) + " on were asked for, but it holds " +
                   std::to_string(source.size()));
   }
 }

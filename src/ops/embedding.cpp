@@ -14,9 +14,7 @@ void EmbeddingForward::check() const {
   c.matches("y", y, {n, table.shape[1]}, table.dtype);
 }
 
-Accesses EmbeddingForward::accesses() const {
-  return {{ids.bytes(), table.bytes()}, {y.bytes()}};
-}
+Accesses EmbeddingForward::accesses() const { return {{ids.bytes(), table.bytes()}, {y.bytes()}}; }
 
 void EmbeddingBackward::check() const {
   const Checker c(kName);

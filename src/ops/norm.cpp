@@ -41,9 +41,9 @@ void RmsNormBackward::check() const {
 }
 
 Accesses RmsNormBackward::accesses() const {
-  return {{dy.bytes(), x.bytes(), weight.bytes(), rstd.bytes(), d_residual.bytes(),
-           d_weight.bytes()},
-          {dx.bytes(), d_weight.bytes(), workspace.bytes()}};
+  return {
+      {dy.bytes(), x.bytes(), weight.bytes(), rstd.bytes(), d_residual.bytes(), d_weight.bytes()},
+      {dx.bytes(), d_weight.bytes(), workspace.bytes()}};
 }
 
 }  // namespace strata

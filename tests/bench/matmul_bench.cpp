@@ -22,9 +22,8 @@ struct Size {
 };
 
 /// Small models: qkv, gate-up and down projections of 512 tokens, a head, and a square.
-constexpr Size kSizes[] = {
-    {512, 768, 192}, {512, 768, 256}, {512, 1408, 256}, {512, 256, 704}, {4096, 256, 256},
-    {512, 4096, 256}, {1024, 1024, 1024}};
+constexpr Size kSizes[] = {{512, 768, 192},  {512, 768, 256},  {512, 1408, 256},  {512, 256, 704},
+                           {4096, 256, 256}, {512, 4096, 256}, {1024, 1024, 1024}};
 
 template <class T>
 std::vector<T> random_numbers(std::uint64_t stream, std::int64_t count) {

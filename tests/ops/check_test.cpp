@@ -153,9 +153,8 @@ TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]
   const auto f32 = [&](const Shape& shape) { return TensorView(numbers.data(), kF32, shape); };
   const TensorView indices(ids.data(), kI32, {3});
   const EmbeddingForward gather{.ids = indices, .table = f32({3, 2}), .y = f32({3, 2})};
-  REQUIRE_THROWS_WITH(
-      cpu::execute(context, gather),
-      ContainsSubstring("embedding_forward: ids[1] is 3, outside of [0, 3)"));
+  REQUIRE_THROWS_WITH(cpu::execute(context, gather),
+                      ContainsSubstring("embedding_forward: ids[1] is 3, outside of [0, 3)"));
   const CrossEntropy loss{.logits = f32({3, 3}),
                           .targets = indices,
                           .grad_scale = {},

@@ -158,9 +158,8 @@ TEST_CASE("rope backward is the derivative of forward", "[ops]") {
     b.runner.run(op);
     return b.runner.download(op.x);
   };
-  require_derivative("dx", x, turn(dy, RopeDirection::kBackward), [&](const Values& v) {
-    return dot(turn(v, RopeDirection::kForward), dy);
-  });
+  require_derivative("dx", x, turn(dy, RopeDirection::kBackward),
+                     [&](const Values& v) { return dot(turn(v, RopeDirection::kForward), dy); });
 }
 
 TEST_CASE("attention backward is the derivative of forward", "[ops]") {

@@ -100,17 +100,15 @@ TEST_CASE("rope turns pairs forth and back", "[ops]") {
 
 TEST_CASE("accumulate adds in the dtype of the sum", "[ops]") {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
-    with_sizes([=](OpRunner& runner, std::int64_t n) {
-      return check_accumulate(runner, dtype, n);
-    });
+    with_sizes(
+        [=](OpRunner& runner, std::int64_t n) { return check_accumulate(runner, dtype, n); });
   }
 }
 
 TEST_CASE("casts between all pairs of dtypes round once to nearest even", "[ops]") {
   for (const DType from : kComputeTypes) {
     for (const DType to : kComputeTypes) {
-      with_sizes(
-          [=](OpRunner& runner, std::int64_t n) { return check_cast(runner, from, to, n); });
+      with_sizes([=](OpRunner& runner, std::int64_t n) { return check_cast(runner, from, to, n); });
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/operators.h"
 #include "strata/base/random.h"
@@ -176,6 +177,43 @@ TEST_CASE("attention has the same bits on every instruction set", "[ops]") {
   }
 }
 
+TEST_CASE("exp of f32 is within 1.5 units in the last place, the same on every instruction set",
+          "[ops]") {
+  std::vector<float> x;
+  for (double value = -110; value < 95; value += 0.00137) x.push_back(static_cast<float>(value));
+  const std::size_t finite = x.size();
+  const float infinity = std::numeric_limits<float>::infinity();
+  x.insert(x.end(),
+           {infinity, -infinity, std::numeric_limits<float>::quiet_NaN(), 0.0f, -1000.0f, 1000.0f});
+  std::vector<float> portable = x;
+  cpu::kPortable.exp_f32(portable.data(), static_cast<std::int64_t>(x.size()));
+  double worst = 0;
+  for (std::size_t i = 0; i < finite; ++i) {
+    const double exact = std::exp(static_cast<double>(x[i]));
+    if (exact > std::numeric_limits<float>::max()) {
+      REQUIRE(portable[i] == infinity);
+      continue;
+    }
+    const int exponent = std::max(std::ilogb(exact), -126);  // denormals share one unit
+    worst = std::max(worst, std::abs(portable[i] - exact) / std::ldexp(1.0, exponent - 23));
+  }
+  INFO("worst error " << worst);
+  REQUIRE(worst <= 1.5);
+  REQUIRE(portable[finite] == infinity);
+  REQUIRE(portable[finite + 1] == 0);
+  REQUIRE(std::isnan(portable[finite + 2]));
+  REQUIRE(portable[finite + 3] == 1);
+  REQUIRE(portable[finite + 4] == 0);
+  REQUIRE(portable[finite + 5] == infinity);
+  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    INFO(simd->name);
+    std::vector<float> y = x;
+    simd->exp_f32(y.data(), static_cast<std::int64_t>(y.size()));
+    require_equal("exp", std::vector<double>(y.begin(), y.end()),
+                  std::vector<double>(portable.begin(), portable.end()));
+  }
+}
+
 struct AdamWState {
   std::vector<Bf16> high;
   std::vector<std::int16_t> low;
@@ -187,15 +225,14 @@ AdamWState adamw_step(const cpu::SimdKernels& simd, AdamWState state,
                       const std::vector<float>& grad, const AdamWScalars& scalars) {
   ThreadPool pool(2);
   const Shape shape{static_cast<std::int64_t>(grad.size())};
-  cpu::execute({pool, simd},
-               AdamW{.weight = TensorView(state.high.data(), DType::kBF16, shape),
-                     .low = TensorView(state.low.data(), DType::kI16, shape),
-                     .m = TensorView(state.m.data(), DType::kF32, shape),
-                     .v = TensorView(state.v.data(), DType::kF32, shape),
-                     .grad = ConstTensorView(grad.data(), DType::kF32, shape),
-                     .scalars = &scalars,
-                     .weight_decay = 0.1,
-                     .nonfinite = TensorView(&state.nonfinite, DType::kI32, {1})});
+  cpu::execute({pool, simd}, AdamW{.weight = TensorView(state.high.data(), DType::kBF16, shape),
+                                   .low = TensorView(state.low.data(), DType::kI16, shape),
+                                   .m = TensorView(state.m.data(), DType::kF32, shape),
+                                   .v = TensorView(state.v.data(), DType::kF32, shape),
+                                   .grad = ConstTensorView(grad.data(), DType::kF32, shape),
+                                   .scalars = &scalars,
+                                   .weight_decay = 0.1,
+                                   .nonfinite = TensorView(&state.nonfinite, DType::kI32, {1})});
   return state;
 }
 
@@ -222,8 +259,8 @@ TEST_CASE("adamw has the same bits on every instruction set for any input bits",
   start.v = any_floats(3, kCount);
   const auto grad = any_floats(4, kCount);
   const auto joined = [](const AdamWState& s, std::size_t i) {
-    const auto bits = (std::uint32_t{s.high[i].bits} << 16) +
-                      static_cast<std::uint32_t>(std::int32_t{s.low[i]});
+    const auto bits =
+        (std::uint32_t{s.high[i].bits} << 16) + static_cast<std::uint32_t>(std::int32_t{s.low[i]});
     return std::bit_cast<float>(bits);
   };
   const auto same = [](float a, float b) {

@@ -9,9 +9,9 @@
 #include "support/op_runner.h"
 
 // One list of cases and one naive f64 reference per operator, for every backend: check_x() draws
-// inputs that are exact in the compute dtype, runs the operator, requires (Catch2) that every output
-// is within the rounding error that its arithmetic can make, and that no guard band was touched. It
-// returns what the operator wrote, so runs can also be compared bit by bit.
+// inputs that are exact in the compute dtype, runs the operator, requires (Catch2) that every
+// output is within the rounding error that its arithmetic can make, and that no guard band was
+// touched. It returns what the operator wrote, so runs can also be compared bit by bit.
 
 namespace strata::test {
 
@@ -66,7 +66,8 @@ struct AttentionCase {
   std::int64_t queries, keys, heads, kv_heads, head_dim;
   std::vector<SegmentEntry> segments;
   std::int64_t uniform_length = 0;
-  bool packed = false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
+  bool packed =
+      false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
 };
 [[nodiscard]] std::vector<AttentionCase> attention_cases();
 /// Rows of `length` tokens each, causal.

@@ -66,8 +66,8 @@ Row row_of(const Inputs& in, const SegmentEntry& segment, std::int64_t i, std::i
     double s = 0;
     double magnitude = 0;
     for (std::int64_t d = 0; d < width; ++d) {
-      const double product = in.q[in.at_q(row.token, head, d)] *
-                             in.k[in.at_k(k_begin + j, row.kv_head, d)] * in.scale;
+      const double product =
+          in.q[in.at_q(row.token, head, d)] * in.k[in.at_k(k_begin + j, row.kv_head, d)] * in.scale;
       s += product;
       magnitude += std::abs(product);
     }
@@ -83,8 +83,8 @@ Row row_of(const Inputs& in, const SegmentEntry& segment, std::int64_t i, std::i
     row.p.push_back(std::exp(row.s[j] - row.lse));
     row.lse_error += row.p[j] * (row.s_error[j] + std::abs(row.s[j] - top) + 4);
   }
-  row.lse_error += static_cast<double>(row.s.size()) + std::log(sum) + std::abs(top) +
-                   std::abs(row.lse);
+  row.lse_error +=
+      static_cast<double>(row.s.size()) + std::log(sum) + std::abs(top) + std::abs(row.lse);
   return row;
 }
 
@@ -109,7 +109,8 @@ ForwardExpected forward_expected(const Inputs& in, const AttentionCase& c) {
     out.lse.values[at_lse] = row.lse;
     out.lse.error[at_lse] = row.lse_error;
     for (std::size_t j = 0; j < row.p.size(); ++j) {
-      const double relative = row.s_error[j] + row.lse_error + static_cast<double>(row.p.size()) + 8;
+      const double relative =
+          row.s_error[j] + row.lse_error + static_cast<double>(row.p.size()) + 8;
       for (std::int64_t d = 0; d < c.head_dim; ++d) {
         const std::size_t i = in.at_q(row.token, row.head, d);
         const double term =
@@ -160,8 +161,7 @@ BackwardExpected backward_expected(const Inputs& in, const AttentionCase& c, con
         d_p_magnitude += std::abs(product);
       }
       const double p = row.p[j];
-      const double p_error =
-          p * (row.s_error[j] + std::abs(row.s[j]) + 2 * std::abs(row.lse) + 6);
+      const double p_error = p * (row.s_error[j] + std::abs(row.s[j]) + 2 * std::abs(row.lse) + 6);
       const double d_s = p * (d_p - delta) * in.scale;
       const double d_s_error = in.scale * (p_error * std::abs(d_p - delta) +
                                            p * (width + 3) * (d_p_magnitude + delta_magnitude));
@@ -186,8 +186,8 @@ Qkv split_columns(const TensorView& all, const AttentionCase& c) {
   const std::int64_t q_width = c.heads * c.head_dim;
   const std::int64_t k_width = c.kv_heads * c.head_dim;
   const auto columns = [&](std::int64_t begin, std::int64_t heads) {
-    void* data = static_cast<std::byte*>(all.data) +
-                 static_cast<std::size_t>(begin) * size_of(all.dtype);
+    void* data =
+        static_cast<std::byte*>(all.data) + static_cast<std::size_t>(begin) * size_of(all.dtype);
     return TensorView(data, all.dtype, {c.queries, heads, c.head_dim}, all.row_stride);
   };
   return {columns(0, c.heads), columns(q_width, c.kv_heads),
@@ -203,8 +203,8 @@ Qkv upload_qkv(OpRunner& runner, const Inputs& in, const AttentionCase& c, DType
   }
   Values rows;
   for (std::int64_t n = 0; n < c.queries; ++n) {
-    for (const auto& [values, heads] : {std::pair{&in.q, c.heads}, std::pair{&in.k, c.kv_heads},
-                                        std::pair{&in.v, c.kv_heads}}) {
+    for (const auto& [values, heads] :
+         {std::pair{&in.q, c.heads}, std::pair{&in.k, c.kv_heads}, std::pair{&in.v, c.kv_heads}}) {
       const std::int64_t width = heads * c.head_dim;
       rows.insert(rows.end(), values->begin() + n * width, values->begin() + (n + 1) * width);
     }
@@ -248,25 +248,23 @@ AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t h
 }
 
 std::vector<AttentionCase> attention_cases() {
-  std::vector<AttentionCase> cases{
-      causal_case(1, 1, 1, 1, 1),    causal_case(2, 7, 2, 1, 5),   causal_case(0, 4, 2, 2, 64),
-      causal_case(1, 65, 4, 2, 64),  causal_case(2, 63, 3, 3, 64), causal_case(2, 129, 2, 1, 128),
-      causal_case(1, 200, 8, 1, 64), causal_case(1, 33, 2, 2, 256)};
+  std::vector<AttentionCase> cases{causal_case(1, 1, 1, 1, 1),    causal_case(2, 7, 2, 1, 5),
+                                   causal_case(0, 4, 2, 2, 64),   causal_case(1, 65, 4, 2, 64),
+                                   causal_case(2, 63, 3, 3, 64),  causal_case(2, 129, 2, 1, 128),
+                                   causal_case(1, 200, 8, 1, 64), causal_case(1, 33, 2, 2, 256)};
   for (const std::int64_t head_dim : {12, 64, 128}) {
     AttentionCase c = causal_case(2, 37, 4, 2, head_dim);
     c.name = "columns of a packed tensor";
     c.packed = true;
     cases.push_back(c);
-    cases.push_back({.name = "packed documents with unused entries",
-                     .queries = 100,
-                     .keys = 100,
-                     .heads = 4,
-                     .kv_heads = 2,
-                     .head_dim = head_dim,
-                     .segments = {{0, 0, 33, 33, 0},
-                                  {33, 33, 1, 1, 0},
-                                  {34, 34, 66, 66, 0},
-                                  {0, 0, 0, 0, 0}}});
+    cases.push_back(
+        {.name = "packed documents with unused entries",
+         .queries = 100,
+         .keys = 100,
+         .heads = 4,
+         .kv_heads = 2,
+         .head_dim = head_dim,
+         .segments = {{0, 0, 33, 33, 0}, {33, 33, 1, 1, 0}, {34, 34, 66, 66, 0}, {0, 0, 0, 0, 0}}});
     cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
                      .queries = 20,
                      .keys = 96,
@@ -321,19 +319,19 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
   const Shape shape{c.queries, c.heads, c.head_dim};
   const Qkv inputs = upload_qkv(runner, in, c, dtype);
   const Qkv outputs = output_qkv(runner, c, dtype);
-  runner.run(AttentionBackward{
-      .d_o = runner.upload(in.d_o, dtype, shape),
-      .q = inputs.q,
-      .k = inputs.k,
-      .v = inputs.v,
-      .o = runner.upload(forward.o.values, dtype, shape),
-      .lse = runner.upload(forward.lse.values, accumulator, {c.heads, c.queries}),
-      .segments = upload_segments(runner, c),
-      .dq = outputs.q,
-      .dk = outputs.k,
-      .dv = outputs.v,
-      .delta = runner.output(accumulator, {c.heads, c.queries}),
-      .scale = in.scale});
+  runner.run(
+      AttentionBackward{.d_o = runner.upload(in.d_o, dtype, shape),
+                        .q = inputs.q,
+                        .k = inputs.k,
+                        .v = inputs.v,
+                        .o = runner.upload(forward.o.values, dtype, shape),
+                        .lse = runner.upload(forward.lse.values, accumulator, {c.heads, c.queries}),
+                        .segments = upload_segments(runner, c),
+                        .dq = outputs.q,
+                        .dk = outputs.k,
+                        .dv = outputs.v,
+                        .delta = runner.output(accumulator, {c.heads, c.queries}),
+                        .scale = in.scale});
   const Outputs got{runner.download(outputs.q), runner.download(outputs.k),
                     runner.download(outputs.v)};
   require_close("dq", got[0], expected.dq, dtype, accumulator, intermediate);

@@ -9,8 +9,8 @@
 namespace strata::test {
 
 std::vector<MatmulCase> matmul_cases() {
-  return {{1, 1, 1},      {0, 5, 3},     {5, 0, 3},        {3, 4, 0},          {7, 5, 3, 2},
-          {13, 33, 17},   {1, 300, 65},  {300, 1, 65, 8},  {64, 64, 64},       {67, 129, 259, 5},
+  return {{1, 1, 1},      {0, 5, 3},     {5, 0, 3},       {3, 4, 0},    {7, 5, 3, 2},
+          {13, 33, 17},   {1, 300, 65},  {300, 1, 65, 8}, {64, 64, 64}, {67, 129, 259, 5},
           {250, 400, 31}, {96, 80, 600}, {256, 128, 1, 8}};
 }
 
@@ -36,8 +36,9 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
       double sum = adds ? before[i] : 0;
       double magnitude = std::abs(sum);
       for (std::int64_t k = 0; k < c.k; ++k) {
-        const double product = a[static_cast<std::size_t>(a_transposed ? k * c.m + m : m * c.k + k)] *
-                               b[static_cast<std::size_t>(b_transposed ? n * c.k + k : k * c.n + n)];
+        const double product =
+            a[static_cast<std::size_t>(a_transposed ? k * c.m + m : m * c.k + k)] *
+            b[static_cast<std::size_t>(b_transposed ? n * c.k + k : k * c.n + n)];
         sum += product;
         magnitude += std::abs(product);
       }
@@ -46,13 +47,12 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
     }
   }
   const std::int64_t stride = c.n + c.gap;
-  const Matmul op{
-      .a = runner.upload(a, dtype, shape_a, shape_a[1] + c.gap),
-      .b = runner.upload(b, dtype, shape_b, shape_b[1] + 2 * c.gap),
-      .out = adds ? runner.upload(before, out, shape_out, stride)
-                  : runner.output(out, shape_out, stride),
-      .layout = layout,
-      .update = update};
+  const Matmul op{.a = runner.upload(a, dtype, shape_a, shape_a[1] + c.gap),
+                  .b = runner.upload(b, dtype, shape_b, shape_b[1] + 2 * c.gap),
+                  .out = adds ? runner.upload(before, out, shape_out, stride)
+                              : runner.output(out, shape_out, stride),
+                  .layout = layout,
+                  .update = update};
   runner.run(op);
   const Outputs got{runner.download(op.out)};
   require_close("out", got[0], expected, out, accumulator);

@@ -35,7 +35,12 @@ Element<A> step(Element<A> e, A grad, const AdamWScalars& s, double weight_decay
 std::vector<double> wild_values(std::uint64_t stream, std::int64_t n, DType dtype, bool positive) {
   const double tiny = dtype == DType::kF64 ? 0x1p-1060 : 0x1p-130;  // denormal
   const double huge = dtype == DType::kF64 ? 0x1p1000 : 0x1p120;
-  const double special[] = {tiny, -tiny, 0.0, -0.0, huge, -huge,
+  const double special[] = {tiny,
+                            -tiny,
+                            0.0,
+                            -0.0,
+                            huge,
+                            -huge,
                             std::numeric_limits<double>::infinity(),
                             std::numeric_limits<double>::quiet_NaN()};
   std::vector<double> values = random_values(stream, n, dtype);

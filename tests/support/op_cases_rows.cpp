@@ -22,8 +22,15 @@ double sum_in(DType accumulator, DType out, double a, double b) {
 }  // namespace
 
 std::vector<RowsCase> rows_cases() {
-  return {{1, 1},       {0, 5},          {3, 7},          {5, 64, 3},       {17, 33, 0, true},
-          {2, 129, 9, true}, {64, 256},  {33, 1000, 24},  {300, 70, 0, true}};
+  return {{1, 1},
+          {0, 5},
+          {3, 7},
+          {5, 64, 3},
+          {17, 33, 0, true},
+          {2, 129, 9, true},
+          {64, 256},
+          {33, 1000, 24},
+          {300, 70, 0, true}};
 }
 
 Outputs check_residual_add(OpRunner& runner, DType dtype, const RowsCase& c) {
@@ -67,8 +74,8 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
       y.error[i] = roundings * std::abs(y.values[i]);
       d_gate_up.values[gate_at] = d_y[i] * up * s * (1 + gate * (1 - s));
       // 1 - s has an absolute error of a rounding of 1, whatever its own size.
-      d_gate_up.error[gate_at] = (roundings + 4) * std::abs(d_y[i] * up * s) *
-                                 (1 + std::abs(gate) * (2 - s));
+      d_gate_up.error[gate_at] =
+          (roundings + 4) * std::abs(d_y[i] * up * s) * (1 + std::abs(gate) * (2 - s));
       d_gate_up.values[up_at] = d_y[i] * gate * s;
       d_gate_up.error[up_at] = roundings * std::abs(d_gate_up.values[up_at]);
     }
@@ -77,13 +84,13 @@ Outputs check_swiglu(OpRunner& runner, DType dtype, const RowsCase& c) {
   const TensorView forward = runner.output(dtype, narrow_shape, c.width + c.gap);
   runner.run(SwigluForward{.gate_up = d_gate_up_in, .y = forward});
   const TensorView d_y_in = runner.upload(d_y, dtype, narrow_shape, c.width + 2 * c.gap);
-  const TensorView d_out = c.in_place ? d_gate_up_in
-                                      : runner.output(dtype, wide_shape, 2 * c.width + c.gap);
+  const TensorView d_out =
+      c.in_place ? d_gate_up_in : runner.output(dtype, wide_shape, 2 * c.width + c.gap);
   const TensorView again =
       c.in_place ? d_y_in : runner.output(dtype, narrow_shape, c.width + c.gap);
   const auto got_forward = runner.download(forward);
-  runner.run(SwigluBackward{
-      .d_y = d_y_in, .gate_up = d_gate_up_in, .d_gate_up = d_out, .y = again});
+  runner.run(
+      SwigluBackward{.d_y = d_y_in, .gate_up = d_gate_up_in, .d_gate_up = d_out, .y = again});
   const Outputs got{got_forward, runner.download(d_out), runner.download(again)};
   require_close("y of forward", got[0], y, dtype, accumulator);
   require_close("d_gate_up", got[1], d_gate_up, dtype, accumulator);
@@ -243,8 +250,7 @@ Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bo
       const double p = std::exp(row[v] - lse.values[row_at]);
       const double hit = v == static_cast<std::int64_t>(targets[row_at]) ? 1 : 0;
       d_logits.values[k] = (p - hit) * grad_scale;
-      d_logits.error[k] =
-          grad_scale * (p * (lse.error[row_at] + std::abs(row[v]) + 8) + 2 * hit);
+      d_logits.error[k] = grad_scale * (p * (lse.error[row_at] + std::abs(row[v]) + 8) + 2 * hit);
     }
   }
   CrossEntropy op;

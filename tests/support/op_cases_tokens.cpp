@@ -42,10 +42,9 @@ Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c) {
   for (double& e : d_table.error) e *= static_cast<double>(c.tokens);
 
   const TensorView d_ids = runner.upload(ids, DType::kI32, {c.tokens});
-  const EmbeddingForward forward{
-      .ids = d_ids,
-      .table = runner.upload(table, dtype, table_shape, c.width + c.gap),
-      .y = runner.output(dtype, shape, c.width + 2 * c.gap)};
+  const EmbeddingForward forward{.ids = d_ids,
+                                 .table = runner.upload(table, dtype, table_shape, c.width + c.gap),
+                                 .y = runner.output(dtype, shape, c.width + 2 * c.gap)};
   const EmbeddingBackward backward{
       .ids = d_ids,
       .order = runner.upload(order, DType::kI32, {c.tokens}),
@@ -89,11 +88,10 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c) {
       const auto d = static_cast<std::int64_t>(i) % c.head_dim;
       const std::int64_t pair = d % half;
       const auto token = i / static_cast<std::size_t>(c.heads * c.head_dim);
-      const auto angle = static_cast<std::size_t>(static_cast<std::int64_t>(positions[token]) *
-                                                      half +
-                                                  pair);
-      const auto other = static_cast<std::size_t>(static_cast<std::int64_t>(i) +
-                                                  (d < half ? half : -half));
+      const auto angle =
+          static_cast<std::size_t>(static_cast<std::int64_t>(positions[token]) * half + pair);
+      const auto other =
+          static_cast<std::size_t>(static_cast<std::int64_t>(i) + (d < half ? half : -half));
       const double sign = d < half ? -1 : 1;
       const double kept = x[i] * cosine[angle];
       const double crossed = sign * direction * x[other] * sine[angle];

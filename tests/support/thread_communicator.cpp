@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -18,7 +17,7 @@ namespace {
 
 constexpr int kComm = kChannelCount;  // the comm lanes meet in a room of their own
 constexpr int kRoomCount = kChannelCount + 1;
-constexpr int kPoison = 0xFF;
+constexpr std::byte kPoison{0xFF};  // all bits set: NaN
 
 /// Where the ranks meet: each shows an address to the others.
 class Group {
@@ -151,7 +150,7 @@ class ThreadCommunicator final : public Communicator {
     sum_in_rank_order(full.dtype, parts, full.shard_bytes, full.at(rank_));
     group_.meet(kComm, rank_, nullptr);
     for (int r = 0; r < size(); ++r) {
-      if (r != rank_) std::memset(full.at(r), kPoison, full.shard_bytes);
+      if (r != rank_) std::fill_n(full.at(r), full.shard_bytes, kPoison);
     }
   }
 

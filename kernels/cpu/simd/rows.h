@@ -3,8 +3,8 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vector.h"
 
-// Plain loops for the compiler to vectorise, in an order of additions that does not depend on the
-// width of the machine's registers.
+// Dot products and weighted sums of rows, for attention. The additions are written out (interleaved
+// partial sums and a fixed tree; or one chain), so they are the same at every register width.
 
 namespace strata::cpu {
 namespace {
@@ -20,79 +20,150 @@ struct VectorOf<double> {
   using Type = VectorF64;
 };
 
-/// kLanes partial sums, added in a fixed tree: the same additions at every register width.
-template <class A>
-struct LaneSums {
+/// scores[l][j] for kLines lines from `first` and rows [begin, end).
+template <int kLines, class A, class X>
+void dots_of(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
+             const A* lines, const X* rows, A* scores) {
   using V = typename VectorOf<A>::Type;
-  static constexpr int kLanes = 16;
-  static constexpr int kRegisters = kLanes / V::kWidth;
-  typename V::Register lanes[kRegisters];
+  constexpr int kLanes = LineBlock::kPadding;  // partial sums of a dot product
+  constexpr int kRegisters = kLanes / V::kWidth;
+  const std::int64_t whole = block.width / kLanes * kLanes;
+  for (std::int64_t j = begin; j < end; ++j) {
+    const X* row = rows + j * block.stride;
+    typename V::Register sums[kLines][kRegisters];
+    for (auto& line : sums) {
+      for (auto& lanes : line) lanes = V::broadcast(0);
+    }
+    const auto add = [&](std::int64_t d, const auto* part) __attribute__((always_inline)) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRegisters; ++r) {
+        const typename V::Register x = V::load(part + r * V::kWidth);
+#pragma GCC unroll 4
+        for (int l = 0; l < kLines; ++l) {
+          const A* line = lines + (first + l) * block.padded + d + r * V::kWidth;
+          sums[l][r] = V::fma(V::load(line), x, sums[l][r]);
+        }
+      }
+    };
+    for (std::int64_t d = 0; d < whole; d += kLanes) add(d, row + d);
+    if (whole < block.width) {
+      A rest[kLanes] = {};
+      for (std::int64_t d = whole; d < block.width; ++d) rest[d - whole] = widen(row[d]);
+      add(whole, rest);
+    }
+#pragma GCC unroll 4
+    for (int l = 0; l < kLines; ++l) {
+#pragma GCC unroll 4
+      for (int half = kRegisters / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+        for (int r = 0; r < half; ++r) sums[l][r] = V::add(sums[l][r], sums[l][r + half]);
+      }
+      scores[(first + l) * block.scores + j] = V::sum(sums[l][0]);
+    }
+  }
+}
 
-  LaneSums() {
-    for (int r = 0; r < kRegisters; ++r) lanes[r] = V::broadcast(0);
-  }
-  template <class X>
-  void add_products(const A* a, const X* b) {
-    for (int r = 0; r < kRegisters; ++r) {
-      const int at = r * V::kWidth;
-      lanes[r] = V::add(lanes[r], V::multiply(V::load(a + at), V::load(b + at)));
+/// The part of weighted_sums_of for kVectors registers of each row, from element d.
+template <class V, int kLines, int kVectors, class A, class X>
+void weighted_columns(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
+                      const A* weights, const X* rows, A* sums, std::int64_t d) {
+  typename V::Register sum[kLines][kVectors];
+#pragma GCC unroll 4
+  for (int l = 0; l < kLines; ++l) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVectors; ++c) {
+      sum[l][c] = V::load(sums + (first + l) * block.padded + d + c * V::kWidth);
     }
   }
-  A total() {
-    for (int half = kRegisters / 2; half > 0; half /= 2) {
-      for (int r = 0; r < half; ++r) lanes[r] = V::add(lanes[r], lanes[r + half]);
+  for (std::int64_t j = begin; j < end; ++j) {
+    const X* row = rows + j * block.stride + d;
+    typename V::Register x[kVectors];
+#pragma GCC unroll 4
+    for (int c = 0; c < kVectors; ++c) x[c] = V::load(row + c * V::kWidth);
+#pragma GCC unroll 4
+    for (int l = 0; l < kLines; ++l) {
+      const auto weight = V::broadcast(weights[(first + l) * block.scores + j]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kVectors; ++c) sum[l][c] = V::fma(weight, x[c], sum[l][c]);
     }
-    return V::sum(lanes[0]);
   }
+#pragma GCC unroll 4
+  for (int l = 0; l < kLines; ++l) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kVectors; ++c) {
+      V::store(sums + (first + l) * block.padded + d + c * V::kWidth, sum[l][c]);
+    }
+  }
+}
+
+/// sums[l] for kLines lines from `first` and rows [begin, end).
+template <int kLines, class A, class X>
+void weighted_sums_of(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
+                      const A* weights, const X* rows, A* sums) {
+  using V = typename VectorOf<A>::Type;
+  std::int64_t d = 0;
+  for (; d + 2 * V::kWidth <= block.width; d += 2 * V::kWidth) {
+    weighted_columns<V, kLines, 2>(block, first, begin, end, weights, rows, sums, d);
+  }
+  for (; d + V::kWidth <= block.width; d += V::kWidth) {
+    weighted_columns<V, kLines, 1>(block, first, begin, end, weights, rows, sums, d);
+  }
+  for (; d < block.width; ++d) {
+    for (int l = first; l < first + kLines; ++l) {
+      A* sum = sums + l * block.padded + d;
+      const A* weight = weights + l * block.scores;
+      for (std::int64_t j = begin; j < end; ++j) {
+        *sum = fused(weight[j], static_cast<A>(widen(rows[j * block.stride + d])), *sum);
+      }
+    }
+  }
+}
+
+/// Rows that every line of a full block takes.
+struct Common {
+  std::int64_t begin, end;
 };
+inline Common common_rows(const LineBlock& block) {
+  Common common{block.begin[0], block.end[0]};
+  for (int l = 1; l < block.lines; ++l) {
+    common.begin = block.begin[l] > common.begin ? block.begin[l] : common.begin;
+    common.end = block.end[l] < common.end ? block.end[l] : common.end;
+  }
+  return common;
+}
 
 template <class A, class X>
-void dots(const A* query, const X* rows, std::int64_t stride, std::int64_t count,
-          std::int64_t width, A scale, A* scores) {
-  constexpr int kLanes = LaneSums<A>::kLanes;
-  const std::int64_t whole = width / kLanes * kLanes;
-  const std::int64_t rest = width - whole;
-  A query_rest[kLanes] = {};  // zeros behind the end add nothing
-  for (std::int64_t l = 0; l < rest; ++l) query_rest[l] = query[whole + l];
-  for (std::int64_t j = 0; j < count; ++j) {
-    const X* row = rows + j * stride;
-    LaneSums<A> sums;
-    for (std::int64_t d = 0; d < whole; d += kLanes) sums.add_products(query + d, row + d);
-    if (rest > 0) {
-      A row_rest[kLanes] = {};
-      for (std::int64_t l = 0; l < rest; ++l) row_rest[l] = widen(row[whole + l]);
-      sums.add_products(query_rest, row_rest);
-    }
-    scores[j] = scale * sums.total();
+void dots(const LineBlock& block, const A* lines, const X* rows, A* scores) {
+  const Common common = common_rows(block);
+  const bool together = block.lines == LineBlock::kMost && common.begin < common.end;
+  if (together) {
+    dots_of<LineBlock::kMost>(block, 0, common.begin, common.end, lines, rows, scores);
+  }
+  for (int l = 0; l < block.lines; ++l) {
+    const std::int64_t middle = together ? common.begin : block.end[l];
+    dots_of<1>(block, l, block.begin[l], middle, lines, rows, scores);
+    if (together) dots_of<1>(block, l, common.end, block.end[l], lines, rows, scores);
   }
 }
 
 template <class A, class X>
-void weighted_sum(const A* weights, const X* rows, std::int64_t stride, std::int64_t count,
-                  std::int64_t width, A* __restrict sum) {
-  std::int64_t j = 0;
-  for (; j + 4 <= count; j += 4) {  // four rows at a time: a quarter of the traffic of `sum`
-    const X* r0 = rows + j * stride;
-    const X* r1 = r0 + stride;
-    const X* r2 = r1 + stride;
-    const X* r3 = r2 + stride;
-    const A w0 = weights[j], w1 = weights[j + 1], w2 = weights[j + 2], w3 = weights[j + 3];
-    for (std::int64_t d = 0; d < width; ++d) {
-      A s = sum[d] + w0 * widen(r0[d]);
-      s += w1 * widen(r1[d]);
-      s += w2 * widen(r2[d]);
-      sum[d] = s + w3 * widen(r3[d]);
-    }
+void weighted_sums(const LineBlock& block, const A* weights, const X* rows, A* sums) {
+  const Common common = common_rows(block);
+  const bool together = block.lines == LineBlock::kMost && common.begin < common.end;
+  for (int l = 0; l < block.lines; ++l) {
+    const std::int64_t middle = together ? common.begin : block.end[l];
+    weighted_sums_of<1>(block, l, block.begin[l], middle, weights, rows, sums);
   }
-  for (; j < count; ++j) {
-    const X* row = rows + j * stride;
-    for (std::int64_t d = 0; d < width; ++d) sum[d] += weights[j] * widen(row[d]);
+  if (!together) return;
+  weighted_sums_of<LineBlock::kMost>(block, 0, common.begin, common.end, weights, rows, sums);
+  for (int l = 0; l < block.lines; ++l) {
+    weighted_sums_of<1>(block, l, common.end, block.end[l], weights, rows, sums);
   }
 }
 
 template <class A, class X>
 constexpr RowKernels<A, X> row_kernels() {
-  return {dots<A, X>, weighted_sum<A, X>};
+  return {dots<A, X>, weighted_sums<A, X>};
 }
 
 }  // namespace

@@ -26,15 +26,27 @@ struct TileKernel {
   void (*multiply)(const A* a, const A* b, std::int64_t k, A* acc, std::int64_t stride) = nullptr;
 };
 
-/// Row loops of attention over keys (or queries) stored `stride` elements apart.
+/// Up to kMost lines (queries, or keys in the column pass of backward) that are multiplied with the
+/// same rows, so that a row is read once for all of them. Line l takes rows [begin[l], end[l]).
+struct LineBlock {
+  static constexpr int kMost = 4;
+  static constexpr int kPadding = 16;  ///< lines in scratch are padded with zeros to a multiple
+  int lines = 0;
+  std::int64_t begin[kMost] = {};
+  std::int64_t end[kMost] = {};
+  std::int64_t width = 0;   ///< elements of a row
+  std::int64_t stride = 0;  ///< elements from a row to the next
+  std::int64_t padded = 0;  ///< width, padded: from a line to the next
+  std::int64_t scores = 0;  ///< from one line's scores to the next line's
+};
+
+/// Row loops of attention. The result of a line does not depend on the others.
 template <class A, class X>
 struct RowKernels {
-  /// scores[j] = scale * dot(query, rows[j]) for j < count.
-  void (*dots)(const A* query, const X* rows, std::int64_t stride, std::int64_t count,
-               std::int64_t width, A scale, A* scores) = nullptr;
-  /// sum[:] += weights[j] * rows[j] in ascending j < count.
-  void (*weighted_sum)(const A* weights, const X* rows, std::int64_t stride, std::int64_t count,
-                       std::int64_t width, A* sum) = nullptr;
+  /// scores[l][j] = dot(lines[l], rows[j]).
+  void (*dots)(const LineBlock& block, const A* lines, const X* rows, A* scores) = nullptr;
+  /// sums[l] += weights[l][j] * rows[j], an fma chain in ascending j.
+  void (*weighted_sums)(const LineBlock& block, const A* weights, const X* rows, A* sums) = nullptr;
 };
 
 /// The scalars of strata::AdamW, rounded to A.

@@ -1,0 +1,253 @@
+// The program as users start it: commands, run folders, exit codes, ranks.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder that is empty at the beginning of a test and gone at its end.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+struct Outcome {
+  int code = -1;
+  std::string text;  ///< standard output and error
+};
+
+std::string read_file(const std::string& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+Outcome run(const Folder& folder, const std::string& command) {
+  const std::string log = folder / "output.txt";
+  const int status = std::system((command + " > " + log + " 2>&1 < /dev/null").c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(log)};
+}
+
+Outcome strata(const Folder& folder, const std::string& arguments) {
+  return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
+}
+
+std::string train_tiny(const Folder& folder, const std::string& name, const std::string& more) {
+  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+         " --set run.steps=4 --set optimizer.warmup_steps=1 " + more;
+}
+
+std::vector<nlohmann::json> metrics(const std::string& run_folder) {
+  std::ifstream in(run_folder + "/metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::vector<double> losses(const std::string& run_folder) {
+  std::vector<double> values;
+  for (const nlohmann::json& line : metrics(run_folder)) {
+    if (line["event"] == "step") values.push_back(line["loss"]);
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("train writes its config, its metrics and a trace into the run folder") {
+  const Folder folder;
+  const Outcome done = strata(folder, train_tiny(folder, "run", "--set run.trace_step=1"));
+  INFO(done.text);
+  REQUIRE(done.code == 0);
+  const std::vector<nlohmann::json> lines = metrics(folder / "run");
+  REQUIRE(lines.size() == 6);
+  CHECK(lines.front()["event"] == "start");
+  CHECK(lines.back()["event"] == "end");
+  for (int step = 1; step <= 4; ++step) {
+    const nlohmann::json& line = lines[static_cast<std::size_t>(step)];
+    CHECK(line["step"] == step);
+    for (const char* key : {"loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s"}) {
+      CHECK(line[key].is_number());
+    }
+    CHECK(line["mfu"].is_null());
+  }
+  const nlohmann::json trace = nlohmann::json::parse(read_file(folder / "run/trace.json"));
+  CHECK(trace["traceEvents"].size() > 100);
+  CHECK_THAT(done.text, ContainsSubstring("step 4/4 loss"));
+}
+
+TEST_CASE("the resolved config repeats the run") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_tiny(folder, "first", "")).code == 0);
+  const Outcome again = strata(
+      folder, "train " + (folder / "first/config.json") + " --output " + (folder / "second"));
+  INFO(again.text);
+  REQUIRE(again.code == 0);
+  REQUIRE(losses(folder / "first").size() == 4);
+  CHECK(losses(folder / "first") == losses(folder / "second"));
+}
+
+TEST_CASE("text is tokenized, trained on and validated") {
+  const Folder folder;
+  fs::create_directories(folder / "text");
+  for (int i = 0; i < 40; ++i) {
+    std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
+    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
+  }
+  const Outcome tokenized = strata(
+      folder, "tokenize " + (folder / "text") + " --output " + (folder / "train.bin") +
+                  " --validation-output " + (folder / "val.bin") + " --validation-fraction 0.2");
+  INFO(tokenized.text);
+  REQUIRE(tokenized.code == 0);
+  for (const std::string mask : {"false", "true"}) {
+    const Outcome trained = strata(
+        folder, train_tiny(folder, "run",
+                           "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
+                               " --set data.validation=" + (folder / "val.bin") +
+                               " --set run.eval_every=2 --set run.steps=12 --set "
+                               "optimizer.lr=0.003 --set data.document_mask=" + mask));
+    INFO(trained.text);
+    REQUIRE(trained.code == 0);
+    std::vector<double> validations;
+    for (const nlohmann::json& line : metrics(folder / "run")) {
+      if (line["event"] == "eval") validations.push_back(line["val_loss"]);
+    }
+    REQUIRE(validations.size() == 6);
+    CHECK(validations.back() < validations.front() - 0.2);
+    CHECK(validations.front() < std::log(257.0) + 0.5);
+  }
+}
+
+TEST_CASE("a misspelt key is refused with its path and the key that was meant") {
+  const Folder folder;
+  const Outcome refused = strata(folder, train_tiny(folder, "run", "--set optimizer.lrr=1"));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("optimizer.lrr"));
+  CHECK_THAT(refused.text, ContainsSubstring("lr"));
+  CHECK(!fs::exists(folder / "run"));
+}
+
+TEST_CASE("bad input exits with 2 and names the file") {
+  const Folder folder;
+  CHECK(strata(folder, "train " + (folder / "none.json")).code == 2);
+  const Outcome missing = strata(
+      folder, train_tiny(folder, "run", "--set data.synthetic=false --set data.train=" +
+                                            (folder / "missing.bin")));
+  CHECK(missing.code == 2);
+  CHECK_THAT(missing.text, ContainsSubstring("missing.bin"));
+}
+
+TEST_CASE("a memory limit that does not hold the run exits with 3 before anything is taken") {
+  const Folder folder;
+  for (const std::string limit : {"memory.device_limit=1MiB", "memory.host_limit=1MiB"}) {
+    const Outcome refused = strata(folder, train_tiny(folder, "run", "--set " + limit));
+    CHECK(refused.code == 3);
+    CHECK_THAT(refused.text, ContainsSubstring(limit.substr(0, limit.find('='))));
+    CHECK_THAT(refused.text, ContainsSubstring("state.weight"));
+  }
+}
+
+TEST_CASE("a run that is not finite any more exits with 4") {
+  const Folder folder;
+  for (const std::string timing : {"before_use", "on_arrival"}) {
+    const Outcome failed =
+        strata(folder, train_tiny(folder, "run",
+                                  "--set optimizer.lr=1e38 --set run.steps=20 --set "
+                                  "optimizer.grad_clip=null --set optimizer.timing=" + timing));
+    INFO(failed.text);
+    CHECK(failed.code == 4);
+    CHECK_THAT(failed.text, ContainsSubstring("finite"));
+  }
+}
+
+TEST_CASE("plan prints every memory and allocates nothing") {
+  const Folder folder;
+  const Outcome planned = strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json");
+  INFO(planned.text);
+  CHECK(planned.code == 0);
+  for (const char* text : {"device", "pinned", "pageable", "state.weight", "14.00 bytes"}) {
+    CHECK_THAT(planned.text, ContainsSubstring(text));
+  }
+  CHECK(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 2GiB").code == 3);
+}
+
+TEST_CASE("bench prints a table and writes JSON") {
+  const Folder folder;
+  const Outcome measured =
+      strata(folder, "bench " STRATA_CONFIGS "/tiny-cpu.json --set run.steps=3 --set "
+                     "optimizer.warmup_steps=0 --set hardware.peak_tflops=1 --json " +
+                         (folder / "bench.json"));
+  INFO(measured.text);
+  REQUIRE(measured.code == 0);
+  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  CHECK(json["steps"] == 3);
+  CHECK(json["races"] == 0);
+  CHECK(json["tokens_per_step"] == 512);
+  const double tokens_per_s = json["tokens_per_s"];
+  CHECK(std::abs(tokens_per_s * json["step_s_mean"].get<double>() / 512.0 - 1.0) < 1e-9);
+  CHECK(std::abs(json["mfu"].get<double>() / (json["tflops"].get<double>()) - 1.0) < 1e-9);
+  CHECK(json["hfu"] > json["mfu"]);
+}
+
+#ifdef STRATA_MPIEXEC
+TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_tiny(folder, "alone", "--set run.dtype=f64")).code == 0);
+  const std::vector<double> expected = losses(folder / "alone");
+  for (const int ranks : {1, 2, 4}) {
+    const std::string name = "ranks" + std::to_string(ranks);
+    // 2 sub-batches of 2 rows: four rows, split between the ranks.
+    const int sub_batches = ranks == 1 ? 2 : 1;
+    const int rows = 4 / ranks / sub_batches;
+    const Outcome done =
+        run(folder, std::string(STRATA_MPIEXEC) + " -n " + std::to_string(ranks) + " " +
+                        STRATA_PROGRAM + " " +
+                        train_tiny(folder, name,
+                                   "--set run.dtype=f64 --set run.threads=1 --set "
+                                   "schedule.sub_batches=" + std::to_string(sub_batches) +
+                                       " --set schedule.rows=" + std::to_string(rows)));
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+    const std::vector<double> found = losses(folder / name);
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CHECK(std::abs(found[i] - expected[i]) < 1e-9 * expected[i]);
+    }
+  }
+}
+
+TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]") {
+  const Folder folder;
+  const Outcome failed = run(
+      folder, std::string("timeout 60 ") + STRATA_MPIEXEC + " -n 2 " + STRATA_PROGRAM + " " +
+                  train_tiny(folder, "run", "--set data.synthetic=false --set data.train=" +
+                                                (folder / "missing.bin")));
+  CHECK(failed.code == 2);
+  CHECK_THAT(failed.text, ContainsSubstring("missing.bin"));
+}
+#endif
+
+}  // namespace strata::test
