@@ -1,0 +1,124 @@
+// Whole steps on a GPU against the cpu backend, and against themselves.
+
+#include <string>
+
+#include "strata/ops/backend.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+bool skipped() {
+  if (cuda_available()) return false;
+  WARN("skipped: this program has no CUDA backend, or there is no device");
+  return true;
+}
+
+/// Head dims and sizes that tensor cores take.
+RunConfig gpu_config(DType dtype) {
+  RunConfig config = tiny_config();
+  config.run.backend = BackendChoice::kCuda;
+  config.run.dtype = dtype;
+  config.run.steps = 8;
+  LlamaConfig& m = config.model.llama;
+  m.vocab_size = 257;
+  m.hidden_size = 192;
+  m.intermediate_size = 320;
+  m.num_hidden_layers = 4;
+  m.num_attention_heads = 3;
+  m.num_key_value_heads = 1;
+  m.head_dim = 64;
+  m.max_position_embeddings = 256;
+  m.initializer_range = 0.05;
+  config.data.sequence_length = 200;
+  config.optimizer.lr = 3e-3;
+  config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
+  if (skipped()) return;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    RunConfig config = gpu_config(dtype);
+    const RunResult gpu = run_tiny(config);
+    config.run.backend = BackendChoice::kCpu;
+    const RunResult cpu = run_tiny(config);
+    // Eight steps of rounding differences: eps of the dtype times a few hundred sums.
+    const double limit = dtype == DType::kF32 ? 2e-5 : 4e-3;
+    CHECK(relative_error(gpu.losses, cpu.losses) < limit);
+    CHECK(gpu.losses.back() != gpu.losses.front());
+  }
+}
+
+TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
+  if (skipped()) return;
+  const RunConfig base = gpu_config(DType::kBF16);
+  const RunResult plain = run_tiny(base);
+  const auto same = [&](const std::string& what, const RunConfig& config) {
+    INFO(what);
+    CHECK(run_tiny(config) == plain);
+  };
+  same("again", base);
+  RunConfig c = base;
+  for (const std::int64_t slots : {3, 7, 13}) {
+    c.schedule.activation_slots = slots;
+    same("activation slots " + std::to_string(slots), c);
+  }
+  c = base;
+  for (const std::int64_t slots : {1, 2, 4}) {
+    c.schedule.weight_slots = slots;
+    same("weight slots " + std::to_string(slots), c);
+  }
+  c = base;
+  c.schedule.gradient_slots = 1;
+  same("one gradient slot", c);
+  c = base;
+  c.schedule.layers_per_visit = 2;
+  same("two layers a visit", c);
+  c = base;
+  c.debug.poison_slots = true;
+  c.schedule.activation_slots = 5;
+  same("poisoned slots", c);
+  c = base;
+  c.debug.synchronize_each = true;
+  same("synchronised after every submission", c);
+}
+
+TEST_CASE("update timings are bitwise equal on the GPU", "[cuda]") {
+  if (skipped()) return;
+  RunConfig c = gpu_config(DType::kBF16);
+  c.optimizer.grad_clip = std::nullopt;
+  const RunResult plain = run_tiny(c);
+  c.optimizer.timing = UpdateTiming::kOnArrival;
+  CHECK(run_tiny(c) == plain);
+}
+
+TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
+  if (skipped()) return;
+  RunConfig config = gpu_config(DType::kBF16);
+  config.schedule.activation_slots = 5;
+  config.schedule.weight_slots = 2;
+  config.run.steps = 2;
+  Recorder gpu;
+  Recorder cpu;
+  const auto trace = [&](Recorder& recorder) {
+    const auto self = make_self_communicator();
+    Session session(config, *self, {.trace = &recorder});
+    recorder.start();
+    for (std::int64_t step = 0; step < 2; ++step) session.submit(step, 1e-3);
+    recorder.stop();
+    session.synchronize();
+  };
+  trace(gpu);
+  config.run.backend = BackendChoice::kCpu;
+  trace(cpu);
+  CHECK(gpu.races(1).empty());
+  CHECK(gpu.canonical() == cpu.canonical());
+}
+
+}  // namespace strata::test
