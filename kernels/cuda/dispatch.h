@@ -48,12 +48,12 @@ void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const B
   });
 }
 
-/// True if every row of every view that is present begins at a multiple of 16 bytes.
+/// True if every view that is present, and of a matrix every row, begins at a multiple of 16 bytes.
 [[nodiscard]] inline bool rows_aligned(std::initializer_list<ConstTensorView> views) {
   return std::ranges::all_of(views, [](const ConstTensorView& view) {
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
     const auto row_bytes = static_cast<std::uintptr_t>(view.row_stride) * size_of(view.dtype);
-    return address % 16 == 0 && (view.rows() <= 1 || row_bytes % 16 == 0);
+    return address % 16 == 0 && (view.shape.rank() < 2 || view.rows() <= 1 || row_bytes % 16 == 0);
   });
 }
 

@@ -24,22 +24,17 @@ struct Launch {
   std::size_t shared_bytes = 0;  ///< dynamic; up to what the device has
 };
 
-/// Lifts the default limit of 48 KiB, and asks for as much of the first-level cache as shared
-/// memory as there is: left alone, the driver may provide for one block per multiprocessor only.
-inline void allow_shared_bytes(const void* kernel, const Launch& where) {
-  STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(where.shared_bytes)));
-  STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                         cudaSharedmemCarveoutMaxShared));
-}
-
 /// Launches `kernel` on the stream. A grid without blocks launches nothing. Throws BackendError
 /// that names the operator.
 template <class... Params, class... Args>
 void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return;
   try {
-    if (where.shared_bytes > 0) allow_shared_bytes(reinterpret_cast<const void*>(kernel), where);
+    if (where.shared_bytes > 0) {  // lifts the default limit of 48 KiB, static memory included
+      STRATA_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(where.shared_bytes)));
+    }
     cudaLaunchConfig_t config{};
     config.gridDim = where.grid;
     config.blockDim = where.block;

@@ -126,24 +126,6 @@ struct BackwardArguments {
   int columns;
 };
 
-/// What a block of backward keeps in shared memory.
-template <class T>
-struct KeptRows {
-  float* d_weight;  ///< [C]
-  T* dy;            ///< [kRowsAtOnce, C], as the next two
-  T* x;
-  T* d_residual;
-
-  __device__ explicit KeptRows(int columns)
-      : d_weight(reinterpret_cast<float*>(shared_memory)),
-        dy(reinterpret_cast<T*>(d_weight + columns)),
-        x(dy + kRowsAtOnce * columns),
-        d_residual(x + kRowsAtOnce * columns) {}
-  static std::size_t bytes(std::int64_t columns) {
-    return static_cast<std::size_t>(columns) * (sizeof(float) + 3 * kRowsAtOnce * sizeof(T));
-  }
-};
-
 /// Sums of g * xhat over kRowsAtOnce rows.
 struct RowSums {
   float of[kRowsAtOnce];
@@ -162,11 +144,40 @@ struct AddRowSums {
   }
 };
 
-/// Loads columns [c, c + W) of `count` rows from n on into shared memory; returns their share of
-/// the sums.
+/// Share of columns [c, c + W) in the sums of `count` rows from n on.
 template <class T, int W>
-__device__ __forceinline__ RowSums load_rows(const BackwardArguments<T>& p, const KeptRows<T>& kept,
-                                             std::int64_t n, int count, int c) {
+__device__ __forceinline__ RowSums add_columns(const BackwardArguments<T>& p, std::int64_t n,
+                                               int count, int c) {
+  Vector<T, W> dy_raw[kRowsAtOnce];
+  Vector<T, W> x_raw[kRowsAtOnce];
+#pragma unroll
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    if (r >= count) break;
+    dy_raw[r] = load_raw<T, W>(p.dy.row(n + r) + c);
+    x_raw[r] = load_raw<T, W>(p.x.row(n + r) + c);
+  }
+  float w[W];
+  load(p.weight + c, w);
+  RowSums sums{};
+#pragma unroll
+  for (int r = 0; r < kRowsAtOnce; ++r) {
+    if (r >= count) break;
+    float dy[W];
+    float x[W];
+    unpack(dy_raw[r], dy);
+    unpack(x_raw[r], x);
+    const float rstd = p.rstd[n + r];
+#pragma unroll
+    for (int i = 0; i < W; ++i) sums.of[r] += (w[i] * dy[i]) * (x[i] * rstd);
+  }
+  return sums;
+}
+
+/// Writes columns [c, c + W) of dx for `count` rows from n on, and adds to d_weight.
+template <class T, int W>
+__device__ __forceinline__ void write_columns(const BackwardArguments<T>& p, float* d_weight,
+                                              std::int64_t n, int count, int c,
+                                              const RowSums& sums) {
   Vector<T, W> dy_raw[kRowsAtOnce];
   Vector<T, W> x_raw[kRowsAtOnce];
   Vector<T, W> d_residual_raw[kRowsAtOnce];
@@ -179,46 +190,20 @@ __device__ __forceinline__ RowSums load_rows(const BackwardArguments<T>& p, cons
     if (has_residual) d_residual_raw[r] = load_raw<T, W>(p.d_residual.row(n + r) + c);
   }
   float w[W];
-  load(p.weight + c, w);
-  RowSums sums{};
-#pragma unroll
-  for (int r = 0; r < kRowsAtOnce; ++r) {
-    if (r >= count) break;
-    const int at = r * p.columns + c;
-    store_raw(kept.dy + at, dy_raw[r]);
-    store_raw(kept.x + at, x_raw[r]);
-    if (has_residual) store_raw(kept.d_residual + at, d_residual_raw[r]);
-    float dy[W];
-    float x[W];
-    unpack(dy_raw[r], dy);
-    unpack(x_raw[r], x);
-    const float rstd = p.rstd[n + r];
-#pragma unroll
-    for (int i = 0; i < W; ++i) sums.of[r] += (w[i] * dy[i]) * (x[i] * rstd);
-  }
-  return sums;
-}
-
-/// Writes columns [c, c + W) of dx for the rows that load_rows kept, and adds to d_weight.
-template <class T, int W>
-__device__ __forceinline__ void write_rows(const BackwardArguments<T>& p, const KeptRows<T>& kept,
-                                           std::int64_t n, int count, int c, const RowSums& sums) {
-  float w[W];
   float dw[W];
   load(p.weight + c, w);
-  load(kept.d_weight + c, dw);
+  load(d_weight + c, dw);
 #pragma unroll
   for (int r = 0; r < kRowsAtOnce; ++r) {
     if (r >= count) break;
-    const int at = r * p.columns + c;
     const float rstd = p.rstd[n + r];
     const float mean = sums.of[r] / static_cast<float>(p.columns);
     float dy[W];
     float x[W];
     float dx[W] = {};
-    load(kept.dy + at, dy);
-    load(kept.x + at, x);
-    if (p.d_residual.data != nullptr) load(kept.d_residual + at, dx);
+    unpack(dy_raw[r], dy);
+    unpack(x_raw[r], x);
+    if (has_residual) unpack(d_residual_raw[r], dx);
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       const float xhat = x[i] * rstd;
@@ -227,31 +212,33 @@ __device__ __forceinline__ void write_rows(const BackwardArguments<T>& p, const 
     }
     store(p.dx.row(n + r) + c, dx);
   }
-  store(kept.d_weight + c, dw);
+  store(d_weight + c, dw);
 }
 
 template <class T, int W>
 __global__ void __launch_bounds__(kBackwardThreads, 2) rmsnorm_backward(BackwardArguments<T> p) {
   __shared__ RowSums scratch[kMostWarps];
-  const KeptRows<T> kept(p.columns);
+  auto* d_weight = reinterpret_cast<float*>(shared_memory);
   const int first = static_cast<int>(threadIdx.x) * W;
   const int step = static_cast<int>(blockDim.x) * W;
   constexpr float kZeros[W] = {};
-  for (int c = first; c < p.columns; c += step) store(kept.d_weight + c, kZeros);
+  for (int c = first; c < p.columns; c += step) store(d_weight + c, kZeros);
   const std::int64_t begin = blockIdx.x * p.rows_per_block;
   const std::int64_t end = min(begin + p.rows_per_block, p.rows);
   for (std::int64_t n = begin; n < end; n += kRowsAtOnce) {
     const int count = static_cast<int>(min(std::int64_t{kRowsAtOnce}, end - n));
     RowSums sums{};
     for (int c = first; c < p.columns; c += step) {
-      sums = AddRowSums{}(sums, load_rows<T, W>(p, kept, n, count, c));
+      sums = AddRowSums{}(sums, add_columns<T, W>(p, n, count, c));
     }
     sums = block_reduce(sums, RowSums{}, scratch, AddRowSums{});
-    for (int c = first; c < p.columns; c += step) write_rows<T, W>(p, kept, n, count, c, sums);
+    for (int c = first; c < p.columns; c += step) {
+      write_columns<T, W>(p, d_weight, n, count, c, sums);
+    }
   }
   for (int c = first; c < p.columns; c += step) {
     float dw[W];
-    load(kept.d_weight + c, dw);
+    load(d_weight + c, dw);
     store(p.workspace + static_cast<std::int64_t>(blockIdx.x) * p.columns + c, dw);
   }
 }
@@ -326,7 +313,7 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
             .stream = stream,
             .grid = blocks,
             .block = threads_for<W>(columns, 1, kBackwardThreads),
-            .shared_bytes = KeptRows<T>::bytes(columns)},
+            .shared_bytes = static_cast<std::size_t>(columns) * sizeof(float)},
            rmsnorm_backward<T, W>, arguments);
   });
   const Launch sum{.name = op.kName,

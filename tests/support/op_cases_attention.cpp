@@ -267,11 +267,11 @@ std::vector<AttentionCase> attention_cases() {
          .segments = {{0, 0, 33, 33, 0}, {33, 33, 1, 1, 0}, {34, 34, 66, 66, 0}, {0, 0, 0, 0, 0}}});
     cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
                      .queries = 20,
-                     .keys = 96,
+                     .keys = 160,
                      .heads = 2,
                      .kv_heads = 1,
                      .head_dim = head_dim,
-                     .segments = {{0, 3, 20, 90, 70}}});
+                     .segments = {{0, 35, 20, 90, 70}}});
     cases.push_back({.name = "two ranges of queries that share keys, fewer keys than queries",
                      .queries = 48,
                      .keys = 30,

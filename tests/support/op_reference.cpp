@@ -1,6 +1,7 @@
 #include "support/op_reference.h"
 
 #include <cmath>
+#include <iomanip>
 
 #include "strata/base/random.h"
 #include "support/catch.h"
@@ -61,7 +62,8 @@ void require_close(const std::string& name, const std::vector<double>& got,
     const double allowed = unit_roundoff(out) * (std::abs(want) + 2 * computed) + 2 * computed;
     const bool same = got[i] == want;  // infinities
     if (!same && !(std::abs(got[i] - want) <= allowed)) {
-      FAIL(name << "[" << i << "] is " << got[i] << ", expected " << want << " within " << allowed);
+      FAIL(std::setprecision(17) << name << "[" << i << "] is " << got[i] << ", expected " << want
+                                 << " within " << allowed);
     }
   }
 }
@@ -72,7 +74,8 @@ void require_equal(const std::string& name, const std::vector<double>& got,
   for (std::size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(expected[i])) continue;
     if (got[i] != expected[i] || std::signbit(got[i]) != std::signbit(expected[i])) {
-      FAIL(name << "[" << i << "] is " << got[i] << ", expected exactly " << expected[i]);
+      FAIL(std::setprecision(17) << name << "[" << i << "] is " << got[i] << ", expected exactly "
+                                 << expected[i]);
     }
   }
 }
