@@ -41,7 +41,7 @@ ROOMS = [  # (header, files that may include it)
 ]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
-BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)|(HAVE|USE|WITH)_)")
+BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)\b|(HAVE|USE|WITH)_)")
 
 
 def part_of(path):

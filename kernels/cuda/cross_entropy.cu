@@ -2,13 +2,15 @@
 // d_logits = (exp(logits - lse) - onehot(target)) * grad_scale; rows with target -100 get zeros.
 //
 // Shapes: logits and d_logits [N, V], in place allowed, rows strided alike; loss and lse [N] f32.
-// Tile: one block of 1024 threads a row, so a row of 256k bf16 logits is 32 pieces of 16 bytes a
-// thread. The first pass keeps a running maximum and a running sum per thread (online softmax,
-// Milakov and Gimelshein, 2018); the second pass reads the row again, mostly from L2 (132 rows of
-// 128k logits are 33 MiB), and writes the gradient. Rows need not be aligned: elements before the
+// Tile: one block of 512 threads a row, three on a multiprocessor. The first pass keeps a running
+// maximum and a running sum per thread (online softmax, Milakov and Gimelshein, 2018); the second
+// pass reads the row again, from L2 as far as that holds the rows under way (32k logits in bf16:
+// 25 MiB; 128k: not all), and writes the gradient. Rows need not be aligned: elements before the
 // first multiple of 16 bytes and behind the last are taken one by one, so an odd vocabulary costs
 // nothing.
 // Numerics: f32; a thread adds its elements in ascending order, then a fixed tree.
+// Measured on one H200, 2026-11-21, bf16 in place, one read and one write counted (a copy moves 4.1
+// TB/s): 2.9 TB/s at V = 32000, 2.7 at V = 128256.
 // Naive version: kernels/cpu.
 
 #include "kernels/cuda/dispatch.h"
@@ -20,9 +22,11 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = 512;
+/// Per multiprocessor: keeps the registers of a thread at 40.
+constexpr int kBlocks = 3;
 /// Loads in flight per thread.
-constexpr int kAhead = 4;
+constexpr int kAhead = 2;
 constexpr float kLog2e = 1.4426950408889634f;
 
 /// exp(x - y); 1 for equal infinities.
@@ -121,7 +125,7 @@ struct Arguments {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) cross_entropy(Arguments<T> p) {
+__global__ void __launch_bounds__(kThreads, kBlocks) cross_entropy(Arguments<T> p) {
   __shared__ Softmax scratch[kMostWarps];
   const std::int64_t n = blockIdx.x;
   const T* logits = p.logits.row(n);

@@ -2,15 +2,18 @@
 // AdamW: the sequence of IEEE operations in strata/ops/optimizer.h.
 //
 // Shapes: all [n], contiguous.
-// Tile: squared norm, one warp for 32 runs of 4096 elements, a run per lane. The warp loads 512
+// Tile, squared norm: one warp for 32 runs of 4096 elements, a run per lane. The warp loads 512
 // bytes of each run, coalesced, and turns them in shared memory, so that each lane then adds its
 // own run in index order; rows are 16 bytes longer than their content, which spreads 16-byte
-// accesses down a column and along a row over all banks. AdamW, four blocks of 256 threads per
-// multiprocessor that walk the tensor, because every block reads the scalars first, and those may
-// lie in host memory behind the link. Numerics: both bitwise equal to the CPU. Squared norm: f64,
-// where squares of bf16 and f32 are exact, in index order. AdamW: every operation is written as an
-// intrinsic with its rounding, so the compiler neither fuses nor approximates. Naive version:
-// kernels/cpu.
+// accesses down a column and along a row over all banks.
+// Tile, AdamW: as many blocks as fit at once walk the tensor, four parameters a thread, because
+// every block reads the scalars first, and those may lie in host memory behind the link.
+// Numerics: both bitwise equal to the CPU. Squared norm: f64, where squares of bf16 and f32 are
+// exact, in index order. AdamW: every operation is written as an intrinsic with its rounding, so
+// the compiler neither fuses nor approximates.
+// Measured on one H200, 2026-11-21, 200M parameters (a copy moves 4.1 TB/s): AdamW with split
+// weights and f32 gradients 3.9 TB/s; squared norm 3.9 in f32, 2.5 in bf16.
+// Naive version: kernels/cpu.
 
 #include "kernels/cuda/dispatch.h"
 #include "kernels/cuda/launch.cuh"

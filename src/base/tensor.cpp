@@ -37,8 +37,8 @@ BasicTensorView<Void> BasicTensorView<Void>::slice_rows(std::int64_t begin,
   }
   using Byte = std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>;
   BasicTensorView part = *this;
-  part.data = static_cast<Byte*>(data) +
-              static_cast<std::size_t>(begin * row_stride) * size_of(dtype);
+  part.data =
+      static_cast<Byte*>(data) + static_cast<std::size_t>(begin * row_stride) * size_of(dtype);
   switch (shape.rank()) {
     case 1: part.shape = Shape{count}; break;
     case 2: part.shape = Shape{count, shape[1]}; break;

@@ -83,8 +83,7 @@ TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t h
 
 }  // namespace
 
-std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config,
-                                               const LlamaSizes& sizes) {
+std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const LlamaSizes& sizes) {
   std::vector<LedgerEntry> ledger;
   Scratch unused;
   carve(unused, config, sizes, [&](std::string_view what, std::size_t bytes) {
@@ -119,8 +118,8 @@ Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernel
   Device& device = device_arena.device();
   Stream& in = device.stream(Lane::kActivationsIn);
   const RopeTable table = make_rope_table(config_, sizes_.row_tokens);
-  for (const auto& [values, view] : {std::pair{&table.cos, &scratch_->cos},
-                                     std::pair{&table.sin, &scratch_->sin}}) {
+  for (const auto& [values, view] :
+       {std::pair{&table.cos, &scratch_->cos}, std::pair{&table.sin, &scratch_->sin}}) {
     store_as(*values, view->dtype, staging);
     in.copy(view->data, staging.data(), view->bytes().bytes, {.phase = "start"});
     device.wait(in.record());
@@ -149,9 +148,9 @@ Llama::HeadViews Llama::head_views(std::span<std::byte* const> blocks, DType dty
   views.projection =
       config_.tie_word_embeddings
           ? TensorView(blocks[1], dtype, table)
-          : TensorView(blocks[0] + static_cast<std::size_t>(head.segments[1].offset) *
-                                       size_of(dtype),
-                       dtype, table);
+          : TensorView(
+                blocks[0] + static_cast<std::size_t>(head.segments[1].offset) * size_of(dtype),
+                dtype, table);
   return views;
 }
 
@@ -163,11 +162,11 @@ ConstTensorView Llama::last_logits() const {
 void Llama::embedding_forward(Stream& compute, std::span<std::byte* const> weights,
                               const CellBatch& batch, TensorView y, const Tag& tag) {
   const Shape table{config_.vocab_size, config_.hidden_size};
-  kernels_.run(compute,
-               EmbeddingForward{.ids = batch.ids,
-                                .table = ConstTensorView(weights[0], sizes_.compute, table),
-                                .y = y},
-               tag);
+  kernels_.run(
+      compute,
+      EmbeddingForward{
+          .ids = batch.ids, .table = ConstTensorView(weights[0], sizes_.compute, table), .y = y},
+      tag);
 }
 
 void Llama::embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
@@ -205,9 +204,8 @@ void Llama::layer_recompute(Stream& compute, const LayerViews& w, const CellBatc
                               .eps = eps},
                tag);
   kernels_.run(compute, Matmul{.a = s.n1, .b = w.qkv, .out = s.qkv}, tag);
-  kernels_.run(
-      compute,
-      Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin}, tag);
+  kernels_.run(compute, Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin},
+               tag);
   kernels_.run(compute,
                AttentionForward{.q = q,
                                 .k = k,
@@ -231,8 +229,7 @@ void Llama::layer_recompute(Stream& compute, const LayerViews& w, const CellBatc
 }
 
 void Llama::layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                          const CellBatch& batch, ConstTensorView x, TensorView y,
-                          const Tag& tag) {
+                          const CellBatch& batch, ConstTensorView x, TensorView y, const Tag& tag) {
   const Scratch& s = *scratch_;
   const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
   layer_recompute(compute, w, batch, x, tag);
@@ -355,9 +352,9 @@ void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> w
                               .lse = s.head_lse.slice_rows(0, count),
                               .d_logits = logits},
                  tag);
-    kernels_.run(
-        compute,
-        Matmul{.a = logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN}, tag);
+    kernels_.run(compute,
+                 Matmul{.a = logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN},
+                 tag);
     kernels_.run(compute,
                  Matmul{.a = logits,
                         .b = n,

@@ -28,8 +28,8 @@ RopeTable make_rope_table(const LlamaConfig& config, std::int64_t positions) {
   table.sin.reserve(static_cast<std::size_t>(positions * half));
   for (std::int64_t p = 0; p < positions; ++p) {
     for (std::int64_t i = 0; i < half; ++i) {
-      double frequency = std::pow(config.rope_theta, -static_cast<double>(i) /
-                                                         static_cast<double>(half));
+      double frequency =
+          std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
       if (config.rope_scaling && config.rope_scaling->rope_type == RopeType::kLlama3) {
         frequency = llama3_frequency(frequency, *config.rope_scaling);
       }

@@ -40,8 +40,7 @@ std::vector<DecayRange> decay_ranges(const Block& block, std::int64_t begin, std
 void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
                            const StateOptions& options) {
   for (const Block& block : layout.blocks) {
-    const auto n =
-        static_cast<std::size_t>(partial_count(block.shard_elements(options.ranks)));
+    const auto n = static_cast<std::size_t>(partial_count(block.shard_elements(options.ranks)));
     plan.add(Space::kPageable, "optimizer.norms", n * sizeof(double));
   }
   plan.add(Space::kPageable, "optimizer.nonfinite", sizeof(std::int32_t));
@@ -99,13 +98,13 @@ void OptimizerEngine::set_scalars(double factor, bool apply) {
   if (apply) ++updates_;
   const auto t = static_cast<double>(updates_);
   step_.scalars = {.lr = step_.plan.lr,
-                  .beta1 = options_.beta1,
-                  .beta2 = options_.beta2,
-                  .eps = options_.eps,
-                  .correction1 = 1.0 - std::pow(options_.beta1, t),
-                  .correction2 = 1.0 - std::pow(options_.beta2, t),
-                  .grad_factor = factor,
-                  .apply = apply ? 1 : 0};
+                   .beta1 = options_.beta1,
+                   .beta2 = options_.beta2,
+                   .eps = options_.eps,
+                   .correction1 = 1.0 - std::pow(options_.beta1, t),
+                   .correction2 = 1.0 - std::pow(options_.beta2, t),
+                   .grad_factor = factor,
+                   .apply = apply ? 1 : 0};
 }
 
 void OptimizerEngine::measure(int block, const Tag& tag) {
@@ -125,15 +124,13 @@ double OptimizerEngine::squared_norm(int block) const {
 
 void OptimizerEngine::require_finite(int block, const Tag& tag) {
   const ByteRange norms = ConstTensorView(partials_[static_cast<std::size_t>(block)]).bytes();
-  host_.host_task("require_finite", Accesses({norms}, {}), tag,
-                  [this, block] {
-                    if (std::isfinite(squared_norm(block))) return;
-                    throw NumericalError(
-                        "step " + std::to_string(step_.plan.step) + ": the gradient of " +
-                        state_.layout().blocks[static_cast<std::size_t>(block)].name +
-                        " is not finite; its weights were not changed (lower optimizer.lr, or use "
-                        "optimizer.timing = before_use, which skips such steps)");
-                  });
+  host_.host_task("require_finite", Accesses({norms}, {}), tag, [this, block] {
+    if (std::isfinite(squared_norm(block))) return;
+    throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
+                         state_.layout().blocks[static_cast<std::size_t>(block)].name +
+                         " is not finite; its weights were not changed (lower optimizer.lr, or use "
+                         "optimizer.timing = before_use, which skips such steps)");
+  });
 }
 
 void OptimizerEngine::update(int block, const Tag& tag) {
@@ -156,13 +153,12 @@ void OptimizerEngine::update(int block, const Tag& tag) {
                  own);
   }
   const std::string& name = layout.name;
-  host_.host_task("check_update", Accesses({ConstTensorView(nonfinite_).bytes()}, {}), own,
-                  [this, name] {
-                    if (*nonfinite_.as<std::int32_t>() == 0) return;
-                    throw NumericalError("step " + std::to_string(step_.plan.step) +
-                                         ": a weight of " + name +
-                                         " is not finite after its update (lower optimizer.lr)");
-                  });
+  host_.host_task(
+      "check_update", Accesses({ConstTensorView(nonfinite_).bytes()}, {}), own, [this, name] {
+        if (*nonfinite_.as<std::int32_t>() == 0) return;
+        throw NumericalError("step " + std::to_string(step_.plan.step) + ": a weight of " + name +
+                             " is not finite after its update (lower optimizer.lr)");
+      });
   weights_.updated(block, host_.record());
 }
 
@@ -202,8 +198,7 @@ void OptimizerEngine::decide() {
     }
     return;
   }
-  log::warn("step {}: loss or gradient norm is not finite; the update is skipped",
-            step_.plan.step);
+  log::warn("step {}: loss or gradient norm is not finite; the update is skipped", step_.plan.step);
   if (++nonfinite_in_a_row_ >= options_.max_nonfinite_steps) {
     throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +
                          std::to_string(nonfinite_in_a_row_) +
@@ -217,8 +212,7 @@ void OptimizerEngine::finish_step(const Tag& tag) {
   for (const TensorView& partial : partials_) {
     accesses.reads.push_back(ConstTensorView(partial).bytes());
   }
-  host_.host_task("decide", std::move(accesses), tag,
-                  [this] { decide(); });
+  host_.host_task("decide", std::move(accesses), tag, [this] { decide(); });
   for (int b = 0; b < state_.blocks(); ++b) {
     if (deferred(b)) update(b, tag);
   }

@@ -11,8 +11,8 @@ void ActivationStore::plan(MemoryPlan& plan, const ActivationShape& shape, int s
   plan.add_slots(Space::kDevice, "activations.slots", static_cast<std::size_t>(slots),
                  shape.cell_bytes());
   if (spills(shape, slots)) {
-    plan.add_slots(Space::kPinned, "activations.spilled",
-                   static_cast<std::size_t>(shape.keys()), shape.cell_bytes());
+    plan.add_slots(Space::kPinned, "activations.spilled", static_cast<std::size_t>(shape.keys()),
+                   shape.cell_bytes());
   }
 }
 
@@ -85,8 +85,7 @@ bool ActivationStore::load(std::int64_t key, std::int64_t needed_at, const Tag& 
   return true;
 }
 
-ActivationLease ActivationStore::acquire(int boundary, int cell, Stream& compute,
-                                         const Tag& tag) {
+ActivationLease ActivationStore::acquire(int boundary, int cell, Stream& compute, const Tag& tag) {
   const std::int64_t key = key_of(boundary, cell);
   if (ring_.find(key) < 0 && !load(key, plan_.position(), tag)) {
     throw std::logic_error("no activation slot is free for boundary " + std::to_string(boundary));

@@ -55,8 +55,7 @@ PassBuffers BatchStore::host(int slot) {
           .targets = ints(base, offsets_.targets, offsets_.positions),
           .positions = ints(base, offsets_.positions, offsets_.segments),
           .segments = ints(base, offsets_.segments, offsets_.order),
-          .order = ints(base, offsets_.order,
-                        offsets_.order + (offsets_.targets - offsets_.ids))};
+          .order = ints(base, offsets_.order, offsets_.order + (offsets_.targets - offsets_.ids))};
 }
 
 void BatchStore::set_grad_scale(int slot, double scale) {

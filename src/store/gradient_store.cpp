@@ -136,8 +136,8 @@ void GradientStore::copy_home(Lease& lease, int block, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
   lease.use(out);
-  const std::byte* shard = lease.data() + static_cast<std::size_t>(state_.block(block).begin) *
-                                              size_of(from);
+  const std::byte* shard =
+      lease.data() + static_cast<std::size_t>(state_.block(block).begin) * size_of(from);
   offloaded_bytes_ += home.bytes().bytes;
   if (home.dtype == from) {
     copy_in_chunks(out, static_cast<std::byte*>(home.data), shard, home.bytes().bytes, tag);
@@ -148,10 +148,10 @@ void GradientStore::copy_home(Lease& lease, int block, const Tag& tag) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
     const auto offset = static_cast<std::size_t>(done);
     const TensorView part(rounded_, home.dtype, Shape{count});
-    kernels_.run(out,
-                 Cast{.x = ConstTensorView(shard + offset * size_of(from), from, Shape{count}),
-                      .y = part},
-                 tag);
+    kernels_.run(
+        out,
+        Cast{.x = ConstTensorView(shard + offset * size_of(from), from, Shape{count}), .y = part},
+        tag);
     out.copy(home.slice_rows(done, count).data, part.data, part.bytes().bytes, tag);
   }
 }
@@ -162,8 +162,8 @@ void GradientStore::add_home(Lease& lease, int block, const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
   lease.use(out);
-  const std::byte* shard = lease.data() + static_cast<std::size_t>(state_.block(block).begin) *
-                                              size_of(home.dtype);
+  const std::byte* shard =
+      lease.data() + static_cast<std::size_t>(state_.block(block).begin) * size_of(home.dtype);
   offloaded_bytes_ += home.bytes().bytes;
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {

@@ -76,8 +76,7 @@ void HostState::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOpt
     const auto n = static_cast<std::size_t>(
         layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks));
     plan.add(Space::kPinned, "state.weight", n * size_of(options.compute));
-    plan.add(Space::kPinned, "state.gradient",
-             n * size_of(gradient_storage(layout, b, options)));
+    plan.add(Space::kPinned, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
     if (options.compute == DType::kBF16) plan.add(Space::kPageable, "state.low", n * 2);
     plan.add(Space::kPageable, "state.m", n * size_of(a));
     plan.add(Space::kPageable, "state.v", n * size_of(a));
@@ -89,8 +88,7 @@ HostState::HostState(const ModelLayout& layout, const StateOptions& options, Are
     : layout_(layout), options_(options) {
   const DType a = accumulator_of(options.compute);
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    const std::int64_t n =
-        layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
+    const std::int64_t n = layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
     BlockState state;
     state.weight = take(pinned, "state.weight", options.compute, n);
     state.grad = take(pinned, "state.gradient", gradient_storage(layout, b, options), n);
@@ -118,8 +116,8 @@ void HostState::fill(ThreadPool& pool,
     for (const TensorView* view : {&state.weight, &state.low, &state.m, &state.v, &state.grad}) {
       cleared.push_back(view);
     }
-    for (const SourceRun& run : source_runs(layout_.blocks[b], state.begin,
-                                            state.begin + state.weight.elements(), kRun)) {
+    for (const SourceRun& run :
+         source_runs(layout_.blocks[b], state.begin, state.begin + state.weight.elements(), kRun)) {
       jobs.push_back({&state, run});
     }
   }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace strata {
 
 namespace {
@@ -52,12 +51,11 @@ void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(doubl
   out.copy(landed.data(), from.lease.data(), loss.bytes().bytes, tag);
   landed.filled();
   landed.use(host);
-  host.host_task("sum_loss", Accesses({loss.bytes()}, {}), tag,
-                 [loss, receive = std::move(receive)] {
-                   receive(loss.dtype == DType::kF64
-                               ? sum_in_order(loss.as<double>(), loss.elements())
-                               : sum_in_order(loss.as<float>(), loss.elements()));
-                 });
+  host.host_task(
+      "sum_loss", Accesses({loss.bytes()}, {}), tag, [loss, receive = std::move(receive)] {
+        receive(loss.dtype == DType::kF64 ? sum_in_order(loss.as<double>(), loss.elements())
+                                          : sum_in_order(loss.as<float>(), loss.elements()));
+      });
 }
 
 }  // namespace strata

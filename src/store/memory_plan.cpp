@@ -44,7 +44,8 @@ std::string MemoryPlan::to_string() const {
     text += std::string(name_of(space)) + ": " + format_bytes(total(space)) + "\n";
     for (const Entry& entry : own) {
       const std::string size = format_bytes(entry.bytes);
-      text += "  " + entry.name + std::string(entry.name.size() < 36 ? 36 - entry.name.size() : 1, ' ') +
+      text += "  " + entry.name +
+              std::string(entry.name.size() < 36 ? 36 - entry.name.size() : 1, ' ') +
               std::string(size.size() < 12 ? 12 - size.size() : 0, ' ') + size + "\n";
     }
   }

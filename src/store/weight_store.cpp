@@ -92,10 +92,8 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     to = lease.data();
     for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
       const Block& block = state_.layout().blocks[static_cast<std::size_t>(b)];
-      ranks_.all_gather(comm,
-                        TensorView(to, state_.options().compute,
-                                   Shape{block.padded_elements(ranks)}),
-                        tag);
+      ranks_.all_gather(
+          comm, TensorView(to, state_.options().compute, Shape{block.padded_elements(ranks)}), tag);
       to += block_bytes(b);
     }
     lease.filled(comm);

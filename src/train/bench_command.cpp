@@ -17,8 +17,8 @@ namespace strata {
 
 namespace {
 
-/// Steps before the clock starts: the first touches memory and fills caches, the second is the first
-/// with pending updates.
+/// Steps before the clock starts: the first touches memory and fills caches, the second is the
+/// first with pending updates.
 constexpr std::int64_t kWarmUpSteps = 2;
 
 struct BenchResult {
@@ -61,8 +61,8 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   };
   result.weights_in = per_step(session.weights().loaded_bytes(), weights);
   result.activations_in = per_step(session.activations().loaded_bytes(), in);
-  result.out = per_step(
-      session.activations().spilled_bytes() + session.gradients().offloaded_bytes(), out);
+  result.out =
+      per_step(session.activations().spilled_bytes() + session.gradients().offloaded_bytes(), out);
   trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
   result.lanes = lane_times(recorder, 2);
   result.races = recorder.races(1).size();
@@ -75,8 +75,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   const std::int64_t sequence = config.data.sequence_length;
   const double model = flops_per_token(config.model.llama, sequence);
   const double recompute = recompute_flops_per_token(config.model.llama, sequence);
-  const double tokens_per_s =
-      static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
+  const double tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
   const double peak = peak_tflops(session);
   const std::optional<double> mfu = model_flops_utilisation(model, tokens_per_s, peak, ranks);
   const std::optional<double> hfu =

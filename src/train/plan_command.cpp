@@ -12,8 +12,8 @@ int plan_command(const RunConfig& config) {
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
   // "auto" plans for a GPU: that is what a plan is asked for.
-  const BackendChoice backend = config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu
-                                                                         : BackendChoice::kCuda;
+  const BackendChoice backend =
+      config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   budget.device_overhead = estimated_device_overhead(backend);
   budget.host_overhead = estimated_host_overhead(backend);
   const Setup setup = make_setup(config, ranks->rank(), ranks->size(), budget);

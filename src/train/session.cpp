@@ -46,8 +46,7 @@ Budget measured_budget(const RunConfig& config, const Backend& backend) {
     budget.device_overhead = backend.device->device_bytes_in_use();
     // Other processes and the driver's own reserve share the device.
     constexpr double kShare = 0.97;
-    const auto usable =
-        static_cast<std::size_t>(kShare * static_cast<double>(info.memory_bytes));
+    const auto usable = static_cast<std::size_t>(kShare * static_cast<double>(info.memory_bytes));
     budget.device_limit = std::min(budget.device_limit.value_or(usable), usable);
   }
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
@@ -96,13 +95,13 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
     : config_(config), ranks_(ranks), hooks_(hooks) {
   const BackendKind kind = choose_backend(config);
   if (kind == BackendKind::kCuda && ranks.size() > 1) {
-    throw ConfigError("run.backend: several ranks run on the cpu backend only; this program has no "
-                      "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
+    throw ConfigError(
+        "run.backend: several ranks run on the cpu backend only; this program has no "
+        "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
   }
   backend_ = make_backend(kind, backend_options(config, hooks));
   open_data();
-  setup_ = make_setup(config_, ranks.rank(), ranks.size(),
-                      measured_budget(config_, backend_));
+  setup_ = make_setup(config_, ranks.rank(), ranks.size(), measured_budget(config_, backend_));
   build_stores();
 }
 
@@ -132,12 +131,12 @@ void Session::build_stores() {
   const Setup& s = setup_;
   Device& device = *backend_.device;
   const double begin_s = steady_seconds();
-  device_arena_ = std::make_unique<Arena>(device, Space::kDevice,
-                                          s.plan.total(Space::kDevice), "device");
-  pinned_arena_ = std::make_unique<Arena>(device, Space::kPinned,
-                                          s.plan.total(Space::kPinned), "pinned");
-  pageable_arena_ = std::make_unique<Arena>(device, Space::kPageable,
-                                            s.plan.total(Space::kPageable), "pageable");
+  device_arena_ =
+      std::make_unique<Arena>(device, Space::kDevice, s.plan.total(Space::kDevice), "device");
+  pinned_arena_ =
+      std::make_unique<Arena>(device, Space::kPinned, s.plan.total(Space::kPinned), "pinned");
+  pageable_arena_ =
+      std::make_unique<Arena>(device, Space::kPageable, s.plan.total(Space::kPageable), "pageable");
   state_ = std::make_unique<HostState>(s.layout, s.state, *pinned_arena_, *pageable_arena_);
   const std::size_t rope_bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
   model_ = std::make_unique<Llama>(
@@ -150,14 +149,14 @@ void Session::build_stores() {
   activations_ = std::make_unique<ActivationStore>(s.activations, s.activation_slots,
                                                    *device_arena_, *pinned_arena_);
   batches_ = std::make_unique<BatchStore>(s.batch, *device_arena_, *pinned_arena_);
-  losses_ = std::make_unique<LossStore>(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute),
-                                        *device_arena_, *pinned_arena_);
+  losses_ = std::make_unique<LossStore>(
+      s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);
   optimizer_ = std::make_unique<OptimizerEngine>(
       *state_, *weights_, ranks_, backend_.host_kernels(), *pageable_arena_, s.optimizer,
       [this](const StepOutcome& outcome) {
         const std::lock_guard lock(finished_mutex_);
-        finished_.push_back({outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)],
-                             steady_seconds()});
+        finished_.push_back(
+            {outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)], steady_seconds()});
       });
   std::vector<TensorView> boundary_gradients;
   for (int cell = 0; cell < s.activations.cells; ++cell) {

@@ -85,11 +85,12 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   const ScheduleSection& schedule = config.schedule;
   s.layout = make_layout(model);
   const std::int64_t cell_tokens = schedule.rows * config.data.sequence_length;
-  s.sizes = {.compute = config.run.dtype,
-             .row_tokens = config.data.sequence_length,
-             .cell_tokens = cell_tokens,
-             .head_chunk = std::min(cell_tokens, schedule.head_chunk_tokens.value_or(
-                                                     Llama::default_head_chunk(model, cell_tokens)))};
+  s.sizes = {
+      .compute = config.run.dtype,
+      .row_tokens = config.data.sequence_length,
+      .cell_tokens = cell_tokens,
+      .head_chunk = std::min(cell_tokens, schedule.head_chunk_tokens.value_or(
+                                              Llama::default_head_chunk(model, cell_tokens)))};
   s.state = {.compute = config.run.dtype,
              .gradient = config.optimizer.gradient_dtype,
              .passes = to_int(schedule.passes),
@@ -146,8 +147,7 @@ std::string Setup::to_string() const {
   for (const MemoryPlan::Entry& entry : plan.entries()) {
     if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
   }
-  const std::string per_parameter = std::to_string(
-      state_bytes * state.ranks / parameters);
+  const std::string per_parameter = std::to_string(state_bytes * state.ranks / parameters);
   return plan.to_string() + "device in all: " + format_bytes(device_bytes()) + " (with " +
          format_bytes(budget.device_overhead) + " context and libraries)" +
          (budget.device_limit ? " of " + format_bytes(*budget.device_limit) : std::string()) +

@@ -85,8 +85,8 @@ class Trainer {
       m.lr = finished.outcome.lr;
       m.tokens = session_.global_tokens_per_step();
       m.step_s = step_s;
-      m.mfu = model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_,
-                                      ranks_.size());
+      m.mfu =
+          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
       metrics_->step(m, std::vector<Metric>{{"valid_tokens", finished.valid_tokens},
                                             {"applied", finished.outcome.applied}});
       progress_.add(m);
@@ -142,7 +142,7 @@ class Trainer {
   double flops_per_token_ = 0;
   double peak_tflops_ = 0;
   std::optional<MetricsLog> metrics_;
-  double reference_s_ = 0;      ///< when stepping last began: start, evaluation, trace
+  double reference_s_ = 0;  ///< when stepping last began: start, evaluation, trace
   double last_finished_s_ = 0;
 };
 

@@ -117,9 +117,9 @@ TEST_CASE("text is tokenized, trained on and validated") {
     std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
     for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
   }
-  const Outcome tokenized = strata(
-      folder, "tokenize " + (folder / "text") + " --output " + (folder / "train.bin") +
-                  " --validation-output " + (folder / "val.bin") + " --validation-fraction 0.2");
+  const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
+                                               (folder / "train.bin") + " --validation-output " +
+                                               (folder / "val.bin") + " --validation-fraction 0.2");
   INFO(tokenized.text);
   REQUIRE(tokenized.code == 0);
   for (const std::string mask : {"false", "true"}) {
@@ -128,7 +128,8 @@ TEST_CASE("text is tokenized, trained on and validated") {
                            "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
                                " --set data.validation=" + (folder / "val.bin") +
                                " --set run.eval_every=2 --set run.steps=12 --set "
-                               "optimizer.lr=0.003 --set data.document_mask=" + mask));
+                               "optimizer.lr=0.003 --set data.document_mask=" +
+                               mask));
     INFO(trained.text);
     REQUIRE(trained.code == 0);
     std::vector<double> validations;
@@ -153,9 +154,9 @@ TEST_CASE("a misspelt key is refused with its path and the key that was meant") 
 TEST_CASE("bad input exits with 2 and names the file") {
   const Folder folder;
   CHECK(strata(folder, "train " + (folder / "none.json")).code == 2);
-  const Outcome missing = strata(
-      folder, train_tiny(folder, "run", "--set data.synthetic=false --set data.train=" +
-                                            (folder / "missing.bin")));
+  const Outcome missing = strata(folder, train_tiny(folder, "run",
+                                                    "--set data.synthetic=false --set data.train=" +
+                                                        (folder / "missing.bin")));
   CHECK(missing.code == 2);
   CHECK_THAT(missing.text, ContainsSubstring("missing.bin"));
 }
@@ -176,7 +177,8 @@ TEST_CASE("a run that is not finite any more exits with 4") {
     const Outcome failed =
         strata(folder, train_tiny(folder, "run",
                                   "--set optimizer.lr=1e38 --set run.steps=20 --set "
-                                  "optimizer.grad_clip=null --set optimizer.timing=" + timing));
+                                  "optimizer.grad_clip=null --set optimizer.timing=" +
+                                      timing));
     INFO(failed.text);
     CHECK(failed.code == 4);
     CHECK_THAT(failed.text, ContainsSubstring("finite"));
@@ -197,7 +199,8 @@ TEST_CASE("plan prints every memory and allocates nothing") {
 TEST_CASE("bench prints a table and writes JSON") {
   const Folder folder;
   const Outcome measured =
-      strata(folder, "bench " STRATA_CONFIGS "/tiny-cpu.json --set run.steps=3 --set "
+      strata(folder, "bench " STRATA_CONFIGS
+                     "/tiny-cpu.json --set run.steps=3 --set "
                      "optimizer.warmup_steps=0 --set hardware.peak_tflops=1 --json " +
                          (folder / "bench.json"));
   INFO(measured.text);
@@ -227,7 +230,8 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
                         STRATA_PROGRAM + " " +
                         train_tiny(folder, name,
                                    "--set run.dtype=f64 --set run.threads=1 --set "
-                                   "schedule.sub_batches=" + std::to_string(sub_batches) +
+                                   "schedule.sub_batches=" +
+                                       std::to_string(sub_batches) +
                                        " --set schedule.rows=" + std::to_string(rows)));
     INFO(done.text);
     REQUIRE(done.code == 0);
@@ -242,9 +246,10 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
 TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]") {
   const Folder folder;
   const Outcome failed = run(
-      folder, std::string("timeout 60 ") + STRATA_MPIEXEC + " -n 2 " + STRATA_PROGRAM + " " +
-                  train_tiny(folder, "run", "--set data.synthetic=false --set data.train=" +
-                                                (folder / "missing.bin")));
+      folder,
+      std::string("timeout 60 ") + STRATA_MPIEXEC + " -n 2 " + STRATA_PROGRAM + " " +
+          train_tiny(folder, "run",
+                     "--set data.synthetic=false --set data.train=" + (folder / "missing.bin")));
   CHECK(failed.code == 2);
   CHECK_THAT(failed.text, ContainsSubstring("missing.bin"));
 }

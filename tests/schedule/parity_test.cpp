@@ -1,5 +1,5 @@
-// Modes that must not change the numbers, compared with the plain run: see docs/schedule.md for which
-// are bitwise equal and which are equal within rounding.
+// Modes that must not change the numbers, compared with the plain run: see docs/schedule.md for
+// which are bitwise equal and which are equal within rounding.
 
 #include <string>
 

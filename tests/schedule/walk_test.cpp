@@ -19,8 +19,7 @@ TEST_CASE("a fixed walk visits every unit with ascending cells") {
 }
 
 TEST_CASE("an alternating walk begins each visit with the cell that ended the last") {
-  const Walk walk =
-      make_walk({.layers = 4, .cells = 3, .direction = Direction::kAlternating});
+  const Walk walk = make_walk({.layers = 4, .cells = 3, .direction = Direction::kAlternating});
   std::vector<Visit> all = walk.forward;
   all.push_back(walk.head);
   all.insert(all.end(), walk.backward.begin(), walk.backward.end());

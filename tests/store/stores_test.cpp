@@ -156,8 +156,9 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   const double parts[] = {1.0, 0x1.0p-9, 0x1.0p-9};  // bf16 keeps neither part alone beside 1
   for (int pass = 0; pass < 3; ++pass) {
     GradientLease lease = gradients.acquire(2, compute, {});
-    kernels.run(compute, Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}),
-                              .value = parts[pass]}, {});
+    kernels.run(compute,
+                Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = parts[pass]},
+                {});
     const std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
     CHECK(arrivals.size() == (pass == 2 ? 1u : 0u));
   }
@@ -191,8 +192,8 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
 }
 
 TEST_CASE("spilled activations come back as they were, whatever the ring") {
-  const ActivationShape shape{.layers = 3, .cells = 4, .cell_tokens = 5, .hidden = 3,
-                              .dtype = DType::kF32};
+  const ActivationShape shape{
+      .layers = 3, .cells = 4, .cell_tokens = 5, .hidden = 3, .dtype = DType::kF32};
   for (const int slots : {3, 5, 9, shape.keys()}) {
     for (const Execution execution : {Execution::kEager, Execution::kThreads}) {
       Machine machine(execution);
@@ -209,8 +210,9 @@ TEST_CASE("spilled activations come back as they were, whatever the ring") {
       store.begin_pass(reads);
       const auto produce = [&](int b, int c) {
         ActivationLease y = store.produce(b, c, compute);
-        kernels.run(compute, Fill{.x = TensorView(y.x.data, DType::kF32, Shape{15}),
-                                  .value = 10.0 * b + c}, {});
+        kernels.run(compute,
+                    Fill{.x = TensorView(y.x.data, DType::kF32, Shape{15}), .value = 10.0 * b + c},
+                    {});
         store.keep(std::move(y), {});
       };
       for (int c = 0; c < 4; ++c) produce(0, c);

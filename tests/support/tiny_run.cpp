@@ -47,8 +47,8 @@ std::map<std::string, std::vector<double>> gather(
   HostState& state = session.state();
   for (int b = 0; b < state.blocks(); ++b) {
     const std::vector<double> shard = shard_of(b);
-    const std::vector<std::byte> bytes = ranks.all_gather_host(
-        std::as_bytes(std::span<const double>(shard)), Channel::kSubmit);
+    const std::vector<std::byte> bytes =
+        ranks.all_gather_host(std::as_bytes(std::span<const double>(shard)), Channel::kSubmit);
     std::vector<double> all(bytes.size() / sizeof(double));
     std::memcpy(all.data(), bytes.data(), bytes.size());
     const Block& block = state.layout().blocks[static_cast<std::size_t>(b)];
@@ -66,8 +66,7 @@ std::map<std::string, std::vector<double>> gather_weights(Session& session, Comm
   return gather(session, ranks, [&](int block) { return session.state().master(block); });
 }
 
-std::map<std::string, std::vector<double>> gather_gradients(Session& session,
-                                                            Communicator& ranks) {
+std::map<std::string, std::vector<double>> gather_gradients(Session& session, Communicator& ranks) {
   return gather(session, ranks,
                 [&](int block) { return load_as_double(session.state().block(block).grad); });
 }

@@ -9,8 +9,8 @@
 
 namespace strata {
 
-/// Writes f64 values as `dtype` (f64, f32 or bf16, rounded to nearest even) into `out`, which must be
-/// large enough (ShapeError).
+/// Writes f64 values as `dtype` (f64, f32 or bf16, rounded to nearest even) into `out`, which must
+/// be large enough (ShapeError).
 void store_as(std::span<const double> values, DType dtype, std::span<std::byte> out);
 /// Reads a contiguous host tensor of f64, f32 or bf16 as f64.
 [[nodiscard]] std::vector<double> load_as_double(const ConstTensorView& tensor);

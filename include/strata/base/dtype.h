@@ -58,17 +58,39 @@ static_assert(sizeof(Bf16) == 2);
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<double> { static constexpr DType value = DType::kF64; };
-template <> struct DTypeOf<float> { static constexpr DType value = DType::kF32; };
-template <> struct DTypeOf<Bf16> { static constexpr DType value = DType::kBF16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::kI32; };
-template <> struct DTypeOf<std::int16_t> { static constexpr DType value = DType::kI16; };
-template <> struct DTypeOf<std::uint16_t> { static constexpr DType value = DType::kU16; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::kU8; };
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kF64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kF32;
+};
+template <>
+struct DTypeOf<Bf16> {
+  static constexpr DType value = DType::kBF16;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::kI32;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType value = DType::kI16;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::kU16;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::kU8;
+};
 template <class T>
 inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 
-/// Type in which a compute dtype accumulates, and in which its gradients are kept: f64 for f64, else f32.
+/// Type in which a compute dtype accumulates, and in which its gradients are kept: f64 for f64,
+/// else f32.
 [[nodiscard]] constexpr DType accumulator_of(DType compute) {
   return compute == DType::kF64 ? DType::kF64 : DType::kF32;
 }

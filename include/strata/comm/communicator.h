@@ -21,8 +21,8 @@ enum class Channel : std::uint8_t {
 inline constexpr int kChannelCount = 2;
 
 /// A group of ranks. Data collectives are submitted to the comm lane and never block; they work in
-/// place on one buffer of `size()` equal shards, of which shard `rank()` is this rank's own. Sums are
-/// taken in ascending rank order, so every rank count has one result.
+/// place on one buffer of `size()` equal shards, of which shard `rank()` is this rank's own. Sums
+/// are taken in ascending rank order, so every rank count has one result.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -57,8 +57,8 @@ class Communicator {
 /// All ranks of the MPI job; initialises MPI (MPI_THREAD_MULTIPLE or BackendError) on first use and
 /// finalises it on destruction. Throws BackendError that says how to build it if MPI is absent.
 [[nodiscard]] std::unique_ptr<Communicator> make_mpi_communicator();
-/// What the launcher started: MPI if the environment shows an MPI or PMI(x) launcher with more than one
-/// rank, else self. Throws BackendError if the environment shows several SLURM tasks but no MPI
+/// What the launcher started: MPI if the environment shows an MPI or PMI(x) launcher with more than
+/// one rank, else self. Throws BackendError if the environment shows several SLURM tasks but no MPI
 /// connects them (each rank would believe that it is alone).
 [[nodiscard]] std::unique_ptr<Communicator> make_world_communicator();
 

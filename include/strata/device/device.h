@@ -17,10 +17,10 @@
 namespace strata {
 
 struct DeviceInfo {
-  std::string backend;             ///< "cpu" or "cuda"
-  std::string name;                ///< "NVIDIA H200", or the processor's model name
-  std::size_t memory_bytes = 0;    ///< device memory in all; for cpu the host's
-  double peak_bf16_tflops = 0;     ///< dense, of the datasheet; 0 if unknown
+  std::string backend;           ///< "cpu" or "cuda"
+  std::string name;              ///< "NVIDIA H200", or the processor's model name
+  std::size_t memory_bytes = 0;  ///< device memory in all; for cpu the host's
+  double peak_bf16_tflops = 0;   ///< dense, of the datasheet; 0 if unknown
 };
 
 /// How CPU lanes execute. The numbers do not depend on it.
@@ -33,11 +33,11 @@ enum class Execution : std::uint8_t {
 struct DeviceOptions {
   Execution execution = Execution::kThreads;
   std::uint64_t shuffle_seed = 0;
-  int device_index = 0;               ///< CUDA ordinal
-  bool poison_slots = false;          ///< debug: a slot is filled with NaN bytes before it is refilled
-  bool synchronize_each = false;      ///< debug: wait after every submission
-  std::optional<WaitFor> omit_wait{}; ///< test of the race oracle: waits of this kind are left out
-  TraceSink* trace = nullptr;         ///< may be null; must outlive the device
+  int device_index = 0;           ///< CUDA ordinal
+  bool poison_slots = false;      ///< debug: a slot is filled with NaN bytes before it is refilled
+  bool synchronize_each = false;  ///< debug: wait after every submission
+  std::optional<WaitFor> omit_wait{};  ///< test of the race oracle: waits of this kind are left out
+  TraceSink* trace = nullptr;          ///< may be null; must outlive the device
 };
 
 /// Memory obtained from a device; freed on destruction.

@@ -26,7 +26,8 @@ struct Event {
   std::uint64_t ticket = 0;
 };
 
-/// What a wait protects. Traces show it; the race oracle is tested by leaving out one kind at a time.
+/// What a wait protects. Traces show it; the race oracle is tested by leaving out one kind at a
+/// time.
 enum class WaitFor : std::uint8_t {
   kFilled,    ///< a slot's content must have arrived before it is read
   kReuse,     ///< everybody who used a slot must have finished before it is filled again

@@ -60,7 +60,8 @@ class SlotRing {
   /// Slot that holds `key`, or -1.
   [[nodiscard]] int find(std::int64_t key) const;
   /// The closed slot to fill next: empty ones first, then the one whose content is needed last by
-  /// `next_use` (larger is later); -1 if every slot is open. Ties go to the slot filled longest ago.
+  /// `next_use` (larger is later); -1 if every slot is open. Ties go to the slot filled longest
+  /// ago.
   [[nodiscard]] int victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const;
   [[nodiscard]] std::int64_t key(int slot) const { return at(slot).key; }
   [[nodiscard]] bool open(int slot) const { return at(slot).leases > 0; }

@@ -46,9 +46,10 @@ struct TraceRecord {
   Lane lane = Lane::kCompute;
   std::uint64_t ticket = 0;
   Submission what{};
-  std::vector<Wait> waits{};     ///< that this submission comes behind
-  std::vector<Event> joined{};   ///< events the submitting thread had waited for since its last record
-  bool by_submitter = false;     ///< access by the submitting thread itself; lane and ticket unused
+  std::vector<Wait> waits{};  ///< that this submission comes behind
+  std::vector<Event>
+      joined{};               ///< events the submitting thread had waited for since its last record
+  bool by_submitter = false;  ///< access by the submitting thread itself; lane and ticket unused
 };
 
 /// Receives everything that is submitted. Called by the submitting thread; `ran` by any thread.
@@ -67,7 +68,7 @@ struct Race {
   std::size_t first = 0;   ///< index into records()
   std::size_t second = 0;  ///< index into records()
   ByteRange bytes;
-  std::string text;        ///< both submissions, lanes, tags and the bytes by arena and offset
+  std::string text;  ///< both submissions, lanes, tags and the bytes by arena and offset
 };
 
 /// Keeps the trace of a window of steps in memory and answers questions about it.

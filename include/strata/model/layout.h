@@ -11,7 +11,7 @@ namespace strata {
 
 /// A tensor as Hugging Face names it, that fills consecutive rows of a segment.
 struct SourceTensor {
-  std::string name;       ///< e.g. "model.layers.3.self_attn.q_proj.weight"
+  std::string name;  ///< e.g. "model.layers.3.self_attn.q_proj.weight"
   std::int64_t rows = 0;
 };
 
@@ -23,7 +23,7 @@ struct Segment {
   std::int64_t offset = 0;  ///< elements from the beginning of the block, a multiple of kAlignment
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  bool decay = true;        ///< false: never decayed unless optimizer.decay_norms (norm weights)
+  bool decay = true;  ///< false: never decayed unless optimizer.decay_norms (norm weights)
   Initializer initializer = Initializer::kNormal;
   std::vector<SourceTensor> sources;  ///< [rows, cols] in all, one below the other
 

@@ -21,13 +21,13 @@ struct AttentionSegments {
 /// Scores and sums in A; lse = log(sum(exp(scores))) natural, with the scale applied.
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
-  ConstTensorView q;           ///< [Nq, H, D] X; rows may be strided
-  ConstTensorView k;           ///< [Nk, K, D] X; rows may be strided
-  ConstTensorView v;           ///< [Nk, K, D] X; rows may be strided
+  ConstTensorView q;  ///< [Nq, H, D] X; rows may be strided
+  ConstTensorView k;  ///< [Nk, K, D] X; rows may be strided
+  ConstTensorView v;  ///< [Nk, K, D] X; rows may be strided
   AttentionSegments segments;
-  TensorView o;                ///< [Nq, H, D] X
-  TensorView lse;              ///< [H, Nq] A, kept for backward
-  double scale = 1.0;          ///< usually 1/sqrt(D)
+  TensorView o;        ///< [Nq, H, D] X
+  TensorView lse;      ///< [H, Nq] A, kept for backward
+  double scale = 1.0;  ///< usually 1/sqrt(D)
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };
@@ -41,10 +41,10 @@ struct AttentionBackward {
   ConstTensorView q, k, v, o;  ///< as in forward
   ConstTensorView lse;         ///< [H, Nq] A
   AttentionSegments segments;
-  TensorView dq;               ///< [Nq, H, D] X; rows may be strided
-  TensorView dk;               ///< [Nk, K, D] X; rows may be strided
-  TensorView dv;               ///< [Nk, K, D] X; rows may be strided
-  TensorView delta;            ///< [H, Nq] A, scratch
+  TensorView dq;     ///< [Nq, H, D] X; rows may be strided
+  TensorView dk;     ///< [Nk, K, D] X; rows may be strided
+  TensorView dv;     ///< [Nk, K, D] X; rows may be strided
+  TensorView delta;  ///< [H, Nq] A, scratch
   double scale = 1.0;
   void check() const;
   [[nodiscard]] Accesses accesses() const;

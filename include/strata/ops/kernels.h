@@ -33,11 +33,9 @@ class Kernels {
   template <Op O>
   void run(Stream& stream, const O& op, const Tag& tag) {
     op.check();
-    stream.submit({.name = O::kName,
-                   .kind = SubmissionKind::kKernel,
-                   .accesses = op.accesses(),
-                   .tag = tag},
-                  [&] { launch(stream, op); });
+    stream.submit(
+        {.name = O::kName, .kind = SubmissionKind::kKernel, .accesses = op.accesses(), .tag = tag},
+        [&] { launch(stream, op); });
   }
 
  private:

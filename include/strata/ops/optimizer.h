@@ -23,10 +23,10 @@ struct AdamWScalars {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double correction1 = 1;   ///< 1 - beta1^t
-  double correction2 = 1;   ///< 1 - beta2^t
-  double grad_factor = 1;   ///< clip factor, applied to the gradient first
-  std::int64_t apply = 1;   ///< 0: leave everything as it is (a skipped step)
+  double correction1 = 1;  ///< 1 - beta1^t
+  double correction2 = 1;  ///< 1 - beta2^t
+  double grad_factor = 1;  ///< clip factor, applied to the gradient first
+  std::int64_t apply = 1;  ///< 0: leave everything as it is (a skipped step)
 };
 
 /// One AdamW update (Loshchilov and Hutter, 2019) of a run of parameters, element by element, in A
@@ -44,14 +44,14 @@ struct AdamWScalars {
 /// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split; else untouched.
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
-  TensorView weight;        ///< [n] bf16 (high half), f32 or f64
-  TensorView low;           ///< [n] i16; present exactly if weight is bf16
-  TensorView m;             ///< [n] A
-  TensorView v;             ///< [n] A
-  ConstTensorView grad;     ///< [n] bf16, f32 or f64
+  TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
+  TensorView low;                         ///< [n] i16; present exactly if weight is bf16
+  TensorView m;                           ///< [n] A
+  TensorView v;                           ///< [n] A
+  ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
   double weight_decay = 0;
-  TensorView nonfinite;     ///< [1] i32
+  TensorView nonfinite;  ///< [1] i32
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };

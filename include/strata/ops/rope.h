@@ -8,8 +8,8 @@ namespace strata {
 enum class RopeDirection : std::uint8_t { kForward, kBackward };
 
 /// Rotary position embedding in place, the half-split form of LLaMA checkpoints on the Hugging Face
-/// hub: for i < D/2, (x[i], x[i+D/2]) is rotated by the angle of (positions[n], i); backward rotates
-/// by minus that angle. Computed in A, rounded once. Source: Su et al., "RoFormer", 2021.
+/// hub: for i < D/2, (x[i], x[i+D/2]) is rotated by the angle of (positions[n], i); backward
+/// rotates by minus that angle. Computed in A, rounded once. Source: Su et al., "RoFormer", 2021.
 struct Rope {
   static constexpr std::string_view kName = "rope";
   TensorView x;               ///< [N, heads, D] X, rotated in place; rows may be strided

@@ -28,7 +28,7 @@ struct OptimizerOptions {
 
 /// What is known of a step on the submitting thread.
 struct StepPlan {
-  std::int64_t step = 0;          ///< 0-based
+  std::int64_t step = 0;  ///< 0-based
   double lr = 0;
   std::int64_t valid_tokens = 0;  ///< of all passes and ranks
 };
@@ -39,11 +39,11 @@ struct StepOutcome {
   double loss = 0;       ///< mean over all valid tokens of the step
   double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
   double lr = 0;
-  bool applied = true;   ///< false: the step was skipped (not finite, or without valid tokens)
+  bool applied = true;  ///< false: the step was skipped (not finite, or without valid tokens)
 };
 
-/// AdamW on the host shards, on the host lane. All decisions that depend on data (clip factor, skip)
-/// are taken inside host tasks; what is submitted depends on the options alone.
+/// AdamW on the host shards, on the host lane. All decisions that depend on data (clip factor,
+/// skip) are taken inside host tasks; what is submitted depends on the options alone.
 class OptimizerEngine {
  public:
   OptimizerEngine(HostState& state, WeightStore& weights, Communicator& ranks,

@@ -17,7 +17,7 @@ struct Visit {
 /// The order of one pass: which units are visited together, and in which order sub-batches pass.
 /// Units are numbered as in ModelLayout: 0 embedding, 1..L layers, L+1 head.
 struct Walk {
-  std::vector<Visit> forward;   ///< embedding, then layers upwards
+  std::vector<Visit> forward;  ///< embedding, then layers upwards
   Visit head;
   std::vector<Visit> backward;  ///< layers downwards, then embedding
 };

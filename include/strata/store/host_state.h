@@ -25,11 +25,11 @@ struct StateOptions {
 /// One rank's shard of one block: the home of its parameters. [n] each, n = shard_elements(ranks).
 /// What streams (weight, grad) is pinned; what only the host's optimizer reads is pageable.
 struct BlockState {
-  TensorView weight;  ///< [n] bf16 (high half of the master), f32 or f64
-  TensorView low;     ///< [n] i16, low half of the master; absent unless weight is bf16
-  TensorView m;       ///< [n] A
-  TensorView v;       ///< [n] A
-  TensorView grad;    ///< [n] storage_dtype(): what has arrived of this step's gradient
+  TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
+  TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
+  TensorView m;            ///< [n] A
+  TensorView v;            ///< [n] A
+  TensorView grad;         ///< [n] storage_dtype(): what has arrived of this step's gradient
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
@@ -37,8 +37,7 @@ struct BlockState {
 /// master, 8 moments, 2 gradient), 16 with f32 gradients.
 class HostState {
  public:
-  HostState(const ModelLayout& layout, const StateOptions& options, Arena& pinned,
-            Arena& pageable);
+  HostState(const ModelLayout& layout, const StateOptions& options, Arena& pinned, Arena& pageable);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
   /// dtype in which the gradient of a block is kept on the host: f32 if several contributions are
   /// summed there, whatever it is rounded to afterwards.

@@ -26,7 +26,7 @@ struct FinishedStep {
 
 /// What a session is watched or tested with.
 struct SessionHooks {
-  TraceSink* trace = nullptr;         ///< may be null; must outlive the session
+  TraceSink* trace = nullptr;                       ///< may be null; must outlive the session
   std::optional<WaitFor> omit_wait = std::nullopt;  ///< test of the race oracle
   /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation); returns
   /// the number of valid targets.

@@ -1,151 +1,20 @@
-// Attention by rows: the scores of four queries (or, for dk and dv, four keys) are all that exists
-// per thread. Formulas in strata/ops/attention.h; everything in A, outputs rounded once.
-//   forward   per query: s_j = scale q k_j, P = exp(s - max), o = sum_j P_j v_j / sum_j P_j
+// Attention backward (strata/ops/attention.h), everything in A, outputs rounded once:
 //   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta),
 //                        dq = scale sum_j dS_j k_j
 //   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
-// The two backward passes compute the scores twice; in return no sum is shared between threads.
-
-#include "strata/ops/attention.h"
+// The two passes compute the scores twice; in return no sum is shared between threads.
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "kernels/cpu/attention_segments.h"
+#include "kernels/cpu/attention_lines.h"
 #include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
-#include "kernels/cpu/typed.h"
 
 namespace strata::cpu {
 
 namespace {
-
-constexpr std::int64_t kBlock = 32;  // queries, or keys, of one head per chunk of parallel work
-
-template <Compute X>
-const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
-  if constexpr (std::same_as<X, double>) {
-    return simd.rows_f64;
-  } else if constexpr (std::same_as<X, float>) {
-    return simd.rows_f32;
-  } else {
-    return simd.rows_bf16;
-  }
-}
-
-/// Heads of tokens: element [token, head, 0].
-template <class T>
-class Heads {
- public:
-  template <class Void>
-  explicit Heads(const BasicTensorView<Void>& view) : rows_(view), width_(view.shape[2]) {}
-  [[nodiscard]] T* at(std::int64_t token, std::int64_t head) const {
-    return rows_[token] + head * width_;
-  }
-  [[nodiscard]] std::int64_t stride() const { return rows_.stride(); }
-  [[nodiscard]] std::int64_t width() const { return width_; }
-
- private:
-  Rows<T> rows_;
-  std::int64_t width_;
-};
-
-/// kMost lines of scratch: of `width` elements each, padded with zeros.
-template <class A>
-class Lines {
- public:
-  explicit Lines(std::int64_t width)
-      : padded_((width + LineBlock::kPadding - 1) / LineBlock::kPadding * LineBlock::kPadding),
-        data_(static_cast<std::size_t>(LineBlock::kMost * padded_)) {}
-
-  [[nodiscard]] A* data() { return data_.data(); }
-  [[nodiscard]] A* operator[](int line) { return data_.data() + line * padded_; }
-  [[nodiscard]] std::int64_t padded() const { return padded_; }
-  void clear() { std::fill(data_.begin(), data_.end(), A{0}); }
-  template <Compute X>
-  void load(int line, const X* from, std::int64_t width) {
-    for (std::int64_t d = 0; d < width; ++d) (*this)[line][d] = static_cast<A>(from[d]);
-  }
-  template <Compute X>
-  void store(int line, A factor, std::int64_t width, X* to) {
-    for (std::int64_t d = 0; d < width; ++d) to[d] = X((*this)[line][d] * factor);
-  }
-
- private:
-  std::int64_t padded_;
-  std::vector<A> data_;
-};
-
-template <Compute X>
-class Forward {
-  using A = Accumulator<X>;
-
- public:
-  Forward(const AttentionForward& op, const SimdKernels& simd)
-      : scale_(static_cast<A>(op.scale)),
-        simd_(simd),
-        rows_(rows_of<X>(simd)),
-        q_(op.q),
-        k_(op.k),
-        v_(op.v),
-        o_(op.o),
-        lse_(op.lse),
-        group_(op.q.shape[1] / op.k.shape[1]) {}
-
-  void run(const QueryBlock& queries, std::int64_t head) const {
-    const Segment& s = queries.segment;
-    const std::int64_t width = q_.width();
-    const X* keys = k_.at(s.k_begin, head / group_);
-    const X* values = v_.at(s.k_begin, head / group_);
-    Lines<A> query(width);
-    Lines<A> sum(width);
-    Lines<A> scores(s.k_length);
-    LineBlock block{.width = width, .padded = query.padded(), .scores = scores.padded()};
-    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
-      block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
-      for (int l = 0; l < block.lines; ++l) {
-        query.load(l, q_.at(s.q_begin + i + l, head), width);
-        block.end[l] = s.visible(i + l);
-      }
-      block.stride = k_.stride();
-      rows_.dots(block, query.data(), keys, scores.data());
-      A factors[LineBlock::kMost] = {};
-      for (int l = 0; l < block.lines; ++l) {
-        lse_[head][s.q_begin + i + l] = softmax(scores[l], block.end[l], factors[l]);
-      }
-      sum.clear();
-      block.stride = v_.stride();
-      rows_.weighted_sums(block, scores.data(), values, sum.data());
-      for (int l = 0; l < block.lines; ++l) {
-        sum.store(l, factors[l], width, o_.at(s.q_begin + i + l, head));
-      }
-    }
-  }
-
- private:
-  /// Turns dot products into exp(score - max), `factor` into 1 / their sum, and returns lse. A
-  /// query that sees nothing has o = 0 and lse = -infinity.
-  A softmax(A* scores, std::int64_t count, A& factor) const {
-    if (count == 0) return -std::numeric_limits<A>::infinity();
-    for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale_;
-    const A top = *std::max_element(scores, scores + count);
-    for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
-    exponentials(simd_, scores, count);
-    const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
-    factor = 1 / sum;
-    return top + std::log(sum);
-  }
-
-  A scale_;
-  const SimdKernels& simd_;
-  const RowKernels<A, X>& rows_;
-  Heads<const X> q_, k_, v_;
-  Heads<X> o_;
-  Rows<A> lse_;
-  std::int64_t group_;
-};
 
 template <Compute X>
 class Backward {
@@ -304,35 +173,13 @@ class Backward {
   std::int64_t group_;
 };
 
-/// Calls run(block, head) for every block of queries and every head, in parallel.
-template <class F>
-void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, std::int64_t heads,
-                      const F& run) {
-  const auto count = static_cast<std::int64_t>(blocks.size());
-  pool.parallel_for(count * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      run(blocks[static_cast<std::size_t>(i % count)], i / count);
-    }
-  });
-}
-
 }  // namespace
-
-void execute(const Context& context, const AttentionForward& op) {
-  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
-  const auto blocks = query_blocks(segments, kBlock);
-  with_compute_type(op.q.dtype, [&]<Compute X>(X) {
-    const Forward<X> forward(op, context.simd);
-    for_query_blocks(context.pool, blocks, op.q.shape[1],
-                     [&](const QueryBlock& block, std::int64_t head) { forward.run(block, head); });
-  });
-}
 
 void execute(const Context& context, const AttentionBackward& op) {
   const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
-  const auto blocks = query_blocks(segments, kBlock);
+  const auto blocks = query_blocks(segments, kAttentionBlock);
   const std::int64_t keys = op.k.rows();
-  const std::int64_t key_blocks = (keys + kBlock - 1) / kBlock;
+  const std::int64_t key_blocks = (keys + kAttentionBlock - 1) / kAttentionBlock;
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Backward<X> backward(op, context.simd);
     for_query_blocks(
@@ -341,8 +188,9 @@ void execute(const Context& context, const AttentionBackward& op) {
     context.pool.parallel_for(
         key_blocks * op.k.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t first = i % key_blocks * kBlock;
-            backward.run_keys(segments, first, std::min(first + kBlock, keys), i / key_blocks);
+            const std::int64_t first = i % key_blocks * kAttentionBlock;
+            backward.run_keys(segments, first, std::min(first + kAttentionBlock, keys),
+                              i / key_blocks);
           }
         });
   });

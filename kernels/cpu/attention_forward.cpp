@@ -1,0 +1,97 @@
+// Attention forward (strata/ops/attention.h), everything in A, o rounded once. Per query:
+//   s_j = scale q k_j,  P_j = exp(s_j - max s),  o = sum_j P_j v_j / sum_j P_j
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/attention_lines.h"
+#include "kernels/cpu/lane_sum.h"
+#include "kernels/cpu/operators.h"
+
+namespace strata::cpu {
+
+namespace {
+
+template <Compute X>
+class Forward {
+  using A = Accumulator<X>;
+
+ public:
+  Forward(const AttentionForward& op, const SimdKernels& simd)
+      : scale_(static_cast<A>(op.scale)),
+        simd_(simd),
+        rows_(rows_of<X>(simd)),
+        q_(op.q),
+        k_(op.k),
+        v_(op.v),
+        o_(op.o),
+        lse_(op.lse),
+        group_(op.q.shape[1] / op.k.shape[1]) {}
+
+  void run(const QueryBlock& queries, std::int64_t head) const {
+    const Segment& s = queries.segment;
+    const std::int64_t width = q_.width();
+    const X* keys = k_.at(s.k_begin, head / group_);
+    const X* values = v_.at(s.k_begin, head / group_);
+    Lines<A> query(width);
+    Lines<A> sum(width);
+    Lines<A> scores(s.k_length);
+    LineBlock block{.width = width, .padded = query.padded(), .scores = scores.padded()};
+    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
+      block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
+      for (int l = 0; l < block.lines; ++l) {
+        query.load(l, q_.at(s.q_begin + i + l, head), width);
+        block.end[l] = s.visible(i + l);
+      }
+      block.stride = k_.stride();
+      rows_.dots(block, query.data(), keys, scores.data());
+      A factors[LineBlock::kMost] = {};
+      for (int l = 0; l < block.lines; ++l) {
+        lse_[head][s.q_begin + i + l] = softmax(scores[l], block.end[l], factors[l]);
+      }
+      sum.clear();
+      block.stride = v_.stride();
+      rows_.weighted_sums(block, scores.data(), values, sum.data());
+      for (int l = 0; l < block.lines; ++l) {
+        sum.store(l, factors[l], width, o_.at(s.q_begin + i + l, head));
+      }
+    }
+  }
+
+ private:
+  /// Turns dot products into exp(score - max), `factor` into 1 / their sum, and returns lse. A
+  /// query that sees nothing has o = 0 and lse = -infinity.
+  A softmax(A* scores, std::int64_t count, A& factor) const {
+    if (count == 0) return -std::numeric_limits<A>::infinity();
+    for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale_;
+    const A top = *std::max_element(scores, scores + count);
+    for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
+    exponentials(simd_, scores, count);
+    const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
+    factor = 1 / sum;
+    return top + std::log(sum);
+  }
+
+  A scale_;
+  const SimdKernels& simd_;
+  const RowKernels<A, X>& rows_;
+  Heads<const X> q_, k_, v_;
+  Heads<X> o_;
+  Rows<A> lse_;
+  std::int64_t group_;
+};
+
+}  // namespace
+
+void execute(const Context& context, const AttentionForward& op) {
+  const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
+  const auto blocks = query_blocks(segments, kAttentionBlock);
+  with_compute_type(op.q.dtype, [&]<Compute X>(X) {
+    const Forward<X> forward(op, context.simd);
+    for_query_blocks(context.pool, blocks, op.q.shape[1],
+                     [&](const QueryBlock& block, std::int64_t head) { forward.run(block, head); });
+  });
+}
+
+}  // namespace strata::cpu

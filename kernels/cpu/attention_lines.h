@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/attention_segments.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/typed.h"
+#include "strata/base/thread_pool.h"
+
+// What attention forward and backward have in common. Both work row by row: the scores of four
+// queries (or, for dk and dv, of four keys) are all that exists per thread.
+
+namespace strata::cpu {
+
+inline constexpr std::int64_t kAttentionBlock =
+    32;  // queries, or keys, of one head per chunk of parallel work
+
+template <Compute X>
+const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
+  if constexpr (std::same_as<X, double>) {
+    return simd.rows_f64;
+  } else if constexpr (std::same_as<X, float>) {
+    return simd.rows_f32;
+  } else {
+    return simd.rows_bf16;
+  }
+}
+
+/// Heads of tokens: element [token, head, 0].
+template <class T>
+class Heads {
+ public:
+  template <class Void>
+  explicit Heads(const BasicTensorView<Void>& view) : rows_(view), width_(view.shape[2]) {}
+  [[nodiscard]] T* at(std::int64_t token, std::int64_t head) const {
+    return rows_[token] + head * width_;
+  }
+  [[nodiscard]] std::int64_t stride() const { return rows_.stride(); }
+  [[nodiscard]] std::int64_t width() const { return width_; }
+
+ private:
+  Rows<T> rows_;
+  std::int64_t width_;
+};
+
+/// kMost lines of scratch: of `width` elements each, padded with zeros.
+template <class A>
+class Lines {
+ public:
+  explicit Lines(std::int64_t width)
+      : padded_((width + LineBlock::kPadding - 1) / LineBlock::kPadding * LineBlock::kPadding),
+        data_(static_cast<std::size_t>(LineBlock::kMost * padded_)) {}
+
+  [[nodiscard]] A* data() { return data_.data(); }
+  [[nodiscard]] A* operator[](int line) { return data_.data() + line * padded_; }
+  [[nodiscard]] std::int64_t padded() const { return padded_; }
+  void clear() { std::fill(data_.begin(), data_.end(), A{0}); }
+  template <Compute X>
+  void load(int line, const X* from, std::int64_t width) {
+    for (std::int64_t d = 0; d < width; ++d) (*this)[line][d] = static_cast<A>(from[d]);
+  }
+  template <Compute X>
+  void store(int line, A factor, std::int64_t width, X* to) {
+    for (std::int64_t d = 0; d < width; ++d) to[d] = X((*this)[line][d] * factor);
+  }
+
+ private:
+  std::int64_t padded_;
+  std::vector<A> data_;
+};
+
+/// Calls run(block, head) for every block of queries and every head, in parallel.
+template <class F>
+void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, std::int64_t heads,
+                      const F& run) {
+  const auto count = static_cast<std::int64_t>(blocks.size());
+  pool.parallel_for(count * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      run(blocks[static_cast<std::size_t>(i % count)], i / count);
+    }
+  });
+}
+
+}  // namespace strata::cpu
