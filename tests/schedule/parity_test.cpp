@@ -152,7 +152,22 @@ TEST_CASE("direction, passes and ranks change no more than the order of sums") {
   }
 }
 
-TEST_CASE("sub-batches S = 2 in either direction are bitwise equal") {
+TEST_CASE("one, two and four passes, clipped or not, agree to rounding") {
+  for (const bool clipped : {true, false}) {
+    RunConfig c = with_dtype(DType::kF64);
+    if (!clipped) c.optimizer.grad_clip = std::nullopt;
+    c.schedule.sub_batches = 8;
+    const RunResult plain = run_tiny(c);
+    for (const int passes : {2, 4}) {
+      INFO(passes << " passes, " << (clipped ? "clipped" : "not clipped"));
+      c.schedule.passes = passes;
+      c.schedule.sub_batches = 8 / passes;
+      CHECK(relative_error(run_tiny(c), plain) < kRounding);
+    }
+  }
+}
+
+TEST_CASE("sub-batches S = 2 in either direction agree to rounding") {
   RunConfig c = with_dtype(DType::kF64);
   c.schedule.sub_batches = 2;
   const RunResult plain = run_tiny(c);
