@@ -82,7 +82,7 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.at_least("passes", s.passes, 1);
   r.at_least("layers_per_visit", s.layers_per_visit, 1);
   r.at_least("weight_slots", s.weight_slots, 1);
-  r.at_least("activation_slots", s.activation_slots, 1);
+  r.at_least("activation_slots", s.activation_slots, 2);
   r.at_least("gradient_slots", s.gradient_slots, 1);
   r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
   r.refuse_if(
@@ -124,11 +124,11 @@ void check_optimizer(const RunConfig& c, Rules r) {
               "is required by lr_schedule \"wsd\"; a tenth of run.steps is usual");
   r.refuse_if(!wsd && o.wsd_decay_steps != 0, "wsd_decay_steps",
               "belongs to optimizer.lr_schedule \"wsd\"; leave it out");
-  r.refuse_if(static_cast<double>(o.warmup_steps) + static_cast<double>(o.wsd_decay_steps) >
-                  static_cast<double>(c.run.steps),
-              "warmup_steps",
-              std::string(wsd ? "and wsd_decay_steps together are" : "is") + " above run.steps (" +
-                  std::to_string(c.run.steps) + ")");
+  r.refuse_if(
+      wsd && static_cast<double>(o.warmup_steps) + static_cast<double>(o.wsd_decay_steps) >
+                 static_cast<double>(c.run.steps),
+      "warmup_steps",
+      "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
 }
 
 }  // namespace

@@ -70,11 +70,11 @@ void require_fit(const Setup& s) {
 
 std::size_t estimated_device_overhead(BackendChoice backend) {
   // Context, kernels and cuBLASLt workspace of one H200 process; see docs/memory.md.
-  return backend == BackendChoice::kCuda ? 640 * kMiB : 0;
+  return backend == BackendChoice::kCuda ? 560 * kMiB : 0;
 }
 
 std::size_t estimated_host_overhead(BackendChoice backend) {
-  return backend == BackendChoice::kCuda ? 640 * kMiB : 32 * kMiB;
+  return backend == BackendChoice::kCuda ? 560 * kMiB : 32 * kMiB;
 }
 
 Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {

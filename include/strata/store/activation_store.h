@@ -35,10 +35,10 @@ struct ActivationLease {
 /// Boundary activations between forward and backward. With a slot for every one they stay on the
 /// device; with fewer, each is spilled to pinned memory when it was made, and read from there if it
 /// is needed after its slot went to another. With 2 S + 1 slots forward never reads a spilled one
-/// (tier 0); three slots are enough to run.
+/// (tier 0); two slots are enough to run.
 class ActivationStore {
  public:
-  static constexpr int kFewestSlots = 3;
+  static constexpr int kFewestSlots = 2;
 
   ActivationStore(const ActivationShape& shape, int slots, Arena& device_arena,
                   Arena& pinned_arena);
