@@ -1,0 +1,19 @@
+# CUDNN::CUDNN, CUDNN_VERSION. Looked for beside the CUDA Toolkit, and where CUDNN_ROOT says.
+find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
+if(CUDNN_INCLUDE_DIR)
+  file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_lines
+       REGEX "#define CUDNN_(MAJOR|MINOR|PATCHLEVEL) [0-9]+")
+  string(REGEX MATCHALL " [0-9]+" cudnn_numbers "${cudnn_lines}")
+  list(TRANSFORM cudnn_numbers STRIP)
+  list(JOIN cudnn_numbers "." CUDNN_VERSION)
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(CUDNN REQUIRED_VARS CUDNN_LIBRARY CUDNN_INCLUDE_DIR
+                                  VERSION_VAR CUDNN_VERSION)
+if(CUDNN_FOUND AND NOT TARGET CUDNN::CUDNN)
+  add_library(CUDNN::CUDNN UNKNOWN IMPORTED)
+  set_target_properties(CUDNN::CUDNN PROPERTIES IMPORTED_LOCATION ${CUDNN_LIBRARY}
+                        INTERFACE_INCLUDE_DIRECTORIES ${CUDNN_INCLUDE_DIR})
+endif()
