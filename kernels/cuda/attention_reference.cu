@@ -219,6 +219,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   RowSum dv;
   for (int i = first_segment; i < end_segment; ++i) {
     const Segment segment = p.segments.at(i);
+    if (segment.q_length == 0) break;  // the rest of the table is unused
     const int own_key = row - segment.k_begin;
     if (own_key < 0 || own_key >= segment.k_length) continue;
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {

@@ -106,6 +106,7 @@ struct QueryTiles {
     int tiles_before = 0;
     for (int s = 0; s < segments.count; ++s) {
       tile.segment = segments.at(s);
+      if (tile.segment.q_length == 0) return false;  // the rest of the table is unused
       const int tiles = (tile.segment.q_length + kRows - 1) / kRows;
       if (item.rank < tiles_before + tiles) {
         tile.begin = (item.rank - tiles_before) * kRows;

@@ -138,6 +138,7 @@ class QueryWalk {
   __device__ void enter_segment() {
     for (; index_ < block_.end_segment; ++index_) {
       const Segment segment = segments_.at(index_);
+      if (segment.q_length == 0) break;  // the rest of the table is unused
       const int first_key = segment.k_begin - block_.begin;
       begin_key_ = max(0, first_key);
       end_key_ = min(block_.rows, first_key + segment.k_length);
@@ -147,6 +148,7 @@ class QueryWalk {
       row_ = first_row_;
       if (begin_key_ < end_key_ && first_row_ < end_row_) return;
     }
+    index_ = block_.end_segment;
   }
 
   const Segments& segments_;

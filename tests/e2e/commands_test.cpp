@@ -75,6 +75,14 @@ std::vector<double> losses(const std::string& run_folder) {
   return values;
 }
 
+#ifdef STRATA_MPIEXEC
+/// Starts the program on ranks of this machine. Open MPI leaks, which is not the test's concern.
+Outcome strata_on_ranks(const Folder& folder, int ranks, const std::string& arguments) {
+  return run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
+                         " -n " + std::to_string(ranks) + " " + STRATA_PROGRAM + " " + arguments);
+}
+#endif
+
 }  // namespace
 
 TEST_CASE("train writes its config, its metrics and a trace into the run folder") {
@@ -225,14 +233,12 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
     // 2 sub-batches of 2 rows: four rows, split between the ranks.
     const int sub_batches = ranks == 1 ? 2 : 1;
     const int rows = 4 / ranks / sub_batches;
-    const Outcome done =
-        run(folder, std::string(STRATA_MPIEXEC) + " -n " + std::to_string(ranks) + " " +
-                        STRATA_PROGRAM + " " +
-                        train_tiny(folder, name,
-                                   "--set run.dtype=f64 --set run.threads=1 --set "
-                                   "schedule.sub_batches=" +
-                                       std::to_string(sub_batches) +
-                                       " --set schedule.rows=" + std::to_string(rows)));
+    const Outcome done = strata_on_ranks(
+        folder, ranks,
+        train_tiny(folder, name,
+                   "--set run.dtype=f64 --set run.threads=1 --set schedule.sub_batches=" +
+                       std::to_string(sub_batches) +
+                       " --set schedule.rows=" + std::to_string(rows)));
     INFO(done.text);
     REQUIRE(done.code == 0);
     const std::vector<double> found = losses(folder / name);
@@ -245,11 +251,10 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
 
 TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]") {
   const Folder folder;
-  const Outcome failed = run(
-      folder,
-      std::string("timeout 60 ") + STRATA_MPIEXEC + " -n 2 " + STRATA_PROGRAM + " " +
-          train_tiny(folder, "run",
-                     "--set data.synthetic=false --set data.train=" + (folder / "missing.bin")));
+  const Outcome failed = strata_on_ranks(
+      folder, 2,
+      train_tiny(folder, "run",
+                 "--set data.synthetic=false --set data.train=" + (folder / "missing.bin")));
   CHECK(failed.code == 2);
   CHECK_THAT(failed.text, ContainsSubstring("missing.bin"));
 }

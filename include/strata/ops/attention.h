@@ -10,7 +10,8 @@ namespace strata {
 /// segment sees keys 0 .. min(i + q_offset, k_length - 1). Every query is in exactly one segment.
 /// So packed documents, rows cut into ranges and a KV cache are the same operator.
 struct AttentionSegments {
-  /// [M, 5] i32: q_begin, k_begin, q_length, k_length, q_offset. Unused entries have q_length 0.
+  /// [M, 5] i32: q_begin, k_begin, q_length, k_length, q_offset. Unused entries
+  /// come last and have q_length 0.
   ConstTensorView table;
   /// > 0 promises that segment i is exactly row i: q_begin = k_begin = i * uniform_length, both
   /// lengths uniform_length, offset 0. Backends may then ignore the table.
