@@ -10,8 +10,15 @@ packages=(
   libopenmpi-dev openmpi-bin
 )
 
+# Tools may have come another way than as packages.
+declare -A command_of=([g++]=g++ [cmake]=cmake [ninja-build]=ninja [openmpi-bin]=mpirun)
+
 missing=()
 for package in "${packages[@]}"; do
+  command=${command_of[$package]:-}
+  if [ -n "$command" ] && command -v "$command" >/dev/null; then
+    continue
+  fi
   if ! dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed'; then
     missing+=("$package")
   fi
