@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "strata/base/log.h"
 #include "strata/device/device.h"
 
 namespace strata {
@@ -52,7 +53,13 @@ void Lease::end() noexcept {
   if (ring_ == nullptr) return;
   SlotRing::Slot& slot = ring_->at(slot_);
   for (Stream* user : users_) {
-    if (user != nullptr) slot.last_use[index_of(user->lane())] = user->record();
+    if (user == nullptr) continue;
+    try {
+      slot.last_use[index_of(user->lane())] = user->record();
+    } catch (const std::exception& error) {
+      // The device has failed; what is submitted next says so as an error.
+      log::error("end of a lease: {}", error.what());
+    }
   }
   --slot.leases;
   ring_ = nullptr;

@@ -95,7 +95,10 @@ ActivationLease ActivationStore::acquire(int boundary, int cell, Stream& compute
 }
 
 void ActivationStore::prefetch(const Tag& tag) {
-  for (std::int64_t p = plan_.position(); p < plan_.size(); ++p) {
+  if (homes_.empty()) return;  // nothing ever leaves the device
+  // More reads ahead than there are slots cannot be held anyway.
+  const std::int64_t end = std::min(plan_.size(), plan_.position() + ring_.count());
+  for (std::int64_t p = plan_.position(); p < end; ++p) {
     const std::int64_t key = plan_.key(p);
     if (ring_.find(key) >= 0) continue;
     if (spilled_[static_cast<std::size_t>(key)].ticket == 0) return;  // not yet produced

@@ -79,8 +79,9 @@ void OptimizerSection::fields(FieldList& f) {
 }
 
 void MemorySection::fields(FieldList& f) {
-  f.add("device_limit", device_limit, "hard limit of device memory; null: what is free");
-  f.add("host_limit", host_limit, "hard limit of host memory of a rank; null: what is free");
+  f.add("device_limit", device_limit,
+        "hard limit of device memory; null: nearly all of the device");
+  f.add("host_limit", host_limit, "hard limit of host memory of a rank; null: none");
 }
 
 void HardwareSection::fields(FieldList& f) {
@@ -90,7 +91,7 @@ void HardwareSection::fields(FieldList& f) {
 void DebugSection::fields(FieldList& f) {
   f.choice("execution", execution, kExecutionNames, "how the lanes of the cpu backend run");
   f.add("shuffle_seed", shuffle_seed, "order of execution shuffled");
-  f.add("poison_slots", poison_slots, "fill a slot with NaN when its use ends");
+  f.add("poison_slots", poison_slots, "fill a slot with NaN before it is filled again");
   f.add("synchronize_each", synchronize_each, "wait after every submission");
 }
 
@@ -108,6 +109,7 @@ void RunConfig::fields(FieldList& f) {
 namespace {
 
 std::string read_text(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) throw IoError(file.string() + ": is a folder");
   std::ifstream in(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in) throw IoError(file.string() + ": cannot be read");
@@ -142,6 +144,8 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
   if (!config.model.path.empty()) config = read_with_path(config.model.path, text, source, sets);
   if (training_data == TrainingData::kOptional && config.data.train.empty()) {
     config.data.synthetic = true;
+    config.data.validation.clear();
+    config.run.eval_every = 0;
   }
   config.validate(source);
   return config;

@@ -48,8 +48,8 @@ void check_run(const RunConfig& c, Rules r) {
   r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
-  r.refuse_if(run.trace_step >= run.steps, "trace_step",
-              "is no step of this run; run.steps is " + std::to_string(run.steps));
+  r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
+              "and the step behind it are traced, but run.steps is " + std::to_string(run.steps));
   r.refuse_if(run.dtype == DType::kF64 && run.backend == BackendChoice::kCuda, "dtype",
               "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
@@ -70,6 +70,8 @@ void check_data(const RunConfig& c, Rules r) {
   r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
               "is above model.max_position_embeddings (" +
                   std::to_string(c.model.llama.max_position_embeddings) + ")");
+  r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,
+              "eos_token", "is required where data.document_mask meets a file without header");
   r.refuse_if(
       data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
       "eos_token", "must be from 0 to below model.vocab_size");

@@ -14,10 +14,16 @@ int plan_command(const RunConfig& config) {
   // "auto" plans for a GPU: that is what a plan is asked for.
   const BackendChoice backend =
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
+  budget.device_is_host = backend == BackendChoice::kCpu;
   budget.device_overhead = estimated_device_overhead(backend);
   budget.host_overhead = estimated_host_overhead(backend);
   const Setup setup = make_setup(config, ranks->rank(), ranks->size(), budget);
-  if (ranks->rank() == 0) std::fputs(setup.to_string().c_str(), stdout);
+  if (ranks->rank() != 0) return 0;
+  std::fputs(setup.to_string().c_str(), stdout);
+  if (!budget.device_limit && !budget.device_is_host) {
+    std::fputs("no memory.device_limit: every boundary activation is planned on the device\n",
+               stdout);
+  }
   return 0;
 }
 

@@ -22,7 +22,10 @@ BackendKind choose_backend(const RunConfig& config) {
   switch (config.run.backend) {
     case BackendChoice::kCpu: return BackendKind::kCpu;
     case BackendChoice::kCuda: return BackendKind::kCuda;
-    default: return cuda_available() ? BackendKind::kCuda : BackendKind::kCpu;
+    // f64 exists on the cpu only.
+    default:
+      return cuda_available() && config.run.dtype != DType::kF64 ? BackendKind::kCuda
+                                                                 : BackendKind::kCpu;
   }
 }
 
@@ -49,6 +52,7 @@ Budget measured_budget(const RunConfig& config, const Backend& backend) {
     const auto usable = static_cast<std::size_t>(kShare * static_cast<double>(info.memory_bytes));
     budget.device_limit = std::min(budget.device_limit.value_or(usable), usable);
   }
+  budget.device_is_host = info.backend == "cpu";
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
   budget.host_overhead = resident_bytes();
   return budget;
@@ -105,7 +109,15 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   build_stores();
 }
 
-Session::~Session() = default;
+/// Work in flight refers to members: it ends before they go, also when an error takes the session
+/// down.
+Session::~Session() {
+  try {
+    if (backend_.device) synchronize();
+  } catch (const std::exception& error) {
+    log::debug("while ending the session: {}", error.what());
+  }
+}
 
 void Session::open_data() {
   BatchOptions options;
@@ -227,17 +239,20 @@ double Session::evaluate() {
     passes = (validation_->samples() + rows - 1) / rows;
     if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
   }
-  std::array<double, 2> sums{0, 0};
+  // Shared with tasks that may still run when a later pass throws.
+  const auto loss_sum = std::make_shared<double>(0.0);
+  double valid_sum = 0;
   const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     const int slot = static_cast<int>(pass % host_slots);
     const PassBuffers buffers = batches_->host(slot);
     const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)
                                            : validation_->fill_pass(pass * rows, 0, buffers);
-    sums[1] += static_cast<double>(valid);
-    schedule_->evaluate(slot, [&sums](double loss) { sums[0] += loss; });
+    valid_sum += static_cast<double>(valid);
+    schedule_->evaluate(slot, [loss_sum](double loss) { *loss_sum += loss; });
   }
   synchronize();
+  std::array<double, 2> sums{*loss_sum, valid_sum};
   ranks_.all_reduce_sum(sums, Channel::kSubmit);
   return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
 }

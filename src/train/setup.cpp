@@ -52,7 +52,8 @@ void require_fit(const Setup& s) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
         format_bytes(*s.budget.device_limit) +
-        " (memory.device_limit). Lower schedule.rows, schedule.weight_slots, "
+        " (memory.device_limit). Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
+        "instead), schedule.activation_slots, schedule.weight_slots, "
         "schedule.gradient_slots, schedule.layers_per_visit or schedule.head_chunk_tokens, or "
         "raise the limit.\n" +
         s.to_string());

@@ -31,27 +31,37 @@ class Trainer {
 
   void run() {
     start();
+    try {
+      steps();
+    } catch (...) {
+      report_finished();  // the last lines tell why
+      throw;
+    }
+    if (session_.has_validation()) evaluate(config_.run.steps);
+    end();
+  }
+
+ private:
+  void steps() {
     reference_s_ = steady_seconds();
     for (std::int64_t step = 0; step < config_.run.steps;) {
-      if (step == config_.run.trace_step && step + 1 < config_.run.steps) {
+      const std::int64_t first = step;
+      if (step == config_.run.trace_step) {
         trace(step);
         step += 2;
       } else {
         submit(step++);
       }
       report_finished();
-      if (config_.run.eval_every > 0 && step % config_.run.eval_every == 0 &&
-          step < config_.run.steps) {
+      const std::int64_t every = config_.run.eval_every;
+      if (every > 0 && step / every > first / every && step < config_.run.steps) {
         evaluate(step);
       }
     }
     session_.synchronize();
     report_finished();
-    if (session_.has_validation()) evaluate(config_.run.steps);
-    end();
   }
 
- private:
   void submit(std::int64_t step) {
     session_.submit(step, lr_at(config_.optimizer, config_.run.steps, step));
   }

@@ -23,6 +23,7 @@ struct Budget {
   std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
   std::optional<std::size_t> host_limit;
   std::size_t host_overhead = 0;  ///< program, libraries, driver
+  bool device_is_host = false;    ///< the cpu backend: device memory is host memory
 };
 
 /// A run config with every "auto" resolved, and every byte it will take. A pure function of its
@@ -45,7 +46,10 @@ struct Setup {
   [[nodiscard]] std::size_t device_bytes() const {
     return plan.total(Space::kDevice) + budget.device_overhead;
   }
-  [[nodiscard]] std::size_t host_bytes() const { return plan.host_total() + budget.host_overhead; }
+  [[nodiscard]] std::size_t host_bytes() const {
+    return plan.host_total() + budget.host_overhead +
+           (budget.device_is_host ? plan.total(Space::kDevice) : 0);
+  }
   /// The plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
 };
