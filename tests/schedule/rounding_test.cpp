@@ -1,0 +1,249 @@
+// Modes that change the order of sums, compared with the plain run. What the order of sums may
+// change is not a number written here: it is measured, as what rounding changes when the plain run
+// is made in another dtype.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+/// How far two runs are apart, relative; weights by how far their changes are.
+struct Distance {
+  double losses = 0;
+  double norms = 0;
+  double changes = 0;                     ///< all tensors together
+  std::map<std::string, double> tensors;  ///< change of each
+};
+
+double squares(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return sum;
+}
+
+Distance distance(const RunResult& a, const RunResult& b, const RunResult& initial) {
+  Distance result{.losses = relative_error(a.losses, b.losses),
+                  .norms = relative_error(a.norms, b.norms),
+                  .tensors = {}};
+  double apart = 0;
+  double moved = 0;
+  for (const auto& [name, values] : b.weights) {
+    const double tensor_apart = squares(a.weights.at(name), values);
+    const double tensor_moved = squares(values, initial.weights.at(name));
+    result.tensors[name] = std::sqrt(tensor_apart / tensor_moved);
+    apart += tensor_apart;
+    moved += tensor_moved;
+  }
+  result.changes = std::sqrt(apart / moved);
+  return result;
+}
+
+RunConfig in_dtype(RunConfig config, DType dtype) {
+  config.run.dtype = dtype;
+  return config;
+}
+
+/// The tiny run with an eps as large as its gradients. AdamW's default makes a sign of a gradient
+/// in the first step: rounding errors of gradients near zero would decide the whole tolerance, and
+/// a gradient of twice the size would go unseen.
+RunConfig smooth_config(DType dtype) {
+  RunConfig config = in_dtype(tiny_config(), dtype);
+  config.run.threads = 1;
+  config.optimizer.eps = 1e-2;
+  return config;
+}
+
+/// The plain run of a config and what rounding does to it.
+struct Reference {
+  RunResult run;
+  RunResult initial;
+  Distance rounding;
+};
+
+/// Errors to first order: they are proportional to the unit roundoff. Losses and norms are sums in
+/// f64 in any dtype; the error of a sum of n numbers grows with the root of n.
+Distance scaled(Distance distance, double factor, const RunConfig& config,
+                const RunResult& initial) {
+  std::size_t weights = 0;
+  for (auto& [name, error] : distance.tensors) {
+    error *= factor;
+    weights += initial.weights.at(name).size();
+  }
+  const auto tokens = config.schedule.rows * config.schedule.sub_batches * config.schedule.passes *
+                      config.data.sequence_length;
+  const auto sum_error = [](auto n) { return std::ldexp(std::sqrt(static_cast<double>(n)), -53); };
+  distance.losses = distance.losses * factor + sum_error(tokens);
+  distance.norms = distance.norms * factor + sum_error(weights);
+  distance.changes *= factor;
+  return distance;
+}
+
+Reference initial_and_final(const RunConfig& config) {
+  RunConfig untrained = config;
+  untrained.run.steps = 0;
+  return {.run = run_tiny(config), .initial = run_tiny(untrained), .rounding = {}};
+}
+
+/// With the error of the sums of gradients: how far the run in f32 is from that in f64, which is
+/// more, as everything else is in f32 there too. In f64 by the ratio of the unit roundoffs. In bf16
+/// sums are in f32, and in the first step, which begins from the same weights, every rounding to
+/// bf16 is that of the plain run.
+Reference measure_sums(const RunConfig& config) {
+  Reference result = initial_and_final(config);
+  const double factor = config.run.dtype == DType::kF64 ? std::ldexp(1.0, -53 + 24) : 1.0;
+  const Distance f32 = distance(run_tiny(in_dtype(config, DType::kF32)),
+                                run_tiny(in_dtype(config, DType::kF64)), result.initial);
+  result.rounding = scaled(f32, factor, config, result.initial);
+  return result;
+}
+
+/// With the error of the dtype, which is what the smallest difference of weights can grow to once
+/// it turns a rounding of the next step: how far the run is from that in f64.
+Reference measure_dtype(const RunConfig& config) {
+  Reference result = initial_and_final(config);
+  const Distance apart =
+      distance(result.run, run_tiny(in_dtype(config, DType::kF64)), result.initial);
+  result.rounding = scaled(apart, 1.0, config, result.initial);
+  return result;
+}
+
+/// Two runs are apart by at most the sum of their errors: two of them, and one for chance.
+constexpr double kRoom = 3;
+
+void check_close(const RunResult& run, const Reference& plain) {
+  const Distance found = distance(run, plain.run, plain.initial);
+  const Distance& rounding = plain.rounding;
+  CHECK(found.losses <= kRoom * rounding.losses);
+  CHECK(found.norms <= kRoom * rounding.norms);
+  CHECK(found.changes <= kRoom * rounding.changes);
+  for (const auto& [name, apart] : found.tensors) {
+    INFO(name);
+    CHECK(apart <= kRoom * std::max(rounding.tensors.at(name), rounding.changes));
+  }
+}
+
+/// How the rows of a step are split.
+struct Split {
+  std::int64_t sub_batches;
+  std::int64_t passes;
+  int ranks;
+  [[nodiscard]] std::int64_t rows() const { return sub_batches * passes * ranks; }
+};
+
+std::vector<Split> all_splits() {
+  std::vector<Split> splits;
+  for (const std::int64_t sub_batches : {1, 2, 3, 8}) {
+    for (const std::int64_t passes : {1, 2, 4}) {
+      for (const int ranks : {1, 2, 3}) splits.push_back({sub_batches, passes, ranks});
+    }
+  }
+  return splits;
+}
+
+/// Every direction with 1, 2 and all layers a visit, for one split of the rows of `plain`.
+void check_walks(RunConfig config, const Split& split, const Reference& plain) {
+  config.schedule.rows = 1;
+  config.schedule.sub_batches = split.sub_batches;
+  config.schedule.passes = split.passes;
+  const RunResult first = run_tiny(config, split.ranks);
+  check_close(first, plain);
+  if (split.passes == 1 && split.ranks == 1) CHECK(first == plain.run);
+  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+    for (const std::int64_t layers : {1, 2, 3}) {
+      if (direction == Direction::kFixed && layers == 1) continue;  // that is `first`
+      INFO(layers << " layers a visit, "
+                  << (direction == Direction::kFixed ? "fixed" : "alternating"));
+      config.schedule.direction = direction;
+      config.schedule.layers_per_visit = layers;
+      const RunResult run = run_tiny(config, split.ranks);
+      check_close(run, plain);
+      if (direction == Direction::kFixed || split.sub_batches == 1) CHECK(run == first);
+    }
+  }
+}
+
+/// Every split and walk against the run of one sub-batch, one pass and one rank.
+void check_all_modes(const RunConfig& base) {
+  std::map<std::int64_t, Reference> references;  // by rows of a step
+  for (const Split& split : all_splits()) {
+    INFO(std::string(name_of(base.run.dtype))
+         << (base.optimizer.grad_clip ? ", clipped" : ", not clipped") << ", S = "
+         << split.sub_batches << ", " << split.passes << " passes, " << split.ranks << " ranks");
+    if (!references.contains(split.rows())) {
+      RunConfig plain = base;
+      plain.schedule.rows = split.rows();
+      plain.schedule.sub_batches = 1;
+      references.emplace(split.rows(), measure_sums(plain));
+    }
+    check_walks(base, split, references.at(split.rows()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every split of the rows and every walk gives the plain run's numbers to rounding") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    RunConfig config = smooth_config(dtype);
+    config.data.sequence_length = 4;
+    config.run.steps = dtype == DType::kBF16 ? 1 : 2;  // see measure_sums
+    check_all_modes(config);
+    config.optimizer.grad_clip = std::nullopt;
+    check_all_modes(config);
+  }
+}
+
+TEST_CASE("over several steps other orders of sums stay within the rounding of the dtype") {
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    const RunConfig base = smooth_config(dtype);
+    const Reference plain = dtype == DType::kF64 ? measure_sums(base) : measure_dtype(base);
+    const auto close = [&](const std::string& what, const RunConfig& config, int ranks) {
+      INFO(what);
+      check_close(run_tiny(config, ranks), plain);
+    };
+    RunConfig c = base;
+    c.schedule.direction = Direction::kAlternating;
+    close("alternating", c, 1);
+    c.schedule.activation_slots = 4;
+    close("alternating in a short ring", c, 1);
+    c.schedule.layers_per_visit = 2;
+    close("alternating, two layers a visit", c, 1);
+    for (const int passes : {2, 3, 6}) {
+      c = base;
+      c.schedule.passes = passes;
+      c.schedule.sub_batches = 6 / passes;
+      close("passes " + std::to_string(passes), c, 1);
+    }
+    for (const int ranks : {2, 3}) {
+      c = base;
+      c.schedule.sub_batches = 6 / ranks;
+      close("ranks " + std::to_string(ranks), c, ranks);
+    }
+    c = base;
+    c.schedule.sub_batches = 1;
+    c.schedule.passes = 3;
+    close("two ranks, three passes", c, 2);
+  }
+}
+
+TEST_CASE("tied embeddings are summed once in every order of sums") {
+  RunConfig c = smooth_config(DType::kF64);
+  c.model.llama.tie_word_embeddings = true;
+  const Reference plain = measure_sums(c);
+  c.schedule.sub_batches = 2;
+  check_close(run_tiny(c, 3), plain);
+  c.schedule.sub_batches = 3;
+  c.schedule.passes = 2;
+  check_close(run_tiny(c), plain);
+}
+
+}  // namespace strata::test
