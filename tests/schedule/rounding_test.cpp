@@ -23,7 +23,7 @@ struct Distance {
   std::map<std::string, double> tensors;  ///< change of each
 };
 
-double squares(const std::vector<double>& a, const std::vector<double>& b) {
+double squared_distance(const std::vector<double>& a, const std::vector<double>& b) {
   REQUIRE(a.size() == b.size());
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
@@ -37,8 +37,8 @@ Distance distance(const RunResult& a, const RunResult& b, const RunResult& initi
   double apart = 0;
   double moved = 0;
   for (const auto& [name, values] : b.weights) {
-    const double tensor_apart = squares(a.weights.at(name), values);
-    const double tensor_moved = squares(values, initial.weights.at(name));
+    const double tensor_apart = squared_distance(a.weights.at(name), values);
+    const double tensor_moved = squared_distance(values, initial.weights.at(name));
     result.tensors[name] = std::sqrt(tensor_apart / tensor_moved);
     apart += tensor_apart;
     moved += tensor_moved;

@@ -1,6 +1,5 @@
 #include "support/tiny_run.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -108,17 +107,6 @@ double relative_error(const std::vector<double>& a, const std::vector<double>& b
   }
   const double error = std::sqrt(difference) / (norm > 0 ? std::sqrt(norm) : 1.0);
   return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
-}
-
-double relative_error(const RunResult& a, const RunResult& b) {
-  double worst = std::max(relative_error(a.losses, b.losses), relative_error(a.norms, b.norms));
-  if (a.weights.size() != b.weights.size()) return std::numeric_limits<double>::infinity();
-  for (const auto& [name, values] : b.weights) {
-    const auto found = a.weights.find(name);
-    if (found == a.weights.end()) return std::numeric_limits<double>::infinity();
-    worst = std::max(worst, relative_error(found->second, values));
-  }
-  return worst;
 }
 
 }  // namespace strata::test

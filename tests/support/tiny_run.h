@@ -37,7 +37,5 @@ struct RunResult {
                                                                           Communicator& ranks);
 /// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
 [[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
-/// Largest relative error over losses, norms and every weight tensor.
-[[nodiscard]] double relative_error(const RunResult& a, const RunResult& b);
 
 }  // namespace strata::test
