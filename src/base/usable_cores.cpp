@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 
+#include "base/control_groups.h"
 #include "strata/base/thread_pool.h"
 
 namespace strata {
@@ -38,33 +38,11 @@ double quota_of(const std::filesystem::path& folder) {
   return INFINITY;
 }
 
-/// True if "cpu" is one of the comma-separated controllers.
-bool lists_cpu(const std::string& controllers) {
-  std::istringstream list(controllers);
-  for (std::string name; std::getline(list, name, ',');) {
-    if (name == "cpu") return true;
-  }
-  return false;
-}
-
-/// The tightest quota of this process's control group and all groups above it. Inside a container
-/// the group's path may not exist, and its files may lie at the mount point itself.
+/// The tightest quota of this process's control group and all groups above it.
 double cores_by_quota() {
   double cores = INFINITY;
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // hierarchy:controllers:path
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool unified = controllers.empty();
-    if (!unified && !lists_cpu(controllers)) continue;
-    const std::filesystem::path mount = unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    std::filesystem::path group = std::filesystem::path(line.substr(second + 1)).relative_path();
-    for (; !group.empty(); group = group.parent_path()) {
-      cores = std::min(cores, quota_of(mount / group));
-    }
-    cores = std::min(cores, quota_of(mount));
+  for (const std::filesystem::path& folder : control_groups("cpu")) {
+    cores = std::min(cores, quota_of(folder));
   }
   return cores;
 }

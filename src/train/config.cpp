@@ -80,8 +80,9 @@ void OptimizerSection::fields(FieldList& f) {
 
 void MemorySection::fields(FieldList& f) {
   f.add("device_limit", device_limit,
-        "hard limit of device memory; null: nearly all of the device");
-  f.add("host_limit", host_limit, "hard limit of host memory of a rank; null: none");
+        "hard limit of device memory of a rank; null: nearly all that is free at start");
+  f.add("host_limit", host_limit,
+        "hard limit of host memory of a rank; null: what its control group leaves, if that limits");
 }
 
 void HardwareSection::fields(FieldList& f) {

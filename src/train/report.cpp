@@ -1,6 +1,7 @@
 #include "strata/train/report.h"
 
 #include "strata/base/bytes.h"
+#include "strata/base/host_memory.h"
 
 namespace strata {
 

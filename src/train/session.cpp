@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "strata/base/narrow.h"
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
+#include "strata/train/budget.h"
 
 namespace strata {
 
@@ -41,23 +41,6 @@ BackendOptions backend_options(const RunConfig& config, const SessionHooks& hook
   return options;
 }
 
-Budget measured_budget(const RunConfig& config, const Backend& backend) {
-  Budget budget;
-  const DeviceInfo info = backend.device->info();
-  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
-  if (info.backend == "cuda") {
-    budget.device_overhead = backend.device->device_bytes_in_use();
-    // Other processes and the driver's own reserve share the device.
-    constexpr double kShare = 0.97;
-    const auto usable = static_cast<std::size_t>(kShare * static_cast<double>(info.memory_bytes));
-    budget.device_limit = std::min(budget.device_limit.value_or(usable), usable);
-  }
-  budget.device_is_host = info.backend == "cpu";
-  if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
-  budget.host_overhead = resident_bytes();
-  return budget;
-}
-
 std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::string& file) {
   const std::int64_t vocabulary = config.model.llama.vocab_size;
   if (config.data.synthetic) {
@@ -76,24 +59,11 @@ std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::str
   return TokenFile::open(file, raw);
 }
 
-std::size_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  std::size_t kib = 0;
-  while (status >> word) {
-    if (word == key && status >> kib) return kib * kKiB;
-  }
-  return 0;
-}
-
 }  // namespace
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-std::size_t peak_resident_bytes() { return status_bytes("VmHWM:"); }
-std::size_t resident_bytes() { return status_bytes("VmRSS:"); }
 
 Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
     : config_(config), ranks_(ranks), hooks_(hooks) {
@@ -105,7 +75,9 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   }
   backend_ = make_backend(kind, backend_options(config, hooks));
   open_data();
-  setup_ = make_setup(config_, ranks.rank(), ranks.size(), measured_budget(config_, backend_));
+  setup_ = make_setup(config_, ranks.rank(), ranks.size(),
+                      make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
+  if (const std::string warning = setup_.host_warning(); !warning.empty()) log::warn("{}", warning);
   build_stores();
 }
 

@@ -51,8 +51,8 @@ void require_fit(const Setup& s) {
   if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
-        format_bytes(*s.budget.device_limit) +
-        " (memory.device_limit). Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
+        format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin +
+        "). Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
         "instead), schedule.activation_slots, schedule.weight_slots, "
         "schedule.gradient_slots, schedule.layers_per_visit or schedule.head_chunk_tokens, or "
         "raise the limit.\n" +
@@ -60,8 +60,9 @@ void require_fit(const Setup& s) {
   }
   if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
     throw OutOfMemory("the run needs " + format_bytes(s.host_bytes()) +
-                      " on the host, the limit is " + format_bytes(*s.budget.host_limit) +
-                      " (memory.host_limit). Use optimizer.gradient_dtype = bf16, lower "
+                      " on the host, the limit is " + format_bytes(*s.budget.host_limit) + " (" +
+                      s.budget.host_limit_origin +
+                      "). Use optimizer.gradient_dtype = bf16, lower "
                       "schedule.sub_batches, use more ranks, or raise the limit.\n" +
                       s.to_string());
   }
@@ -157,6 +158,16 @@ std::string Setup::to_string() const {
          (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks\n";
+}
+
+std::string Setup::host_warning() const {
+  if (!budget.host_available || host_bytes() <= *budget.host_available) return {};
+  return "the run needs " + format_bytes(host_bytes()) + " on the host, and the system says that " +
+         format_bytes(*budget.host_available) +
+         " are available: it may be ended when memory runs out. End other programs, use "
+         "optimizer.gradient_dtype = bf16, fewer schedule.sub_batches or more ranks. On a virtual "
+         "machine whose memory grows on demand this may be no problem; memory.host_limit replaces "
+         "what the system says";
 }
 
 }  // namespace strata

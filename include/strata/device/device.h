@@ -20,6 +20,7 @@ struct DeviceInfo {
   std::string backend;           ///< "cpu" or "cuda"
   std::string name;              ///< "NVIDIA H200", or the processor's model name
   std::size_t memory_bytes = 0;  ///< device memory in all; for cpu the host's
+  std::size_t free_bytes = 0;    ///< of it, what nobody holds now; 0 if unknown
   double peak_bf16_tflops = 0;   ///< dense, of the datasheet; 0 if unknown
 };
 

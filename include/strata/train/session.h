@@ -99,9 +99,5 @@ class Session {
 
 /// Seconds of a steady clock.
 [[nodiscard]] double steady_seconds();
-/// Peak resident memory of this process so far (VmHWM), bytes; 0 if the system does not say.
-[[nodiscard]] std::size_t peak_resident_bytes();
-/// Resident memory of this process now (VmRSS), bytes.
-[[nodiscard]] std::size_t resident_bytes();
 
 }  // namespace strata

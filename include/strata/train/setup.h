@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "strata/model/layout.h"
@@ -13,18 +12,10 @@
 #include "strata/store/batch_store.h"
 #include "strata/store/host_state.h"
 #include "strata/store/memory_plan.h"
+#include "strata/train/budget.h"
 #include "strata/train/config.h"
 
 namespace strata {
-
-/// What the planner knows of the machine.
-struct Budget {
-  std::optional<std::size_t> device_limit;  ///< everything the process takes on the device
-  std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
-  std::optional<std::size_t> host_limit;
-  std::size_t host_overhead = 0;  ///< program, libraries, driver
-  bool device_is_host = false;    ///< the cpu backend: device memory is host memory
-};
 
 /// A run config with every "auto" resolved, and every byte it will take. A pure function of its
 /// arguments: what `plan` prints is what `train` allocates.
@@ -52,6 +43,8 @@ struct Setup {
   }
   /// The plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
+  /// What to tell the user if the host may not hold the run; empty if it does.
+  [[nodiscard]] std::string host_warning() const;
 };
 
 /// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.

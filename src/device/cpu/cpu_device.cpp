@@ -8,6 +8,7 @@
 
 #include "device/cpu/cpu_memory.h"
 #include "device/cpu/executor.h"
+#include "strata/base/host_memory.h"
 
 namespace strata {
 
@@ -80,7 +81,10 @@ class CpuDevice final : public Device {
   ~CpuDevice() override { destroy_streams(); }
 
   [[nodiscard]] DeviceInfo info() const override {
-    return {.backend = "cpu", .name = processor_name(), .memory_bytes = host_memory_bytes()};
+    return {.backend = "cpu",
+            .name = processor_name(),
+            .memory_bytes = host_memory_bytes(),
+            .free_bytes = read_host_memory().available_bytes.value_or(0)};
   }
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) override {

@@ -76,9 +76,13 @@ double peak_bf16_tflops(std::string_view name) {
 DeviceInfo gpu_info(int device_index) {
   cudaDeviceProp properties{};
   STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
+  std::size_t free = 0;
+  std::size_t total = 0;
+  STRATA_CUDA_CHECK(cudaMemGetInfo(&free, &total));
   return {.backend = "cuda",
           .name = properties.name,
           .memory_bytes = properties.totalGlobalMem,
+          .free_bytes = free,
           .peak_bf16_tflops = peak_bf16_tflops(properties.name)};
 }
 

@@ -7,7 +7,7 @@
 
 namespace strata::cuda {
 
-/// Name, memory and datasheet rate of a CUDA device.
+/// Name, memory and datasheet rate of a CUDA device, which is the calling thread's.
 [[nodiscard]] DeviceInfo gpu_info(int device_index);
 
 /// Dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the exact name that

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +14,7 @@
 
 #include "src/device/cuda/check.h"
 #include "strata/base/error.h"
+#include "strata/base/host_memory.h"
 #include "strata/base/thread_pool.h"
 
 namespace strata::cuda {
@@ -23,23 +23,10 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kHugePage = 2 * kMiB;
 
-/// What the kernel says it could still give, without the caches it would drop; 0 if it does not
-/// say.
-std::size_t free_host_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string field;
-  std::size_t kib = 0;
-  std::string unit;
-  while (file >> field >> kib) {
-    std::getline(file, unit);
-    if (field == "MemAvailable:") return kib * kKiB;
-  }
-  return 0;
-}
-
 [[noreturn]] void throw_host_full(std::string_view kind, std::size_t bytes, const char* why) {
   throw OutOfMemory("cannot take " + format_bytes(bytes) + " of " + std::string(kind) +
-                    " host memory (" + why + "); " + format_bytes(free_host_bytes()) +
+                    " host memory (" + why + "); " +
+                    format_bytes(read_host_memory().available_bytes.value_or(0)) +
                     " are free. Lower memory.host_limit or the parts of the plan that live there");
 }
 
