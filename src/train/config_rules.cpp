@@ -19,13 +19,15 @@ class Rules {
   void refuse_if(bool wrong, std::string_view key, std::string_view text) {
     if (wrong) problems_.add(prefix_ + std::string(key), text);
   }
+  void in_range(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value >= least && value <= most) return;
+    problems_.add(prefix_ + std::string(key), "must be from " + std::to_string(least) + " to " +
+                                                  std::to_string(most) + ", not " +
+                                                  std::to_string(value));
+  }
   void at_least(std::string_view key, std::int64_t value, std::int64_t least) {
     // What one rank handles at once is counted in 32 bits by kernels and collectives.
-    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-    if (value >= least && value <= kMost) return;
-    problems_.add(prefix_ + std::string(key), "must be from " + std::to_string(least) + " to " +
-                                                  std::to_string(kMost) + ", not " +
-                                                  std::to_string(value));
+    in_range(key, value, least, std::numeric_limits<std::int32_t>::max());
   }
   void at_least(std::string_view key, const std::optional<std::int64_t>& value,
                 std::int64_t least) {
@@ -50,10 +52,23 @@ void check_run(const RunConfig& c, Rules r) {
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
               "and the step behind it are traced, but run.steps is " + std::to_string(run.steps));
-  r.refuse_if(run.dtype == DType::kF64 && run.backend == BackendChoice::kCuda, "dtype",
-              "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
+}
+
+/// What a backend cannot run.
+void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& problems) {
+  if (backend != BackendChoice::kCuda) return;
+  Rules(problems, "run")
+      .refuse_if(c.run.dtype == DType::kF64, "dtype",
+                 "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
+  constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
+  const LlamaConfig& m = c.model.llama;
+  if (m.num_attention_heads < 1) return;  // refused elsewhere
+  Rules(problems, "model")
+      .refuse_if(m.head_size() > kLargestHeadDim, "head_dim",
+                 "is at most " + std::to_string(kLargestHeadDim) + " on the cuda backend, not " +
+                     std::to_string(m.head_size()) + "; set run.backend to \"cpu\"");
 }
 
 void check_data(const RunConfig& c, Rules r) {
@@ -81,7 +96,8 @@ void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
   r.at_least("rows", s.rows, 1);
   r.at_least("sub_batches", s.sub_batches, 1);
-  r.at_least("passes", s.passes, 1);
+  // Two steps' passes have buffers, whose number has 31 bits.
+  r.in_range("passes", s.passes, 1, (std::int64_t{1} << 30) - 1);
   r.at_least("layers_per_visit", s.layers_per_visit, 1);
   r.at_least("weight_slots", s.weight_slots, 1);
   r.at_least("activation_slots", s.activation_slots, 2);
@@ -97,6 +113,10 @@ void check_schedule(const RunConfig& c, Rules r) {
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
               "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
+  const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
+                            static_cast<double>(s.sub_batches);
+  r.refuse_if(boundaries > std::numeric_limits<std::int32_t>::max(), "sub_batches",
+              "times (model.num_hidden_layers + 1) must be below 2^31; use more rows or passes");
 }
 
 void check_optimizer(const RunConfig& c, Rules r) {
@@ -139,6 +159,7 @@ void RunConfig::validate(std::string_view source) const {
   ConfigProblems problems;
   check_run(*this, Rules(problems, "run"));
   model.llama.validate(problems, "model.");
+  check_backend(*this, run.backend, problems);
   check_data(*this, Rules(problems, "data"));
   check_schedule(*this, Rules(problems, "schedule"));
   check_optimizer(*this, Rules(problems, "optimizer"));
@@ -152,6 +173,12 @@ void RunConfig::validate(std::string_view source) const {
                  "must be above 0; null: the device's datasheet");
   Rules(problems, "debug")
       .refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
+  problems.throw_if_any(source);
+}
+
+void RunConfig::validate_for(BackendChoice backend, std::string_view source) const {
+  ConfigProblems problems;
+  check_backend(*this, backend, problems);
   problems.throw_if_any(source);
 }
 

@@ -18,15 +18,17 @@ namespace strata {
 
 namespace {
 
+/// Throws ConfigError if "auto" becomes a backend that cannot run the config.
 BackendKind choose_backend(const RunConfig& config) {
   switch (config.run.backend) {
     case BackendChoice::kCpu: return BackendKind::kCpu;
     case BackendChoice::kCuda: return BackendKind::kCuda;
-    // f64 exists on the cpu only.
-    default:
-      return cuda_available() && config.run.dtype != DType::kF64 ? BackendKind::kCuda
-                                                                 : BackendKind::kCpu;
+    case BackendChoice::kAuto: break;
   }
+  // f64 exists on the cpu only.
+  if (!cuda_available() || config.run.dtype == DType::kF64) return BackendKind::kCpu;
+  config.validate_for(BackendChoice::kCuda, "run.backend \"auto\" found a CUDA device");
+  return BackendKind::kCuda;
 }
 
 BackendOptions backend_options(const RunConfig& config, const SessionHooks& hooks) {

@@ -104,6 +104,12 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"run.output="}, "run.output: names the run folder"},
       {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
       {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},
+      {{"schedule.passes=1073741824"}, "schedule.passes: must be from 1 to 1073741823"},
+      {{"schedule.sub_batches=715827883"},  // times 3 boundaries: 2^31 + 1
+       "schedule.sub_batches: times (model.num_hidden_layers + 1) must be below 2^31"},
+      {{"model.head_dim=258", "run.backend=cuda"},
+       "model.head_dim: is at most 256 on the cuda backend, not 258; set run.backend to \"cpu\""},
+      {{"model.hidden_size=1088", "run.backend=cuda"}, "model.head_dim: is at most 256"},
       {{"schedule.layers_per_visit=3"}, "schedule.layers_per_visit: is above"},
       {{"schedule.layers_per_visit=2", "schedule.weight_slots=1"},
        "schedule.weight_slots: must be at least schedule.layers_per_visit"},
@@ -135,6 +141,16 @@ TEST_CASE("combinations that belong together are accepted") {
                    "optimizer.warmup_steps=40", "optimizer.min_lr_ratio=0.1"}) == "no error");
   CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
+  CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
+  CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
+  CHECK(complaint({"schedule.passes=1073741823", "schedule.sub_batches=715827882"}) == "no error");
+}
+
+TEST_CASE("a backend that was found is held to its rules") {
+  const RunConfig c = minimal({"model.head_dim=258"});
+  CHECK_NOTHROW(c.validate_for(strata::BackendChoice::kCpu, "found"));
+  CHECK_THROWS_WITH(c.validate_for(strata::BackendChoice::kCuda, "found"),
+                    ContainsSubstring("model.head_dim"));
 }
 
 TEST_CASE("rules that are broken together are shown together") {

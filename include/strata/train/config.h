@@ -143,6 +143,8 @@ struct RunConfig {
   /// Cross-field rules. Throws one ConfigError that lists everything that is wrong by key and
   /// remedy; `source` names the config.
   void validate(std::string_view source) const;
+  /// The rules of a backend alone, for where run.backend is "auto" and this one was found.
+  void validate_for(BackendChoice backend, std::string_view source) const;
   /// Tokens that one rank trains on in a step.
   [[nodiscard]] std::int64_t tokens_per_step() const {
     return schedule.rows * schedule.sub_batches * schedule.passes * data.sequence_length;
