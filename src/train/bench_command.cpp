@@ -148,7 +148,6 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
 
 int bench_command(const RunConfig& config, const BenchOptions& options) {
   return on_all_ranks([&](Communicator& ranks) {
-    log::configure(ranks.rank(), ranks.size(), "");
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();

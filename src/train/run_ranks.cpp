@@ -9,20 +9,20 @@ namespace strata {
 
 int on_all_ranks(const std::function<int(Communicator&)>& body) {
   const std::unique_ptr<Communicator> ranks = make_world_communicator();
-  if (ranks->size() == 1) return body(*ranks);
+  log::configure(ranks->rank(), ranks->size(), "");
   int code = 1;
   try {
     return body(*ranks);
   } catch (const Error& error) {
-    log::error("rank {}: {}", ranks->rank(), error.what());
+    log::error("{}", error.what());
     code = error.exit_code();
   } catch (const std::bad_alloc&) {
-    log::error("rank {}: out of host memory", ranks->rank());
+    log::error("the system refused memory; lower memory.host_limit or the model's size");
     code = OutOfMemory("").exit_code();
   } catch (const std::exception& error) {
-    log::error("rank {}: {}", ranks->rank(), error.what());
+    log::error("{}", error.what());
   }
-  ranks->abort(code);
+  if (ranks->size() > 1) ranks->abort(code);
   return code;
 }
 

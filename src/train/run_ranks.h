@@ -6,9 +6,9 @@
 
 namespace strata {
 
-/// Runs `body` on what the launcher started. With several ranks an error is logged with its rank
-/// and takes all ranks down with its exit code, so that none hangs in a collective; alone it is
-/// thrown on.
+/// Runs `body` on what the launcher started and returns the exit code. An error is logged, on
+/// standard error and where `body` configured the log to go; with several ranks it takes all of
+/// them down with its exit code, so that none hangs in a collective.
 int on_all_ranks(const std::function<int(Communicator&)>& body);
 
 }  // namespace strata

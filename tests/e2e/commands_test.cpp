@@ -193,6 +193,21 @@ TEST_CASE("a run that is not finite any more exits with 4") {
   }
 }
 
+TEST_CASE("the log of a run ends with the error that ended it") {
+  const Folder folder;
+  const Outcome failed =
+      strata(folder, train_tiny(folder, "run",
+                                "--set optimizer.lr=1e38 --set run.steps=20 --set "
+                                "optimizer.grad_clip=null"));
+  REQUIRE(failed.code == 4);
+  const std::string log = read_file(folder / "run/train.log");
+  INFO(log);
+  const std::size_t last_line = log.rfind('\n', log.size() - 2) + 1;
+  CHECK_THAT(log.substr(last_line), ContainsSubstring("[error]"));
+  CHECK_THAT(log.substr(last_line), ContainsSubstring("3 steps in a row"));
+  CHECK(failed.text.find("in a row") == failed.text.rfind("in a row"));  // shown once
+}
+
 TEST_CASE("plan prints every memory and allocates nothing") {
   const Folder folder;
   const Outcome planned = strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json");
