@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/cpu/cpu_device.h"
+#include "strata/base/error.h"
 #include "support/catch.h"
 
 using namespace strata;
@@ -49,6 +50,20 @@ bool has(const std::vector<Wait>& waits, Event event, WaitFor why) {
     return wait.event.lane == event.lane && wait.event.ticket == event.ticket && wait.why == why;
   });
 }
+
+/// A lane of a lost device: nothing can be recorded on it.
+class LostStream final : public Stream {
+ public:
+  using Stream::Stream;
+
+ protected:
+  void do_record(std::uint64_t) override { throw BackendError("the device is lost"); }
+  void do_wait(Event) override {}
+  void do_copy(void*, const void*, std::size_t) override {}
+  void do_set(void*, std::uint8_t, std::size_t) override {}
+  void do_begin(std::uint64_t) override {}
+  void do_end(std::uint64_t) override {}
+};
 
 std::int64_t by_key(std::int64_t key) { return key; }
 
@@ -145,6 +160,19 @@ TEST_CASE("a moved lease ends once") {
   CHECK(rig.ring->open(0));
   second = Lease();
   CHECK_FALSE(rig.ring->open(0));
+}
+
+TEST_CASE("a lease on a lane that fails ends all the same and keeps the other lanes' uses") {
+  Rig rig;
+  rig.put(0, 5);
+  LostStream lost(*rig.device, Lane::kCompute);
+  Lease lease = rig.ring->use(0, rig.stream(Lane::kOut));
+  lease.use(lost);
+  rig.touch(Lane::kOut);
+  lease.end();
+  CHECK_FALSE(rig.ring->open(0));
+  const Lease again = rig.ring->fill(0, 6, rig.stream(Lane::kWeightsIn));
+  CHECK(has(rig.touch(Lane::kWeightsIn), rig.stream(Lane::kOut).record(), WaitFor::kReuse));
 }
 
 TEST_CASE("empty slots are filled first, then the content that is needed last") {

@@ -60,6 +60,22 @@ std::string train_tiny(const Folder& folder, const std::string& name, const std:
          " --set run.steps=4 --set optimizer.warmup_steps=1 " + more;
 }
 
+/// Makes token files of a text; returns the settings that train on them.
+std::string tokenize_text(const Folder& folder) {
+  fs::create_directories(folder / "text");
+  for (int i = 0; i < 40; ++i) {
+    std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
+    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
+  }
+  const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
+                                               (folder / "train.bin") + " --validation-output " +
+                                               (folder / "val.bin") + " --validation-fraction 0.2");
+  INFO(tokenized.text);
+  REQUIRE(tokenized.code == 0);
+  return "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
+         " --set data.validation=" + (folder / "val.bin");
+}
+
 std::vector<nlohmann::json> metrics(const std::string& run_folder) {
   std::ifstream in(run_folder + "/metrics.jsonl");
   std::vector<nlohmann::json> lines;
@@ -120,24 +136,14 @@ TEST_CASE("the resolved config repeats the run") {
 
 TEST_CASE("text is tokenized, trained on and validated") {
   const Folder folder;
-  fs::create_directories(folder / "text");
-  for (int i = 0; i < 40; ++i) {
-    std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
-    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
-  }
-  const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
-                                               (folder / "train.bin") + " --validation-output " +
-                                               (folder / "val.bin") + " --validation-fraction 0.2");
-  INFO(tokenized.text);
-  REQUIRE(tokenized.code == 0);
+  const std::string data = tokenize_text(folder);
   for (const std::string mask : {"false", "true"}) {
-    const Outcome trained = strata(
-        folder, train_tiny(folder, "run",
-                           "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
-                               " --set data.validation=" + (folder / "val.bin") +
-                               " --set run.eval_every=2 --set run.steps=12 --set "
-                               "optimizer.lr=0.003 --set data.document_mask=" +
-                               mask));
+    const Outcome trained =
+        strata(folder, train_tiny(folder, "run",
+                                  data +
+                                      " --set run.eval_every=2 --set run.steps=12 --set "
+                                      "optimizer.lr=0.003 --set data.document_mask=" +
+                                      mask));
     INFO(trained.text);
     REQUIRE(trained.code == 0);
     std::vector<double> validations;
@@ -148,6 +154,27 @@ TEST_CASE("text is tokenized, trained on and validated") {
     CHECK(validations.back() < validations.front() - 0.2);
     CHECK(validations.front() < std::log(257.0) + 0.5);
   }
+}
+
+TEST_CASE("a validation that is due within the traced steps comes behind them") {
+  const Folder folder;
+  const std::string data = tokenize_text(folder);
+  const Outcome done =
+      strata(folder,
+             train_tiny(folder, "run",
+                        data + " --set run.steps=8 --set run.trace_step=2 --set run.eval_every=3"));
+  INFO(done.text);
+  REQUIRE(done.code == 0);
+  std::vector<std::string> events;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line.contains("step")) {
+      events.push_back(line["event"].get<std::string>() + std::to_string(line["step"].get<int>()));
+    }
+  }
+  CHECK(events == std::vector<std::string>{"step1", "step2", "step3", "step4", "eval4", "step5",
+                                           "step6", "eval6", "step7", "step8", "eval8"});
+  CHECK(read_file(folder / "run/trace.json").find("evaluate") == std::string::npos);
+  CHECK(done.text.find("race:") == std::string::npos);
 }
 
 TEST_CASE("a misspelt key is refused with its path and the key that was meant") {
