@@ -93,6 +93,10 @@ int SlotRing::victim(const std::function<std::int64_t(std::int64_t key)>& next_u
   return best;
 }
 
+int SlotRing::oldest() const {
+  return victim([](std::int64_t) { return std::int64_t{0}; });
+}
+
 Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
   Slot& slot = at(slot_index);
   if (slot.leases > 0) {

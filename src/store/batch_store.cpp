@@ -65,7 +65,7 @@ void BatchStore::set_grad_scale(int slot, double scale) {
 
 BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
   Stream& in = device_.stream(Lane::kActivationsIn);
-  const int device_slot = ring_.victim([](std::int64_t) { return std::int64_t{0}; });
+  const int device_slot = ring_.oldest();
   if (device_slot < 0) throw std::logic_error("every batch slot is in use");
   Lease lease = ring_.fill(device_slot, ++uploads_, in);
   const auto s = static_cast<std::size_t>(slot);

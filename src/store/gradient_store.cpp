@@ -82,7 +82,7 @@ GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) 
   result.unit = unit;
   for (const int block : state_.layout().units.at(static_cast<std::size_t>(unit)).blocks) {
     SlotRing& ring = ring_of(block);
-    const int slot = ring.victim([](std::int64_t) { return std::int64_t{0}; });
+    const int slot = ring.oldest();
     Lease lease = ring.fill(slot, block, compute);
     compute.set(lease.data(), 0, accumulator_bytes(state_.layout(), block, state_.options()), tag);
     result.blocks.push_back(lease.data());
@@ -168,7 +168,7 @@ void GradientStore::add_home(Lease& lease, int block, const Tag& tag) {
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const int slot = landing_.victim([](std::int64_t) { return std::int64_t{0}; });
+    const int slot = landing_.oldest();
     Lease landed = landing_.fill(slot, block, out);
     const TensorView part(landed.data(), home.dtype, Shape{count});
     out.copy(part.data, shard + static_cast<std::size_t>(done) * size_of(home.dtype),
@@ -188,7 +188,7 @@ void GradientStore::round_home(int block, const Tag& tag) {
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(options.gradient));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const int slot = landing_.victim([](std::int64_t) { return std::int64_t{0}; });
+    const int slot = landing_.oldest();
     Lease lease = landing_.fill(slot, block, host);
     const TensorView narrow(lease.data(), options.gradient, Shape{count});
     const TensorView wide = home.slice_rows(done, count);

@@ -10,10 +10,6 @@ std::size_t loss_bytes(std::int64_t tokens, DType dtype) {
   return static_cast<std::size_t>(tokens) * size_of(dtype);
 }
 
-int next_slot(const SlotRing& ring) {
-  return ring.victim([](std::int64_t) { return std::int64_t{0}; });
-}
-
 template <class T>
 double sum_in_order(const T* values, std::int64_t count) {
   double sum = 0;
@@ -36,7 +32,7 @@ LossStore::LossStore(std::int64_t tokens, DType dtype, Arena& device_arena, Aren
       host_ring_(pinned_arena, "loss", kSlots, loss_bytes(tokens, dtype)) {}
 
 LossStore::LossLease LossStore::acquire(Stream& compute) {
-  Lease lease = device_ring_.fill(next_slot(device_ring_), 0, compute);
+  Lease lease = device_ring_.fill(device_ring_.oldest(), 0, compute);
   const TensorView loss(lease.data(), dtype_, Shape{tokens_});
   return {std::move(lease), loss};
 }
@@ -46,7 +42,7 @@ void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(doubl
   Stream& host = device_.stream(Lane::kHost);
   from.lease.filled();
   from.lease.use(out);
-  Lease landed = host_ring_.fill(next_slot(host_ring_), 0, out);
+  Lease landed = host_ring_.fill(host_ring_.oldest(), 0, out);
   const ConstTensorView loss(landed.data(), dtype_, Shape{tokens_});
   out.copy(landed.data(), from.lease.data(), loss.bytes().bytes, tag);
   landed.filled();

@@ -190,13 +190,16 @@ TEST_CASE("empty slots are filled first, then the content that is needed last") 
 
 TEST_CASE("of contents needed equally late the one filled longest ago is replaced") {
   Rig rig;
+  CHECK(rig.ring->oldest() == 0);  // empty
   rig.put(2, 1);
   rig.put(0, 2);
   rig.put(1, 3);
   const auto same = [](std::int64_t) { return std::int64_t{4}; };
   CHECK(rig.ring->victim(same) == 2);
+  CHECK(rig.ring->oldest() == 2);
   rig.put(2, 4);
   CHECK(rig.ring->victim(same) == 0);
+  CHECK(rig.ring->oldest() == 0);
 }
 
 TEST_CASE("open slots are no victims") {

@@ -63,6 +63,8 @@ class SlotRing {
   /// `next_use` (larger is later); -1 if every slot is open. Ties go to the slot filled longest
   /// ago.
   [[nodiscard]] int victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const;
+  /// victim() where every content is needed equally late: the closed slot filled longest ago.
+  [[nodiscard]] int oldest() const;
   [[nodiscard]] std::int64_t key(int slot) const { return at(slot).key; }
   [[nodiscard]] bool open(int slot) const { return at(slot).leases > 0; }
   /// Begins to fill: `stream` waits for everybody who used the slot. The slot then holds `key`.
