@@ -48,6 +48,11 @@ std::byte* Arena::allocate(std::string_view what, std::size_t bytes) {
   return data;
 }
 
+TensorView Arena::allocate_tensor(std::string_view what, DType dtype, Shape shape) {
+  return {allocate(what, static_cast<std::size_t>(shape.elements()) * size_of(dtype)), dtype,
+          shape};
+}
+
 std::string Arena::ledger_text() const {
   struct Sum {
     std::string name;

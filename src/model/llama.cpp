@@ -31,7 +31,7 @@ struct Llama::HeadViews {
 
 namespace {
 
-using Allocate = std::function<std::byte*(std::string_view what, std::size_t bytes)>;
+using Allocate = std::function<TensorView(std::string_view what, DType dtype, Shape shape)>;
 
 /// Logits rows start at multiples of 16 bytes, whatever the vocabulary.
 std::int64_t logits_stride(const LlamaConfig& c) { return (c.vocab_size + 7) / 8 * 8; }
@@ -44,33 +44,29 @@ void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate
   const std::int64_t n = z.cell_tokens;
   const std::int64_t hd = c.num_attention_heads * c.head_size();
   const std::int64_t qkv = hd + 2 * c.kv_heads() * c.head_size();
-  const auto take = [&](TensorView& view, std::string_view what, DType dtype, Shape shape) {
-    const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
-    view = TensorView(allocate(what, bytes), dtype, shape);
-  };
-  take(s.n1, "scratch.attention_norm", x, {n, c.hidden_size});
-  take(s.qkv, "scratch.qkv", x, {n, qkv});
-  take(s.o, "scratch.attention", x, {n, hd});
-  take(s.x_mid, "scratch.x_mid", x, {n, c.hidden_size});
-  take(s.n2, "scratch.mlp_norm", x, {n, c.hidden_size});
-  take(s.gate_up, "scratch.gate_up", x, {n, 2 * c.intermediate_size});
-  take(s.act, "scratch.act", x, {n, c.intermediate_size});
-  take(s.d_mid, "scratch.d_mid", x, {n, c.hidden_size});
-  take(s.d_o, "scratch.d_attention", x, {n, hd});
-  take(s.d_qkv, "scratch.d_qkv", x, {n, qkv});
-  take(s.rstd1, "scratch.rstd", a, {n});
-  take(s.rstd2, "scratch.rstd", a, {n});
-  take(s.lse, "scratch.lse", a, {c.num_attention_heads, n});
-  take(s.delta, "scratch.delta", a, {c.num_attention_heads, n});
-  take(s.norm_partials, "scratch.norm_partials", a,
-       {RmsNormBackward::kWorkspaceRows, c.hidden_size});
-  take(s.head_n, "scratch.head_norm", x, {z.head_chunk, c.hidden_size});
-  take(s.head_dn, "scratch.head_d_norm", x, {z.head_chunk, c.hidden_size});
-  take(s.head_logits, "scratch.logits", x, {z.head_chunk, logits_stride(c)});
-  take(s.head_rstd, "scratch.head_rstd", a, {z.head_chunk});
-  take(s.head_lse, "scratch.head_lse", a, {z.head_chunk});
-  take(s.cos, "rope.cos", a, {z.row_tokens, c.head_size() / 2});
-  take(s.sin, "rope.sin", a, {z.row_tokens, c.head_size() / 2});
+  s.n1 = allocate("scratch.attention_norm", x, {n, c.hidden_size});
+  s.qkv = allocate("scratch.qkv", x, {n, qkv});
+  s.o = allocate("scratch.attention", x, {n, hd});
+  s.x_mid = allocate("scratch.x_mid", x, {n, c.hidden_size});
+  s.n2 = allocate("scratch.mlp_norm", x, {n, c.hidden_size});
+  s.gate_up = allocate("scratch.gate_up", x, {n, 2 * c.intermediate_size});
+  s.act = allocate("scratch.act", x, {n, c.intermediate_size});
+  s.d_mid = allocate("scratch.d_mid", x, {n, c.hidden_size});
+  s.d_o = allocate("scratch.d_attention", x, {n, hd});
+  s.d_qkv = allocate("scratch.d_qkv", x, {n, qkv});
+  s.rstd1 = allocate("scratch.rstd", a, {n});
+  s.rstd2 = allocate("scratch.rstd", a, {n});
+  s.lse = allocate("scratch.lse", a, {c.num_attention_heads, n});
+  s.delta = allocate("scratch.delta", a, {c.num_attention_heads, n});
+  s.norm_partials =
+      allocate("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, c.hidden_size});
+  s.head_n = allocate("scratch.head_norm", x, {z.head_chunk, c.hidden_size});
+  s.head_dn = allocate("scratch.head_d_norm", x, {z.head_chunk, c.hidden_size});
+  s.head_logits = allocate("scratch.logits", x, {z.head_chunk, logits_stride(c)});
+  s.head_rstd = allocate("scratch.head_rstd", a, {z.head_chunk});
+  s.head_lse = allocate("scratch.head_lse", a, {z.head_chunk});
+  s.cos = allocate("rope.cos", a, {z.row_tokens, c.head_size() / 2});
+  s.sin = allocate("rope.sin", a, {z.row_tokens, c.head_size() / 2});
 }
 
 /// [N, width] rows of a packed buffer, columns [begin, begin + heads * D), as [N, heads, D].
@@ -86,9 +82,10 @@ TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t h
 std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const LlamaSizes& sizes) {
   std::vector<LedgerEntry> ledger;
   Scratch unused;
-  carve(unused, config, sizes, [&](std::string_view what, std::size_t bytes) {
+  carve(unused, config, sizes, [&](std::string_view what, DType dtype, Shape shape) {
+    const std::size_t bytes = static_cast<std::size_t>(shape.elements()) * size_of(dtype);
     ledger.push_back({std::string(what), round_up(bytes, Arena::kAlignment)});
-    return nullptr;
+    return TensorView();
   });
   return ledger;
 }
@@ -112,8 +109,8 @@ Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernel
       layout_(make_layout(config)),
       kernels_(kernels),
       scratch_(std::make_unique<Scratch>()) {
-  carve(*scratch_, config_, sizes_, [&](std::string_view what, std::size_t bytes) {
-    return device_arena.allocate(what, bytes);
+  carve(*scratch_, config_, sizes_, [&](std::string_view what, DType dtype, Shape shape) {
+    return device_arena.allocate_tensor(what, dtype, shape);
   });
   Device& device = device_arena.device();
   Stream& in = device.stream(Lane::kActivationsIn);

@@ -59,12 +59,9 @@ OptimizerEngine::OptimizerEngine(HostState& state, WeightStore& weights, Communi
       report_(std::move(report)) {
   for (int b = 0; b < state.blocks(); ++b) {
     const std::int64_t n = partial_count(state.block(b).grad.elements());
-    std::byte* data =
-        pageable_arena.allocate("optimizer.norms", static_cast<std::size_t>(n) * sizeof(double));
-    partials_.emplace_back(data, DType::kF64, Shape{n});
+    partials_.push_back(pageable_arena.allocate_tensor("optimizer.norms", DType::kF64, {n}));
   }
-  std::byte* flag = pageable_arena.allocate("optimizer.nonfinite", sizeof(std::int32_t));
-  nonfinite_ = TensorView(flag, DType::kI32, Shape{1});
+  nonfinite_ = pageable_arena.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
   *nonfinite_.as<std::int32_t>() = 0;
 }
 

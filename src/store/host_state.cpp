@@ -19,11 +19,6 @@ std::uint64_t stream_of(std::string_view name) {
   return hash;
 }
 
-TensorView take(Arena& arena, const char* what, DType dtype, std::int64_t n) {
-  const std::size_t bytes = static_cast<std::size_t>(n) * size_of(dtype);
-  return {arena.allocate(what, bytes), dtype, Shape{n}};
-}
-
 void zero(const TensorView& view) {
   if (view) std::memset(view.data, 0, view.bytes().bytes);
 }
@@ -90,13 +85,14 @@ HostState::HostState(const ModelLayout& layout, const StateOptions& options, Are
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
     const std::int64_t n = layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
     BlockState state;
-    state.weight = take(pinned, "state.weight", options.compute, n);
-    state.grad = take(pinned, "state.gradient", gradient_storage(layout, b, options), n);
+    state.weight = pinned.allocate_tensor("state.weight", options.compute, {n});
+    state.grad =
+        pinned.allocate_tensor("state.gradient", gradient_storage(layout, b, options), {n});
     if (options.compute == DType::kBF16) {
-      state.low = take(pageable, "state.low", DType::kI16, n);
+      state.low = pageable.allocate_tensor("state.low", DType::kI16, {n});
     }
-    state.m = take(pageable, "state.m", a, n);
-    state.v = take(pageable, "state.v", a, n);
+    state.m = pageable.allocate_tensor("state.m", a, {n});
+    state.v = pageable.allocate_tensor("state.v", a, {n});
     state.begin = n * options.rank;
     blocks_.push_back(state);
   }

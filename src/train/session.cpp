@@ -146,9 +146,9 @@ void Session::build_stores() {
       });
   std::vector<TensorView> boundary_gradients;
   for (int cell = 0; cell < s.activations.cells; ++cell) {
-    boundary_gradients.emplace_back(
-        device_arena_->allocate("boundary.gradients", s.activations.cell_bytes()),
-        s.activations.dtype, Shape{s.activations.cell_tokens, s.activations.hidden});
+    boundary_gradients.push_back(
+        device_arena_->allocate_tensor("boundary.gradients", s.activations.dtype,
+                                       {s.activations.cell_tokens, s.activations.hidden}));
   }
   schedule_ = std::make_unique<Schedule>(
       Stores{*model_, *batches_, *weights_, *gradients_, *activations_, *losses_, *optimizer_},

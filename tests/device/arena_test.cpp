@@ -28,6 +28,18 @@ TEST_CASE("an arena hands out aligned pieces that do not overlap, and keeps the 
   CHECK(arena.ledger()[1].bytes == 512);
 }
 
+TEST_CASE("an arena hands out typed pieces") {
+  const auto device = make_cpu_device({.execution = Execution::kEager});
+  Arena arena(*device, Space::kPinned, 1024, "pinned");
+  const TensorView t = arena.allocate_tensor("t", DType::kF64, {5, 9});
+  CHECK(t.dtype == DType::kF64);
+  CHECK(t.shape == Shape{5, 9});
+  CHECK(t.contiguous());
+  CHECK(arena.ledger()[0].name == "t");
+  CHECK(arena.ledger()[0].bytes == 512);  // 360, aligned
+  CHECK(arena.allocate("next", 1) == static_cast<std::byte*>(t.data) + 512);
+}
+
 TEST_CASE("an arena can be used up to the last byte and says what it holds when it is full") {
   const auto device = make_cpu_device({.execution = Execution::kEager});
   Arena arena(*device, Space::kDevice, 4096, "device");

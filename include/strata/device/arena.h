@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/base/tensor.h"
 #include "strata/device/device.h"
 
 namespace strata {
@@ -29,6 +30,8 @@ class Arena {
 
   /// Aligned to kAlignment; contents undefined. Throws OutOfMemory with the ledger when full.
   [[nodiscard]] std::byte* allocate(std::string_view what, std::size_t bytes);
+  /// The same for the elements of a contiguous tensor.
+  [[nodiscard]] TensorView allocate_tensor(std::string_view what, DType dtype, Shape shape);
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] Space space() const { return space_; }
   [[nodiscard]] std::size_t used() const { return used_; }
