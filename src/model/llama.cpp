@@ -29,6 +29,16 @@ struct Llama::HeadViews {
   TensorView norm, projection;
 };
 
+/// What the head's forward leaves of a chunk of tokens.
+struct Llama::HeadChunk {
+  std::int64_t begin = 0;  ///< first token
+  std::int64_t count = 0;
+  ConstTensorView x;  ///< [count, C] X
+  TensorView n;       ///< [count, C] X, x normalised
+  TensorView rstd;    ///< [count] A
+  TensorView logits;  ///< [count, V] X, strided
+};
+
 namespace {
 
 using Allocate = std::function<TensorView(std::string_view what, DType dtype, Shape shape)>;
@@ -316,58 +326,70 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
                tag);
 }
 
+/// Norm, logits and loss of the chunk of tokens from `begin` on. With a `grad_scale` the logits
+/// become their gradient.
+Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadViews& w, const CellBatch& batch,
+                                   std::int64_t begin, ConstTensorView grad_scale,
+                                   ConstTensorView x, TensorView loss, const Tag& tag) {
+  const Scratch& s = *scratch_;
+  const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
+  const HeadChunk chunk{
+      .begin = begin,
+      .count = count,
+      .x = x.slice_rows(begin, count),
+      .n = s.head_n.slice_rows(0, count),
+      .rstd = s.head_rstd.slice_rows(0, count),
+      .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
+                           logits_stride(config_))};
+  kernels_.run(compute,
+               RmsNormForward{.x = chunk.x,
+                              .residual = {},
+                              .weight = w.norm,
+                              .sum = {},
+                              .y = chunk.n,
+                              .rstd = chunk.rstd,
+                              .eps = config_.rms_norm_eps},
+               tag);
+  kernels_.run(compute, Matmul{.a = chunk.n, .b = w.projection, .out = chunk.logits}, tag);
+  kernels_.run(compute,
+               CrossEntropy{.logits = chunk.logits,
+                            .targets = batch.targets.slice_rows(begin, count),
+                            .grad_scale = grad_scale,
+                            .loss = loss.slice_rows(begin, count),
+                            .lse = s.head_lse.slice_rows(0, count),
+                            .d_logits = grad_scale ? chunk.logits : TensorView()},
+               tag);
+  return chunk;
+}
+
 void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
                                   std::span<std::byte* const> gradients, const CellBatch& batch,
                                   ConstTensorView grad_scale, ConstTensorView x, TensorView d,
                                   TensorView loss, const Tag& tag) {
-  const Scratch& s = *scratch_;
   const HeadViews w = head_views(weights, sizes_.compute);
   const HeadViews dw = head_views(gradients, accumulator_of(sizes_.compute));
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
-    const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
-    const TensorView n = s.head_n.slice_rows(0, count);
-    const TensorView dn = s.head_dn.slice_rows(0, count);
-    const TensorView rstd = s.head_rstd.slice_rows(0, count);
-    const TensorView logits(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
-                            logits_stride(config_));
-    const ConstTensorView x_chunk = x.slice_rows(begin, count);
+    const HeadChunk c = head_chunk(compute, w, batch, begin, grad_scale, x, loss, tag);
+    const TensorView dn = scratch_->head_dn.slice_rows(0, c.count);
     kernels_.run(compute,
-                 RmsNormForward{.x = x_chunk,
-                                .residual = {},
-                                .weight = w.norm,
-                                .sum = {},
-                                .y = n,
-                                .rstd = rstd,
-                                .eps = config_.rms_norm_eps},
-                 tag);
-    kernels_.run(compute, Matmul{.a = n, .b = w.projection, .out = logits}, tag);
-    kernels_.run(compute,
-                 CrossEntropy{.logits = logits,
-                              .targets = batch.targets.slice_rows(begin, count),
-                              .grad_scale = grad_scale,
-                              .loss = loss.slice_rows(begin, count),
-                              .lse = s.head_lse.slice_rows(0, count),
-                              .d_logits = logits},
+                 Matmul{.a = c.logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN},
                  tag);
     kernels_.run(compute,
-                 Matmul{.a = logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN},
-                 tag);
-    kernels_.run(compute,
-                 Matmul{.a = logits,
-                        .b = n,
+                 Matmul{.a = c.logits,
+                        .b = c.n,
                         .out = dw.projection,
                         .layout = MatmulLayout::kTN,
                         .update = MatmulUpdate::kAccumulate},
                  tag);
     kernels_.run(compute,
                  RmsNormBackward{.dy = dn,
-                                 .x = x_chunk,
+                                 .x = c.x,
                                  .weight = w.norm,
-                                 .rstd = rstd,
+                                 .rstd = c.rstd,
                                  .d_residual = {},
-                                 .dx = d.slice_rows(begin, count),
+                                 .dx = d.slice_rows(c.begin, c.count),
                                  .d_weight = dw.norm,
-                                 .workspace = s.norm_partials},
+                                 .workspace = scratch_->norm_partials},
                  tag);
   }
 }
@@ -375,31 +397,9 @@ void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> w
 void Llama::head_forward(Stream& compute, std::span<std::byte* const> weights,
                          const CellBatch& batch, ConstTensorView x, TensorView loss,
                          const Tag& tag) {
-  const Scratch& s = *scratch_;
   const HeadViews w = head_views(weights, sizes_.compute);
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
-    const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
-    const TensorView n = s.head_n.slice_rows(0, count);
-    const TensorView logits(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
-                            logits_stride(config_));
-    kernels_.run(compute,
-                 RmsNormForward{.x = x.slice_rows(begin, count),
-                                .residual = {},
-                                .weight = w.norm,
-                                .sum = {},
-                                .y = n,
-                                .rstd = s.head_rstd.slice_rows(0, count),
-                                .eps = config_.rms_norm_eps},
-                 tag);
-    kernels_.run(compute, Matmul{.a = n, .b = w.projection, .out = logits}, tag);
-    kernels_.run(compute,
-                 CrossEntropy{.logits = logits,
-                              .targets = batch.targets.slice_rows(begin, count),
-                              .grad_scale = {},
-                              .loss = loss.slice_rows(begin, count),
-                              .lse = s.head_lse.slice_rows(0, count),
-                              .d_logits = {}},
-                 tag);
+    head_chunk(compute, w, batch, begin, {}, x, loss, tag);
   }
 }
 

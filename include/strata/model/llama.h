@@ -76,8 +76,12 @@ class Llama {
   struct Scratch;
   struct LayerViews;
   struct HeadViews;
+  struct HeadChunk;
   void layer_recompute(Stream& compute, const LayerViews& w, const CellBatch& batch,
                        ConstTensorView x, const Tag& tag);
+  HeadChunk head_chunk(Stream& compute, const HeadViews& w, const CellBatch& batch,
+                       std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
+                       TensorView loss, const Tag& tag);
   [[nodiscard]] LayerViews layer_views(int layer, std::byte* base, DType dtype) const;
   [[nodiscard]] HeadViews head_views(std::span<std::byte* const> blocks, DType dtype) const;
 
