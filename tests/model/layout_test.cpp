@@ -4,19 +4,13 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/tiny_model.h"
 
 namespace strata {
 namespace {
 
-LlamaConfig odd_model(bool tied) {
-  LlamaConfig m;
-  m.vocab_size = 131;
-  m.hidden_size = 30;
-  m.intermediate_size = 37;
-  m.num_hidden_layers = 2;
-  m.num_attention_heads = 5;
-  m.num_key_value_heads = 1;
-  m.head_dim = 6;
+LlamaConfig model(bool tied) {
+  LlamaConfig m = test::tiny_model();
   m.tie_word_embeddings = tied;
   return m;
 }
@@ -25,7 +19,7 @@ LlamaConfig odd_model(bool tied) {
 
 TEST_CASE("a layout holds every parameter exactly once") {
   for (const bool tied : {false, true}) {
-    const LlamaConfig m = odd_model(tied);
+    const LlamaConfig m = model(tied);
     const ModelLayout layout = make_layout(m);
     std::int64_t elements = 0;
     std::map<std::string, int> seen;
@@ -48,17 +42,17 @@ TEST_CASE("a layout holds every parameter exactly once") {
 }
 
 TEST_CASE("a tied embedding gets gradients from both of its units") {
-  const ModelLayout tied = make_layout(odd_model(true));
+  const ModelLayout tied = make_layout(model(true));
   CHECK(tied.gradient_sources(0) == 2);
   CHECK(tied.gradient_sources(1) == 1);
-  const ModelLayout untied = make_layout(odd_model(false));
+  const ModelLayout untied = make_layout(model(false));
   CHECK(untied.gradient_sources(0) == 1);
-  CHECK(tied.layers() == 2);
+  CHECK(tied.layers() == 3);
   CHECK(tied.units[static_cast<std::size_t>(tied.head())].kind == UnitKind::kHead);
 }
 
 TEST_CASE("shards are equal on all ranks and cover the block") {
-  const ModelLayout layout = make_layout(odd_model(false));
+  const ModelLayout layout = make_layout(model(false));
   for (const Block& block : layout.blocks) {
     for (const int ranks : {1, 2, 3, 7}) {
       CHECK(block.padded_elements(ranks) >= block.elements);
@@ -69,7 +63,7 @@ TEST_CASE("shards are equal on all ranks and cover the block") {
 }
 
 TEST_CASE("source runs of shards put every element of every tensor in one place") {
-  const ModelLayout layout = make_layout(odd_model(false));
+  const ModelLayout layout = make_layout(model(false));
   for (const Block& block : layout.blocks) {
     std::map<std::string, std::vector<int>> covered;
     for (const Segment& segment : block.segments) {

@@ -13,20 +13,10 @@
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
+#include "support/tiny_model.h"
 
-namespace strata {
+namespace strata::test {
 namespace {
-
-LlamaConfig small_model() {
-  LlamaConfig m;
-  m.vocab_size = 13;
-  m.hidden_size = 6;
-  m.intermediate_size = 5;
-  m.num_hidden_layers = 3;
-  m.num_attention_heads = 1;
-  m.head_dim = 4;
-  return m;
-}
 
 /// A cpu machine with one arena of each kind.
 struct Machine {
@@ -38,7 +28,7 @@ struct Machine {
     backend = make_backend(BackendKind::kCpu, options);
     device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, 256 * kMiB, "device");
     pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, 256 * kMiB, "pinned");
-    pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, kMiB, "pageable");
+    pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, 2 * kMiB, "pageable");
   }
   Stream& lane(Lane l) { return backend.device->stream(l); }
 
@@ -56,7 +46,7 @@ double mean_square(const std::vector<double>& values) {
 
 TEST_CASE("initial weights are normal with the deviation asked for, norms are one") {
   Machine machine;
-  LlamaConfig m = small_model();
+  LlamaConfig m = tiny_model();
   m.vocab_size = 400;
   m.hidden_size = 64;
   const ModelLayout layout = make_layout(m);
@@ -70,7 +60,7 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
 }
 
 TEST_CASE("initial weights do not depend on the number of ranks") {
-  const ModelLayout layout = make_layout(small_model());
+  const ModelLayout layout = make_layout(tiny_model());
   Machine whole;
   HostState one(layout, {.compute = DType::kBF16}, *whole.pinned, *whole.pageable);
   one.initialize(3, 0.5, *whole.backend.pool);
@@ -95,11 +85,13 @@ TEST_CASE("initial weights do not depend on the number of ranks") {
 
 TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients") {
   const LlamaConfig m = [] {
-    LlamaConfig c = small_model();
+    LlamaConfig c = tiny_model();
     c.hidden_size = 64;
     c.intermediate_size = 64;
     c.vocab_size = 64;
     c.num_attention_heads = 16;
+    c.num_key_value_heads = 16;
+    c.head_dim = 4;
     return c;
   }();
   const ModelLayout layout = make_layout(m);
@@ -114,7 +106,7 @@ TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients"
 
 TEST_CASE("weights arrive on the device and are read again only after an update") {
   Machine machine;
-  const ModelLayout layout = make_layout(small_model());
+  const ModelLayout layout = make_layout(tiny_model());
   HostState state(layout, {.compute = DType::kF32}, *machine.pinned, *machine.pageable);
   state.initialize(1, 1.0, *machine.backend.pool);
   const auto self = make_self_communicator();
@@ -143,7 +135,7 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
 
 TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   Machine machine;
-  const ModelLayout layout = make_layout(small_model());
+  const ModelLayout layout = make_layout(tiny_model());
   const StateOptions options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
   HostState state(layout, options, *machine.pinned, *machine.pageable);
   const auto self = make_self_communicator();
@@ -171,7 +163,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
 
 TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   Machine machine;
-  const ModelLayout layout = make_layout(small_model());
+  const ModelLayout layout = make_layout(tiny_model());
   HostState state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}, *machine.pinned,
                   *machine.pageable);
   const auto self = make_self_communicator();
@@ -254,4 +246,4 @@ TEST_CASE("losses are summed in f64 in token order") {
   CHECK(sum == tenth + tenth + tenth + tenth);
 }
 
-}  // namespace strata
+}  // namespace strata::test

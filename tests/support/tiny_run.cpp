@@ -7,6 +7,7 @@
 
 #include "strata/base/convert.h"
 #include "support/thread_communicator.h"
+#include "support/tiny_model.h"
 
 namespace strata::test {
 
@@ -16,16 +17,7 @@ RunConfig tiny_config() {
   config.run.dtype = DType::kF64;
   config.run.steps = 3;
   config.run.threads = 2;
-  LlamaConfig& m = config.model.llama;
-  m.vocab_size = 61;
-  m.hidden_size = 20;
-  m.intermediate_size = 27;
-  m.num_hidden_layers = 3;
-  m.num_attention_heads = 4;
-  m.num_key_value_heads = 2;
-  m.head_dim = 6;
-  m.max_position_embeddings = 16;
-  m.initializer_range = 0.2;
+  config.model.llama = tiny_model();
   config.data.synthetic = true;
   config.data.sequence_length = 7;
   config.schedule.rows = 1;

@@ -10,8 +10,7 @@
 
 namespace strata::test {
 
-/// A model that runs in milliseconds with odd sizes everywhere: 3 layers, grouped-query attention,
-/// vocabulary 61, synthetic tokens, f64, 6 rows a step.
+/// tiny_model() on synthetic tokens: f64, 6 rows a step.
 [[nodiscard]] RunConfig tiny_config();
 
 /// What a run produced, gathered over its ranks.

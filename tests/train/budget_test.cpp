@@ -6,6 +6,7 @@
 #include "strata/base/error.h"
 #include "strata/train/setup.h"
 #include "support/catch.h"
+#include "support/tiny_run.h"
 
 namespace {
 
@@ -27,20 +28,8 @@ MachineMemory limited_machine(std::size_t free_bytes) {
   MachineMemory m;
   m.device.backend = "cpu";
   m.host.group = GroupMemory{"/groups/job", 2 * free_bytes, free_bytes};
-  m.resident = 10 * kMiB;
+  m.resident = 10 * kKiB;
   return m;
-}
-
-RunConfig small_config() {
-  RunConfig c;
-  LlamaConfig& m = c.model.llama;
-  m.vocab_size = 100;
-  m.hidden_size = 256;
-  m.intermediate_size = 512;
-  m.num_hidden_layers = 4;
-  m.num_attention_heads = 4;
-  c.data.sequence_length = 64;
-  return c;
 }
 
 MemorySection limits(std::optional<std::size_t> device, std::optional<std::size_t> host) {
@@ -82,41 +71,41 @@ TEST_CASE("a device limit is lowered to what is free") {
 }
 
 TEST_CASE("without a host limit what the control group leaves is one") {
-  const Budget budget = make_budget({}, limited_machine(30 * kMiB));
-  CHECK(budget.host_limit == 40 * kMiB);  // what the process already holds is part of its plan
-  const std::string text = complaint(small_config(), budget);
-  for (const char* part : {"memory.host_limit is null", "/groups/job", "the limit is 40 MiB",
-                           "30 MiB left of its limit of 60 MiB", "state.weight"}) {
+  const Budget budget = make_budget({}, limited_machine(30 * kKiB));
+  CHECK(budget.host_limit == 40 * kKiB);  // what the process already holds is part of its plan
+  const std::string text = complaint(test::tiny_config(), budget);
+  for (const char* part : {"memory.host_limit is null", "/groups/job", "the limit is 40 KiB",
+                           "30 KiB left of its limit of 60 KiB", "state.weight"}) {
     CHECK_THAT(text, ContainsSubstring(part));
   }
-  CHECK(complaint(small_config(), make_budget({}, limited_machine(kGiB))) == "no error");
+  CHECK(complaint(test::tiny_config(), make_budget({}, limited_machine(kGiB))) == "no error");
 }
 
 TEST_CASE("a host limit that is given replaces what the system says") {
-  MachineMemory machine = limited_machine(30 * kMiB);
-  machine.host.available_bytes = kMiB;
+  MachineMemory machine = limited_machine(30 * kKiB);
+  machine.host.available_bytes = kKiB;
   const Budget budget = make_budget(limits({}, kGiB), machine);
   CHECK(budget.host_limit == kGiB);
   CHECK_FALSE(budget.host_available.has_value());
-  CHECK(complaint(small_config(), budget) == "no error");
+  CHECK(complaint(test::tiny_config(), budget) == "no error");
 }
 
 TEST_CASE("ranks of one control group share what it leaves") {
-  MachineMemory machine = limited_machine(400 * kMiB);
+  MachineMemory machine = limited_machine(400 * kKiB);
   machine.sharers = 4;
-  CHECK(make_budget({}, machine).host_limit == 110 * kMiB);
+  CHECK(make_budget({}, machine).host_limit == 110 * kKiB);
 }
 
 TEST_CASE("available memory below the plan is a warning with both figures") {
   MachineMemory machine;
   machine.device.backend = "cpu";
-  machine.host.available_bytes = 30 * kMiB;
-  const Setup setup = make_setup(small_config(), 0, 1, make_budget({}, machine));
-  REQUIRE(setup.host_bytes() > 30 * kMiB);
-  for (const std::string& part : {format_bytes(setup.host_bytes()), std::string("30 MiB"),
+  machine.host.available_bytes = 30 * kKiB;
+  const Setup setup = make_setup(test::tiny_config(), 0, 1, make_budget({}, machine));
+  REQUIRE(setup.host_bytes() > 30 * kKiB);
+  for (const std::string& part : {format_bytes(setup.host_bytes()), std::string("30 KiB"),
                                   std::string("memory.host_limit")}) {
     CHECK_THAT(setup.host_warning(), ContainsSubstring(part));
   }
   machine.host.available_bytes = setup.host_bytes();
-  CHECK(make_setup(small_config(), 0, 1, make_budget({}, machine)).host_warning().empty());
+  CHECK(make_setup(test::tiny_config(), 0, 1, make_budget({}, machine)).host_warning().empty());
 }
