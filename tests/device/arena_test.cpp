@@ -126,5 +126,7 @@ TEST_CASE("the cpu device describes its machine") {
   CHECK(info.backend == "cpu");
   CHECK_FALSE(info.name.empty());
   CHECK(info.memory_bytes > 64 * kMiB);
+  CHECK(info.free_bytes > 0);
+  CHECK(info.free_bytes < info.memory_bytes);
   CHECK(info.peak_bf16_tflops == 0);
 }

@@ -61,6 +61,8 @@ TEST_CASE("the CUDA device tells its name and memory", "[cuda]") {
   CHECK(m.device.info().backend == "cuda");
   CHECK_FALSE(m.device.info().name.empty());
   CHECK(m.device.info().memory_bytes > kGiB);
+  CHECK(m.device.info().free_bytes > 0);
+  CHECK(m.device.info().free_bytes < m.device.info().memory_bytes);
 }
 
 TEST_CASE("a device lane waits for a host task", "[cuda]") {
