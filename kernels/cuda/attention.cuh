@@ -1,11 +1,14 @@
 #pragma once
 
-// Attention on CUDA. Three kernel families compute the same operator:
-//   flash_forward.cu, flash_backward.cu   bf16, head dims 64 and 128, tensor cores
-//   attention_reference.cu                f32 and bf16, any head dim up to 256, plain arithmetic
-// The launchers pick: what the tensor-core kernels do not take goes to the reference kernels.
+// Attention on CUDA. Families of kernels compute the same operator:
+//   hopper_forward.cu, hopper_backward.cu   bf16, head dims 64 and 128, compute capability 9.0
+//   flash_forward.cu, flash_backward.cu     the same on the tensor cores of any GPU since 8.0
+//   attention_reference.cu                  f32 and bf16, any head dim up to 256, plain arithmetic
+// The launchers pick the first that takes the operator.
 
 #include <cuda_runtime_api.h>
+
+#include <vector>
 
 #include "strata/ops/attention.h"
 
@@ -23,6 +26,9 @@ void launch_reference_attention_backward(cudaStream_t stream, const AttentionBac
 /// One kernel of each file, by which CUDA finds the file's module to load it at start-up.
 [[nodiscard]] const void* flash_forward_module();
 [[nodiscard]] const void* flash_backward_module();
+[[nodiscard]] const void* attention_delta_module();
 [[nodiscard]] const void* attention_reference_module();
+/// Those that the current device can run.
+[[nodiscard]] std::vector<const void*> hopper_modules();
 
 }  // namespace strata::cuda

@@ -202,6 +202,21 @@ inline constexpr std::int64_t kSectionBytes = std::int64_t{32} << 20;
   return {segments, make_order(tiles, heads, k.shape[0] * key_bytes, group), narrow<int>(heads)};
 }
 
+/// Tiles of `rows` keys, cut segment by segment: for segments that attend to themselves.
+[[nodiscard]] inline WorkOrder make_key_tile_order(const AttentionSegments& from,
+                                                   const ConstTensorView& q,
+                                                   const ConstTensorView& k, int rows) {
+  const std::int64_t kv_heads = k.shape[1];
+  const std::int64_t row_bytes =
+      2 * q.shape[2] * (q.shape[1] / kv_heads) * static_cast<std::int64_t>(size_of(q.dtype));
+  if (from.uniform_length > 0) {
+    const std::int64_t tiles = (from.uniform_length + rows - 1) / rows;
+    return make_order(tiles, k.shape[0] / from.uniform_length * kv_heads,
+                      from.uniform_length * row_bytes, 1);
+  }
+  return make_order(k.shape[0] / rows + from.table.rows(), kv_heads, k.shape[0] * row_bytes, 1);
+}
+
 /// Blocks of `rows` keys.
 [[nodiscard]] inline KeyBlocks make_key_blocks(const AttentionSegments& from,
                                                const ConstTensorView& q, const ConstTensorView& k,

@@ -14,4 +14,15 @@ namespace strata::cuda {
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
 
+// The same for devices of compute capability 9.0, and tables of up to kMostHopperSegments.
+inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
+void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op);
+/// Only for segments that attend to themselves.
+void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op);
+[[nodiscard]] const void* hopper_forward_module();
+[[nodiscard]] const void* hopper_backward_module();
+
+/// op.delta = rowsum(op.d_o * op.o).
+void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op);
+
 }  // namespace strata::cuda

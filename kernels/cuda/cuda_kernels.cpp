@@ -15,9 +15,10 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspac
        {cuda::embedding_module(), cuda::norm_module(), cuda::rope_module(), cuda::swiglu_module(),
         cuda::elementwise_module(), cuda::cross_entropy_module(), cuda::optimizer_module(),
         cuda::plain_matmul_module(), cuda::flash_forward_module(), cuda::flash_backward_module(),
-        cuda::attention_reference_module()}) {
+        cuda::attention_delta_module(), cuda::attention_reference_module()}) {
     cuda::load_module_of(driver, kernel);
   }
+  for (const void* kernel : cuda::hopper_modules()) cuda::load_module_of(driver, kernel);
 }
 
 void CudaKernels::launch(Stream& stream, const EmbeddingForward& op) {

@@ -4,7 +4,7 @@
 //
 // Three kernels, none of which needs an atomic, so the result is the same bit by bit every time:
 //
-// - delta: one pass over d_o and o.
+// - delta: attention_delta.cu.
 // - dk, dv: a block owns 64 keys of one kv head and walks over the queries that see them, head by
 //   head of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
 //   computes the transposes k q^T and v d_o^T, whose accumulators are, once packed, operands of the
@@ -42,12 +42,11 @@ constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
 struct BackwardParams {
   QueryTiles tiles;  ///< for dq
   KeyBlocks blocks;  ///< for dk and dv
-  HeadRows<const std::uint16_t> q, k, v, o, d_o;
+  HeadRows<const std::uint16_t> q, k, v, d_o;
   HeadRows<std::uint16_t> dq, dk, dv;
   const float* lse;
-  float* delta;
+  const float* delta;
   std::int64_t query_rows;
-  int heads;
   int group;  ///< query heads of a kv head
   float scale;
   float scale_log2;  ///< scale * log2(e)
@@ -63,37 +62,6 @@ __device__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4], float fact
       for (int e = 0; e < 4; ++e) c[m][n][e] *= factor;
     }
   }
-}
-
-// --- delta ---------------------------------------------------------------------------------------
-
-constexpr int kDeltaThreads = 256;
-
-__device__ float dot_of_pairs(Bf16Pair a, Bf16Pair b, float sum) {
-  sum = fmaf(__uint_as_float(a << 16), __uint_as_float(b << 16), sum);
-  return fmaf(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u), sum);
-}
-
-/// kHeadDim / 8 threads, 16 bytes each, for one head of one row.
-template <int kHeadDim>
-__global__ void __launch_bounds__(kDeltaThreads) attention_delta_kernel(const BackwardParams p) {
-  constexpr int kLanes = kHeadDim / 8;
-  const std::int64_t thread = std::int64_t{blockIdx.x} * kDeltaThreads + threadIdx.x;
-  const std::int64_t row = thread / kLanes / p.heads;
-  const int head = static_cast<int>(thread / kLanes % p.heads);
-  const int column = static_cast<int>(thread % kLanes) * 8;
-  float sum = 0;
-  if (row < p.query_rows) {
-    const uint4 a = *reinterpret_cast<const uint4*>(p.d_o.row(row, head) + column);
-    const uint4 b = *reinterpret_cast<const uint4*>(p.o.row(row, head) + column);
-    sum = dot_of_pairs(a.x, b.x, sum);
-    sum = dot_of_pairs(a.y, b.y, sum);
-    sum = dot_of_pairs(a.z, b.z, sum);
-    sum = dot_of_pairs(a.w, b.w, sum);
-  }
-#pragma unroll
-  for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-  if (row < p.query_rows && column == 0) p.delta[head * p.query_rows + row] = sum;
 }
 
 // --- dk, dv --------------------------------------------------------------------------------------
@@ -450,7 +418,6 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
       .q = head_rows<const std::uint16_t>(op.q),
       .k = head_rows<const std::uint16_t>(op.k),
       .v = head_rows<const std::uint16_t>(op.v),
-      .o = head_rows<const std::uint16_t>(op.o),
       .d_o = head_rows<const std::uint16_t>(op.d_o),
       .dq = head_rows<std::uint16_t>(op.dq),
       .dk = head_rows<std::uint16_t>(op.dk),
@@ -458,16 +425,13 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
       .lse = op.lse.as<float>(),
       .delta = op.delta.as<float>(),
       .query_rows = op.q.shape[0],
-      .heads = narrow<int>(op.q.shape[1]),
       .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
       .scale = static_cast<float>(op.scale),
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
   };
-  Launch where{.name = AttentionBackward::kName, .stream = stream};
-  where.grid = blocks_for(op.q.shape[0] * op.q.shape[1] * (kHeadDim / 8), kDeltaThreads);
-  where.block = kDeltaThreads;
-  launch(where, attention_delta_kernel<kHeadDim>, params);
+  launch_attention_delta(stream, op);
 
+  Launch where{.name = AttentionBackward::kName, .stream = stream};
   where.grid = items(params.blocks.order);
   where.block = kKeyThreads;
   where.shared_bytes = 2 * KeyGradientStage<kHeadDim>::kBytes;

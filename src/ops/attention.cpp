@@ -22,6 +22,8 @@ void check_inputs(const Checker& c, const ConstTensorView& q, const ConstTensorV
     c.fail("k", "has " + std::to_string(kv_heads) + " heads, which do not divide the " +
                     std::to_string(heads) + " heads of q");
   }
+  c.require(!segments.self_attention || q.shape[0] == k.shape[0], "segments",
+            "promise self-attention, but q and k have different numbers of rows");
   if (segments.uniform_length > 0) {
     const std::int64_t length = segments.uniform_length;
     c.require(q.shape[0] == k.shape[0] && q.shape[0] % length == 0, "segments",

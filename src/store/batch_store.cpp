@@ -94,6 +94,7 @@ BatchLease BatchStore::view(Lease lease) const {
     cell.segments.table = ConstTensorView(
         base + offsets_.segments + static_cast<std::size_t>(c * entries * kSegmentColumns) * 4,
         DType::kI32, Shape{entries, kSegmentColumns});
+    cell.segments.self_attention = true;
     cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
     batch.cells.push_back(cell);
   }

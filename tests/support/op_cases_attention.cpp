@@ -223,6 +223,18 @@ Qkv output_qkv(OpRunner& runner, const AttentionCase& c, DType dtype) {
   return split_columns(runner.output(dtype, {c.queries, width}), c);
 }
 
+/// Whether the segments keep AttentionSegments::self_attention.
+bool attends_to_itself(const AttentionCase& c) {
+  if (c.uniform_length > 0) return true;
+  std::int64_t row = 0;
+  for (const auto& [q_begin, k_begin, q_length, k_length, q_offset] : c.segments) {
+    if (q_length == 0) continue;
+    if (q_begin != row || k_begin != row || k_length != q_length || q_offset != 0) return false;
+    row += q_length;
+  }
+  return row == c.queries && row == c.keys;
+}
+
 AttentionSegments upload_segments(OpRunner& runner, const AttentionCase& c) {
   Values entries;
   for (const SegmentEntry& s : c.segments) entries.insert(entries.end(), s.begin(), s.end());
@@ -230,6 +242,7 @@ AttentionSegments upload_segments(OpRunner& runner, const AttentionCase& c) {
   AttentionSegments segments;
   segments.uniform_length = c.uniform_length;
   if (c.uniform_length == 0) segments.table = runner.upload(entries, DType::kI32, {count, 5});
+  segments.self_attention = attends_to_itself(c);
   return segments;
 }
 
@@ -245,6 +258,26 @@ AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t h
           .head_dim = head_dim,
           .segments = {},
           .uniform_length = length};
+}
+
+/// More documents than a warp has lanes, most of them short, and some longer than a tile.
+AttentionCase many_documents(std::int64_t head_dim) {
+  AttentionCase c{.name = "many packed documents",
+                  .queries = 0,
+                  .keys = 0,
+                  .heads = 2,
+                  .kv_heads = 1,
+                  .head_dim = head_dim,
+                  .segments = {}};
+  for (int i = 0; i < 70; ++i) {
+    const auto begin = static_cast<std::int32_t>(c.queries);
+    const std::int32_t length = i % 23 == 5 ? 150 + i : 1 + i % 4;
+    c.segments.push_back({begin, begin, length, length, 0});
+    c.queries += length;
+  }
+  for (int i = 0; i < 40; ++i) c.segments.push_back({0, 0, 0, 0, 0});
+  c.keys = c.queries;
+  return c;
 }
 
 std::vector<AttentionCase> attention_cases() {
@@ -265,6 +298,7 @@ std::vector<AttentionCase> attention_cases() {
          .kv_heads = 2,
          .head_dim = head_dim,
          .segments = {{0, 0, 33, 33, 0}, {33, 33, 1, 1, 0}, {34, 34, 66, 66, 0}, {0, 0, 0, 0, 0}}});
+    cases.push_back(many_documents(head_dim));
     cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
                      .queries = 20,
                      .keys = 160,

@@ -16,6 +16,9 @@ struct AttentionSegments {
   /// > 0 promises that segment i is exactly row i: q_begin = k_begin = i * uniform_length, both
   /// lengths uniform_length, offset 0. Backends may then ignore the table.
   std::int64_t uniform_length = 0;
+  /// Promises that segments follow each other from the first row to the last, and that each attends
+  /// to itself: q_begin = k_begin, both lengths equal, offset 0. So documents in packed rows are.
+  bool self_attention = false;
 };
 
 /// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).

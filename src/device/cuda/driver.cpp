@@ -37,6 +37,7 @@ Driver load_driver() {
   find(driver.module_get_function_count, "cuModuleGetFunctionCount", 12040);
   find(driver.module_enumerate_functions, "cuModuleEnumerateFunctions", 12040);
   find(driver.func_load, "cuFuncLoad", 12040);
+  find(driver.tensor_map_encode_tiled, "cuTensorMapEncodeTiled", 12000);
   return driver;
 }
 

@@ -15,6 +15,7 @@ struct Driver {
   CUresult (*module_get_function_count)(unsigned int*, CUmodule) = nullptr;
   CUresult (*module_enumerate_functions)(CUfunction*, unsigned int, CUmodule) = nullptr;
   CUresult (*func_load)(CUfunction) = nullptr;
+  decltype(&cuTensorMapEncodeTiled) tensor_map_encode_tiled = nullptr;
 };
 
 /// Throws BackendError naming the entry point that the installed driver lacks.

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cuda.h>
+
+#include "strata/base/tensor.h"
+
+namespace strata::cuda {
+
+/// Describes x [rows, heads, 64 * n] bf16 to the copy engine (TMA) as [64 columns, rows, panels of
+/// 64 columns]: a box is `box_rows` rows of the n panels of a head, whose first panel is head * n,
+/// and arrives in shared memory as n panels of box_rows x 128 bytes in the 128-byte swizzle. Rows
+/// must begin at multiples of 16 bytes.
+[[nodiscard]] CUtensorMap make_head_map(const ConstTensorView& x, int box_rows);
+
+}  // namespace strata::cuda
