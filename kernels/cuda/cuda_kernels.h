@@ -13,6 +13,7 @@ namespace strata {
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes);
+  [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:
   void launch(Stream& stream, const EmbeddingForward& op) override;

@@ -43,9 +43,6 @@ namespace {
 
 using Allocate = std::function<TensorView(std::string_view what, DType dtype, Shape shape)>;
 
-/// Logits rows start at multiples of 16 bytes, whatever the vocabulary.
-std::int64_t logits_stride(const LlamaConfig& c) { return (c.vocab_size + 7) / 8 * 8; }
-
 /// Lists every temporary once, for the plan (which only counts) and for the constructor.
 template <class Scratch>
 void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate& allocate) {
@@ -72,7 +69,7 @@ void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate
       allocate("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, c.hidden_size});
   s.head_n = allocate("scratch.head_norm", x, {z.head_chunk, c.hidden_size});
   s.head_dn = allocate("scratch.head_d_norm", x, {z.head_chunk, c.hidden_size});
-  s.head_logits = allocate("scratch.logits", x, {z.head_chunk, logits_stride(c)});
+  s.head_logits = allocate("scratch.logits", x, {z.head_chunk, Llama::logits_stride(c)});
   s.head_rstd = allocate("scratch.head_rstd", a, {z.head_chunk});
   s.head_lse = allocate("scratch.head_lse", a, {z.head_chunk});
   s.cos = allocate("rope.cos", a, {z.row_tokens, c.head_size() / 2});
@@ -98,6 +95,11 @@ std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const 
     return TensorView();
   });
   return ledger;
+}
+
+std::int64_t Llama::logits_stride(const LlamaConfig& config) {
+  // Rows start at multiples of 16 bytes, whatever the vocabulary.
+  return (config.vocab_size + 7) / 8 * 8;
 }
 
 std::size_t Llama::rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes) {

@@ -89,6 +89,15 @@ void HardwareSection::fields(FieldList& f) {
   f.add("peak_tflops", peak_tflops, "dense bf16 peak for MFU; null: the device's datasheet");
 }
 
+void KernelsSection::fields(FieldList& f) {
+  f.choice("matmul_tuning", matmul_tuning, kMatmulTuningNames,
+           "auto: cuda measures algorithms of matrix products at the start, unless that was done "
+           "before; off: the library's first proposals");
+  f.add("plan_cache", plan_cache,
+        "folder that keeps what was measured for later runs; null: the user's cache folder; "
+        "empty: none");
+}
+
 void DebugSection::fields(FieldList& f) {
   f.choice("execution", execution, kExecutionNames, "how the lanes of the cpu backend run");
   f.add("shuffle_seed", shuffle_seed, "order of execution shuffled");
@@ -104,6 +113,7 @@ void RunConfig::fields(FieldList& f) {
   f.add("optimizer", optimizer, "");
   f.add("memory", memory, "");
   f.add("hardware", hardware, "");
+  f.add("kernels", kernels, "");
   f.add("debug", debug, "");
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +15,7 @@
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
 #include "strata/train/budget.h"
+#include "train/matmul_plans.h"
 
 namespace strata {
 
@@ -77,6 +80,7 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   }
   backend_ = make_backend(kind, backend_options(config, hooks));
   open_data();
+  plan_products();  // before memory is counted: it loads kernels
   setup_ = make_setup(config_, ranks.rank(), ranks.size(),
                       make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
   if (const std::string warning = setup_.host_warning(); !warning.empty()) log::warn("{}", warning);
@@ -111,6 +115,31 @@ void Session::open_data() {
   options.sample_order = SampleOrder::kOnce;
   validation_source_ = open_tokens(config_, config_.data.validation);
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+}
+
+void Session::plan_products() {
+  MatmulTuner* tuner = backend_.kernels->matmul_tuner();
+  if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
+  std::vector<MatmulShape> shapes;
+  for (const LlamaMatmul& product : Llama::matmuls(config_.model.llama, llama_sizes(config_))) {
+    shapes.push_back(product.shape);
+  }
+  const std::optional<std::string>& cache = config_.kernels.plan_cache;
+  const std::size_t used = backend_.device->device_bytes_in_use();
+  std::size_t memory = std::numeric_limits<std::size_t>::max();
+  if (const auto& limit = config_.memory.device_limit) memory = limit->bytes;
+  const double begin_s = steady_seconds();
+  const PlanReport report = plan_matmuls(
+      *tuner, shapes,
+      {.run = hooks_.run_folder,
+       .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
+      memory - std::min(memory, used), ranks_);
+  for (const std::string& warning : report.warnings) log::warn("{}", warning);
+  if (ranks_.rank() != 0) return;
+  log::info("plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s",
+            report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s);
+  log::debug("kernels that were tried hold {} of device memory",
+             format_bytes(backend_.device->device_bytes_in_use() - used));
 }
 
 void Session::build_stores() {

@@ -79,6 +79,16 @@ std::size_t estimated_host_overhead(BackendChoice backend) {
   return backend == BackendChoice::kCuda ? 560 * kMiB : 32 * kMiB;
 }
 
+LlamaSizes llama_sizes(const RunConfig& config) {
+  const std::int64_t cell_tokens = config.schedule.rows * config.data.sequence_length;
+  const std::int64_t head_chunk = config.schedule.head_chunk_tokens.value_or(
+      Llama::default_head_chunk(config.model.llama, cell_tokens));
+  return {.compute = config.run.dtype,
+          .row_tokens = config.data.sequence_length,
+          .cell_tokens = cell_tokens,
+          .head_chunk = std::min(cell_tokens, head_chunk)};
+}
+
 Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {
   Setup s;
   s.config = config;
@@ -86,13 +96,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   const LlamaConfig& model = config.model.llama;
   const ScheduleSection& schedule = config.schedule;
   s.layout = make_layout(model);
-  const std::int64_t cell_tokens = schedule.rows * config.data.sequence_length;
-  s.sizes = {
-      .compute = config.run.dtype,
-      .row_tokens = config.data.sequence_length,
-      .cell_tokens = cell_tokens,
-      .head_chunk = std::min(cell_tokens, schedule.head_chunk_tokens.value_or(
-                                              Llama::default_head_chunk(model, cell_tokens)))};
+  s.sizes = llama_sizes(config);
   s.state = {.compute = config.run.dtype,
              .gradient = config.optimizer.gradient_dtype,
              .passes = to_int(schedule.passes),
@@ -107,7 +111,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   const int layers = to_int(model.num_hidden_layers);
   s.activations = {.layers = layers,
                    .cells = to_int(schedule.sub_batches),
-                   .cell_tokens = cell_tokens,
+                   .cell_tokens = s.sizes.cell_tokens,
                    .hidden = model.hidden_size,
                    .dtype = config.run.dtype};
   const int visit = std::min(layers, to_int(schedule.layers_per_visit));

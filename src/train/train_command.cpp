@@ -22,7 +22,7 @@ class Trainer {
   Trainer(const RunConfig& config, Communicator& ranks)
       : folder_(config.run.output),
         ranks_(ranks),
-        session_(config, ranks, {.trace = &recorder_}),
+        session_(config, ranks, {.trace = &recorder_, .run_folder = config.run.output}),
         config_(session_.setup().config),
         progress_(config.run.steps),
         flops_per_token_(

@@ -37,6 +37,7 @@ RunConfig golden_config(const GoldenModel& golden, DType dtype) {
   config.optimizer.weight_decay = golden.optimizer.weight_decay;
   config.optimizer.grad_clip = golden.optimizer.clip;
   config.optimizer.gradient_dtype = DType::kF32;
+  config.kernels.matmul_tuning = MatmulTuning::kOff;
   return config;
 }
 

@@ -71,7 +71,17 @@ TEST_CASE("a minimal config has the documented defaults") {
   CHECK(c.optimizer.betas[1] == 0.95);
   CHECK_FALSE(c.optimizer.grad_clip.has_value());
   CHECK_FALSE(c.memory.device_limit.has_value());
+  CHECK(c.kernels.matmul_tuning == strata::MatmulTuning::kAuto);
+  CHECK_FALSE(c.kernels.plan_cache.has_value());
   CHECK(c.debug.execution == strata::Execution::kThreads);
+}
+
+TEST_CASE("matrix products are tuned as the config says, and strictly so") {
+  CHECK(minimal({"kernels.matmul_tuning=off"}).kernels.matmul_tuning == strata::MatmulTuning::kOff);
+  CHECK(minimal({"kernels.plan_cache=/somewhere"}).kernels.plan_cache == "/somewhere");
+  REQUIRE_THAT(complaint({"kernels.matmul_tuning=on"}),
+               ContainsSubstring("kernels.matmul_tuning") && ContainsSubstring("off"));
+  REQUIRE_THAT(complaint({"kernels.plans=x"}), ContainsSubstring("kernels.plans"));
 }
 
 TEST_CASE("tokens of a step are rows of all sub-batches and passes") {

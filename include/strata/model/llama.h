@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "strata/device/arena.h"
@@ -19,6 +20,12 @@ struct LlamaSizes {
   std::int64_t row_tokens = 0;   ///< T
   std::int64_t cell_tokens = 0;  ///< N = B * T
   std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1..N
+};
+
+/// A matrix product of the model, by what it is for ("qkv forward").
+struct LlamaMatmul {
+  std::string name;
+  MatmulShape shape;
 };
 
 /// What a sub-batch brings along, on the device.
@@ -46,6 +53,10 @@ class Llama {
   static std::vector<LedgerEntry> scratch_ledger(const LlamaConfig& config,
                                                  const LlamaSizes& sizes);
   static std::size_t rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes);
+  /// Elements from one row of logits to the next.
+  static std::int64_t logits_stride(const LlamaConfig& config);
+  /// Every kind of product that the members below run.
+  static std::vector<LlamaMatmul> matmuls(const LlamaConfig& config, const LlamaSizes& sizes);
   static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
 
   void embedding_forward(Stream& compute, std::span<std::byte* const> weights,

@@ -8,6 +8,7 @@
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
 #include "strata/ops/matmul.h"
+#include "strata/ops/matmul_plan.h"
 #include "strata/ops/norm.h"
 #include "strata/ops/optimizer.h"
 #include "strata/ops/rope.h"
@@ -37,6 +38,9 @@ class Kernels {
         {.name = O::kName, .kind = SubmissionKind::kKernel, .accesses = op.accesses(), .tag = tag},
         [&] { launch(stream, op); });
   }
+
+  /// Chooses how matrix products run; null for a backend that has no choice.
+  [[nodiscard]] virtual MatmulTuner* matmul_tuner() { return nullptr; }
 
  private:
   virtual void launch(Stream&, const EmbeddingForward&) = 0;

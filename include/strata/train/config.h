@@ -40,6 +40,10 @@ inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConsta
                                                             {LrSchedule::kCosine, "cosine"},
                                                             {LrSchedule::kWsd, "wsd"}};
 
+enum class MatmulTuning : std::uint8_t { kAuto, kOff };
+inline constexpr EnumName<MatmulTuning> kMatmulTuningNames[] = {{MatmulTuning::kAuto, "auto"},
+                                                                {MatmulTuning::kOff, "off"}};
+
 inline constexpr EnumName<DType> kComputeDTypeNames[] = {
     {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
 inline constexpr EnumName<DType> kGradientDTypeNames[] = {{DType::kBF16, "bf16"},
@@ -121,6 +125,12 @@ struct HardwareSection {
   void fields(FieldList& f);
 };
 
+struct KernelsSection {
+  MatmulTuning matmul_tuning = MatmulTuning::kAuto;
+  std::optional<std::string> plan_cache;
+  void fields(FieldList& f);
+};
+
 struct DebugSection {
   Execution execution = Execution::kThreads;
   std::int64_t shuffle_seed = 0;
@@ -137,6 +147,7 @@ struct RunConfig {
   OptimizerSection optimizer;
   MemorySection memory;
   HardwareSection hardware;
+  KernelsSection kernels;
   DebugSection debug;
   void fields(FieldList& f);
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -32,6 +33,7 @@ struct SessionHooks {
   /// the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
       fill = nullptr;
+  std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
 };
 
 /// One rank of a run, from a config to trained weights: builds the machine, the stores and the
@@ -70,6 +72,7 @@ class Session {
 
  private:
   void open_data();
+  void plan_products();
   void build_stores();
   [[nodiscard]] std::int64_t global_count(std::int64_t local);
 

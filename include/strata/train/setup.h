@@ -47,6 +47,9 @@ struct Setup {
   [[nodiscard]] std::string host_warning() const;
 };
 
+/// What the model's kernels run on; needs no budget.
+[[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);
+
 /// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.
 [[nodiscard]] Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget);
 

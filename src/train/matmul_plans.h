@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/ops/matmul_plan.h"
+
+namespace strata {
+
+/// The plans of one platform, as a file holds them.
+struct MatmulPlanSet {
+  std::string platform;
+  std::vector<MatmulPlan> plans;
+};
+
+/// Throws IoError or ConfigError that names the file and what is wrong with it.
+[[nodiscard]] MatmulPlanSet load_plan_set(const std::filesystem::path& file);
+/// Makes the folder if there is none. Readers find the old file or the new one, never a part.
+/// Throws IoError.
+void save_plan_set(const MatmulPlanSet& set, const std::filesystem::path& file);
+
+/// $XDG_CACHE_HOME/strata, else ~/.cache/strata; empty if the environment names neither.
+[[nodiscard]] std::filesystem::path user_cache_folder();
+/// One file for each platform, so that machines may share a folder.
+[[nodiscard]] std::filesystem::path plan_cache_file(const std::filesystem::path& folder,
+                                                    const std::string& platform);
+
+/// Folders where plans are looked for and kept; empty: none.
+struct PlanFolders {
+  std::filesystem::path run;    ///< of the run; holds plans.json
+  std::filesystem::path cache;  ///< see plan_cache_file
+};
+
+/// Where the plans of a run came from, and what its user should know.
+struct PlanReport {
+  std::size_t from_run = 0, from_cache = 0, measured = 0;
+  std::vector<std::string> warnings;
+};
+
+/// Chooses a plan for each of `shapes` and puts them to use on all ranks: rank 0 takes those that
+/// the run folder has, then those of the cache, lets the tuner measure the rest in up to
+/// `memory_bytes` of device memory, keeps them in both folders and sends them to the others.
+/// Collective; the report is about this rank.
+[[nodiscard]] PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
+                                      const PlanFolders& folders, std::size_t memory_bytes,
+                                      Communicator& ranks);
+
+}  // namespace strata
