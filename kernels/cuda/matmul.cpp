@@ -98,8 +98,8 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
   if (op.k() == 0) return launch_plain_matmul(stream, op);
   const Plan& plan = plan_for(key_of(op));
   if (!plan.algorithm) return launch_plain_matmul(stream, op);
-  STRATA_CUDA_CHECK(plan.problem.launch(
-      place(stream), *plan.algorithm, {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
+  STRATA_CUDA_CHECK(plan.problem.launch(place(stream), *plan.algorithm,
+                                        {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
 }
 
 std::string MatmulPlans::platform() const {

@@ -40,17 +40,17 @@ MatmulOperation make_operation(MatmulLayout layout) {
   MatmulOperation operation(raw);
   const cublasOperation_t first = layout == MatmulLayout::kNT ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t second = layout == MatmulLayout::kTN ? CUBLAS_OP_T : CUBLAS_OP_N;
-  STRATA_CUDA_CHECK(cublasLtMatmulDescSetAttribute(raw, CUBLASLT_MATMUL_DESC_TRANSA, &first,
-                                                   sizeof first));
-  STRATA_CUDA_CHECK(cublasLtMatmulDescSetAttribute(raw, CUBLASLT_MATMUL_DESC_TRANSB, &second,
-                                                   sizeof second));
+  STRATA_CUDA_CHECK(
+      cublasLtMatmulDescSetAttribute(raw, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first));
+  STRATA_CUDA_CHECK(
+      cublasLtMatmulDescSetAttribute(raw, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second));
   return operation;
 }
 
 /// Of a row-major matrix [rows, columns], as cuBLASLt sees it. The stride of a single row is not
 /// looked at, but has to be a valid one.
 MatrixLayout make_layout(DType dtype, std::int64_t rows, std::int64_t columns,
-                                   std::int64_t stride) {
+                         std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
   STRATA_CUDA_CHECK(cublasLtMatrixLayoutCreate(
       &layout, data_type(dtype), static_cast<std::uint64_t>(columns),
@@ -86,9 +86,8 @@ Preference make_preference(const MatmulKey& key, std::size_t workspace_bytes,
 bool adds_in_fixed_order(const cublasLtMatmulAlgo_t& algorithm) {
   std::uint32_t scheme = 0;
   std::size_t written = 0;
-  STRATA_CUDA_CHECK(cublasLtMatmulAlgoConfigGetAttribute(&algorithm,
-                                                         CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-                                                         &scheme, sizeof scheme, &written));
+  STRATA_CUDA_CHECK(cublasLtMatmulAlgoConfigGetAttribute(
+      &algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme, &written));
   return scheme == CUBLASLT_REDUCTION_SCHEME_NONE ||
          scheme == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 }
@@ -128,9 +127,9 @@ std::vector<cublasLtMatmulAlgo_t> MatmulProblem::proposals(const MatmulPlace& pl
   const Preference preference = make_preference(key_, place.workspace.size(), reductions);
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      place.handle, operation_.get(), b_.get(), a_.get(), out_.get(), out_.get(), preference.get(),
-      most, results.data(), &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(place.handle, operation_.get(), b_.get(), a_.get(), out_.get(),
+                                     out_.get(), preference.get(), most, results.data(), &count);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   STRATA_CUDA_CHECK(status);
   results.resize(static_cast<std::size_t>(count));

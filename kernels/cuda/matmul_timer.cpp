@@ -120,8 +120,7 @@ MatmulTimer::Copies MatmulTimer::fill(const MatmulShape& shape, std::size_t most
                 .b_offset = bytes_a(shape),
                 .out_offset = bytes_a(shape) + bytes_b(shape),
                 .bytes = bytes_of(shape)};
-  copies.count =
-      std::min({wanted_copies(copies.bytes), pool_.size() / copies.bytes, most_copies});
+  copies.count = std::min({wanted_copies(copies.bytes), pool_.size() / copies.bytes, most_copies});
   launch_random_bf16(place_.stream, pool_.first(copies.bytes * copies.count));
   return copies;
 }
@@ -178,8 +177,8 @@ std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const Matmul
   STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
   const auto starter = std::ranges::find(runners, true, &Runner::running);
   if (starter == runners.end()) return std::vector<double>(algorithms.size(), kNever);
-  const double mean_s = warm_up(problem, *starter, copies,
-                                std::exchange(warm_, true) ? kWarmUpS : kFirstWarmUpS);
+  const double mean_s =
+      warm_up(problem, *starter, copies, std::exchange(warm_, true) ? kWarmUpS : kFirstWarmUpS);
   const int products =
       static_cast<int>(std::clamp(std::ceil(kShortestGroupS / mean_s), 1.0, kMostProducts));
 

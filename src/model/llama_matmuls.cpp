@@ -21,12 +21,12 @@ void add_products(std::vector<LlamaMatmul>& to, const Linear& linear, DType comp
   to.push_back({linear.name + " forward", shape_of(Matmul{.a = x, .b = w, .out = y})});
   to.push_back({linear.name + " input gradient",
                 shape_of(Matmul{.a = y, .b = w, .out = x, .layout = MatmulLayout::kNN})});
-  to.push_back({linear.name + " weight gradient",
-                shape_of(Matmul{.a = y,
-                                .b = x,
-                                .out = dw,
-                                .layout = MatmulLayout::kTN,
-                                .update = MatmulUpdate::kAccumulate})});
+  to.push_back(
+      {linear.name + " weight gradient", shape_of(Matmul{.a = y,
+                                                         .b = x,
+                                                         .out = dw,
+                                                         .layout = MatmulLayout::kTN,
+                                                         .update = MatmulUpdate::kAccumulate})});
 }
 
 }  // namespace
@@ -38,8 +38,7 @@ std::vector<LlamaMatmul> Llama::matmuls(const LlamaConfig& c, const LlamaSizes& 
   };
   const auto head = [&](std::string name, std::int64_t tokens) {
     if (tokens == 0) return;
-    add_products(products,
-                 {std::move(name), tokens, c.hidden_size, c.vocab_size, logits_stride(c)},
+    add_products(products, {std::move(name), tokens, c.hidden_size, c.vocab_size, logits_stride(c)},
                  z.compute);
   };
   layer("qkv", c.hidden_size, c.query_width() + 2 * c.kv_width());

@@ -84,7 +84,7 @@ class PlanSearch {
   }
 
   void warn_of_missing(const fs::path& file) {
-    if (missing_.empty() || chosen_.plans.empty()) return;
+    if (missing_.empty()) return;
     warn(file.string() + ": has no plan for " + std::to_string(missing_.size()) +
          " of the run's matrix products" + std::string(kNotBitwise));
   }
@@ -126,7 +126,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   const fs::path run_file = folders.run / "plans.json";
   if (!folders.run.empty()) {
     of_run = search.take(run_file, kNotBitwise, report.from_run);
-    search.warn_of_missing(run_file);
+    if (!of_run.plans.empty()) search.warn_of_missing(run_file);
   }
   const fs::path cache_file = plan_cache_file(folders.cache, search.chosen().platform);
   if (!folders.cache.empty()) {
@@ -236,8 +236,7 @@ fs::path plan_cache_file(const fs::path& folder, const std::string& platform) {
 }
 
 PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
-                        const PlanFolders& folders, std::size_t memory_bytes,
-                        Communicator& ranks) {
+                        const PlanFolders& folders, std::size_t memory_bytes, Communicator& ranks) {
   PlanReport report;
   std::string text;
   if (ranks.rank() == 0) {

@@ -129,15 +129,16 @@ void Session::plan_products() {
   std::size_t memory = std::numeric_limits<std::size_t>::max();
   if (const auto& limit = config_.memory.device_limit) memory = limit->bytes;
   const double begin_s = steady_seconds();
-  const PlanReport report = plan_matmuls(
-      *tuner, shapes,
-      {.run = hooks_.run_folder,
-       .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
-      memory - std::min(memory, used), ranks_);
+  const PlanReport report =
+      plan_matmuls(*tuner, shapes,
+                   {.run = hooks_.run_folder,
+                    .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
+                   memory - std::min(memory, used), ranks_);
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
   if (ranks_.rank() != 0) return;
-  log::info("plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s",
-            report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s);
+  log::info(
+      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s",
+      report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s);
   log::debug("kernels that were tried hold {} of device memory",
              format_bytes(backend_.device->device_bytes_in_use() - used));
 }

@@ -1,95 +1,75 @@
-// Speed of the cpu backend's matmul, per core and instruction set.
-//   matmul_bench [threads] [portable|avx2|avx512]     (default: 1, the best this processor has)
-// Time is the process's processor time, so other programs on the machine disturb it little.
+// Speed of matrix products.
+//   matmul_bench [--backend cpu|cuda] [--only TEXT] [--json FILE] [--threads N] [--simd NAME]
+//
+// cuda (the default where there is a device): every product of LLaMA models on 8192 tokens, weight
+// gradients also without accumulation, in bf16: TFLOP/s with the tuned plan, with cuBLASLt's first
+// proposal, and with the best of all that it proposes, side by side at the clock under load.
+// cpu: GFLOP/s per core of small products, on N threads (1) with one instruction set (the best).
+// --only keeps the rows whose name contains TEXT.
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
+#include <exception>
+#include <fstream>
+#include <stdexcept>
 #include <string>
-#include <vector>
 
-#include "kernels/cpu/operators.h"
-#include "kernels/cpu/typed.h"
-#include "strata/base/random.h"
+#include "bench/matmul_bench.h"
+#include "strata/ops/backend.h"
 
 namespace {
 
 using namespace strata;
 
-struct Size {
-  std::int64_t m, n, k;
+struct Arguments {
+  bench::MatmulBenchOptions options;
+  BackendKind backend = cuda_available() ? BackendKind::kCuda : BackendKind::kCpu;
+  std::string json;
 };
 
-/// Small models: qkv, gate-up and down projections of 512 tokens, a head, and a square.
-constexpr Size kSizes[] = {{512, 768, 192},  {512, 768, 256},  {512, 1408, 256},  {512, 256, 704},
-                           {4096, 256, 256}, {512, 4096, 256}, {1024, 1024, 1024}};
-
-template <class T>
-std::vector<T> random_numbers(std::uint64_t stream, std::int64_t count) {
-  std::vector<T> x(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = T(static_cast<cpu::Accumulator<T>>(random_normal(1, stream, i)));
-  }
-  return x;
-}
-
-/// Median processor seconds of a call, after one to warm up, over at least 0.2 s.
-template <class F>
-double median_seconds(F f) {
-  f();
-  std::vector<double> seconds;
-  double total = 0;
-  while (total < 0.2) {
-    const std::clock_t start = std::clock();
-    f();
-    seconds.push_back(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
-    total += seconds.back();
-  }
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
-}
-
-template <cpu::Compute X>
-void measure(const cpu::Context& context) {
-  for (const Size& s : kSizes) {
-    const auto a = random_numbers<X>(1, s.m * s.k);
-    const auto b = random_numbers<X>(2, s.n * s.k);
-    std::vector<cpu::Accumulator<X>> out(static_cast<std::size_t>(s.m * s.n));
-    std::printf("%-8s %-4s %5lld x %5lld x %5lld", context.simd.name.data(),
-                name_of(kDTypeOf<X>).data(), static_cast<long long>(s.m),
-                static_cast<long long>(s.n), static_cast<long long>(s.k));
-    for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
-      const bool a_transposed = layout == MatmulLayout::kTN;
-      const bool b_transposed = layout == MatmulLayout::kNT;
-      Matmul op;
-      op.a = {a.data(), kDTypeOf<X>, a_transposed ? Shape{s.k, s.m} : Shape{s.m, s.k}};
-      op.b = {b.data(), kDTypeOf<X>, b_transposed ? Shape{s.n, s.k} : Shape{s.k, s.n}};
-      op.out = {out.data(), kDTypeOf<cpu::Accumulator<X>>, {s.m, s.n}};
-      op.layout = layout;
-      op.update = a_transposed ? MatmulUpdate::kAccumulate : MatmulUpdate::kOverwrite;
-      op.check();
-      const double seconds = median_seconds([&] { cpu::execute(context, op); });
-      const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k);
-      std::printf(" %8.1f", flops / seconds / 1e9);
+Arguments parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string key = argv[i];
+    if (i + 1 == argc) throw std::runtime_error(key + " needs a value");
+    const std::string value = argv[i + 1];
+    if (key == "--only") {
+      arguments.options.only = value;
+    } else if (key == "--json") {
+      arguments.json = value;
+    } else if (key == "--threads") {
+      arguments.options.threads = std::atoi(value.c_str());
+    } else if (key == "--simd") {
+      arguments.options.simd = value;
+    } else if (key == "--backend" && (value == "cpu" || value == "cuda")) {
+      arguments.backend = value == "cpu" ? BackendKind::kCpu : BackendKind::kCuda;
+    } else {
+      throw std::runtime_error("unknown argument " + key + " " + value +
+                               "; see the head of matmul_bench.cpp");
     }
-    std::printf("\n");
   }
+  return arguments;
+}
+
+int run(const Arguments& arguments) {
+  const nlohmann::json rows = arguments.backend == BackendKind::kCpu
+                                  ? bench::bench_cpu(arguments.options)
+                                  : bench::bench_tuned(arguments.options);
+  if (rows.empty()) throw std::runtime_error("no row's name contains " + arguments.options.only);
+  if (arguments.json.empty()) return 0;
+  std::ofstream file(arguments.json);
+  file << rows.dump(1) << '\n';
+  if (!file.flush()) throw std::runtime_error("--json: cannot write " + arguments.json);
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 1);
-  const std::string wanted(argc > 2 ? argv[2] : cpu::usable_simd().back()->name);
-  std::printf("GFLOP/s per core, %d threads; m x n x k and layouts\n", pool.threads());
-  std::printf("%-8s %-4s %21s %8s %8s %8s\n", "", "", "", "NT", "NN", "TN +=");
-  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
-    if (simd->name != wanted) continue;
-    measure<float>({pool, *simd});
-    measure<Bf16>({pool, *simd});
-    measure<double>({pool, *simd});
+  try {
+    return run(parse(argc, argv));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "matmul_bench: %s\n", error.what());
+    return 1;
   }
-  return 0;
 }

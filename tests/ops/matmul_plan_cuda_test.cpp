@@ -20,9 +20,8 @@ bool without_gpu() {
 }
 
 Backend gpu(std::size_t workspace_bytes = 32 * kMiB) {
-  return make_backend(BackendKind::kCuda, {.device = {},
-                                           .threads = 1,
-                                           .matmul_workspace_bytes = workspace_bytes});
+  return make_backend(BackendKind::kCuda,
+                      {.device = {}, .threads = 1, .matmul_workspace_bytes = workspace_bytes});
 }
 
 /// One kind of product of check_matmul.
@@ -116,8 +115,8 @@ TEST_CASE("products run with the plan that they were given", "[cuda]") {
   if (without_gpu()) return;
   Backend backend = gpu();
   OpRunner runner(backend);
-  const Product product{DType::kF32, DType::kF32, MatmulLayout::kNT, MatmulUpdate::kOverwrite,
-                        {64, 64, 512}};
+  const Product product{
+      DType::kF32, DType::kF32, MatmulLayout::kNT, MatmulUpdate::kOverwrite, {64, 64, 512}};
   // The plain kernel is known by its sums: fused multiply-adds in ascending k.
   backend.kernels->matmul_tuner()->use({.shape = product.shape(), .algorithm = "plain"});
   const Outputs got = product.run(runner);

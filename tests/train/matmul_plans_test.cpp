@@ -178,9 +178,8 @@ TEST_CASE("plan files that are broken or foreign are reported, and written again
   const PlanReport report = plan(here, folder.folders());
   CHECK(report.from_run == 0);
   REQUIRE(report.warnings.size() == 1);
-  REQUIRE_THAT(report.warnings[0],
-               ContainsSubstring("for another chip, this is a chip") &&
-                   ContainsSubstring("not bitwise"));
+  REQUIRE_THAT(report.warnings[0], ContainsSubstring("for another chip, this is a chip") &&
+                                       ContainsSubstring("not bitwise"));
   CHECK(load_plan_set(run).platform == "a chip");
 }
 

@@ -41,7 +41,8 @@ struct MatmulPlan {
   double measured_us = 0;  ///< when it was chosen; 0: it was not measured
 };
 
-/// One line: the shape, "us" and the time, "algorithm" and its word, "check" and a hash of the rest.
+/// One line: the shape, "us" and the time, "algorithm" and its word, "check" and a hash of the
+/// rest.
 [[nodiscard]] std::string to_line(const MatmulPlan& plan);
 /// Throws IoError that quotes the line if to_line did not write it.
 [[nodiscard]] MatmulPlan parse_matmul_plan(std::string_view line);
