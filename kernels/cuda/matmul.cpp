@@ -34,6 +34,7 @@ constexpr std::string_view kPlainKernel = "plain";
 constexpr int kFewProposals = 8;
 constexpr int kTunedProposals = 32;
 constexpr int kComparedProposals = 64;
+constexpr std::uint32_t kComparedAlignment = 256;
 
 std::optional<cublasLtMatmulAlgo_t> first_of(const MatmulProblem& problem,
                                              const MatmulPlace& place) {
@@ -154,8 +155,13 @@ std::vector<MatmulComparison> MatmulPlans::compare(std::span<const MatmulShape> 
     Algorithms algorithms{*plan.algorithm};
     add_new(algorithms, *first);
     const std::size_t kept = algorithms.size();
+    // What is compared with may also ask for more alignment than plans count on.
+    const MatmulProblem aligned({.shape = shape,
+                                 .alignment_a = kComparedAlignment,
+                                 .alignment_b = kComparedAlignment,
+                                 .alignment_out = kComparedAlignment});
     for (const cublasLtMatmulAlgo_t& algorithm :
-         plan.problem.proposals(place(nullptr), Reductions::kAny, kComparedProposals)) {
+         aligned.proposals(place(nullptr), Reductions::kAny, kComparedProposals)) {
       add_new(algorithms, algorithm);
     }
     const std::vector<double> seconds = timer.race(plan.problem, shape, algorithms, kept);

@@ -25,6 +25,9 @@ constexpr double kWarmUpS = 0.1;
 constexpr double kShortestGroupS = 200e-6;
 constexpr double kMostProducts = 64;
 constexpr std::size_t kRounds = 24;
+/// Slow products (f32, very large ones) get fewer rounds: no more after so long.
+constexpr double kMostRaceS = 3.0;
+constexpr std::size_t kFewestRounds = 4;
 
 /// After so many rounds, what is this much slower than the best drops out.
 struct Cut {
@@ -182,7 +185,9 @@ std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const Matmul
   const int products =
       static_cast<int>(std::clamp(std::ceil(kShortestGroupS / mean_s), 1.0, kMostProducts));
 
+  const auto begin = std::chrono::steady_clock::now();
   for (std::size_t round = 0; round < kRounds; ++round) {
+    if (round >= kFewestRounds && seconds_since(begin) > kMostRaceS) break;
     time_round(problem, runners, round, copies, products);
     const auto cut = std::ranges::find(kCuts, round + 1, &Cut::rounds);
     if (cut == kCuts.end()) continue;

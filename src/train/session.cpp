@@ -139,8 +139,9 @@ void Session::plan_products() {
   log::info(
       "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s",
       report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s);
+  const std::size_t now = backend_.device->device_bytes_in_use();
   log::debug("kernels that were tried hold {} of device memory",
-             format_bytes(backend_.device->device_bytes_in_use() - used));
+             format_bytes(now - std::min(now, used)));
 }
 
 void Session::build_stores() {

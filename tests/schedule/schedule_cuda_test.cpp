@@ -1,12 +1,16 @@
 // Whole steps on a GPU against the cpu backend, and against themselves.
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <string>
 
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_run.h"
+#include "train/matmul_plans.h"
 
 namespace strata::test {
 namespace {
@@ -117,6 +121,36 @@ TEST_CASE("update timings are bitwise equal on the GPU", "[cuda]") {
   const RunResult plain = run_tiny(c);
   c.optimizer.timing = UpdateTiming::kOnArrival;
   CHECK(run_tiny(c) == plain);
+}
+
+TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the same bits",
+          "[cuda]") {
+  if (skipped()) return;
+  namespace fs = std::filesystem;
+  const fs::path folder =
+      fs::temp_directory_path() / ("strata_plans_" + std::to_string(::getpid()));
+  SessionHooks hooks;
+  hooks.run_folder = folder;
+  RunConfig config = gpu_config(DType::kBF16);
+  const RunResult first_proposals = run_tiny(config);
+  config.kernels.matmul_tuning = MatmulTuning::kAuto;
+  config.kernels.plan_cache = "";
+  const RunResult tuned = run_tiny(config, 1, hooks);
+  MatmulPlanSet plans = load_plan_set(folder / "plans.json");
+  CHECK(run_tiny(config, 1, hooks) == tuned);
+  CHECK(relative_error(tuned.losses, first_proposals.losses) < 4e-3);
+  const MatmulPlanSet again = load_plan_set(folder / "plans.json");
+  REQUIRE(again.plans.size() == plans.plans.size());
+  for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+    CHECK(to_line(again.plans[i]) == to_line(plans.plans[i]));
+  }
+  // The kernel for products without algorithm adds in another order.
+  for (MatmulPlan& plan : plans.plans) plan.algorithm = "plain";
+  save_plan_set(plans, folder / "plans.json");
+  const RunResult plain = run_tiny(config, 1, hooks);
+  CHECK(plain.losses != tuned.losses);
+  CHECK(relative_error(plain.losses, tuned.losses) < 4e-3);
+  fs::remove_all(folder);
 }
 
 TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {

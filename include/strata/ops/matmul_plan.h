@@ -63,9 +63,10 @@ class MatmulTuner {
   /// Device and library that plans are made for; those of another platform mean nothing here.
   [[nodiscard]] virtual std::string platform() const = 0;
   /// A plan for each shape, in order: of the proposals whose results repeat, the fastest one
-  /// measured. Blocks, up to a second a shape, while nothing else may run on the device; takes up
-  /// to `memory_bytes` of device memory and gives them back. Shapes too large for that get a plan
-  /// that was not measured.
+  /// measured. Blocks for about half a second a shape (seconds for slow ones) while nothing else
+  /// may run on the device; takes up to `memory_bytes` of device memory and gives them back, but
+  /// for the code of the kernels that it tried. Shapes too large for that get a plan that was not
+  /// measured.
   [[nodiscard]] virtual std::vector<MatmulPlan> tune(std::span<const MatmulShape> shapes,
                                                      std::size_t memory_bytes) = 0;
   /// Later launches of this shape run with this algorithm. Throws BackendError that says why if
