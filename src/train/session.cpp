@@ -135,13 +135,13 @@ void Session::plan_products() {
                     .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
                    memory - std::min(memory, used), ranks_);
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
-  if (ranks_.rank() != 0) return;
-  log::info(
-      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s",
-      report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s);
   const std::size_t now = backend_.device->device_bytes_in_use();
-  log::debug("kernels that were tried hold {} of device memory",
-             format_bytes(now - std::min(now, used)));
+  log::info(
+      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s, {} "
+      "of "
+      "device memory for kernels that were loaded",
+      report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s,
+      format_bytes(now - std::min(now, used)));
 }
 
 void Session::build_stores() {
