@@ -137,9 +137,8 @@ void Session::plan_products() {
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
   const std::size_t now = backend_.device->device_bytes_in_use();
   log::info(
-      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s, {} "
-      "of "
-      "device memory for kernels that were loaded",
+      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s; "
+      "loaded kernels took {} of device memory",
       report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s,
       format_bytes(now - std::min(now, used)));
 }
