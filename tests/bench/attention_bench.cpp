@@ -4,7 +4,6 @@
 // 4 * rows * length^2 * heads * head_dim / 2 forward (half of the scores are masked), 2.5 times as
 // many backward.
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,16 +11,16 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <vector>
 
+#include "bench/times.h"
 #include "strata/base/bytes.h"
-#include "strata/base/random.h"
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
 
 namespace {
 
 using namespace strata;
+using bench::Times;
 
 constexpr int kWarmUps = 5;
 constexpr int kRuns = 40;
@@ -35,34 +34,6 @@ struct Case {
 constexpr Case kCases[] = {{16, 1024, 32, 32, 128}, {8, 2048, 32, 32, 128},  {4, 4096, 32, 32, 128},
                            {2, 8192, 32, 32, 128},  {1, 16384, 32, 32, 128}, {4, 4096, 32, 8, 128},
                            {2, 4096, 64, 8, 128},   {4, 4096, 32, 32, 64},   {4, 4096, 32, 8, 64}};
-
-/// Collects how long submissions took.
-class Times final : public TraceSink {
- public:
-  void submitted(TraceRecord) override {}
-  void ran(Lane, std::uint64_t, double begin_us, double end_us) override {
-    milliseconds_.push_back((end_us - begin_us) * 1e-3);
-  }
-  void arena(std::string_view, Space, ByteRange) override {}
-  [[nodiscard]] bool active() const override { return active_; }
-
-  void start() {
-    milliseconds_.clear();
-    active_ = true;
-  }
-  /// Median since start().
-  [[nodiscard]] double stop() {
-    active_ = false;
-    const auto middle =
-        milliseconds_.begin() + static_cast<std::ptrdiff_t>(milliseconds_.size() / 2);
-    std::nth_element(milliseconds_.begin(), middle, milliseconds_.end());
-    return *middle;
-  }
-
- private:
-  bool active_ = false;
-  std::vector<double> milliseconds_;
-};
 
 /// One shape's tensors. The inputs are random: zeros run faster than real data.
 struct Tensors {
@@ -124,15 +95,8 @@ struct Tensors {
 
  private:
   void fill(Backend& backend, const Case& c) {
-    constexpr std::size_t kDistinct = std::size_t{1} << 18;
-    std::vector<Bf16> numbers(kDistinct);
-    for (std::size_t i = 0; i < kDistinct; ++i) {
-      numbers[i] = Bf16(static_cast<float>(random_normal(1, 1, i)));
-    }
     auto* to = reinterpret_cast<Bf16*>(staging.allocate("inputs", qkv_bytes(c)));
-    for (std::size_t i = 0; i < qkv_bytes(c) / sizeof(Bf16); ++i) {
-      to[i] = numbers[mix64(i) % kDistinct];
-    }
+    bench::fill_normals(to, qkv_bytes(c) / sizeof(Bf16));
     Stream& stream = backend.device->stream(Lane::kCompute);
     stream.copy(qkv, to, qkv_bytes(c), {});
     stream.copy(d_o.data, to, static_cast<std::size_t>(d_o.elements()) * sizeof(Bf16), {});
