@@ -36,6 +36,7 @@ class CpuKernels final : public Kernels {
   void launch(Stream& s, const CrossEntropy& op) override { enqueue(s, op); }
   void launch(Stream& s, const Matmul& op) override { enqueue(s, op); }
   void launch(Stream& s, const SquaredNorm& op) override { enqueue(s, op); }
+  void launch(Stream& s, const CastSquaredNorm& op) override { enqueue(s, op); }
   void launch(Stream& s, const AdamW& op) override { enqueue(s, op); }
 
   std::shared_ptr<ThreadPool> pool_;  // shared with the backend that owns these kernels

@@ -7,24 +7,6 @@ namespace strata::cpu {
 
 namespace {
 
-template <class To, class From>
-To rounded(From x) {
-  return static_cast<To>(x);
-}
-
-/// f64 to bf16 in one rounding. Going through f32 would round twice, so the f32 in between is
-/// rounded to odd: its last bit remembers whether anything was lost.
-template <>
-Bf16 rounded<Bf16, double>(double x) {
-  const auto nearest = static_cast<float>(x);
-  if (static_cast<double>(nearest) == x || nearest != nearest) return Bf16(nearest);
-  auto bits = std::bit_cast<std::uint32_t>(nearest);
-  const double magnitude = x < 0 ? -x : x;
-  const double rounded_magnitude = nearest < 0 ? -double{nearest} : double{nearest};
-  if (rounded_magnitude > magnitude) --bits;  // the f32 below it in magnitude
-  return Bf16(std::bit_cast<float>(bits | 1u));
-}
-
 constexpr std::int64_t kGrain = 1 << 14;
 
 }  // namespace

@@ -32,6 +32,7 @@ void execute(const Context& context, const Fill& op);
 void execute(const Context& context, const CrossEntropy& op);
 void execute(const Context& context, const Matmul& op);
 void execute(const Context& context, const SquaredNorm& op);
+void execute(const Context& context, const CastSquaredNorm& op);
 void execute(const Context& context, const AdamW& op);
 
 }  // namespace strata::cpu

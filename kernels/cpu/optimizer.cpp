@@ -1,4 +1,5 @@
-// Squared norm and AdamW over blocks of 4096 elements. The arithmetic of AdamW is in simd/adamw.h.
+// Squared norm, with and without a cast, and AdamW over blocks of 4096 elements. The arithmetic of
+// AdamW is in simd/adamw.h.
 
 #include <atomic>
 
@@ -13,6 +14,18 @@ constexpr std::int64_t kBlock = SquaredNorm::kBlock;
 
 [[nodiscard]] std::int64_t blocks_of(std::int64_t elements) {
   return (elements + kBlock - 1) / kBlock;
+}
+
+/// Sum of x^2 over one block, in index order.
+template <class X>
+double block_norm(const X* x, std::int64_t block, std::int64_t elements) {
+  double sum = 0;
+  const std::int64_t last = std::min((block + 1) * kBlock, elements);
+  for (std::int64_t i = block * kBlock; i < last; ++i) {
+    const double value = static_cast<double>(x[i]);
+    sum += value * value;
+  }
+  return sum;
 }
 
 /// Every scalar computed in f64, then rounded to A.
@@ -39,14 +52,26 @@ void execute(const Context& context, const SquaredNorm& op) {
     const std::int64_t elements = op.x.elements();
     context.pool.parallel_for(blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
-        double sum = 0;
-        const std::int64_t last = std::min((block + 1) * kBlock, elements);
-        for (std::int64_t i = block * kBlock; i < last; ++i) {
-          const double value = static_cast<double>(x[i]);
-          sum += value * value;
-        }
-        partial[block] = sum;
+        partial[block] = block_norm(x, block, elements);
       }
+    });
+  });
+}
+
+void execute(const Context& context, const CastSquaredNorm& op) {
+  with_compute_type(op.x.dtype, [&]<Compute From>(From) {
+    with_compute_type(op.y.dtype, [&]<Compute To>(To) {
+      const auto* x = op.x.as<From>();
+      auto* y = op.y.as<To>();
+      double* partial = op.partial.as<double>();
+      const std::int64_t elements = op.x.elements();
+      context.pool.parallel_for(blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t last = std::min(end * kBlock, elements);
+        for (std::int64_t i = begin * kBlock; i < last; ++i) y[i] = rounded<To>(x[i]);
+        for (std::int64_t block = begin; block < end; ++block) {
+          partial[block] = block_norm(y, block, elements);
+        }
+      });
     });
   });
 }

@@ -12,8 +12,9 @@ namespace strata {
 CudaKernels::CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes)
     : matmul_(matmul_workspace_bytes) {
   for (const void* kernel :
-       {cuda::embedding_module(), cuda::norm_module(), cuda::rope_module(), cuda::swiglu_module(),
-        cuda::elementwise_module(), cuda::cross_entropy_module(), cuda::optimizer_module(),
+       {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
+        cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
+        cuda::cross_entropy_module(), cuda::optimizer_module(), cuda::squared_norm_module(),
         cuda::plain_matmul_module(), cuda::flash_forward_module(), cuda::flash_backward_module(),
         cuda::attention_delta_module(), cuda::attention_reference_module()}) {
     cuda::load_module_of(driver, kernel);
@@ -73,6 +74,9 @@ void CudaKernels::launch(Stream& stream, const Matmul& op) {
 }
 void CudaKernels::launch(Stream& stream, const SquaredNorm& op) {
   cuda::launch_squared_norm(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const CastSquaredNorm& op) {
+  cuda::launch_cast_squared_norm(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AdamW& op) {
   cuda::launch_adamw(native_stream(stream), op);

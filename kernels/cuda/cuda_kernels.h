@@ -32,6 +32,7 @@ class CudaKernels final : public Kernels {
   void launch(Stream& stream, const CrossEntropy& op) override;
   void launch(Stream& stream, const Matmul& op) override;
   void launch(Stream& stream, const SquaredNorm& op) override;
+  void launch(Stream& stream, const CastSquaredNorm& op) override;
   void launch(Stream& stream, const AdamW& op) override;
 
   cuda::MatmulPlans matmul_;

@@ -23,8 +23,7 @@ inline constexpr std::int64_t kMostGridRows = 65535;
 /// One thread per W columns (W divides extent.columns).
 [[nodiscard]] inline Launch over(std::string_view name, cudaStream_t stream, Extent extent, int w) {
   const std::int64_t pieces = extent.columns / w;
-  const auto threads = static_cast<unsigned>(
-      std::clamp<std::int64_t>((pieces + 31) / 32 * 32, 32, kElementwiseThreads));
+  const unsigned threads = whole_warps(pieces, kElementwiseThreads);
   return {.name = name,
           .stream = stream,
           .grid = dim3(blocks_for(pieces, threads),

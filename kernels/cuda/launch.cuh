@@ -22,6 +22,7 @@ struct Launch {
   dim3 grid = 1;
   dim3 block = 1;
   std::size_t shared_bytes = 0;  ///< dynamic; up to what the device has
+  unsigned cluster = 1;          ///< blocks in x that form a cluster (sm_90 and later)
 };
 
 /// Launches `kernel` on the stream. A grid without blocks launches nothing. Throws BackendError
@@ -40,6 +41,13 @@ void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
     config.blockDim = where.block;
     config.dynamicSmemBytes = where.shared_bytes;
     config.stream = where.stream;
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {where.cluster, 1, 1};
+    if (where.cluster > 1) {
+      config.attrs = &cluster;
+      config.numAttrs = 1;
+    }
     STRATA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
   } catch (const BackendError& error) {
     throw BackendError("operator " + std::string(where.name) + ": " + error.what());
@@ -56,13 +64,25 @@ void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
   return static_cast<unsigned>(blocks);
 }
 
+/// Threads for that many pieces of work, in whole warps, at most `most`.
+[[nodiscard]] inline unsigned whole_warps(std::int64_t pieces, int most) {
+  constexpr std::int64_t kWarpThreads = 32;
+  return static_cast<unsigned>(std::clamp<std::int64_t>(
+      (pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kWarpThreads, most));
+}
+
+/// Of the current device.
+[[nodiscard]] inline int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
+  return value;
+}
+
 /// Multiprocessors of the current device.
 [[nodiscard]] inline int multiprocessors() {
-  int device = 0;
-  int count = 0;
-  STRATA_CUDA_CHECK(cudaGetDevice(&device));
-  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
+  return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
 }  // namespace strata::cuda

@@ -1,19 +1,11 @@
-// Forward: s = x + residual, y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps).
-// Backward, with xhat = x * rstd and g = weight * dy:
-//   dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over rows of dy * xhat.
+// s = x + residual, y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps).
 //
-// Shapes: x, y, dy, ... [N, C], rows may be strided; weight [C]; rstd [N] f32.
-// Tile, forward: one block a row; a row is read once, kept in shared memory as it came (2 C bytes
-// in bf16) and read again from there.
-// Tile, backward: block i of at most 256 takes the i-th run of rows, one after the other, and adds
-// dy * xhat into a row of f32 in shared memory; a thread owns the same columns in every row, so
-// that needs no barrier. The row is read a second time, from the caches. Only two rows are under
-// way on a multiprocessor, so each thread asks L2 for its part of the next row before it works on
-// this one. The sums of the blocks go to the workspace, and a second kernel adds them.
-// Numerics: f32. Sums over a row: fixed tree. d_weight: ascending rows within a block, then eight
-// partial sums over blocks and their sum: fixed for given N, and another order than the CPU's.
-// Measured on one H200, 2026-11-21, C = 4096 in bf16 (a copy moves 4.1 TB/s): forward 3.7 TB/s,
-// with a residual 4.1; backward 2.2 before it asked ahead, not measured since.
+// Shapes: x, residual, sum, y [N, C], rows may be strided; weight [C]; rstd [N] f32.
+// Tile: one block a row, which it reads once, all of it before it adds anything up, and keeps in
+// registers as it came. Rows that are not aligned or very wide are kept in shared memory.
+// Numerics: f32; the sum over a row is a fixed tree.
+// Measured on one H200, 2026-11-21, C = 4096 in bf16 (a copy moves 4.1 TB/s), with rows in shared
+// memory: 3.7 TB/s, with a residual 4.1; not measured since.
 // Naive version: kernels/cpu.
 
 #include "kernels/cuda/dispatch.h"
@@ -25,21 +17,14 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kForwardThreads = 256;
-constexpr int kBackwardThreads = 512;
-
-/// Whole warps, enough for one piece of W columns each, at most `most`.
-template <int W>
-unsigned threads_for(std::int64_t columns, int most) {
-  const std::int64_t pieces = (columns + W - 1) / W;
-  return static_cast<unsigned>(
-      std::clamp<std::int64_t>((pieces + kWarp - 1) / kWarp * kWarp, kWarp, most));
-}
-
-extern __shared__ __align__(16) unsigned char shared_memory[];
+constexpr int kThreads = 256;
+/// Pieces of 16 bytes that a thread keeps in registers, at most: rows of 16384 in bf16.
+constexpr int kMostPieces = 8;
+/// Blocks on a multiprocessor, by the registers of a thread.
+constexpr int blocks_with(int pieces) { return pieces == 1 ? 8 : pieces == 2 ? 6 : 16 / pieces; }
 
 template <class T>
-struct ForwardArguments {
+struct Arguments {
   Rows<const T> x;
   Rows<const T> residual;  ///< may be absent
   const T* weight;
@@ -50,155 +35,115 @@ struct ForwardArguments {
   float eps;
 };
 
-template <class T, int W>
-__global__ void __launch_bounds__(kForwardThreads) rmsnorm_forward(ForwardArguments<T> p) {
+/// Adds the residual, if there is one, to W columns from c on, and writes the sum; `squares` takes
+/// the squares of what it rounded to.
+template <class T, int W, class Piece>
+__device__ __forceinline__ Piece add_columns(const Arguments<T>& p, std::int64_t n, int c,
+                                             const Piece& x, const Piece& residual,
+                                             float& squares) {
+  float s[W];
+  unpack(x, s);
+  Piece rounded = x;
+  if (p.residual.data != nullptr) {
+    float added[W];
+    unpack(residual, added);
+#pragma unroll
+    for (int i = 0; i < W; ++i) s[i] += added[i];
+    const Vector<T, W> sum = pack<T, W>(s);
+    store_raw(p.sum.row(n) + c, sum);
+    rounded = __builtin_bit_cast(Piece, sum);
+    unpack(rounded, s);
+  }
+#pragma unroll
+  for (int i = 0; i < W; ++i) squares += s[i] * s[i];
+  return rounded;
+}
+
+/// rstd of a row from the squares of each thread; writes it.
+template <class T>
+__device__ __forceinline__ float finish(const Arguments<T>& p, std::int64_t n, float squares) {
   __shared__ Sum<float> scratch[kMostWarps];
+  const float mean = block_sum(squares, scratch) / static_cast<float>(p.columns);
+  const float rstd = __frsqrt_rn(mean + p.eps);
+  if (threadIdx.x == 0) p.rstd[n] = rstd;
+  return rstd;
+}
+
+template <class T, int W, class Piece>
+__device__ __forceinline__ void scale_columns(const Arguments<T>& p, std::int64_t n, int c,
+                                              const Piece& row, const Piece& weight, float rstd) {
+  float s[W];
+  float w[W];
+  unpack(row, s);
+  unpack(weight, w);
+#pragma unroll
+  for (int i = 0; i < W; ++i) s[i] = s[i] * rstd * w[i];
+  store(p.y.row(n) + c, s);
+}
+
+/// Rows of at most kPieces pieces of 16 bytes a thread.
+template <class T, int kPieces>
+__global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forward(Arguments<T> p) {
+  constexpr int W = kWide<T>;
+  const std::int64_t n = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * W;
+  const int step = static_cast<int>(blockDim.x) * W;
+  const auto load_pieces = [&](const T* from, Packed<T, W>(&to)[kPieces]) {
+#pragma unroll
+    for (int j = 0; j < kPieces; ++j) {
+      if (first + j * step < p.columns) to[j] = load_packed<T, W>(from + first + j * step);
+    }
+  };
+  Packed<T, W> row[kPieces];
+  Packed<T, W> residual[kPieces];
+  Packed<T, W> weight[kPieces];
+  load_pieces(p.x.row(n), row);
+  if (p.residual.data != nullptr) load_pieces(p.residual.row(n), residual);
+  load_pieces(p.weight, weight);
+  float squares = 0;
+#pragma unroll
+  for (int j = 0; j < kPieces; ++j) {
+    const int c = first + j * step;
+    if (c < p.columns) row[j] = add_columns<T, W>(p, n, c, row[j], residual[j], squares);
+  }
+  const float rstd = finish(p, n, squares);
+#pragma unroll
+  for (int j = 0; j < kPieces; ++j) {
+    const int c = first + j * step;
+    keep(row[j]);
+    if (c < p.columns) scale_columns<T, W>(p, n, c, row[j], weight[j], rstd);
+  }
+}
+
+extern __shared__ __align__(16) unsigned char shared_memory[];
+
+/// Rows of any width and alignment.
+template <class T, int W>
+__global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> p) {
   T* row = reinterpret_cast<T*>(shared_memory);
   const std::int64_t n = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * W;
   const int step = static_cast<int>(blockDim.x) * W;
   float squares = 0;
   for (int c = first; c < p.columns; c += step) {
-    float s[W];
-    load(p.x.row(n) + c, s);
-    if (p.residual.data != nullptr) {
-      float added[W];
-      load(p.residual.row(n) + c, added);
-#pragma unroll
-      for (int i = 0; i < W; ++i) s[i] += added[i];
-    }
-    const Vector<T, W> rounded = pack<T, W>(s);
-    if (p.residual.data != nullptr) store_raw(p.sum.row(n) + c, rounded);
-    store_raw(row + c, rounded);
-    unpack(rounded, s);
-#pragma unroll
-    for (int i = 0; i < W; ++i) squares += s[i] * s[i];
+    Vector<T, W> residual{};
+    if (p.residual.data != nullptr) residual = load_raw<T, W>(p.residual.row(n) + c);
+    store_raw(row + c,
+              add_columns<T, W>(p, n, c, load_raw<T, W>(p.x.row(n) + c), residual, squares));
   }
-  const float mean = block_sum(squares, scratch) / static_cast<float>(p.columns);
-  const float rstd = __frsqrt_rn(mean + p.eps);
-  if (threadIdx.x == 0) p.rstd[n] = rstd;
+  const float rstd = finish(p, n, squares);
   for (int c = first; c < p.columns; c += step) {
-    float s[W];
-    float w[W];
-    load(row + c, s);
-    load(p.weight + c, w);
-#pragma unroll
-    for (int i = 0; i < W; ++i) s[i] = s[i] * rstd * w[i];
-    store(p.y.row(n) + c, s);
+    scale_columns<T, W>(p, n, c, load_raw<T, W>(row + c), load_raw<T, W>(p.weight + c), rstd);
   }
 }
 
+/// The kernel whose threads hold `pieces` pieces each.
 template <class T>
-struct BackwardArguments {
-  Rows<const T> dy;
-  Rows<const T> x;
-  const T* weight;
-  const float* rstd;
-  Rows<const T> d_residual;  ///< may be absent
-  Rows<T> dx;
-  float* workspace;  ///< [gridDim.x, columns]
-  std::int64_t rows;
-  std::int64_t rows_per_block;
-  int columns;
-};
-
-template <class T>
-__device__ __forceinline__ void prefetch(const T* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
-/// Share of columns [c, c + W) in the sum of g * xhat over row n.
-template <class T, int W>
-__device__ __forceinline__ float partial_dot(const BackwardArguments<T>& p, std::int64_t n, int c) {
-  float dy[W];
-  float x[W];
-  float w[W];
-  load(p.dy.row(n) + c, dy);
-  load(p.x.row(n) + c, x);
-  load(p.weight + c, w);
-  const float rstd = p.rstd[n];
-  float dot = 0;
-#pragma unroll
-  for (int i = 0; i < W; ++i) dot += (w[i] * dy[i]) * (x[i] * rstd);
-  return dot;
-}
-
-/// Writes columns [c, c + W) of dx for row n, and adds to d_weight.
-template <class T, int W>
-__device__ __forceinline__ void write_columns(const BackwardArguments<T>& p, float* d_weight,
-                                              std::int64_t n, int c, float mean) {
-  float dy[W];
-  float x[W];
-  float w[W];
-  float dw[W];
-  float dx[W] = {};
-  load(p.dy.row(n) + c, dy);
-  load(p.x.row(n) + c, x);
-  load(p.weight + c, w);
-  load(d_weight + c, dw);
-  if (p.d_residual.data != nullptr) load(p.d_residual.row(n) + c, dx);
-  const float rstd = p.rstd[n];
-#pragma unroll
-  for (int i = 0; i < W; ++i) {
-    const float xhat = x[i] * rstd;
-    dx[i] += rstd * (w[i] * dy[i] - xhat * mean);
-    dw[i] += dy[i] * xhat;
-  }
-  store(p.dx.row(n) + c, dx);
-  store(d_weight + c, dw);
-}
-
-template <class T, int W>
-__global__ void __launch_bounds__(kBackwardThreads, 2) rmsnorm_backward(BackwardArguments<T> p) {
-  __shared__ Sum<float> scratch[kMostWarps];
-  auto* d_weight = reinterpret_cast<float*>(shared_memory);
-  const int first = static_cast<int>(threadIdx.x) * W;
-  const int step = static_cast<int>(blockDim.x) * W;
-  constexpr float kZeros[W] = {};
-  for (int c = first; c < p.columns; c += step) store(d_weight + c, kZeros);
-  const std::int64_t begin = blockIdx.x * p.rows_per_block;
-  const std::int64_t end = min(begin + p.rows_per_block, p.rows);
-  for (std::int64_t n = begin; n < end; ++n) {
-    float dot = 0;
-    for (int c = first; c < p.columns; c += step) {
-      if (n + 1 < end) {
-        prefetch(p.dy.row(n + 1) + c);
-        prefetch(p.x.row(n + 1) + c);
-        if (p.d_residual.data != nullptr) prefetch(p.d_residual.row(n + 1) + c);
-      }
-      dot += partial_dot<T, W>(p, n, c);
-    }
-    const float mean = block_sum(dot, scratch) / static_cast<float>(p.columns);
-    for (int c = first; c < p.columns; c += step) write_columns<T, W>(p, d_weight, n, c, mean);
-  }
-  for (int c = first; c < p.columns; c += step) {
-    float dw[W];
-    load(d_weight + c, dw);
-    store(p.workspace + static_cast<std::int64_t>(blockIdx.x) * p.columns + c, dw);
-  }
-}
-
-constexpr int kSumColumns = 32;
-constexpr int kSumParts = 8;
-
-/// d_weight[c] += sum over r of partial[r, c]: each of kSumParts threads adds an equal run of rows.
-__global__ void add_partial_rows(const float* partial, int rows, int columns, float* d_weight) {
-  __shared__ float part[kSumParts][kSumColumns];
-  const int c = static_cast<int>(blockIdx.x) * kSumColumns + static_cast<int>(threadIdx.x);
-  const int run = (rows + kSumParts - 1) / kSumParts;
-  const int begin = static_cast<int>(threadIdx.y) * run;
-  float sum = 0;
-  if (c < columns) {
-#pragma unroll 8
-    for (int r = begin; r < min(begin + run, rows); ++r) {
-      sum += partial[static_cast<std::int64_t>(r) * columns + c];
-    }
-  }
-  part[threadIdx.y][threadIdx.x] = sum;
-  __syncthreads();
-  if (threadIdx.y != 0 || c >= columns) return;
-  for (int i = 1; i < kSumParts; ++i) sum += part[i][threadIdx.x];
-  d_weight[c] += sum;
+auto kernel_for(std::int64_t pieces) {
+  if (pieces <= 1) return rmsnorm_forward<T, 1>;
+  if (pieces <= 2) return rmsnorm_forward<T, 2>;
+  if (pieces <= 4) return rmsnorm_forward<T, 4>;
+  return rmsnorm_forward<T, kMostPieces>;
 }
 
 }  // namespace
@@ -207,58 +152,25 @@ void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
   const std::int64_t columns = op.x.shape[1];
   const bool wide = is_wide(op.x.dtype, columns, {op.x, op.residual, op.weight, op.sum, op.y});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
-    const ForwardArguments<T> arguments{.x = Rows<const T>(op.x),
-                                        .residual = Rows<const T>(op.residual),
-                                        .weight = data<T>(op.weight),
-                                        .sum = Rows<T>(op.sum),
-                                        .y = Rows<T>(op.y),
-                                        .rstd = data<float>(op.rstd),
-                                        .columns = static_cast<int>(columns),
-                                        .eps = static_cast<float>(op.eps)};
-    launch({.name = op.kName,
-            .stream = stream,
-            .grid = blocks_for(op.x.rows(), 1),
-            .block = threads_for<W>(columns, kForwardThreads),
-            .shared_bytes = static_cast<std::size_t>(columns) * sizeof(T)},
-           rmsnorm_forward<T, W>, arguments);
+    const Arguments<T> arguments{.x = Rows<const T>(op.x),
+                                 .residual = Rows<const T>(op.residual),
+                                 .weight = data<T>(op.weight),
+                                 .sum = Rows<T>(op.sum),
+                                 .y = Rows<T>(op.y),
+                                 .rstd = data<float>(op.rstd),
+                                 .columns = static_cast<int>(columns),
+                                 .eps = static_cast<float>(op.eps)};
+    Launch where{.name = op.kName,
+                 .stream = stream,
+                 .grid = blocks_for(op.x.rows(), 1),
+                 .block = whole_warps((columns + W - 1) / W, kThreads)};
+    const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
+    if (wide && pieces <= kMostPieces) return launch(where, kernel_for<T>(pieces), arguments);
+    where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(T);
+    launch(where, rmsnorm_forward_shared<T, W>, arguments);
   });
 }
 
-void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
-  const std::int64_t rows = op.x.rows();
-  const std::int64_t columns = op.x.shape[1];
-  if (rows == 0 || columns == 0) return;
-  const std::int64_t per_block =
-      (rows + RmsNormBackward::kWorkspaceRows - 1) / RmsNormBackward::kWorkspaceRows;
-  const unsigned blocks = blocks_for(rows, per_block);
-  const bool wide =
-      is_wide(op.x.dtype, columns, {op.dy, op.x, op.weight, op.d_residual, op.dx, op.workspace});
-  with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
-    const BackwardArguments<T> arguments{.dy = Rows<const T>(op.dy),
-                                         .x = Rows<const T>(op.x),
-                                         .weight = data<T>(op.weight),
-                                         .rstd = data<float>(op.rstd),
-                                         .d_residual = Rows<const T>(op.d_residual),
-                                         .dx = Rows<T>(op.dx),
-                                         .workspace = data<float>(op.workspace),
-                                         .rows = rows,
-                                         .rows_per_block = per_block,
-                                         .columns = static_cast<int>(columns)};
-    launch({.name = op.kName,
-            .stream = stream,
-            .grid = blocks,
-            .block = threads_for<W>(columns, kBackwardThreads),
-            .shared_bytes = static_cast<std::size_t>(columns) * sizeof(float)},
-           rmsnorm_backward<T, W>, arguments);
-  });
-  const Launch sum{.name = op.kName,
-                   .stream = stream,
-                   .grid = blocks_for(columns, kSumColumns),
-                   .block = dim3(kSumColumns, kSumParts)};
-  launch(sum, add_partial_rows, data<float>(op.workspace), static_cast<int>(blocks),
-         static_cast<int>(columns), data<float>(op.d_weight));
-}
-
-const void* norm_module() { return reinterpret_cast<const void*>(&add_partial_rows); }
+const void* norm_module() { return reinterpret_cast<const void*>(&rmsnorm_forward<float, 1>); }
 
 }  // namespace strata::cuda

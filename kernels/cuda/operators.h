@@ -15,8 +15,10 @@ void launch_embedding_backward(cudaStream_t stream, const EmbeddingBackward& op)
 [[nodiscard]] const void* embedding_module();
 
 void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op);
-void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op);
 [[nodiscard]] const void* norm_module();
+
+void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op);
+[[nodiscard]] const void* norm_backward_module();
 
 void launch_rope(cudaStream_t stream, const Rope& op);
 [[nodiscard]] const void* rope_module();
@@ -35,6 +37,9 @@ void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op);
 [[nodiscard]] const void* cross_entropy_module();
 
 void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op);
+void launch_cast_squared_norm(cudaStream_t stream, const CastSquaredNorm& op);
+[[nodiscard]] const void* squared_norm_module();
+
 void launch_adamw(cudaStream_t stream, const AdamW& op);
 [[nodiscard]] const void* optimizer_module();
 

@@ -1,103 +1,25 @@
-// Squared norm: partial[i] = sum of x^2 over elements [4096 i, 4096 (i + 1)), in f64.
 // AdamW: the sequence of IEEE operations in strata/ops/optimizer.h.
 //
 // Shapes: all [n], contiguous.
-// Tile, squared norm: one warp for 32 runs of 4096 elements, a run per lane. The warp loads 512
-// bytes of each run, coalesced, and turns them in shared memory, so that each lane then adds its
-// own run in index order; rows are 16 bytes longer than their content, which spreads 16-byte
-// accesses down a column and along a row over all banks.
-// Tile, AdamW: as many blocks as fit at once walk the tensor, four parameters a thread, because
-// every block reads the scalars first, and those may lie in host memory behind the link.
-// Numerics: both bitwise equal to the CPU. Squared norm: f64, where squares of bf16 and f32 are
-// exact, in index order. AdamW: every operation is written as an intrinsic with its rounding, so
-// the compiler neither fuses nor approximates.
-// Measured on one H200, 2026-11-21, 200M parameters (a copy moves 4.1 TB/s): AdamW with split
-// weights and f32 gradients 3.9 TB/s; squared norm 3.9 in f32, 2.5 in bf16.
-// Naive version: kernels/cpu.
+// Tile: as many blocks as fit at once walk the tensor, four parameters a thread, because every
+// block reads the scalars first, and those may lie in host memory behind the link. Numerics:
+// bitwise equal to the CPU: every operation is written as an intrinsic with its rounding, so the
+// compiler neither fuses nor approximates. Measured on one H200, 2026-11-21, 200M parameters (a
+// copy moves 4.1 TB/s), split weights and f32 gradients: 3.9 TB/s. Naive version: kernels/cpu.
 
 #include "kernels/cuda/dispatch.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/operators.h"
-#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/vector.cuh"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Of AdamW: keeps the registers of a thread under 52, so that five blocks fit.
+/// Keeps the registers of a thread under 52, so that five blocks fit.
 constexpr int kBlocksPerMultiprocessor = 5;
 /// Parameters of one thread: 16 bytes of each f32 tensor.
 constexpr int kParameters = 4;
-
-/// 512 bytes of each of 32 runs, as a warp loads and turns them.
-template <class T>
-using Tile = Vector<T, kWide<T>>[kWarp][kWarp + 1];
-
-/// Fills the first `count` rows of the tile with columns [column, column + 32 W) of the runs that
-/// begin at x, which are whole and aligned.
-template <class T>
-__device__ __forceinline__ void load_runs(Tile<T>& tile, const T* x, int count, int column,
-                                          int lane) {
-  constexpr int W = kWide<T>;
-  Vector<T, W> loaded[kWarp];
-  const T* from = x + column + lane * W;
-#pragma unroll
-  for (int r = 0; r < kWarp; ++r) {
-    if (r < count) loaded[r] = load_raw<T, W>(from + r * SquaredNorm::kBlock);
-  }
-#pragma unroll
-  for (int r = 0; r < kWarp; ++r) {
-    if (r < count) tile[r][lane] = loaded[r];
-  }
-}
-
-/// The same for one run that begins at x and has `count` elements, or is not aligned; zeros behind
-/// it.
-template <class T>
-__device__ __forceinline__ void load_ragged_run(Vector<T, kWide<T>>* row, const T* x, int count,
-                                                int column, int lane) {
-  constexpr int W = kWide<T>;
-#pragma unroll
-  for (int j = 0; j < W; ++j) {
-    const int i = column + lane + j * kWarp;
-    row[(i - column) / W].values[(i - column) % W] = i < count ? x[i] : narrow_to<T>(0.0f);
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kWarp)
-    squared_norm(const T* x, std::int64_t n, bool aligned, double* partial, std::int64_t runs) {
-  constexpr int W = kWide<T>;
-  constexpr std::int64_t kRun = SquaredNorm::kBlock;
-  __shared__ Tile<T> tile;
-  const int lane = static_cast<int>(threadIdx.x);
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kWarp;
-  const int count = static_cast<int>(min(runs - first, std::int64_t{kWarp}));
-  const int whole = aligned ? static_cast<int>(min(n / kRun - first, std::int64_t{count})) : 0;
-  x += first * kRun;
-  n -= first * kRun;
-  double sum = 0;
-  for (int column = 0; column < kRun; column += kWarp * W) {
-    __syncwarp();
-    load_runs(tile, x, whole, column, lane);
-    for (int r = whole; r < count; ++r) {
-      const int elements = static_cast<int>(min(n - r * kRun, kRun));
-      load_ragged_run(tile[r], x + r * kRun, elements, column, lane);
-    }
-    __syncwarp();
-    for (int piece = 0; piece < kWarp; ++piece) {
-      float values[W];
-      unpack(tile[lane][piece], values);
-#pragma unroll
-      for (int j = 0; j < W; ++j) {
-        const double value = values[j];
-        sum += value * value;
-      }
-    }
-  }
-  if (lane < count) partial[first + lane] = sum;
-}
 
 /// AdamWScalars as the kernel computes with them.
 struct Scalars {
@@ -231,16 +153,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
 
 }  // namespace
 
-void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op) {
-  const std::int64_t runs = op.partial.elements();
-  const Launch where{
-      .name = op.kName, .stream = stream, .grid = blocks_for(runs, kWarp), .block = kWarp};
-  with_dtype(op.kName, op.x.dtype, [&]<class T>() {
-    launch(where, squared_norm<T>, data<T>(op.x), op.x.elements(), rows_aligned({op.x}),
-           data<double>(op.partial), runs);
-  });
-}
-
 void launch_adamw(cudaStream_t stream, const AdamW& op) {
   const std::int64_t n = op.weight.elements();
   if (n == 0) return;
@@ -267,6 +179,8 @@ void launch_adamw(cudaStream_t stream, const AdamW& op) {
   });
 }
 
-const void* optimizer_module() { return reinterpret_cast<const void*>(&squared_norm<float>); }
+const void* optimizer_module() {
+  return reinterpret_cast<const void*>(&adamw<float, float, kParameters>);
+}
 
 }  // namespace strata::cuda

@@ -30,25 +30,43 @@ struct Sum {
 };
 
 /// `identity` changes nothing it is combined with. All threads of the block take part; the block
-/// has whole warps. `scratch` holds kMostWarps entries and may be used again at once.
+/// has whole warps. `scratch` holds kMostWarps entries and may be used again behind the next
+/// barrier.
 template <class T, class Combine>
-__device__ T block_reduce(T value, T identity, T* scratch, const Combine& combine) {
+__device__ T block_reduce_once(T value, T identity, T* scratch, const Combine& combine) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
   value = warp_reduce(value, combine);
   if (lane == 0) scratch[warp] = value;
   __syncthreads();
-  value = warp_reduce(lane < warps ? scratch[lane] : identity, combine);
+  return warp_reduce(lane < warps ? scratch[lane] : identity, combine);
+}
+
+/// The same; `scratch` may be used again at once.
+template <class T, class Combine>
+__device__ T block_reduce(T value, T identity, T* scratch, const Combine& combine) {
+  value = block_reduce_once(value, identity, scratch, combine);
   __syncthreads();
   return value;
 }
 
 template <class Number>
-__device__ Number block_sum(Number value, Sum<Number>* scratch) {
-  return block_reduce(Sum<Number>{value}, Sum<Number>{Number(0)}, scratch,
-                      [](Sum<Number> a, Sum<Number> b) { return Sum<Number>{a.value + b.value}; })
+struct Add {
+  __device__ Sum<Number> operator()(Sum<Number> a, Sum<Number> b) const {
+    return {a.value + b.value};
+  }
+};
+
+template <class Number>
+__device__ Number block_sum_once(Number value, Sum<Number>* scratch) {
+  return block_reduce_once(Sum<Number>{value}, Sum<Number>{Number(0)}, scratch, Add<Number>{})
       .value;
+}
+
+template <class Number>
+__device__ Number block_sum(Number value, Sum<Number>* scratch) {
+  return block_reduce(Sum<Number>{value}, Sum<Number>{Number(0)}, scratch, Add<Number>{}).value;
 }
 
 }  // namespace strata::cuda

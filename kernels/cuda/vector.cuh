@@ -63,4 +63,41 @@ __device__ __forceinline__ void store(T* to, const float (&from)[W]) {
   store_raw(to, pack<T, W>(from));
 }
 
+/// W elements as a thread keeps them in registers for later: of a Vector of bf16 the compiler gives
+/// every element a register of its own.
+template <class T, int W>
+struct Packed {
+  static constexpr int kWords =
+      static_cast<int>(sizeof(T)) * W / static_cast<int>(sizeof(unsigned));
+  unsigned words[kWords];
+};
+
+template <class T, int W>
+__device__ __forceinline__ Packed<T, W> load_packed(const T* from) {
+  const auto loaded =
+      load_raw<unsigned, Packed<T, W>::kWords>(reinterpret_cast<const unsigned*>(from));
+  return __builtin_bit_cast(Packed<T, W>, loaded);
+}
+
+template <class T, int W>
+__device__ __forceinline__ void unpack(const Packed<T, W>& from, float (&to)[W]) {
+  if constexpr (sizeof(T) == sizeof(unsigned)) {
+#pragma unroll
+    for (int i = 0; i < W; ++i) to[i] = __uint_as_float(from.words[i]);
+  } else {  // two bf16 in a word
+#pragma unroll
+    for (int i = 0; i < W / 2; ++i) {
+      to[2 * i] = __uint_as_float(from.words[i] << 16);
+      to[2 * i + 1] = __uint_as_float(from.words[i] & 0xffff0000u);
+    }
+  }
+}
+
+/// Hides where the words came from: the compiler would rather keep what they were made of.
+template <class T, int W>
+__device__ __forceinline__ void keep(Packed<T, W>& packed) {
+#pragma unroll
+  for (unsigned& word : packed.words) asm volatile("" : "+r"(word));
+}
+
 }  // namespace strata::cuda

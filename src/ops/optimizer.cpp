@@ -14,6 +14,20 @@ void SquaredNorm::check() const {
 
 Accesses SquaredNorm::accesses() const { return {{x.bytes()}, {partial.bytes()}}; }
 
+void CastSquaredNorm::check() const {
+  const Checker c(kName);
+  c.rank("x", x, 1);
+  c.dtype_in("x", x, {DType::kF64, DType::kF32});
+  c.contiguous("x", x);
+  c.compute_dtype("y", y);
+  c.matches_contiguous("y", y, x.shape, y.dtype);
+  c.require(x.data != y.data || x.dtype == y.dtype || x.elements() == 0, "y",
+            "must not be x itself when the dtypes differ");
+  c.matches_contiguous("partial", partial, {(x.elements() + kBlock - 1) / kBlock}, DType::kF64);
+}
+
+Accesses CastSquaredNorm::accesses() const { return {{x.bytes()}, {y.bytes(), partial.bytes()}}; }
+
 void AdamW::check() const {
   const Checker c(kName);
   c.rank("weight", weight, 1);

@@ -140,6 +140,14 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(loss, "grad_scale is missing");
   SquaredNorm squares{.x = view(kF32, {4097}), .partial = view(DType::kF64, {1})};
   REQUIRE_REFUSED(squares, "partial must have shape [2]");
+  CastSquaredNorm measured{
+      .x = view(kBF16, {4097}), .y = view(kBF16, {4097}), .partial = view(DType::kF64, {2})};
+  REQUIRE_REFUSED(measured, "x must be");
+  measured.x = view(kF32, {4097});
+  REQUIRE_REFUSED(measured, "y must not be x itself");
+  measured.y = view(kF32, {4097});
+  measured.partial = view(DType::kF64, {1});
+  REQUIRE_REFUSED(measured, "partial must have shape [2]");
   AdamW update = adamw();
   update.scalars = nullptr;
   REQUIRE_REFUSED(update, "scalars are missing");

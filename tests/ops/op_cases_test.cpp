@@ -128,6 +128,16 @@ TEST_CASE("squared norm adds squares in f64 in index order", "[ops]") {
   }
 }
 
+TEST_CASE("a cast with squared norm rounds as the cast and measures what it wrote", "[ops]") {
+  for (const DType from : {DType::kF64, DType::kF32}) {
+    for (const DType to : kComputeTypes) {
+      with_sizes([=](OpRunner& runner, std::int64_t n) {
+        return check_cast_squared_norm(runner, from, to, n);
+      });
+    }
+  }
+}
+
 TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]") {
   Backend backend = cpu_backend(2);
   OpRunner runner(backend);

@@ -141,6 +141,14 @@ TEST_CASE("squared norm on cuda has the bits of the definition", "[cuda]") {
   }
 }
 
+TEST_CASE("a cast with squared norm on cuda has the bits of the definition", "[cuda]") {
+  for (const DType to : kCudaTypes) {
+    with_sizes([=](OpRunner& r, std::int64_t n) {
+      return check_cast_squared_norm(r, DType::kF32, to, n);
+    });
+  }
+}
+
 TEST_CASE("matmul on cuda follows the formula in every layout, dtype and update", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     std::vector<MatmulCase> cases = matmul_cases();

@@ -49,6 +49,7 @@ Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n);
 Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n);
+Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int64_t n);
 
 struct MatmulCase {
   std::int64_t m, n, k;

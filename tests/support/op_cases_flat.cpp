@@ -53,20 +53,47 @@ Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n) {
   return got;
 }
 
-Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n) {
-  runner.reset();
-  constexpr std::int64_t kBlock = 4096;
-  const auto x = random_values(1, n, dtype);
-  const std::int64_t blocks = (n + kBlock - 1) / kBlock;
-  std::vector<double> expected(static_cast<std::size_t>(blocks));
+namespace {
+
+/// Sums of squares over blocks of 4096, in index order.
+std::vector<double> block_norms(const std::vector<double>& x) {
+  constexpr std::size_t kBlock = 4096;
+  std::vector<double> norms((x.size() + kBlock - 1) / kBlock);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double square = x[i] * x[i];
-    expected[i / kBlock] = expected[i / kBlock] + square;
+    norms[i / kBlock] = norms[i / kBlock] + square;
   }
-  const TensorView partial = runner.output(DType::kF64, {blocks});
+  return norms;
+}
+
+}  // namespace
+
+Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n) {
+  runner.reset();
+  const auto x = random_values(1, n, dtype);
+  const std::vector<double> expected = block_norms(x);
+  const TensorView partial =
+      runner.output(DType::kF64, {static_cast<std::int64_t>(expected.size())});
   runner.run(SquaredNorm{.x = runner.upload(x, dtype, {n}), .partial = partial});
   const Outputs got{runner.download(partial)};
   require_equal("partial", got[0], expected);  // the order is part of the contract
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int64_t n) {
+  runner.reset();
+  std::vector<double> x = random_values(1, n, from);
+  if (n > 0) x[0] = rounded_to(from, 1.0 + 0x1p-8);  // halfway between bf16 numbers
+  std::vector<double> rounded(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) rounded[i] = rounded_to(to, x[i]);
+  const std::vector<double> norms = block_norms(rounded);
+  const TensorView y = runner.output(to, {n});
+  const TensorView partial = runner.output(DType::kF64, {static_cast<std::int64_t>(norms.size())});
+  runner.run(CastSquaredNorm{.x = runner.upload(x, from, {n}), .y = y, .partial = partial});
+  const Outputs got{runner.download(y), runner.download(partial)};
+  require_equal("y", got[0], rounded);
+  require_equal("partial", got[1], norms);
   REQUIRE(runner.guards_intact());
   return got;
 }

@@ -59,6 +59,7 @@ class Kernels {
   virtual void launch(Stream&, const CrossEntropy&) = 0;
   virtual void launch(Stream&, const Matmul&) = 0;
   virtual void launch(Stream&, const SquaredNorm&) = 0;
+  virtual void launch(Stream&, const CastSquaredNorm&) = 0;
   virtual void launch(Stream&, const AdamW&) = 0;
 };
 

@@ -16,6 +16,20 @@ struct SquaredNorm {
   [[nodiscard]] Accesses accesses() const;
 };
 
+/// y = x in the dtype of y, as Cast rounds it, and partial as SquaredNorm has it of y: a gradient
+/// on its way to the optimizer is read once for both. Both contiguous. In place is allowed for
+/// equal dtypes only. The partials of a range that begins at a multiple of kBlock are those of the
+/// whole.
+struct CastSquaredNorm {
+  static constexpr std::string_view kName = "cast_squared_norm";
+  static constexpr std::int64_t kBlock = SquaredNorm::kBlock;
+  ConstTensorView x;   ///< [n] A: f64 or f32
+  TensorView y;        ///< [n] f64, f32 or bf16
+  TensorView partial;  ///< [ceil(n / kBlock)] f64
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+};
+
 /// Numbers of one AdamW step, computed on the host in f64 and read by the kernel from memory (the
 /// clip factor depends on data). Plain data: lives in pinned or device memory.
 struct AdamWScalars {
