@@ -22,9 +22,12 @@ __device__ __forceinline__ unsigned cluster_blocks() {
   return blocks;
 }
 
-/// All threads of all blocks of the cluster arrive, then wait. What was written before the arrival
-/// is seen behind the wait. Shared memory of others may be touched behind a first such barrier
-/// (they have started then), and before a last one (they have not ended).
+/// Barriers of all threads of the cluster: arrive, then wait. Shared memory of other blocks may be
+/// touched between a first barrier (they have started) and a last one (they have not ended).
+__device__ __forceinline__ void cluster_arrive_started() {  // orders no memory
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
+/// What was written before is seen behind the wait.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
@@ -46,6 +49,7 @@ __device__ __forceinline__ T* in_block(T* shared, unsigned rank) {
 
 __device__ __forceinline__ unsigned cluster_rank() { return 0; }
 __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
+__device__ __forceinline__ void cluster_arrive_started() {}
 __device__ __forceinline__ void cluster_arrive() {}
 __device__ __forceinline__ void cluster_wait() {}
 template <class T>

@@ -246,8 +246,8 @@ __global__ void __launch_bounds__(kThreads, blocks_if(kKept)) cross_entropy(Argu
     }
   };
 
+  if (cluster_blocks() > 1) cluster_arrive_started();
   if constexpr (kKept) start_row(logits, share, kept);
-  if (cluster_blocks() > 1) cluster_arrive();
   const std::int32_t target = p.targets[n];
   const bool ignored = target == CrossEntropy::kIgnoreIndex;
   // Read before the barriers of the reduction: behind them the row may be overwritten.

@@ -176,7 +176,7 @@ void KernelBench::measure(const std::string& name, const std::string& shape, dou
 void KernelBench::report(const std::string& name, const std::string& shape, double bytes,
                          double us) {
   const double tb_per_s = bytes / us * 1e-6;
-  std::printf("%-28s %-26s %8.1f %9.1f %7.2f", name.c_str(), shape.c_str(), bytes * 0x1p-20, us,
+  std::printf("%-30s %-26s %8.1f %9.1f %7.2f", name.c_str(), shape.c_str(), bytes * 0x1p-20, us,
               tb_per_s);
   nlohmann::json result = {
       {"operator", name}, {"shape", shape}, {"bytes", bytes}, {"us", us}, {"tb_per_s", tb_per_s}};
@@ -376,6 +376,14 @@ void KernelBench::measure_flat(const Model& m) {
   measure("squared_norm bf16", shape, elements * kBf16, [&] {
     return SquaredNorm{.x = bf16({n}), .partial = pool_.tensor(DType::kF64, {blocks})};
   });
+  for (const DType to : {DType::kBF16, DType::kF32}) {
+    measure("cast_squared_norm f32 to " + std::string(name_of(to)), shape,
+            elements * (kF32 + static_cast<double>(size_of(to))), [&] {
+              return CastSquaredNorm{.x = f32({n}),
+                                     .y = pool_.tensor(to, {n}),
+                                     .partial = pool_.tensor(DType::kF64, {blocks})};
+            });
+  }
   measure_adamw(m, DType::kF32);
   measure_adamw(m, DType::kBF16);
 }
@@ -406,7 +414,7 @@ void KernelBench::measure_adamw(const Model& m, DType grad) {
 void KernelBench::run() {
   std::printf("%s; medians of %d groups of runs, device memory cold\n",
               backend_.device->info().name.c_str(), kGroups);
-  std::printf("%-28s %-26s %8s %9s %7s %8s\n", "operator", "shape", "MiB", "us", "TB/s", "of copy");
+  std::printf("%-30s %-26s %8s %9s %7s %8s\n", "operator", "shape", "MiB", "us", "TB/s", "of copy");
   measure_copy();
   for (const Model& m : kModels) {
     measure_embedding(m);

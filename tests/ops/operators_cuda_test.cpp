@@ -39,8 +39,10 @@ void on_cuda(const std::function<void(OpRunner&)>& checks) {
   checks(runner);
 }
 
-/// Widths of LLaMA models; few rows, since the reference is naive.
-const std::vector<RowsCase> kModelRows{{9, 2048}, {257, 4096}, {5, 8192}, {3, 11008}, {4, 5000, 8}};
+/// Widths of LLaMA models, and what fits no fast path; few rows, since the reference is naive.
+const std::vector<RowsCase> kModelRows{
+    {9, 2048},      {257, 4096},         {6, 5120, 0, true}, {5, 8192},  {3, 11008},   {4, 5000, 8},
+    {3, 13824, 16}, {2, 16384, 0, true}, {2, 16392},         {2, 28672}, {3, 14336, 1}};
 
 void with_rows(const std::function<Outputs(OpRunner&, DType, const RowsCase&)>& check) {
   on_cuda([&](OpRunner& runner) {
@@ -88,8 +90,10 @@ TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary"
     });
     on_cuda([=](OpRunner& runner) {
       // Odd and contiguous, so that rows begin at every alignment; padded; the largest.
-      for (const RowsCase& c : {RowsCase{9, 50257, 0, true}, RowsCase{3, 32001, 7},
-                                RowsCase{4, 128256, 0, true}, RowsCase{2, 262144}}) {
+      for (const RowsCase& c :
+           {RowsCase{5, 32000, 0, true}, RowsCase{9, 50257, 0, true}, RowsCase{3, 32001, 7},
+            RowsCase{4, 128256, 0, true}, RowsCase{2, 262144}, RowsCase{2, 262144, 0, true},
+            RowsCase{1, 300000, 0, true}}) {
         for (const DType dtype : kCudaTypes) {
           INFO(name_of(dtype) << ", vocabulary of " << c.width);
           repeated(runner, [&](OpRunner& r) { return check_cross_entropy(r, dtype, c, gradient); });
