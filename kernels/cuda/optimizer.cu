@@ -32,11 +32,38 @@ struct Scalars {
   float correction1;
   float correction2;
   float grad_factor;
-  float decay;  ///< lr * weight_decay
+  float decay;             ///< lr * weight_decay
+  std::uint64_t rounding;  ///< of bf16 moments: the part of the keys that all blocks share
   bool apply;
 };
 
-__device__ Scalars round_scalars(const AdamWScalars& s, double weight_decay) {
+// The random bits of strata/base/random.h and strata/ops/optimizer.h.
+
+__device__ __forceinline__ std::uint64_t mix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+__device__ __forceinline__ std::uint32_t mix32(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  return x ^ (x >> 16);
+}
+
+/// Rounds stochastically by 16 random bits.
+__device__ __forceinline__ __nv_bfloat16 round_by(float x, std::uint32_t random) {
+  const std::uint32_t bits = __float_as_uint(x);
+  const std::uint32_t quiet = isnan(x) ? 0x00400000u : 0u;
+  const std::uint32_t added = isfinite(x) ? bits + random : bits | quiet;
+  return __ushort_as_bfloat16(static_cast<unsigned short>(added >> 16));
+}
+
+__device__ Scalars round_scalars(const AdamWScalars& s, double weight_decay,
+                                 std::uint64_t rounding_stream) {
   return {.lr = __double2float_rn(s.lr),
           .beta1 = __double2float_rn(s.beta1),
           .beta2 = __double2float_rn(s.beta2),
@@ -47,6 +74,7 @@ __device__ Scalars round_scalars(const AdamWScalars& s, double weight_decay) {
           .correction2 = __double2float_rn(s.correction2),
           .grad_factor = __double2float_rn(s.grad_factor),
           .decay = __double2float_rn(__dmul_rn(s.lr, weight_decay)),
+          .rounding = mix64(mix64(s.rounding_seed) ^ rounding_stream),
           .apply = s.apply != 0};
 }
 
@@ -61,24 +89,27 @@ __device__ __forceinline__ float updated(const Scalars& s, float grad, float w, 
   return __fmaf_rn(-s.lr, u, w);
 }
 
-/// W: bf16 (the high half of a split master, `low` beside it) or f32. G: bf16 or f32.
-template <class W, class G>
+/// W: bf16 (the high half of a split master, `low` beside it) or f32. M and G, of the moments and
+/// the gradient: bf16 or f32.
+template <class W, class M, class G>
 struct AdamWArguments {
   W* weight;
   std::int16_t* low;
-  float* m;
-  float* v;
+  M* m;
+  M* v;
   const G* grad;
   const AdamWScalars* scalars;
   double weight_decay;
+  std::uint64_t rounding_stream;
   std::int32_t* nonfinite;
   std::int64_t n;
 };
 
 /// Reads and writes the f32 master of kCount parameters.
-template <class W, class G, int kCount>
+template <class W, int kCount>
 struct Master {
-  static __device__ void read(const AdamWArguments<W, G>& p, std::int64_t i, float (&w)[kCount]) {
+  template <class Arguments>
+  static __device__ void read(const Arguments& p, std::int64_t i, float (&w)[kCount]) {
     if constexpr (sizeof(W) == sizeof(float)) {
       load(p.weight + i, w);
     } else {
@@ -92,8 +123,8 @@ struct Master {
       }
     }
   }
-  static __device__ void write(const AdamWArguments<W, G>& p, std::int64_t i,
-                               const float (&w)[kCount]) {
+  template <class Arguments>
+  static __device__ void write(const Arguments& p, std::int64_t i, const float (&w)[kCount]) {
     if constexpr (sizeof(W) == sizeof(float)) {
       store(p.weight + i, w);
     } else {
@@ -112,14 +143,41 @@ struct Master {
   }
 };
 
-template <int kCount, class W, class G>
-__device__ __forceinline__ void update(const AdamWArguments<W, G>& p, const Scalars& s,
+/// Writes the moments of kCount parameters from i on, which are in one block.
+template <int kCount, class W, class M, class G>
+__device__ __forceinline__ void write_moments(const AdamWArguments<W, M, G>& p, const Scalars& s,
+                                              std::int64_t i, const float (&m)[kCount],
+                                              const float (&v)[kCount]) {
+  if constexpr (sizeof(M) == sizeof(float)) {
+    store(p.m + i, m);
+    store(p.v + i, v);
+  } else {
+    constexpr std::int64_t kBlock = SquaredNorm::kBlock;
+    const std::uint64_t key = mix64(s.rounding ^ static_cast<std::uint64_t>(i / kBlock));
+    const auto first = static_cast<std::uint32_t>(i % kBlock);
+    Vector<M, kCount> rounded_m;
+    Vector<M, kCount> rounded_v;
+#pragma unroll
+    for (unsigned j = 0; j < kCount; ++j) {
+      const std::uint32_t random =
+          mix32(static_cast<std::uint32_t>(key) + (first + j) * 0x9e3779b9u) ^
+          static_cast<std::uint32_t>(key >> 32);
+      rounded_m.values[j] = round_by(m[j], random & 0xffffu);
+      rounded_v.values[j] = round_by(v[j], random >> 16);
+    }
+    store_raw(p.m + i, rounded_m);
+    store_raw(p.v + i, rounded_v);
+  }
+}
+
+template <int kCount, class W, class M, class G>
+__device__ __forceinline__ void update(const AdamWArguments<W, M, G>& p, const Scalars& s,
                                        std::int64_t i) {
   float w[kCount];
   float m[kCount];
   float v[kCount];
   float grad[kCount];
-  Master<W, G, kCount>::read(p, i, w);
+  Master<W, kCount>::read(p, i, w);
   load(p.m + i, m);
   load(p.v + i, v);
   load(p.grad + i, grad);
@@ -129,17 +187,16 @@ __device__ __forceinline__ void update(const AdamWArguments<W, G>& p, const Scal
     w[j] = updated(s, grad[j], w[j], m[j], v[j]);
     finite = finite && isfinite(w[j]);
   }
-  Master<W, G, kCount>::write(p, i, w);
-  store(p.m + i, m);
-  store(p.v + i, v);
+  Master<W, kCount>::write(p, i, w);
+  write_moments(p, s, i, m, v);
   if (!finite) *p.nonfinite = 1;  // every thread that writes, writes this
 }
 
-template <class W, class G, int kCount>
+template <class W, class M, class G, int kCount>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
-    adamw(AdamWArguments<W, G> p) {
+    adamw(AdamWArguments<W, M, G> p) {
   __shared__ Scalars shared;
-  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay);
+  if (threadIdx.x == 0) shared = round_scalars(*p.scalars, p.weight_decay, p.rounding_stream);
   __syncthreads();
   const Scalars s = shared;
   if (!s.apply) return;
@@ -158,29 +215,32 @@ void launch_adamw(cudaStream_t stream, const AdamW& op) {
   if (n == 0) return;
   const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad});
   with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
-    with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
-      const AdamWArguments<W, G> arguments{.weight = data<W>(op.weight),
-                                           .low = data<std::int16_t>(op.low),
-                                           .m = data<float>(op.m),
-                                           .v = data<float>(op.v),
-                                           .grad = data<G>(op.grad),
-                                           .scalars = op.scalars,
-                                           .weight_decay = op.weight_decay,
-                                           .nonfinite = data<std::int32_t>(op.nonfinite),
-                                           .n = n};
-      const auto kernel = wide ? adamw<W, G, kParameters> : adamw<W, G, 1>;
-      const auto most = static_cast<unsigned>(kBlocksPerMultiprocessor * multiprocessors());
-      launch({.name = op.kName,
-              .stream = stream,
-              .grid = std::min(most, blocks_for(n, wide ? kThreads * kParameters : kThreads)),
-              .block = kThreads},
-             kernel, arguments);
+    with_dtype(op.kName, op.m.dtype, [&]<class M>() {
+      with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
+        const AdamWArguments<W, M, G> arguments{.weight = data<W>(op.weight),
+                                                .low = data<std::int16_t>(op.low),
+                                                .m = data<M>(op.m),
+                                                .v = data<M>(op.v),
+                                                .grad = data<G>(op.grad),
+                                                .scalars = op.scalars,
+                                                .weight_decay = op.weight_decay,
+                                                .rounding_stream = op.rounding_stream,
+                                                .nonfinite = data<std::int32_t>(op.nonfinite),
+                                                .n = n};
+        const auto kernel = wide ? adamw<W, M, G, kParameters> : adamw<W, M, G, 1>;
+        const auto most = static_cast<unsigned>(kBlocksPerMultiprocessor * multiprocessors());
+        launch({.name = op.kName,
+                .stream = stream,
+                .grid = std::min(most, blocks_for(n, wide ? kThreads * kParameters : kThreads)),
+                .block = kThreads},
+               kernel, arguments);
+      });
     });
   });
 }
 
 const void* optimizer_module() {
-  return reinterpret_cast<const void*>(&adamw<float, float, kParameters>);
+  return reinterpret_cast<const void*>(&adamw<float, float, float, kParameters>);
 }
 
 }  // namespace strata::cuda

@@ -40,8 +40,9 @@ void AdamW::check() const {
   } else {
     c.require(!low, "low", "must be absent: only bf16 weights are split");
   }
-  c.matches_contiguous("m", m, shape, accumulator);
-  c.matches_contiguous("v", v, shape, accumulator);
+  const bool rounded = m.dtype == DType::kBF16 && accumulator == DType::kF32;
+  c.matches_contiguous("m", m, shape, rounded ? DType::kBF16 : accumulator);
+  c.matches_contiguous("v", v, shape, m.dtype);
   c.compute_dtype("grad", grad);
   c.matches_contiguous("grad", grad, shape, grad.dtype);
   c.require(scalars != nullptr, "scalars", "are missing");

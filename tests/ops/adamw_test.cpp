@@ -157,5 +157,68 @@ TEST_CASE("adamw of whole f32 and f64 weights has the same bits on every instruc
   }
 }
 
+/// Moments of parameters whose new m is 1 + 2^-9, a quarter of the way between bf16 numbers, and
+/// whose new v is its square, nearly half of the way.
+struct Rounded {
+  std::vector<Bf16> m, v;
+};
+Rounded rounded_moments(const cpu::SimdKernels& simd, std::uint64_t seed, std::uint64_t stream) {
+  constexpr std::size_t kCount = 1 << 17;
+  ThreadPool pool(2);
+  const Shape shape{kCount};
+  const AdamWScalars scalars{.lr = 0, .beta1 = 0, .beta2 = 0, .rounding_seed = seed};
+  Rounded moments{std::vector<Bf16>(kCount), std::vector<Bf16>(kCount)};
+  std::vector<float> weight(kCount);
+  const std::vector<float> grad(kCount, 1 + 0x1p-9f);
+  std::int32_t nonfinite = 0;
+  cpu::execute({pool, simd}, AdamW{.weight = TensorView(weight.data(), DType::kF32, shape),
+                                   .low = {},
+                                   .m = TensorView(moments.m.data(), DType::kBF16, shape),
+                                   .v = TensorView(moments.v.data(), DType::kBF16, shape),
+                                   .grad = ConstTensorView(grad.data(), DType::kF32, shape),
+                                   .scalars = &scalars,
+                                   .rounding_stream = stream,
+                                   .nonfinite = TensorView(&nonfinite, DType::kI32, {1})});
+  return moments;
+}
+
+TEST_CASE("bf16 moments of adamw are right on average, and m and v are drawn apart", "[ops]") {
+  const Rounded moments = rounded_moments(cpu::kPortable, 1, 2);
+  const double count = static_cast<double>(moments.m.size());
+  double m_up = 0;
+  double v_up = 0;
+  double both_up = 0;
+  for (std::size_t i = 0; i < moments.m.size(); ++i) {
+    const auto m = static_cast<float>(moments.m[i]);
+    const auto v = static_cast<float>(moments.v[i]);
+    REQUIRE((m == 1 || m == 1 + 0x1p-7f));
+    REQUIRE((v == 1 || v == 1 + 0x1p-7f));
+    m_up += m > 1 ? 1 : 0;
+    v_up += v > 1 ? 1 : 0;
+    both_up += m > 1 && v > 1 ? 1 : 0;
+  }
+  const double v_chance = (0x1p-8 + 0x1p-18) / 0x1p-7;
+  const double five_sigma = 5 * 0.5 / std::sqrt(count);
+  CHECK(std::abs(m_up / count - 0.25) < five_sigma);
+  CHECK(std::abs(v_up / count - v_chance) < five_sigma);
+  CHECK(std::abs(both_up / count - 0.25 * v_chance) < five_sigma);
+}
+
+TEST_CASE("bf16 moments of adamw are drawn by seed, stream and element, on every instruction set",
+          "[ops]") {
+  const Rounded moments = rounded_moments(cpu::kPortable, 1, 2);
+  for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+    INFO(simd->name);
+    REQUIRE(same_bits(rounded_moments(*simd, 1, 2).m, moments.m));
+    REQUIRE(same_bits(rounded_moments(*simd, 1, 2).v, moments.v));
+  }
+  CHECK(!same_bits(rounded_moments(cpu::kPortable, 2, 2).m, moments.m));
+  CHECK(!same_bits(rounded_moments(cpu::kPortable, 1, 3).m, moments.m));
+  const auto block = [&](std::ptrdiff_t i) {
+    return std::vector<Bf16>(moments.m.begin() + 4096 * i, moments.m.begin() + 4096 * (i + 1));
+  };
+  CHECK(!same_bits(block(0), block(1)));
+}
+
 }  // namespace
 }  // namespace strata::test

@@ -181,9 +181,12 @@ TEST_CASE("matmul on cuda follows the formula in every layout, dtype and update"
 TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     for (const DType weight : kCudaTypes) {
-      for (const DType grad : kCudaTypes) {
-        for (const std::int64_t n : {0, 1, 37, 4097, 20011, 1 << 18}) {
-          repeated(runner, [&](OpRunner& r) { return check_adamw(r, weight, grad, n); });
+      for (const DType moments : kCudaTypes) {
+        for (const DType grad : kCudaTypes) {
+          for (const std::int64_t n : {0, 1, 37, 4097, 20011, 1 << 18}) {
+            repeated(runner,
+                     [&](OpRunner& r) { return check_adamw(r, {weight, moments, grad, n}); });
+          }
         }
       }
     }

@@ -81,8 +81,12 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                  DType intermediate);
 
+struct AdamWCase {
+  DType weight, moments, grad;
+  std::int64_t elements;
+};
 /// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
 /// sequence of strata/ops/optimizer.h written with std::fma.
-Outputs check_adamw(OpRunner& runner, DType weight, DType grad, std::int64_t n);
+Outputs check_adamw(OpRunner& runner, const AdamWCase& c);
 
 }  // namespace strata::test

@@ -31,6 +31,24 @@ Element<A> step(Element<A> e, A grad, const AdamWScalars& s, double weight_decay
   return e;
 }
 
+/// x as bf16, up in magnitude if its lower 16 bits and the random ones carry.
+template <class A>
+A stochastic(A x, std::uint32_t random) {
+  if (!std::isfinite(x)) return x;
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x));
+  const std::uint32_t carry = (bits & 0xffffu) + random > 0xffffu ? 0x10000u : 0u;
+  return static_cast<A>(std::bit_cast<float>((bits & 0xffff0000u) + carry));
+}
+
+/// r of strata/ops/optimizer.h.
+std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::size_t i) {
+  const std::uint64_t key = random_bits(seed, stream, i / 4096);
+  auto x = static_cast<std::uint32_t>((key & 0xffffffffu) + (i % 4096) * 0x9e3779b9u);
+  x = (x ^ (x >> 16)) * 0x85ebca6bu;
+  x = (x ^ (x >> 13)) * 0xc2b2ae35u;
+  return (x ^ (x >> 16)) ^ static_cast<std::uint32_t>(key >> 32);
+}
+
 /// Numbers of all magnitudes: normal ones, and every 8th denormal, tiny, huge, infinite or NaN.
 std::vector<double> wild_values(std::uint64_t stream, std::int64_t n, DType dtype, bool positive) {
   const double tiny = dtype == DType::kF64 ? 0x1p-1060 : 0x1p-130;  // denormal
@@ -65,14 +83,15 @@ Halves split(double w) {
 }
 
 template <class A>
-Outputs check_as(OpRunner& runner, DType weight_dtype, DType grad_dtype, std::int64_t n) {
+Outputs check_as(OpRunner& runner, const AdamWCase& c) {
   const DType a = kDTypeOf<A>;
+  const auto [weight_dtype, moment_dtype, grad_dtype, n] = c;
   const bool is_split = weight_dtype == DType::kBF16;
   std::vector<double> w = wild_values(1, n, a, false);
   // The halves of a NaN cannot be uploaded as numbers; its bits are tested by themselves.
   for (double& x : w) x = is_split && std::isnan(x) ? 1.5 : x;
-  const auto m = wild_values(2, n, a, false);
-  const auto v = wild_values(3, n, a, true);
+  const auto m = wild_values(2, n, moment_dtype, false);
+  const auto v = wild_values(3, n, moment_dtype, true);
   std::vector<Element<A>> state(w.size());
   std::vector<double> high = w;
   std::vector<double> low(w.size());
@@ -86,9 +105,10 @@ Outputs check_as(OpRunner& runner, DType weight_dtype, DType grad_dtype, std::in
   AdamW op;
   op.weight = runner.upload(high, weight_dtype, {n});
   if (is_split) op.low = runner.upload(low, DType::kI16, {n});
-  op.m = runner.upload(m, a, {n});
-  op.v = runner.upload(v, a, {n});
+  op.m = runner.upload(m, moment_dtype, {n});
+  op.v = runner.upload(v, moment_dtype, {n});
   op.weight_decay = 0.1;
+  op.rounding_stream = 77;
   op.nonfinite = runner.upload({0}, DType::kI32, {1});
   bool all_finite = true;
   for (int t = 1; t <= 3; ++t) {
@@ -96,6 +116,7 @@ Outputs check_as(OpRunner& runner, DType weight_dtype, DType grad_dtype, std::in
     s.correction1 = 1 - std::pow(s.beta1, t);
     s.correction2 = 1 - std::pow(s.beta2, t);
     s.grad_factor = t == 2 ? 0.73 : 1.0;
+    s.rounding_seed = static_cast<std::uint64_t>(1000 + t);
     const auto grad = wild_values(static_cast<std::uint64_t>(10 + t), n, grad_dtype, false);
     op.grad = runner.upload(grad, grad_dtype, {n});
     op.scalars = static_cast<const AdamWScalars*>(runner.upload_bytes(&s, sizeof s));
@@ -103,6 +124,10 @@ Outputs check_as(OpRunner& runner, DType weight_dtype, DType grad_dtype, std::in
     for (std::size_t i = 0; i < state.size(); ++i) {
       state[i] = step(state[i], static_cast<A>(grad[i]), s, op.weight_decay);
       all_finite = all_finite && std::isfinite(state[i].w);
+      if (moment_dtype != DType::kBF16) continue;
+      const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream, i);
+      state[i].m = stochastic(state[i].m, random % 0x10000u);
+      state[i].v = stochastic(state[i].v, random / 0x10000u);
     }
   }
   const Outputs got{runner.download(op.weight), runner.download(op.m), runner.download(op.v),
@@ -132,12 +157,11 @@ Outputs check_as(OpRunner& runner, DType weight_dtype, DType grad_dtype, std::in
 
 }  // namespace
 
-Outputs check_adamw(OpRunner& runner, DType weight, DType grad, std::int64_t n) {
+Outputs check_adamw(OpRunner& runner, const AdamWCase& c) {
   runner.reset();
-  INFO("adamw of " << n << " " << name_of(weight) << " weights with " << name_of(grad)
-                   << " gradients");
-  return weight == DType::kF64 ? check_as<double>(runner, weight, grad, n)
-                               : check_as<float>(runner, weight, grad, n);
+  INFO("adamw of " << c.elements << " " << name_of(c.weight) << " weights with "
+                   << name_of(c.moments) << " moments and " << name_of(c.grad) << " gradients");
+  return c.weight == DType::kF64 ? check_as<double>(runner, c) : check_as<float>(runner, c);
 }
 
 }  // namespace strata::test

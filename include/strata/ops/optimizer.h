@@ -37,10 +37,11 @@ struct AdamWScalars {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double correction1 = 1;  ///< 1 - beta1^t
-  double correction2 = 1;  ///< 1 - beta2^t
-  double grad_factor = 1;  ///< clip factor, applied to the gradient first
-  std::int64_t apply = 1;  ///< 0: leave everything as it is (a skipped step)
+  double correction1 = 1;           ///< 1 - beta1^t
+  double correction2 = 1;           ///< 1 - beta2^t
+  double grad_factor = 1;           ///< clip factor, applied to the gradient first
+  std::int64_t apply = 1;           ///< 0: leave everything as it is (a skipped step)
+  std::uint64_t rounding_seed = 0;  ///< of bf16 moments: a function of the run's seed and the step
 };
 
 /// One AdamW update (Loshchilov and Hutter, 2019) of a run of parameters, element by element, in A
@@ -55,17 +56,26 @@ struct AdamWScalars {
 /// with every scalar (also 1 - beta, lr * weight_decay) computed in f64 and rounded to A first.
 /// bf16 weights are the high half of a split f32 master: bits(w) = (hi << 16) + sign-extended lo
 /// modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits - (hi << 16)).
+/// bf16 moments are widened on reading and rounded stochastically on writing; w is updated from the
+/// m and v before that. Element i of the run takes 16 random bits for each from
+///   key = random_bits(rounding_seed, rounding_stream, i / 4096)
+///   r   = mix32(low half of key + (i mod 4096) * 0x9e3779b9) ^ high half of key, modulo 2^32
+/// m is stored as the upper 16 bits of bits(m) + (r mod 2^16), v as those of bits(v) + r / 2^16: a
+/// number goes up in magnitude with the probability of the fraction that it loses. Infinities and
+/// NaNs keep their upper 16 bits, NaNs become quiet. mix32 is the finaliser of MurmurHash3
+/// (Appleby, 2011): x ^= x >> 16, x *= 0x85ebca6b, x ^= x >> 13, x *= 0xc2b2ae35, x ^= x >> 16.
 /// `nonfinite[0]` is set to 1 if any new w is not finite, checked before the split; else untouched.
 struct AdamW {
   static constexpr std::string_view kName = "adamw";
   TensorView weight;                      ///< [n] bf16 (high half), f32 or f64
   TensorView low;                         ///< [n] i16; present exactly if weight is bf16
-  TensorView m;                           ///< [n] A
-  TensorView v;                           ///< [n] A
+  TensorView m;                           ///< [n] A, or bf16 if A is f32
+  TensorView v;                           ///< [n] dtype of m
   ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
   double weight_decay = 0;
-  TensorView nonfinite;  ///< [1] i32
+  std::uint64_t rounding_stream = 0;  ///< of bf16 moments: which run of parameters this is
+  TensorView nonfinite;               ///< [1] i32
   void check() const;
   [[nodiscard]] Accesses accesses() const;
 };

@@ -35,26 +35,60 @@ template <class A>
   return fused(-f.lr, u, w);
 }
 
-template <class A, class G>
-bool update_whole(A* __restrict weight, A* __restrict m, A* __restrict v, const G* __restrict grad,
-                  std::int64_t count, const AdamWFactors<A> f) {
+/// 32 random bits for element i of a block; the upper half rounds v, the lower m.
+[[gnu::always_inline]] inline std::uint32_t rounding_bits(std::uint64_t key, std::int64_t i) {
+  std::uint32_t x = static_cast<std::uint32_t>(key) + static_cast<std::uint32_t>(i) * 0x9e3779b9u;
+  x ^= x >> 16;
+  x *= 0x85ebca6bu;
+  x ^= x >> 13;
+  x *= 0xc2b2ae35u;
+  x ^= x >> 16;
+  return x ^ static_cast<std::uint32_t>(key >> 32);
+}
+
+template <class A>
+[[gnu::always_inline]] inline void store_moment(A& to, A x, std::uint32_t) {
+  to = x;
+}
+/// Rounds stochastically by 16 random bits.
+[[gnu::always_inline]] inline void store_moment(Bf16& to, float x, std::uint32_t random) {
+  const auto bits = __builtin_bit_cast(std::uint32_t, x);
+  const std::uint32_t quiet = (bits & 0x7fffffffu) > 0x7f800000u ? 0x00400000u : 0u;
+  const std::uint32_t added = is_finite(x) ? bits + random : bits | quiet;
+  to.bits = static_cast<std::uint16_t>(added >> 16);
+}
+
+/// M: of the moments, A or bf16.
+template <class A, class M, class G>
+bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const G* __restrict grad,
+                  std::int64_t count, const AdamWFactors<A> f, std::uint64_t key) {
   std::uint32_t bad = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const A w = updated(weight[i], static_cast<A>(widen(grad[i])), m[i], v[i], f);
+    A new_m = widen(m[i]);
+    A new_v = widen(v[i]);
+    const A w = updated(weight[i], static_cast<A>(widen(grad[i])), new_m, new_v, f);
+    const std::uint32_t random = rounding_bits(key, i);
     weight[i] = w;
+    store_moment(m[i], new_m, random & 0xffffu);
+    store_moment(v[i], new_v, random >> 16);
     bad |= static_cast<std::uint32_t>(!is_finite(w));
   }
   return bad == 0;
 }
 
-template <class G>
-bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, float* __restrict m,
-                  float* __restrict v, const G* __restrict grad, std::int64_t count,
-                  const AdamWFactors<float> f) {
+template <class M, class G>
+bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __restrict m,
+                  M* __restrict v, const G* __restrict grad, std::int64_t count,
+                  const AdamWFactors<float> f, std::uint64_t key) {
   std::uint32_t bad = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = static_cast<float>(widen(grad[i]));
-    const float w = updated(join(weight[i], low[i]), g, m[i], v[i], f);
+    float new_m = widen(m[i]);
+    float new_v = widen(v[i]);
+    const float w = updated(join(weight[i], low[i]), g, new_m, new_v, f);
+    const std::uint32_t random = rounding_bits(key, i);
+    store_moment(m[i], new_m, random & 0xffffu);
+    store_moment(v[i], new_v, random >> 16);
     bad |= static_cast<std::uint32_t>(!is_finite(w));
     const auto bits = __builtin_bit_cast(std::uint32_t, w);
     weight[i].bits = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
@@ -63,22 +97,29 @@ bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, float* 
   return bad == 0;
 }
 
+/// A of the weights is f32.
+template <class M, class G>
+bool adamw_f32(const AdamWRange& r, const G* grad) {
+  const std::int64_t count = r.end - r.begin;
+  M* m = static_cast<M*>(r.m) + r.begin;
+  M* v = static_cast<M*>(r.v) + r.begin;
+  if (r.weight_dtype == DType::kF32) {
+    return update_whole(static_cast<float*>(r.weight) + r.begin, m, v, grad, count, r.f32,
+                        r.rounding_key);
+  }
+  return update_split(static_cast<Bf16*>(r.weight) + r.begin, r.low + r.begin, m, v, grad, count,
+                      r.f32, r.rounding_key);
+}
+
 template <class G>
 bool adamw_with(const AdamWRange& r) {
-  const std::int64_t begin = r.begin;
-  const std::int64_t count = r.end - r.begin;
-  const G* grad = static_cast<const G*>(r.grad) + begin;
+  const G* grad = static_cast<const G*>(r.grad) + r.begin;
   if (r.weight_dtype == DType::kF64) {
-    return update_whole(static_cast<double*>(r.weight) + begin, static_cast<double*>(r.m) + begin,
-                        static_cast<double*>(r.v) + begin, grad, count, r.f64);
+    return update_whole(static_cast<double*>(r.weight) + r.begin,
+                        static_cast<double*>(r.m) + r.begin, static_cast<double*>(r.v) + r.begin,
+                        grad, r.end - r.begin, r.f64, r.rounding_key);
   }
-  float* m = static_cast<float*>(r.m) + begin;
-  float* v = static_cast<float*>(r.v) + begin;
-  if (r.weight_dtype == DType::kF32) {
-    return update_whole(static_cast<float*>(r.weight) + begin, m, v, grad, count, r.f32);
-  }
-  return update_split(static_cast<Bf16*>(r.weight) + begin, r.low + begin, m, v, grad, count,
-                      r.f32);
+  return r.moment_dtype == DType::kBF16 ? adamw_f32<Bf16>(r, grad) : adamw_f32<float>(r, grad);
 }
 
 bool adamw(const AdamWRange& r) {

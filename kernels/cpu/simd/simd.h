@@ -56,10 +56,12 @@ struct AdamWFactors {
   A correction1, correction2, grad_factor, lr_decay;
 };
 
-/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors.
+/// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors. With bf16
+/// moments the range is one block of 4096 elements or a part from its beginning.
 struct AdamWRange {
   DType weight_dtype = DType::kF32;
   DType grad_dtype = DType::kF32;
+  DType moment_dtype = DType::kF32;
   void* weight = nullptr;
   std::int16_t* low = nullptr;
   void* m = nullptr;
@@ -67,6 +69,7 @@ struct AdamWRange {
   const void* grad = nullptr;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::uint64_t rounding_key = 0;  ///< of the block, for bf16 moments
   AdamWFactors<double> f64;
   AdamWFactors<float> f32;
 };
