@@ -300,8 +300,9 @@ void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op) {
                                  .columns = static_cast<int>(columns)};
     const auto apart = reinterpret_cast<std::uintptr_t>(op.d_logits.data) -
                        reinterpret_cast<std::uintptr_t>(op.logits.data);
+    const bool aligned = !op.d_logits || apart % 16 == 0;
     const std::int64_t row_bytes = columns * static_cast<std::int64_t>(sizeof(T));
-    const unsigned blocks = op.d_logits && apart % 16 == 0 ? blocks_to_keep(row_bytes) : 0;
+    const unsigned blocks = aligned ? blocks_to_keep(row_bytes) : 0;
     Launch where{.name = op.kName, .stream = stream, .block = kThreads};
     where.cluster = std::max(blocks, 1u);
     where.grid = blocks_for(op.logits.rows() * where.cluster, 1);

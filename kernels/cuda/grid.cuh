@@ -23,7 +23,9 @@ inline constexpr std::int64_t kMostGridRows = 65535;
 /// One thread per W columns (W divides extent.columns).
 [[nodiscard]] inline Launch over(std::string_view name, cudaStream_t stream, Extent extent, int w) {
   const std::int64_t pieces = extent.columns / w;
-  const unsigned threads = whole_warps(pieces, kElementwiseThreads);
+  // Blocks of a row alike: 320 pieces are two blocks of 160 threads, not 256 and 64 of 256.
+  const std::int64_t blocks = std::max(blocks_for(pieces, kElementwiseThreads), 1u);
+  const unsigned threads = whole_warps((pieces + blocks - 1) / blocks, kElementwiseThreads);
   return {.name = name,
           .stream = stream,
           .grid = dim3(blocks_for(pieces, threads),

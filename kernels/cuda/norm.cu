@@ -21,7 +21,7 @@ constexpr int kThreads = 256;
 /// Pieces of 16 bytes that a thread keeps in registers, at most: rows of 16384 in bf16.
 constexpr int kMostPieces = 8;
 /// Blocks on a multiprocessor, by the registers of a thread.
-constexpr int blocks_with(int pieces) { return pieces == 1 ? 8 : pieces == 2 ? 6 : 16 / pieces; }
+constexpr int blocks_with(int pieces) { return pieces == 2 ? 6 : 16 / pieces; }
 
 template <class T>
 struct Arguments {
@@ -140,7 +140,6 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> 
 /// The kernel whose threads hold `pieces` pieces each.
 template <class T>
 auto kernel_for(std::int64_t pieces) {
-  if (pieces <= 1) return rmsnorm_forward<T, 1>;
   if (pieces <= 2) return rmsnorm_forward<T, 2>;
   if (pieces <= 4) return rmsnorm_forward<T, 4>;
   return rmsnorm_forward<T, kMostPieces>;
@@ -160,17 +159,17 @@ void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
                                  .rstd = data<float>(op.rstd),
                                  .columns = static_cast<int>(columns),
                                  .eps = static_cast<float>(op.eps)};
-    Launch where{.name = op.kName,
-                 .stream = stream,
-                 .grid = blocks_for(op.x.rows(), 1),
-                 .block = whole_warps((columns + W - 1) / W, kThreads)};
-    const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
+    // At least two pieces a thread: more is under way than with one piece and twice the threads.
+    const unsigned threads = whole_warps((columns + 2 * W - 1) / (2 * W), kThreads);
+    Launch where{
+        .name = op.kName, .stream = stream, .grid = blocks_for(op.x.rows(), 1), .block = threads};
+    const std::int64_t pieces = (columns + W * threads - 1) / (W * threads);
     if (wide && pieces <= kMostPieces) return launch(where, kernel_for<T>(pieces), arguments);
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(T);
     launch(where, rmsnorm_forward_shared<T, W>, arguments);
   });
 }
 
-const void* norm_module() { return reinterpret_cast<const void*>(&rmsnorm_forward<float, 1>); }
+const void* norm_module() { return reinterpret_cast<const void*>(&rmsnorm_forward<float, 2>); }
 
 }  // namespace strata::cuda

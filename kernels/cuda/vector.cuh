@@ -6,6 +6,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace strata::cuda {
 
@@ -67,23 +68,25 @@ __device__ __forceinline__ void store(T* to, const float (&from)[W]) {
 /// every element a register of its own.
 template <class T, int W>
 struct Packed {
-  static constexpr int kWords =
-      static_cast<int>(sizeof(T)) * W / static_cast<int>(sizeof(unsigned));
-  unsigned words[kWords];
+  using Word = std::conditional_t<sizeof(T) * W % sizeof(unsigned) == 0, unsigned, unsigned short>;
+  static constexpr int kWords = static_cast<int>(sizeof(T) * W / sizeof(Word));
+  Word words[kWords];
 };
 
 template <class T, int W>
 __device__ __forceinline__ Packed<T, W> load_packed(const T* from) {
-  const auto loaded =
-      load_raw<unsigned, Packed<T, W>::kWords>(reinterpret_cast<const unsigned*>(from));
-  return __builtin_bit_cast(Packed<T, W>, loaded);
+  using Word = typename Packed<T, W>::Word;
+  const auto words = load_raw<Word, Packed<T, W>::kWords>(reinterpret_cast<const Word*>(from));
+  return __builtin_bit_cast(Packed<T, W>, words);
 }
 
 template <class T, int W>
 __device__ __forceinline__ void unpack(const Packed<T, W>& from, float (&to)[W]) {
-  if constexpr (sizeof(T) == sizeof(unsigned)) {
+  if constexpr (sizeof(T) == sizeof(float)) {
 #pragma unroll
     for (int i = 0; i < W; ++i) to[i] = __uint_as_float(from.words[i]);
+  } else if constexpr (W == 1) {
+    to[0] = __uint_as_float(static_cast<unsigned>(from.words[0]) << 16);
   } else {  // two bf16 in a word
 #pragma unroll
     for (int i = 0; i < W / 2; ++i) {
