@@ -78,7 +78,7 @@ class GoldenCase {
   [[nodiscard]] double tolerance(const std::string& tensor) const {
     if (x_ == DType::kF64) return kF64Tolerance;
     const std::string error = x_ == DType::kF32 ? ".f32_error" : ".bf16_error";
-    return 2 * scalar(tensor + error) + 0x1p-24;
+    return 1.5 * scalar(tensor + error) + 0x1p-24;
   }
 
   OpRunner& runner_;
