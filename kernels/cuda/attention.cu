@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/dispatch.h"
-#include "src/device/cuda/check.h"
 #include "strata/base/error.h"
 
 namespace strata::cuda {
@@ -38,55 +37,37 @@ void check_supported(const O& op) {
          rows_aligned(others);
 }
 
-#ifdef STRATA_HOPPER
-/// Whether the device can run the kernels for compute capability 9.0.
-[[nodiscard]] bool on_hopper() {
-  int device = 0;
-  int major = 0;
-  STRATA_CUDA_CHECK(cudaGetDevice(&device));
-  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return major == 9;
+/// The sm_90a kernels find their tiles with a bounded table of segments.
+[[nodiscard]] bool suits_hopper(AttentionKernels kernels, const AttentionSegments& segments) {
+  return kernels == AttentionKernels::kAuto && hopper_available() &&
+         (segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments);
 }
-
-[[nodiscard]] bool suits_hopper(const AttentionSegments& segments) {
-  return segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments;
-}
-#endif
 
 }  // namespace
 
-void launch_attention_forward(cudaStream_t stream, const AttentionForward& op) {
+void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
+                              AttentionKernels kernels) {
   check_supported(op);
-  if (suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
-#ifdef STRATA_HOPPER
-    if (on_hopper() && suits_hopper(op.segments)) return launch_hopper_forward(stream, op);
-#endif
-    launch_flash_forward(stream, op);
-  } else {
+  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
     launch_reference_attention_forward(stream, op);
-  }
-}
-
-void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op) {
-  check_supported(op);
-  if (suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})) {
-#ifdef STRATA_HOPPER
-    if (on_hopper() && suits_hopper(op.segments) &&
-        (op.segments.uniform_length > 0 || op.segments.self_attention)) {
-      return launch_hopper_backward(stream, op);
-    }
-#endif
-    launch_flash_backward(stream, op);
+  } else if (suits_hopper(kernels, op.segments)) {
+    launch_hopper_forward(stream, op);
   } else {
-    launch_reference_attention_backward(stream, op);
+    launch_flash_forward(stream, op);
   }
 }
 
-std::vector<const void*> hopper_modules() {
-#ifdef STRATA_HOPPER
-  if (on_hopper()) return {hopper_forward_module(), hopper_backward_module()};
-#endif
-  return {};
+void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
+                               AttentionKernels kernels) {
+  check_supported(op);
+  const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
+  if (!suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})) {
+    launch_reference_attention_backward(stream, op);
+  } else if (self && suits_hopper(kernels, op.segments)) {
+    launch_hopper_backward(stream, op);
+  } else {
+    launch_flash_backward(stream, op);
+  }
 }
 
 }  // namespace strata::cuda

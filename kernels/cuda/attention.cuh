@@ -11,13 +11,16 @@
 #include <vector>
 
 #include "strata/ops/attention.h"
+#include "strata/ops/backend.h"
 
 namespace strata::cuda {
 
 /// Launch on `stream`; they never block. Throw BackendError for dtypes and head dims that no kernel
 /// has, and for a scale that is not positive.
-void launch_attention_forward(cudaStream_t stream, const AttentionForward& op);
-void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op);
+void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
+                              AttentionKernels kernels);
+void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
+                               AttentionKernels kernels);
 
 /// The same through the reference kernels, whatever the shape.
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);

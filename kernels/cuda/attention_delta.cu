@@ -18,6 +18,7 @@ constexpr int kThreads = 256;
 struct DeltaParams {
   HeadRows<const std::uint16_t> o, d_o;
   float* delta;
+  float* dq_sum;  ///< null if there is none
   std::int64_t query_rows;
   int heads;
 };
@@ -43,10 +44,36 @@ __global__ void __launch_bounds__(kThreads) attention_delta_kernel(const DeltaPa
     sum = dot_of_pairs(a.y, b.y, sum);
     sum = dot_of_pairs(a.z, b.z, sum);
     sum = dot_of_pairs(a.w, b.w, sum);
+    if (p.dq_sum != nullptr) {
+      auto* const to = reinterpret_cast<float4*>(p.dq_sum + thread * 8);
+      to[0] = to[1] = make_float4(0, 0, 0, 0);
+    }
   }
 #pragma unroll
   for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
   if (row < p.query_rows && column == 0) p.delta[head * p.query_rows + row] = sum;
+}
+
+struct RoundParams {
+  const float* dq_sum;
+  HeadRows<std::uint16_t> dq;
+  std::int64_t rows;
+  int row_pieces;  ///< of 8 numbers, in a row of all heads
+  float scale;
+};
+
+/// A thread rounds 8 numbers.
+__global__ void __launch_bounds__(kThreads) attention_round_dq_kernel(const RoundParams p) {
+  const std::int64_t piece = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t row = piece / p.row_pieces;
+  if (row >= p.rows) return;
+  const auto* const from = reinterpret_cast<const float4*>(p.dq_sum + piece * 8);
+  const float4 a = from[0];
+  const float4 b = from[1];
+  const uint4 rounded =
+      make_uint4(pack_bf16(a.x * p.scale, a.y * p.scale), pack_bf16(a.z * p.scale, a.w * p.scale),
+                 pack_bf16(b.x * p.scale, b.y * p.scale), pack_bf16(b.z * p.scale, b.w * p.scale));
+  *reinterpret_cast<uint4*>(p.dq.data + row * p.dq.stride + piece % p.row_pieces * 8) = rounded;
 }
 
 template <int kHeadDim>
@@ -54,6 +81,7 @@ void launch_delta(cudaStream_t stream, const AttentionBackward& op) {
   const DeltaParams params{.o = head_rows<const std::uint16_t>(op.o),
                            .d_o = head_rows<const std::uint16_t>(op.d_o),
                            .delta = op.delta.as<float>(),
+                           .dq_sum = op.dq_sum ? op.dq_sum.as<float>() : nullptr,
                            .query_rows = op.q.shape[0],
                            .heads = narrow<int>(op.q.shape[1])};
   launch({.name = AttentionBackward::kName,
@@ -71,6 +99,19 @@ void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op) {
   } else {
     launch_delta<128>(stream, op);
   }
+}
+
+void launch_round_dq(cudaStream_t stream, const AttentionBackward& op) {
+  const RoundParams params{.dq_sum = op.dq_sum.as<float>(),
+                           .dq = head_rows<std::uint16_t>(op.dq),
+                           .rows = op.dq.shape[0],
+                           .row_pieces = narrow<int>(op.dq.shape[1] * op.dq.shape[2] / 8),
+                           .scale = static_cast<float>(op.scale)};
+  launch({.name = AttentionBackward::kName,
+          .stream = stream,
+          .grid = blocks_for(params.rows * params.row_pieces, kThreads),
+          .block = kThreads},
+         attention_round_dq_kernel, params);
 }
 
 const void* attention_delta_module() {

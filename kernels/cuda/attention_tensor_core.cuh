@@ -19,10 +19,13 @@ inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op);
 /// Only for segments that attend to themselves.
 void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op);
-[[nodiscard]] const void* hopper_forward_module();
 [[nodiscard]] const void* hopper_backward_module();
+/// Whether this program has them and the current device can run them.
+[[nodiscard]] bool hopper_available();
 
-/// op.delta = rowsum(op.d_o * op.o).
+/// op.delta = rowsum(op.d_o * op.o); clears op.dq_sum, if given.
 void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op);
+/// op.dq = op.scale * op.dq_sum.
+void launch_round_dq(cudaStream_t stream, const AttentionBackward& op);
 
 }  // namespace strata::cuda

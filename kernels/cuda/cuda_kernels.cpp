@@ -9,8 +9,11 @@
 
 namespace strata {
 
-CudaKernels::CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes)
-    : matmul_(matmul_workspace_bytes) {
+CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& options)
+    : attention_(options.attention), matmul_(options.matmul_workspace_bytes) {
+  if (options.attention == AttentionKernels::kCudnn) {
+    throw BackendError("kernels.attention = \"cudnn\": this program was built without cuDNN");
+  }
   for (const void* kernel :
        {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
         cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
@@ -38,10 +41,10 @@ void CudaKernels::launch(Stream& stream, const Rope& op) {
   cuda::launch_rope(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AttentionForward& op) {
-  cuda::launch_attention_forward(native_stream(stream), op);
+  cuda::launch_attention_forward(native_stream(stream), op, attention_);
 }
 void CudaKernels::launch(Stream& stream, const AttentionBackward& op) {
-  cuda::launch_attention_backward(native_stream(stream), op);
+  cuda::launch_attention_backward(native_stream(stream), op, attention_);
 }
 void CudaKernels::launch(Stream& stream, const SwigluForward& op) {
   cuda::launch_swiglu_forward(native_stream(stream), op);

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <cstddef>
-
 #include "kernels/cuda/matmul.h"
 #include "src/device/cuda/driver.h"
+#include "strata/ops/backend.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
@@ -12,7 +11,7 @@ namespace strata {
 /// has one workspace). Constructing loads every kernel, so that no launch allocates device memory.
 class CudaKernels final : public Kernels {
  public:
-  CudaKernels(const cuda::Driver& driver, std::size_t matmul_workspace_bytes);
+  CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
   [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:
@@ -35,6 +34,7 @@ class CudaKernels final : public Kernels {
   void launch(Stream& stream, const CastSquaredNorm& op) override;
   void launch(Stream& stream, const AdamW& op) override;
 
+  AttentionKernels attention_;
   cuda::MatmulPlans matmul_;
 };
 

@@ -117,6 +117,33 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
+/// Starts to add a box of shared memory to `map` (see make_sum_map), at (column, row), in no
+/// particular order with others; rows outside the tensor are left out. Done by the threads for
+/// which `now` holds, without a branch, so that products may be in flight.
+__device__ __forceinline__ void add_box(const CUtensorMap& map, std::uint32_t from, int column,
+                                        int row, bool now) {
+  asm volatile(
+      "{\n"
+      ".reg .pred now;\n"
+      "setp.ne.u32 now, %4, 0;\n"
+      "@now cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
+      " [%0, {%2, %3}], [%1];\n"
+      "}\n" ::"l"(&map),
+      "r"(from), "r"(column), "r"(row), "r"(static_cast<int>(now))
+      : "memory");
+}
+__device__ __forceinline__ void commit_boxes() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until this thread's boxes have been read, so that their memory may be written.
+__device__ __forceinline__ void wait_boxes_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+/// Waits until they have been added.
+__device__ __forceinline__ void wait_boxes() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
 // --- Products ------------------------------------------------------------------------------------
 
 /// Describes a tile to wgmma: the address, the distance of panels (used if columns of the product
@@ -149,6 +176,17 @@ __device__ __forceinline__ void pin_registers(float (&r)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(r[i])::"memory");
 }
 
+/// Writes four 8x8 matrices held as operand a of a product (see scores()); lanes 8i .. 8i + 7 give
+/// the row addresses of matrix i.
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const Bf16Pair (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+/// Lets products read what this thread wrote to shared memory; a barrier must follow.
+__device__ __forceinline__ void fence_writes_before_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 #define STRATA_F8(d, i)                                                                       \
   "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
       "+f"(d[i + 6]), "+f"(d[i + 7])
@@ -204,6 +242,27 @@ __device__ __forceinline__ void multiply_registers(float (&d)[64], const Bf16Pai
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
 }
 
+/// d[64, n] (+)= a^T b for 16 rows of both tiles, a of 64 columns.
+__device__ __forceinline__ void multiply_transposed(float (&d)[16], std::uint64_t a,
+                                                    std::uint64_t b, bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
+      ", %16, %17, p, 1, 1, 1, 1;\n}\n"
+      : STRATA_F8(d, 0), STRATA_F8(d, 8)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+__device__ __forceinline__ void multiply_transposed(float (&d)[32], std::uint64_t a,
+                                                    std::uint64_t b, bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" STRATA_NAMES_32
+      "}, %32, %33, p, 1, 1, 1, 1;\n}\n"
+      : STRATA_F32(d, 0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+
 #undef STRATA_F8
 #undef STRATA_F32
 #undef STRATA_NAMES_32
@@ -212,6 +271,7 @@ __device__ __forceinline__ void multiply_registers(float (&d)[64], const Bf16Pai
 /// A tile of kRows rows of a head in shared memory.
 template <int kHeadDim, int kRows>
 struct PanelTile {
+  static constexpr int kTileRows = kRows;
   static constexpr int kPanels = kHeadDim / kPanelColumns;
   static constexpr std::uint32_t kPanelBytes = kRows * kPanelRowBytes;
   static constexpr std::uint32_t kBytes = kPanels * kPanelBytes;
@@ -244,6 +304,17 @@ __device__ __forceinline__ void weighted_sum(float (&d)[kCount], const Bf16Pair 
                                              std::uint64_t b) {
 #pragma unroll
   for (int k = 0; k < kSteps; ++k) multiply_registers(d, p[k], b + TileB::row_step(k));
+}
+
+/// d = a^T b over all rows of both tiles.
+template <class TileA, class TileB, int kCount>
+__device__ __forceinline__ void transposed_sum(float (&d)[kCount], std::uint64_t a,
+                                               std::uint64_t b) {
+  static_assert(TileA::kTileRows == TileB::kTileRows);
+#pragma unroll
+  for (int k = 0; k < TileA::kTileRows / 16; ++k) {
+    multiply_transposed(d, a + TileA::row_step(k), b + TileB::row_step(k), k != 0);
+  }
 }
 
 /// Rounds an accumulator to bf16 as operand a of the next product: the layout of 16 of its columns

@@ -19,6 +19,7 @@
 
 #include <cuda_runtime.h>
 
+#include <array>
 #include <numbers>
 
 #include "kernels/cuda/attention_tensor_core.cuh"
@@ -42,6 +43,7 @@ constexpr int kConsumerRegisters = 240;
 
 struct BackwardParams {
   CUtensorMap q, d_o, k, v;
+  CUtensorMap dq_sum;  ///< used if dq is added
   Segments segments;
   WorkOrder order;
   int heads;  ///< of the result: query heads or kv heads
@@ -75,35 +77,45 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const CUtensorMap& 
   copy_box(shared_address(to), map, row, panel, barrier(full));
 }
 
-/// This thread's place in its warpgroup.
+/// This thread's place among the consumers, worked out anew where it is used: registers are scarce.
 struct Place {
-  int warpgroup;
-  int row;       ///< of the tile: this warp's first
-  int lane_row;  ///< of the warp's rows; the other one is 8 more
-  int column;    ///< first of two, of every eight
-
-  __device__ Place()
-      : warpgroup(static_cast<int>(threadIdx.x) / kWarpgroup - 1),
-        row(warpgroup * 64 + static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16),
-        lane_row(static_cast<int>(threadIdx.x) % 32 / 4),
-        column(static_cast<int>(threadIdx.x) % 4 * 2) {}
+  [[nodiscard]] __device__ static int thread() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index - kWarpgroup;
+  }
+  [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
+  [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
+  [[nodiscard]] __device__ static int lane_row() {  ///< of the warp's rows; the other is 8 more
+    return thread() % 32 / 4;
+  }
+  [[nodiscard]] __device__ static int column() {  ///< first of two, of every eight
+    return thread() % 4 * 2;
+  }
 };
 
 // --- dk, dv --------------------------------------------------------------------------------------
 
-constexpr int kQueries = 64;  ///< of a stage
+constexpr int kQueries = 64;                            ///< of a stage
+constexpr int kDqBoxBytes = kQueries * kPanelRowBytes;  ///< 32 columns of dq
 
-template <int kHeadDim>
+/// With kAddDq the same kernel also adds its share of dq.
+template <int kHeadDim, bool kAddDq>
 struct KeyShared {
   using Keys = PanelTile<kHeadDim, kRows>;
   using Queries = PanelTile<kHeadDim, kQueries>;
-  static constexpr int kStages = 4;
+  using DScores = PanelTile<kQueries, kRows>;  ///< dS^T: a row is a key
+  static constexpr int kStages = kAddDq ? 2 : 4;
+  static constexpr int kDScoresStages = kAddDq ? 2 : 0;
+  static constexpr int kDqBytes = kAddDq ? 64 * kHeadDim * 4 : 0;
 
   unsigned char k[Keys::kBytes];
   unsigned char v[Keys::kBytes];
   unsigned char q[kStages][Queries::kBytes];
   unsigned char d_o[kStages][Queries::kBytes];
-  float lse[kStages][kQueries];
+  std::array<unsigned char, kDScoresStages * DScores::kBytes> d_scores;
+  std::array<unsigned char, kDqBytes> dq;
+  alignas(16) float lse[kStages][kQueries];
   float delta[kStages][kQueries];
   std::uint64_t k_full, k_empty, v_full, v_empty;  // of a tile
   std::uint64_t full[kStages], empty[kStages];
@@ -117,9 +129,8 @@ __device__ int end_query(const SegmentTile& tile) {
   return tile.segment.q_begin + tile.segment.q_length;
 }
 
-template <int kHeadDim>
-__device__ void copy_for_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
-  using Shared = KeyShared<kHeadDim>;
+template <class Shared>
+__device__ void copy_for_keys(const BackwardParams& p, Shared& s) {
   TileReader tiles(s.tiles);
   RingPosition<1> tile_at;
   RingPosition<Shared::kStages> at;
@@ -150,11 +161,11 @@ __device__ void copy_for_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
 }
 
 /// Copies lse and delta of the same queries: they begin anywhere, so not by TMA.
-template <int kHeadDim>
-__device__ void copy_statistics(const BackwardParams& p, KeyShared<kHeadDim>& s) {
+template <class Shared>
+__device__ void copy_statistics(const BackwardParams& p, Shared& s) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   TileReader tiles(s.tiles);
-  RingPosition<KeyShared<kHeadDim>::kStages> at;
+  RingPosition<Shared::kStages> at;
   for (;; tiles.done()) {
     const SegmentTile& tile = tiles.get();
     if (tile.rows == 0) return;
@@ -208,21 +219,48 @@ __device__ __forceinline__ void mask_transposed(float (&s)[kCount], int row, int
   }
 }
 
-template <int kHeadDim>
-__device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
-  using Shared = KeyShared<kHeadDim>;
+/// Writes dS^T of this warp's 16 keys, packed as operand a, where the next product reads it.
+__device__ __forceinline__ void write_d_scores(const Bf16Pair (&d_scores)[kQueries / 16][4],
+                                               std::uint32_t tile, int warp_row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int key = warp_row + lane % 16;
+#pragma unroll
+  for (int k = 0; k < kQueries / 16; ++k) {
+    const int chunk = 2 * k + lane / 16;
+    store_matrices(tile + key * kPanelRowBytes + ((chunk ^ (key & 7)) << 4), d_scores[k]);
+  }
+}
+
+/// Writes a warpgroup's share of dq [64, 2 * kCount] as boxes of 32 columns.
+template <int kCount>
+__device__ __forceinline__ void write_boxes(const float (&d)[kCount], unsigned char* boxes) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int row = Place::row() % 64 + Place::lane_row() + 8 * half;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; ++j) {
+      const int chunk = (j % 4 * 2 + Place::column() / 4) ^ (row & 7);
+      *reinterpret_cast<float2*>(boxes + j / 4 * kDqBoxBytes + row * kPanelRowBytes + chunk * 16 +
+                                 Place::column() % 4 * 4) =
+          make_float2(d[4 * j + 2 * half], d[4 * j + 2 * half + 1]);
+    }
+  }
+}
+
+template <int kHeadDim, bool kAddDq>
+__device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq>& s) {
+  using Shared = KeyShared<kHeadDim, kAddDq>;
   using Keys = typename Shared::Keys;
   using Queries = typename Shared::Queries;
-  const Place place;
   TileReader tiles(s.tiles);
   RingPosition<1> tile_at;
   RingPosition<Shared::kStages> at;
-  const std::uint32_t own_rows = place.warpgroup * 64 * kPanelRowBytes;
+  const std::uint32_t own_rows = Place::warpgroup() * 64 * kPanelRowBytes;
   const std::uint64_t k = Keys::descriptor(shared_address(s.k) + own_rows);
   const std::uint64_t v = Keys::descriptor(shared_address(s.v) + own_rows);
   for (;; tiles.done()) {
     const SegmentTile& tile = tiles.get();
-    if (tile.rows == 0) return;
+    if (tile.rows == 0) break;
     const int queries = end_query(tile) - first_query(tile);
     float dk[kHeadDim / 2];
     float dv[kHeadDim / 2];
@@ -237,6 +275,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
                                       Queries::descriptor(shared_address(s.q[at.stage()])));
       commit_products();
     };
+    int query_head = 0;
     int query = 0;  // of the head: the block's first, from the tile's own first row on
     const auto step = [&](bool last) {
       issue_scores();
@@ -250,12 +289,12 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
       commit_products();
       wait_products<1>();
       pin_registers(scored);
-      barrier(s.k_empty).arrive_for_warp(last);
-      probabilities(scored, s.lse[stage], p.scale_log2, place.column);
+      if constexpr (!kAddDq) barrier(s.k_empty).arrive_for_warp(last);
+      probabilities(scored, s.lse[stage], p.scale_log2, Place::column());
       const int end = queries - query;
-      const int first_key = place.row - query;
+      const int first_key = Place::row() - query;
       if (first_key + 15 > 0 || end < kQueries) {
-        mask_transposed(scored, first_key + place.lane_row, end, place.column);
+        mask_transposed(scored, first_key + Place::lane_row(), end, Place::column());
       }
       Bf16Pair operand[kQueries / 16][4];
       pack_scores(operand, scored);
@@ -269,7 +308,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
 #pragma unroll
       for (int j = 0; j < kQueries / 8; ++j) {
         const float2 delta =
-            *reinterpret_cast<const float2*>(&s.delta[stage][8 * j + place.column]);
+            *reinterpret_cast<const float2*>(&s.delta[stage][8 * j + Place::column()]);
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           dp[4 * j + e] = scored[4 * j + e] * (dp[4 * j + e] - (e & 1 ? delta.y : delta.x));
@@ -277,10 +316,44 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
       }
       Bf16Pair d_scores[kQueries / 16][4];
       pack_scores(d_scores, dp);
+      float dq[kHeadDim / 4];  // of 64 queries and this warpgroup's half of the columns
+      if constexpr (kAddDq) {
+        const std::uint32_t tile_of_scores =
+            shared_address(s.d_scores.data()) + (at.count & 1) * Shared::DScores::kBytes;
+        write_d_scores(d_scores, tile_of_scores, Place::row());
+        fence_writes_before_products();
+        wait_boxes_read();  // of the block before: the barrier frees their memory for all
+        named_barrier_wait(1, kConsumers * kWarpgroup);
+        pin_registers(dq);
+        fence_products();
+        const std::uint64_t half_of_k = Keys::descriptor(
+            shared_address(s.k) + (kHeadDim == 128 ? Place::warpgroup() * Keys::kPanelBytes
+                                                   : Place::warpgroup() * kPanelRowBytes / 2));
+        transposed_sum<Shared::DScores, Keys>(dq, Shared::DScores::descriptor(tile_of_scores),
+                                              half_of_k);
+        commit_products();
+      }
       pin_registers(dk);
       fence_products();
       weighted_sum<Queries>(dk, d_scores, q);
       commit_products();
+      if constexpr (kAddDq) {
+        wait_products<1>();
+        pin_registers(dq);
+        barrier(s.k_empty).arrive_for_warp(last);
+        unsigned char* const boxes = s.dq.data() + Place::warpgroup() * (Shared::kDqBytes / 2);
+        write_boxes(dq, boxes);
+        fence_writes_before_products();
+        named_barrier_wait(2 + Place::warpgroup(), kWarpgroup);
+        const bool leader = Place::thread() % kWarpgroup == 0;
+#pragma unroll
+        for (int i = 0; i < kHeadDim / 64; ++i) {
+          add_box(p.dq_sum, shared_address(boxes) + i * kDqBoxBytes,
+                  query_head * kHeadDim + Place::warpgroup() * (kHeadDim / 2) + i * 32,
+                  first_query(tile) + query, leader);
+        }
+        commit_boxes();
+      }
       at.advance();
       query += kQueries;
       wait_products<0>();
@@ -291,22 +364,26 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim>& s) {
     barrier(s.k_full).wait(tile_at.parity());
     barrier(s.v_full).wait(tile_at.parity());
     tile_at.advance();
-    for (int head = p.group; head > 0; --head) {
-      for (query = 0; query < queries;) step(head == 1 && query + kQueries >= queries);
+    const int end_head = (tile.head + 1) * p.group;
+    for (query_head = end_head - p.group; query_head < end_head; ++query_head) {
+      for (query = 0; query < queries;) {
+        step(query_head + 1 == end_head && query + kQueries >= queries);
+      }
     }
-    const std::int64_t row = tile.segment.k_begin + tile.begin + place.row;
+    const std::int64_t row = tile.segment.k_begin + tile.begin + Place::row();
     const int head = tile.head;
-    const int valid = tile.rows - place.row;
+    const int valid = tile.rows - Place::row();
     multiply_by(dk, p.scale);
     store_rows(dk, p.dk.row(row, head), p.dk.stride, valid);
     store_rows(dv, p.dv.row(row, head), p.dv.stride, valid);
   }
+  if constexpr (kAddDq) wait_boxes();
 }
 
-template <int kHeadDim>
+template <int kHeadDim, bool kAddDq>
 __global__ void __launch_bounds__(kThreads, 1)
     hopper_key_gradients_kernel(const __grid_constant__ BackwardParams p) {
-  using Shared = KeyShared<kHeadDim>;
+  using Shared = KeyShared<kHeadDim, kAddDq>;
   extern __shared__ __align__(1024) unsigned char memory[];
   Shared& s = *reinterpret_cast<Shared*>(memory);
   if (threadIdx.x == 0) {
@@ -395,11 +472,10 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
   using Shared = QueryShared<kHeadDim>;
   using Keys = typename Shared::Keys;
   using Queries = typename Shared::Queries;
-  const Place place;
   TileReader tiles(s.tiles);
   RingPosition<1> tile_at;
   RingPosition<Shared::kStages> at;
-  const std::uint32_t own_rows = place.warpgroup * 64 * kPanelRowBytes;
+  const std::uint32_t own_rows = Place::warpgroup() * 64 * kPanelRowBytes;
   const std::uint64_t q = Queries::descriptor(shared_address(s.q) + own_rows);
   const std::uint64_t d_o = Queries::descriptor(shared_address(s.d_o) + own_rows);
   for (;; tiles.done()) {
@@ -409,7 +485,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
     float delta[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = min(place.row + place.lane_row + 8 * half, tile.rows - 1);
+      const int row = min(Place::row() + Place::lane_row() + 8 * half, tile.rows - 1);
       const std::int64_t from = tile.head * p.query_rows + tile.segment.q_begin + tile.begin + row;
       lse_log2[half] = p.lse[from] * kLog2E;
       delta[half] = p.delta[from];
@@ -442,7 +518,8 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
         scored[i] = fast_exp2(fmaf(scored[i], p.scale_log2, -lse_log2[i / 2 % 2]));
       }
       if (j >= walk.unmasked) {
-        const int last_key = tile.begin + place.row + place.lane_row - j * kKeys - place.column;
+        const int last_key =
+            tile.begin + Place::row() + Place::lane_row() - j * kKeys - Place::column();
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
           if (i / 4 * 8 + i % 2 > last_key + i / 2 % 2 * 8) scored[i] = 0;
@@ -469,9 +546,9 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
     barrier(s.d_o_full).wait(tile_at.parity());
     tile_at.advance();
     for (int j = walk.blocks - 1; j >= 0; --j) step(j);
-    const std::int64_t row = tile.segment.q_begin + tile.begin + place.row;
+    const std::int64_t row = tile.segment.q_begin + tile.begin + Place::row();
     const int head = tile.head;
-    const int valid = tile.rows - place.row;
+    const int valid = tile.rows - Place::row();
     multiply_by(dq, p.scale);
     store_rows(dq, p.dq.row(row, head), p.dq.stride, valid);
   }
@@ -521,11 +598,13 @@ template <int kHeadDim>
 void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   if (op.q.shape[0] == 0) return;
   launch_attention_delta(stream, op);
+  const bool add_dq = static_cast<bool>(op.dq_sum);
   BackwardParams params{
       .q = make_head_map(op.q, kQueries),
       .d_o = make_head_map(op.d_o, kQueries),
       .k = make_head_map(op.k, kRows),
       .v = make_head_map(op.v, kRows),
+      .dq_sum = add_dq ? make_sum_map(op.dq_sum, kQueries) : CUtensorMap{},
       .segments = make_segments(op.segments, op.q.shape[0]),
       .order = make_key_tile_order(op.segments, op.q, op.k, kRows),
       .heads = narrow<int>(op.k.shape[1]),
@@ -539,8 +618,13 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
       .scale = static_cast<float>(op.scale),
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
   };
-  launch(persistent<KeyShared<kHeadDim>>(stream, params.order),
-         hopper_key_gradients_kernel<kHeadDim>, params);
+  if (add_dq) {
+    launch(persistent<KeyShared<kHeadDim, true>>(stream, params.order),
+           hopper_key_gradients_kernel<kHeadDim, true>, params);
+    return launch_round_dq(stream, op);
+  }
+  launch(persistent<KeyShared<kHeadDim, false>>(stream, params.order),
+         hopper_key_gradients_kernel<kHeadDim, false>, params);
   params.q = make_head_map(op.q, kRows);
   params.d_o = make_head_map(op.d_o, kRows);
   static_assert(kKeys == kRows);  // the maps of k and v stay

@@ -18,6 +18,7 @@
 #include <limits>
 #include <numbers>
 
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/hopper.cuh"
 #include "kernels/cuda/hopper_tiles.cuh"
@@ -427,8 +428,17 @@ void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op) {
   }
 }
 
-const void* hopper_forward_module() {
-  return reinterpret_cast<const void*>(&hopper_forward_kernel<128>);
+bool hopper_available() {
+  int device = 0;
+  int major = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return major == 9;
+}
+
+std::vector<const void*> hopper_modules() {
+  if (!hopper_available()) return {};
+  return {reinterpret_cast<const void*>(&hopper_forward_kernel<128>), hopper_backward_module()};
 }
 
 }  // namespace strata::cuda

@@ -12,4 +12,8 @@ namespace strata::cuda {
 /// must begin at multiples of 16 bytes.
 [[nodiscard]] CUtensorMap make_head_map(const ConstTensorView& x, int box_rows);
 
+/// Describes sums [rows, heads, D] f32, contiguous, as [rows, heads * D]: a box is `box_rows` rows
+/// of 32 columns, in shared memory rows of 128 bytes in the 128-byte swizzle.
+[[nodiscard]] CUtensorMap make_sum_map(const TensorView& x, int box_rows);
+
 }  // namespace strata::cuda

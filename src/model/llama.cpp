@@ -16,6 +16,7 @@ namespace strata {
 struct Llama::Scratch {
   TensorView n1, qkv, o, x_mid, n2, gate_up, act, d_mid, d_o, d_qkv;  // [N, ...] X
   TensorView rstd1, rstd2, lse, delta;                                // A
+  TensorView dq_sum;                                                  // A, or absent
   TensorView norm_partials;                                           // [256, C] A
   TensorView head_n, head_dn, head_logits, head_rstd, head_lse;       // [chunk, ...]
   TensorView cos, sin;                                                // [T, D/2] A
@@ -65,6 +66,9 @@ void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate
   s.rstd2 = allocate("scratch.rstd", a, {n});
   s.lse = allocate("scratch.lse", a, {c.num_attention_heads, n});
   s.delta = allocate("scratch.delta", a, {c.num_attention_heads, n});
+  if (z.add_dq) {
+    s.dq_sum = allocate("scratch.dq_sum", a, {n, c.num_attention_heads, c.head_size()});
+  }
   s.norm_partials =
       allocate("scratch.norm_partials", a, {RmsNormBackward::kWorkspaceRows, c.hidden_size});
   s.head_n = allocate("scratch.head_norm", x, {z.head_chunk, c.hidden_size});
@@ -305,6 +309,7 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
                                  .dk = heads_of(s.d_qkv, h * hs, kv, hs),
                                  .dv = heads_of(s.d_qkv, (h + kv) * hs, kv, hs),
                                  .delta = s.delta,
+                                 .dq_sum = s.dq_sum,
                                  .scale = 1.0 / std::sqrt(static_cast<double>(hs))},
                tag);
   kernels_.run(compute,

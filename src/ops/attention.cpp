@@ -62,12 +62,13 @@ void AttentionBackward::check() const {
   c.matches("dk", dk, k.shape, q.dtype);
   c.matches("dv", dv, k.shape, q.dtype);
   c.matches_contiguous("delta", delta, per_query, accumulator);
+  if (given(dq_sum)) c.matches_contiguous("dq_sum", dq_sum, q.shape, accumulator);
 }
 
 Accesses AttentionBackward::accesses() const {
   return {{d_o.bytes(), q.bytes(), k.bytes(), v.bytes(), o.bytes(), lse.bytes(),
            segments.table.bytes()},
-          {dq.bytes(), dk.bytes(), dv.bytes(), delta.bytes()}};
+          {dq.bytes(), dk.bytes(), dv.bytes(), delta.bytes(), dq_sum.bytes()}};
 }
 
 }  // namespace strata

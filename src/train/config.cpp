@@ -96,6 +96,12 @@ void KernelsSection::fields(FieldList& f) {
   f.add("plan_cache", plan_cache,
         "folder that keeps what was measured for later runs; null: the user's cache folder; "
         "empty: none");
+  f.choice("attention", attention, kAttentionKernelsNames,
+           "auto: the fastest kernels for the GPU; portable: those for every GPU; cudnn: the "
+           "library's, to compare with");
+  f.choice("attention_backward", attention_backward, kAttentionBackwardModeNames,
+           "deterministic: the same bits in every run; fast: adds to dq in no fixed order, where "
+           "the GPU has kernels for that, and takes 4 bytes per token and query column for it");
 }
 
 void DebugSection::fields(FieldList& f) {

@@ -37,6 +37,7 @@ BackendKind choose_backend(const RunConfig& config) {
 BackendOptions backend_options(const RunConfig& config, const SessionHooks& hooks) {
   BackendOptions options;
   options.threads = narrow<int>(config.run.threads);
+  options.attention = config.kernels.attention;
   options.device.execution = config.debug.execution;
   options.device.shuffle_seed = static_cast<std::uint64_t>(config.debug.shuffle_seed);
   options.device.poison_slots = config.debug.poison_slots;

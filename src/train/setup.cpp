@@ -86,7 +86,8 @@ LlamaSizes llama_sizes(const RunConfig& config) {
   return {.compute = config.run.dtype,
           .row_tokens = config.data.sequence_length,
           .cell_tokens = cell_tokens,
-          .head_chunk = std::min(cell_tokens, head_chunk)};
+          .head_chunk = std::min(cell_tokens, head_chunk),
+          .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
 }
 
 Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {

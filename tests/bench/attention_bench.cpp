@@ -1,16 +1,23 @@
-// Speed of the cuda backend's attention, forward and backward, causal rows in bf16.
-//   attention_bench [rows length heads kv_heads head_dim]     (default: a table of shapes)
-// Milliseconds are the median of many runs between CUDA events, after runs to warm up. FLOPs are
-// 4 * rows * length^2 * heads * head_dim / 2 forward (half of the scores are masked), 2.5 times as
-// many backward.
+// Speed of the cuda backend's attention, causal rows in bf16, by the kernels for this device (the
+// backward deterministic and fast), the portable ones and, if this program has it, cuDNN.
+//   attention_bench [--only TEXT] [--json FILE]     (TEXT: part of a shape as it is printed)
+// Shapes are rows x length, heads / kv heads, head dim; with "documents of n" rows are cut into
+// documents of n tokens that attend within themselves. TFLOP/s are medians of many runs between
+// CUDA events, after runs to warm up. FLOPs are 4 * rows * length^2 * heads * head_dim / 2 forward
+// (half of the scores are masked; length is that of a document), 2.5 times as many backward.
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <vector>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "bench/times.h"
 #include "strata/base/bytes.h"
@@ -23,17 +30,21 @@ using namespace strata;
 using bench::Times;
 
 constexpr int kWarmUps = 5;
-constexpr int kRuns = 40;
+constexpr int kRuns = 20;
 
 struct Case {
   std::int64_t rows, length, heads, kv_heads, head_dim;
+  std::int64_t document = 0;  ///< tokens of a document; 0: rows are not cut
   [[nodiscard]] std::int64_t tokens() const { return rows * length; }
   [[nodiscard]] std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
-constexpr Case kCases[] = {{16, 1024, 32, 32, 128}, {8, 2048, 32, 32, 128},  {4, 4096, 32, 32, 128},
-                           {2, 8192, 32, 32, 128},  {1, 16384, 32, 32, 128}, {4, 4096, 32, 8, 128},
-                           {2, 4096, 64, 8, 128},   {4, 4096, 32, 32, 64},   {4, 4096, 32, 8, 64}};
+constexpr Case kCases[] = {
+    {16, 1024, 32, 32, 128},     {8, 2048, 32, 32, 128},  {4, 4096, 32, 32, 128},
+    {2, 8192, 32, 32, 128},      {1, 16384, 32, 32, 128}, {4, 4096, 16, 16, 128},
+    {4, 4096, 40, 40, 128},      {4, 4096, 32, 8, 128},   {2, 4096, 64, 8, 128},
+    {4, 4096, 32, 32, 64},       {4, 4096, 32, 8, 64},    {2, 8192, 32, 32, 128, 2048},
+    {2, 8192, 32, 32, 128, 1024}};
 
 /// One shape's tensors. The inputs are random: zeros run faster than real data.
 struct Tensors {
@@ -42,22 +53,22 @@ struct Tensors {
   std::byte* qkv;
   std::byte* d_qkv;
   TensorView d_o;
+  TensorView dq_sum;
   AttentionForward forward;
   AttentionBackward backward;
 
   Tensors(Backend& backend, const Case& c)
       : device(*backend.device, Space::kDevice, bytes(c), "attention"),
-        staging(*backend.device, Space::kPinned, qkv_bytes(c), "inputs"),
+        staging(*backend.device, Space::kPinned, qkv_bytes(c) + kMiB, "inputs"),
         qkv(device.allocate("qkv", qkv_bytes(c))),
         d_qkv(device.allocate("gradients", qkv_bytes(c))) {
     const Shape per_query{c.heads, c.tokens()};
     const Shape shape{c.tokens(), c.heads, c.head_dim};
     const auto allocate = [&](DType dtype, const Shape& of) {
-      const auto size = static_cast<std::size_t>(of.elements()) * size_of(dtype);
-      return TensorView(device.allocate("tensor", size), dtype, of);
+      return device.allocate_tensor("tensor", dtype, of);
     };
     std::tie(forward.q, forward.k, forward.v) = columns(qkv, c);
-    forward.segments.uniform_length = c.length;
+    forward.segments = segments(backend, c);
     forward.o = allocate(DType::kBF16, shape);
     forward.lse = allocate(DType::kF32, per_query);
     forward.scale = 1 / std::sqrt(static_cast<double>(c.head_dim));
@@ -71,6 +82,7 @@ struct Tensors {
     backward.segments = forward.segments;
     std::tie(backward.dq, backward.dk, backward.dv) = columns(d_qkv, c);
     backward.delta = allocate(DType::kF32, per_query);
+    dq_sum = allocate(DType::kF32, shape);
     backward.scale = forward.scale;
     fill(backend, c);
   }
@@ -81,7 +93,7 @@ struct Tensors {
   [[nodiscard]] static std::size_t bytes(const Case& c) {
     const auto per_query = static_cast<std::size_t>(c.tokens() * c.heads);
     const auto o_bytes = per_query * static_cast<std::size_t>(c.head_dim) * size_of(DType::kBF16);
-    return 2 * (qkv_bytes(c) + o_bytes + per_query * size_of(DType::kF32)) + kMiB;
+    return 2 * (qkv_bytes(c) + 2 * o_bytes + per_query * size_of(DType::kF32)) + kMiB;
   }
   /// q, k and v as columns of one tensor.
   [[nodiscard]] static std::tuple<TensorView, TensorView, TensorView> columns(std::byte* data,
@@ -94,6 +106,28 @@ struct Tensors {
   }
 
  private:
+  AttentionSegments segments(Backend& backend, const Case& c) {
+    AttentionSegments result;
+    if (c.document == 0) {
+      result.uniform_length = c.length;
+      return result;
+    }
+    const std::int64_t count = c.tokens() / c.document;
+    const TensorView table = device.allocate_tensor("segments", DType::kI32, {count, 5});
+    const TensorView host = staging.allocate_tensor("segments", DType::kI32, {count, 5});
+    auto* entry = host.as<std::int32_t>();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto begin = static_cast<std::int32_t>(i * c.document);
+      const auto length = static_cast<std::int32_t>(c.document);
+      for (const std::int32_t x : {begin, begin, length, length, 0}) *entry++ = x;
+    }
+    backend.device->stream(Lane::kCompute)
+        .copy(table.data, host.data,
+              static_cast<std::size_t>(host.elements()) * sizeof(std::int32_t), {});
+    result.table = table;
+    result.self_attention = true;
+    return result;
+  }
   void fill(Backend& backend, const Case& c) {
     auto* to = reinterpret_cast<Bf16*>(staging.allocate("inputs", qkv_bytes(c)));
     bench::fill_normals(to, qkv_bytes(c) / sizeof(Bf16));
@@ -104,51 +138,125 @@ struct Tensors {
   }
 };
 
-template <Op O>
-double median_ms(Backend& backend, Times& times, const O& op) {
-  Stream& stream = backend.device->stream(Lane::kCompute);
-  for (int i = 0; i < kWarmUps; ++i) backend.kernels->run(stream, op, {});
-  backend.device->synchronize();
-  times.start();
-  for (int i = 0; i < kRuns; ++i) backend.kernels->run(stream, op, {});
-  backend.device->synchronize();
-  return times.stop();
-}
-
-void measure(Backend& backend, Times& times, const Case& c) {
-  const Tensors tensors(backend, c);
-  const double length = static_cast<double>(c.length);
-  const double flops = 4 * static_cast<double>(c.rows * c.heads * c.head_dim) * length * length / 2;
-  const double forward_ms = median_ms(backend, times, tensors.forward);
-  const double backward_ms = median_ms(backend, times, tensors.backward);
-  std::printf("%4lld %7lld %6lld %9lld %9lld %9.3f %6.0f %9.3f %6.0f\n",
-              static_cast<long long>(c.rows), static_cast<long long>(c.length),
-              static_cast<long long>(c.heads), static_cast<long long>(c.kv_heads),
-              static_cast<long long>(c.head_dim), forward_ms, flops / forward_ms * 1e-9,
-              backward_ms, 2.5 * flops / backward_ms * 1e-9);
-  std::fflush(stdout);
-}
-
-int run(int argc, char** argv) {
+/// Kernels of one choice on the device.
+struct Contestant {
   Times times;
-  Backend backend = make_backend(BackendKind::kCuda, {.device = {.trace = &times}, .threads = 1});
-  std::printf("%s; ms are medians of %d runs, then TFLOP/s\n", backend.device->info().name.c_str(),
-              kRuns);
-  std::printf("rows  length  heads  kv heads  head dim   forward          backward\n");
-  if (argc == 6) {
-    const auto number = [&](int i) { return std::int64_t{std::atoll(argv[i])}; };
-    measure(backend, times, {number(1), number(2), number(3), number(4), number(5)});
-  } else {
-    for (const Case& c : kCases) measure(backend, times, c);
+  Backend backend;
+
+  explicit Contestant(AttentionKernels kernels)
+      : backend(make_backend(BackendKind::kCuda,
+                             {.device = {.trace = &times}, .threads = 1, .attention = kernels})) {}
+
+  template <Op O>
+  double median_ms(const O& op) {
+    Stream& stream = backend.device->stream(Lane::kCompute);
+    for (int i = 0; i < kWarmUps; ++i) backend.kernels->run(stream, op, {});
+    backend.device->synchronize();
+    times.start();
+    for (int i = 0; i < kRuns; ++i) backend.kernels->run(stream, op, {});
+    backend.device->synchronize();
+    return times.stop();
   }
-  return 0;
+};
+
+std::string name_of(const Case& c) {
+  std::string name = std::to_string(c.rows) + " x " + std::to_string(c.length) + ", " +
+                     std::to_string(c.heads) + " / " + std::to_string(c.kv_heads) + ", " +
+                     std::to_string(c.head_dim);
+  if (c.document > 0) name += ", documents of " + std::to_string(c.document);
+  return name;
+}
+
+struct Speeds {
+  double forward = 0, backward = 0, fast = 0;  ///< TFLOP/s
+};
+
+Speeds measure(Contestant& contestant, const Case& c, bool fast) {
+  const Tensors tensors(contestant.backend, c);
+  const double length = static_cast<double>(c.document > 0 ? c.document : c.length);
+  const double flops =
+      4 * static_cast<double>(c.tokens() * c.heads * c.head_dim) * length / 2 * 1e-9;
+  Speeds speeds;
+  speeds.forward = flops / contestant.median_ms(tensors.forward);
+  AttentionBackward backward = tensors.backward;
+  speeds.backward = 2.5 * flops / contestant.median_ms(backward);
+  backward.dq_sum = tensors.dq_sum;
+  if (fast) speeds.fast = 2.5 * flops / contestant.median_ms(backward);
+  return speeds;
+}
+
+struct Options {
+  std::string only, json;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view key(argv[i]);
+    if (i + 1 == argc || (key != "--only" && key != "--json")) {
+      throw std::runtime_error("usage: attention_bench [--only TEXT] [--json FILE]");
+    }
+    (key == "--only" ? options.only : options.json) = argv[i + 1];
+  }
+  return options;
+}
+
+void run(const Options& options) {
+  Contestant own(AttentionKernels::kAuto);
+  Contestant portable(AttentionKernels::kPortable);
+  std::optional<Contestant> cudnn;
+  try {
+    cudnn.emplace(AttentionKernels::kCudnn);
+  } catch (const std::exception& error) {
+    std::printf("without cuDNN: %s\n", error.what());
+  }
+  const std::string device = own.backend.device->info().name;
+  std::printf("%s; TFLOP/s, medians of %d runs; forward, backward, fast backward; of cuDNN's\n",
+              device.c_str(), kRuns);
+  std::printf("%-42s %-15s %-11s %-11s %s\n", "rows x length, heads / kv heads, head dim", "own",
+              "portable", "cudnn", "own of cudnn, deterministic of fast");
+  nlohmann::json results = nlohmann::json::array();
+  for (const Case& c : kCases) {
+    const std::string name = name_of(c);
+    if (name.find(options.only) == std::string::npos) continue;
+    const Speeds a = measure(own, c, true);
+    const Speeds b = measure(portable, c, false);
+    const bool compares = cudnn && c.document == 0;
+    const Speeds l = compares ? measure(*cudnn, c, false) : Speeds{};
+    std::printf("%-42s %4.0f %4.0f %4.0f  %4.0f %4.0f   ", name.c_str(), a.forward, a.backward,
+                a.fast, b.forward, b.backward);
+    if (compares) {
+      std::printf("%4.0f %4.0f   %.2f %.2f %.2f, ", l.forward, l.backward, a.forward / l.forward,
+                  a.backward / l.backward, a.fast / l.backward);
+    } else {
+      std::printf("%28s", "");
+    }
+    std::printf("%.2f\n", a.backward / a.fast);
+    std::fflush(stdout);
+    nlohmann::json result{{"shape", name},
+                          {"forward_tflops", a.forward},
+                          {"backward_tflops", a.backward},
+                          {"fast_backward_tflops", a.fast},
+                          {"portable_forward_tflops", b.forward},
+                          {"portable_backward_tflops", b.backward}};
+    if (compares) {
+      result["cudnn_forward_tflops"] = l.forward;
+      result["cudnn_backward_tflops"] = l.backward;
+    }
+    results.push_back(std::move(result));
+  }
+  if (options.json.empty()) return;
+  std::ofstream file(options.json);
+  file << nlohmann::json{{"device", device}, {"results", results}}.dump(2) << '\n';
+  if (!file) throw std::runtime_error("cannot write " + options.json);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    run(parse(argc, argv));
+    return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "attention_bench: %s\n", error.what());
     return 1;

@@ -17,14 +17,19 @@ namespace {
 
 constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
 
+/// Runs the checks with the kernels for this device and with the portable ones.
 void on_cuda(const std::function<void(OpRunner&)>& checks) {
   if (!cuda_available()) {
     WARN("skipped: this program has no CUDA backend, or there is no device");
     return;
   }
-  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
-  OpRunner runner(backend);
-  checks(runner);
+  for (const AttentionKernels kernels : {AttentionKernels::kAuto, AttentionKernels::kPortable}) {
+    INFO((kernels == AttentionKernels::kAuto ? "kernels for this device" : "portable kernels"));
+    Backend backend =
+        make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});
+    OpRunner runner(backend);
+    checks(runner);
+  }
 }
 
 bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
@@ -36,6 +41,7 @@ void check_both(OpRunner& runner, DType dtype, const AttentionCase& c) {
   const DType intermediate = on_tensor_cores(dtype, c.head_dim) ? DType::kBF16 : DType::kF32;
   (void)check_attention_forward(runner, dtype, c, intermediate);
   (void)check_attention_backward(runner, dtype, c, intermediate);
+  (void)check_attention_backward(runner, dtype, c, intermediate, true);
 }
 
 /// Causal attention of equal rows; values as bf16 holds them.
@@ -139,8 +145,8 @@ Results naive(const Problem& p, double (*round)(double)) {
 }
 
 /// The operators on q, k, v and their gradients as columns of one tensor each. The backward gets
-/// `o` and `lse`.
-Results run(OpRunner& runner, const Problem& p, const Results& given) {
+/// `o` and `lse`, and with `adds_dq` a dq_sum.
+Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_dq = false) {
   runner.reset();
   const std::int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
   const std::int64_t stride = width + 8;
@@ -184,6 +190,7 @@ Results run(OpRunner& runner, const Problem& p, const Results& given) {
   backward.dk = columns(out, at_k, p.key_shape());
   backward.dv = columns(out, at_v, p.key_shape());
   backward.delta = runner.output(DType::kF32, {p.heads, p.tokens()});
+  if (adds_dq) backward.dq_sum = runner.output(DType::kF32, p.query_shape());
   backward.scale = p.scale;
   runner.run(backward);
   Results results{runner.download(forward.o), runner.download(forward.lse),
@@ -219,6 +226,10 @@ void check_accuracy(OpRunner& runner, const Problem& p) {
   require_as_accurate("dq", got.dq, exactly.dq, rounded.dq);
   require_as_accurate("dk", got.dk, exactly.dk, rounded.dk);
   require_as_accurate("dv", got.dv, exactly.dv, rounded.dv);
+  const Results added = run(runner, p, exactly, true);
+  require_as_accurate("dq, added", added.dq, exactly.dq, rounded.dq);
+  require_as_accurate("dk beside added dq", added.dk, exactly.dk, rounded.dk);
+  require_as_accurate("dv beside added dq", added.dv, exactly.dv, rounded.dv);
   REQUIRE(norm_of_difference(got.lse, exactly.lse) <=
           1e-5 * std::sqrt(static_cast<double>(got.lse.size())));
 }

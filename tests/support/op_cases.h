@@ -78,8 +78,9 @@ struct AttentionCase {
 /// the accumulator on the cpu backend, bf16 where tensor cores are used.
 Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                 DType intermediate);
+/// With `adds_dq` the operator gets AttentionBackward::dq_sum.
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
-                                 DType intermediate);
+                                 DType intermediate, bool adds_dq = false);
 
 struct AdamWCase {
   DType weight, moments, grad;

@@ -341,7 +341,7 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
 }
 
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
-                                 DType intermediate) {
+                                 DType intermediate, bool adds_dq) {
   runner.reset();
   INFO("attention backward, " << c.name << ", head dim " << c.head_dim);
   const DType accumulator = accumulator_of(dtype);
@@ -365,6 +365,7 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
                         .dk = outputs.k,
                         .dv = outputs.v,
                         .delta = runner.output(accumulator, {c.heads, c.queries}),
+                        .dq_sum = adds_dq ? runner.output(accumulator, shape) : TensorView(),
                         .scale = in.scale});
   const Outputs got{runner.download(outputs.q), runner.download(outputs.k),
                     runner.download(outputs.v)};

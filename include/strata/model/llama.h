@@ -20,6 +20,7 @@ struct LlamaSizes {
   std::int64_t row_tokens = 0;   ///< T
   std::int64_t cell_tokens = 0;  ///< N = B * T
   std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1..N
+  bool add_dq = false;           ///< give attention's backward a dq_sum
 };
 
 /// A matrix product of the model, by what it is for ("qkv forward").

@@ -38,17 +38,19 @@ struct AttentionForward {
 
 /// Gradients of AttentionForward. With P = exp(scale * q k^T - lse) and delta = rowsum(d_o * o):
 /// dv = P^T d_o, dS = P * (d_o v^T - delta), dq = scale * dS k, dk = scale * dS^T q; dk and dv sum
-/// over the H/K query heads of a kv head. Deterministic. dq, dk, dv are overwritten, completely.
+/// over the H/K query heads of a kv head. Deterministic, unless `dq_sum` is given and the backend
+/// has a faster way that adds to it in no fixed order. dq, dk, dv are overwritten, completely.
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   ConstTensorView d_o;         ///< [Nq, H, D] X
   ConstTensorView q, k, v, o;  ///< as in forward
   ConstTensorView lse;         ///< [H, Nq] A
   AttentionSegments segments;
-  TensorView dq;     ///< [Nq, H, D] X; rows may be strided
-  TensorView dk;     ///< [Nk, K, D] X; rows may be strided
-  TensorView dv;     ///< [Nk, K, D] X; rows may be strided
-  TensorView delta;  ///< [H, Nq] A, scratch
+  TensorView dq;           ///< [Nq, H, D] X; rows may be strided
+  TensorView dk;           ///< [Nk, K, D] X; rows may be strided
+  TensorView dv;           ///< [Nk, K, D] X; rows may be strided
+  TensorView delta;        ///< [H, Nq] A, scratch
+  TensorView dq_sum = {};  ///< [Nq, H, D] A, scratch, or absent
   double scale = 1.0;
   void check() const;
   [[nodiscard]] Accesses accesses() const;

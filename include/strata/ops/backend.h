@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -13,10 +14,18 @@ namespace strata {
 enum class BackendKind : std::uint8_t { kCpu, kCuda };
 [[nodiscard]] std::string_view name_of(BackendKind kind);
 
+/// Which kernels compute attention on CUDA.
+enum class AttentionKernels : std::uint8_t {
+  kAuto,      ///< the fastest of this program's own that take the device and the shape
+  kPortable,  ///< of these the ones that run on every device
+  kCudnn,     ///< the library's, for comparison
+};
+
 struct BackendOptions {
   DeviceOptions device;
   /// Threads for CPU kernels, the optimizer's included; 0: one per usable core.
   int threads = 0;
+  AttentionKernels attention = AttentionKernels::kAuto;
   std::size_t matmul_workspace_bytes = std::size_t{32} << 20;  ///< cuBLASLt, allocated at start-up
 };
 

@@ -11,6 +11,7 @@
 #include "strata/base/fields.h"
 #include "strata/device/device.h"
 #include "strata/model/config.h"
+#include "strata/ops/backend.h"
 #include "strata/optimizer/timing.h"
 #include "strata/schedule/direction.h"
 
@@ -43,6 +44,16 @@ inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConsta
 enum class MatmulTuning : std::uint8_t { kAuto, kOff };
 inline constexpr EnumName<MatmulTuning> kMatmulTuningNames[] = {{MatmulTuning::kAuto, "auto"},
                                                                 {MatmulTuning::kOff, "off"}};
+
+inline constexpr EnumName<AttentionKernels> kAttentionKernelsNames[] = {
+    {AttentionKernels::kAuto, "auto"},
+    {AttentionKernels::kPortable, "portable"},
+    {AttentionKernels::kCudnn, "cudnn"}};
+
+enum class AttentionBackwardMode : std::uint8_t { kDeterministic, kFast };
+inline constexpr EnumName<AttentionBackwardMode> kAttentionBackwardModeNames[] = {
+    {AttentionBackwardMode::kDeterministic, "deterministic"},
+    {AttentionBackwardMode::kFast, "fast"}};
 
 inline constexpr EnumName<DType> kComputeDTypeNames[] = {
     {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
@@ -128,6 +139,8 @@ struct HardwareSection {
 struct KernelsSection {
   MatmulTuning matmul_tuning = MatmulTuning::kAuto;
   std::optional<std::string> plan_cache;
+  AttentionKernels attention = AttentionKernels::kAuto;
+  AttentionBackwardMode attention_backward = AttentionBackwardMode::kDeterministic;
   void fields(FieldList& f);
 };
 

@@ -14,7 +14,7 @@ Backend make_cuda_backend(const BackendOptions& options) {
   backend.pool = std::make_shared<ThreadPool>(options.threads);
   auto device = std::make_unique<CudaDevice>(options.device);
   backend.host_kernels_owner = make_cpu_kernels(backend.pool);
-  backend.kernels = std::make_unique<CudaKernels>(device->driver(), options.matmul_workspace_bytes);
+  backend.kernels = std::make_unique<CudaKernels>(device->driver(), options);
   backend.device = std::move(device);
   return backend;
 }
