@@ -194,18 +194,26 @@ void Llama::embedding_backward(Stream& compute, std::span<std::byte* const> grad
       tag);
 }
 
-/// The forward list of a layer up to [gate | up]: everything that backward needs again.
-void Llama::layer_recompute(Stream& compute, const LayerViews& w, const CellBatch& batch,
-                            ConstTensorView x, const Tag& tag) {
+/// Where the activations of a cell are: in scratch, unless they are kept.
+KeptActivations Llama::places(const KeptActivations& kept) const {
+  const Scratch& s = *scratch_;
+  return {.o = kept.o ? kept.o : s.o,
+          .lse = kept.lse ? kept.lse : s.lse,
+          .x_mid = kept.x_mid ? kept.x_mid : s.x_mid,
+          .qkv = kept.qkv ? kept.qkv : s.qkv,
+          .gate_up = kept.gate_up ? kept.gate_up : s.gate_up};
+}
+
+/// The forward list of a layer up to [gate | up], into `a` and the norms' scratch: everything that
+/// backward needs. Leaves out what makes those that are `there` already.
+void Llama::layer_activations(Stream& compute, const LayerViews& w, const CellBatch& batch,
+                              ConstTensorView x, const KeptActivations& there,
+                              const KeptActivations& a, const Tag& tag) {
   const Scratch& s = *scratch_;
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kv = config_.kv_heads();
   const std::int64_t d = config_.head_size();
   const double eps = config_.rms_norm_eps;
-  const TensorView q = heads_of(s.qkv, 0, h, d);
-  const TensorView k = heads_of(s.qkv, h * d, kv, d);
-  const TensorView v = heads_of(s.qkv, (h + kv) * d, kv, d);
-  const TensorView qk = heads_of(s.qkv, 0, h + kv, d);
 
   kernels_.run(compute,
                RmsNormForward{.x = x,
@@ -216,44 +224,59 @@ void Llama::layer_recompute(Stream& compute, const LayerViews& w, const CellBatc
                               .rstd = s.rstd1,
                               .eps = eps},
                tag);
-  kernels_.run(compute, Matmul{.a = s.n1, .b = w.qkv, .out = s.qkv}, tag);
-  kernels_.run(compute, Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin},
-               tag);
-  kernels_.run(compute,
-               AttentionForward{.q = q,
-                                .k = k,
-                                .v = v,
-                                .segments = batch.segments,
-                                .o = heads_of(s.o, 0, h, d),
-                                .lse = s.lse,
-                                .scale = 1.0 / std::sqrt(static_cast<double>(d))},
-               tag);
-  kernels_.run(compute, Matmul{.a = s.o, .b = w.attention_out, .out = s.x_mid}, tag);
-  kernels_.run(compute,
-               RmsNormForward{.x = x,
-                              .residual = s.x_mid,
-                              .weight = w.mlp_norm,
-                              .sum = s.x_mid,
-                              .y = s.n2,
-                              .rstd = s.rstd2,
-                              .eps = eps},
-               tag);
-  kernels_.run(compute, Matmul{.a = s.n2, .b = w.gate_up, .out = s.gate_up}, tag);
+  if (!there.qkv) {
+    const TensorView qk = heads_of(a.qkv, 0, h + kv, d);
+    kernels_.run(compute, Matmul{.a = s.n1, .b = w.qkv, .out = a.qkv}, tag);
+    kernels_.run(compute, Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin},
+                 tag);
+  }
+  if (!there.o) {
+    kernels_.run(compute,
+                 AttentionForward{.q = heads_of(a.qkv, 0, h, d),
+                                  .k = heads_of(a.qkv, h * d, kv, d),
+                                  .v = heads_of(a.qkv, (h + kv) * d, kv, d),
+                                  .segments = batch.segments,
+                                  .o = heads_of(a.o, 0, h, d),
+                                  .lse = a.lse,
+                                  .scale = 1.0 / std::sqrt(static_cast<double>(d))},
+                 tag);
+  }
+  // The norm of a sum is that of its rounded value, so it is the same when the sum is there.
+  RmsNormForward mlp_norm{.x = a.x_mid,
+                          .residual = {},
+                          .weight = w.mlp_norm,
+                          .sum = {},
+                          .y = s.n2,
+                          .rstd = s.rstd2,
+                          .eps = eps};
+  if (!there.x_mid) {
+    kernels_.run(compute, Matmul{.a = a.o, .b = w.attention_out, .out = a.x_mid}, tag);
+    mlp_norm.x = x;
+    mlp_norm.residual = a.x_mid;
+    mlp_norm.sum = a.x_mid;
+  }
+  kernels_.run(compute, mlp_norm, tag);
+  if (!there.gate_up) {
+    kernels_.run(compute, Matmul{.a = s.n2, .b = w.gate_up, .out = a.gate_up}, tag);
+  }
 }
 
 void Llama::layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                          const CellBatch& batch, ConstTensorView x, TensorView y, const Tag& tag) {
+                          const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
+                          TensorView y, const Tag& tag) {
   const Scratch& s = *scratch_;
   const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
-  layer_recompute(compute, w, batch, x, tag);
-  kernels_.run(compute, SwigluForward{.gate_up = s.gate_up, .y = s.act}, tag);
+  const KeptActivations a = places(kept);
+  layer_activations(compute, w, batch, x, {}, a, tag);
+  kernels_.run(compute, SwigluForward{.gate_up = a.gate_up, .y = s.act}, tag);
   kernels_.run(compute, Matmul{.a = s.act, .b = w.down, .out = y}, tag);
-  kernels_.run(compute, ResidualAdd{.a = s.x_mid, .b = y, .y = y}, tag);
+  kernels_.run(compute, ResidualAdd{.a = a.x_mid, .b = y, .y = y}, tag);
 }
 
 void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
                            std::span<std::byte* const> gradients, const CellBatch& batch,
-                           ConstTensorView x, TensorView d, const Tag& tag) {
+                           ConstTensorView x, const KeptActivations& kept, TensorView d,
+                           const Tag& tag) {
   const Scratch& s = *scratch_;
   const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
   const LayerViews dw = layer_views(layer, gradients[0], accumulator_of(sizes_.compute));
@@ -273,19 +296,20 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
                         .update = MatmulUpdate::kAccumulate},
                  tag);
   };
-  layer_recompute(compute, w, batch, x, tag);
+  const KeptActivations a = places(kept);
+  layer_activations(compute, w, batch, x, kept, a, tag);
 
   // MLP: act becomes d_act and then act again, gate_up becomes its gradient.
   input_gradient(d, w.down, s.act);
   kernels_.run(
       compute,
-      SwigluBackward{.d_y = s.act, .gate_up = s.gate_up, .d_gate_up = s.gate_up, .y = s.act}, tag);
+      SwigluBackward{.d_y = s.act, .gate_up = a.gate_up, .d_gate_up = a.gate_up, .y = s.act}, tag);
   weight_gradient(d, s.act, dw.down);
-  input_gradient(s.gate_up, w.gate_up, s.d_mid);
-  weight_gradient(s.gate_up, s.n2, dw.gate_up);
+  input_gradient(a.gate_up, w.gate_up, s.d_mid);
+  weight_gradient(a.gate_up, s.n2, dw.gate_up);
   kernels_.run(compute,
                RmsNormBackward{.dy = s.d_mid,
-                               .x = s.x_mid,
+                               .x = a.x_mid,
                                .weight = w.mlp_norm,
                                .rstd = s.rstd2,
                                .d_residual = d,
@@ -296,14 +320,14 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
 
   // Attention: n2 is free from here on and takes the gradient of n1.
   input_gradient(s.d_mid, w.attention_out, s.d_o);
-  weight_gradient(s.d_mid, s.o, dw.attention_out);
+  weight_gradient(s.d_mid, a.o, dw.attention_out);
   kernels_.run(compute,
                AttentionBackward{.d_o = heads_of(s.d_o, 0, h, hs),
-                                 .q = heads_of(s.qkv, 0, h, hs),
-                                 .k = heads_of(s.qkv, h * hs, kv, hs),
-                                 .v = heads_of(s.qkv, (h + kv) * hs, kv, hs),
-                                 .o = heads_of(s.o, 0, h, hs),
-                                 .lse = s.lse,
+                                 .q = heads_of(a.qkv, 0, h, hs),
+                                 .k = heads_of(a.qkv, h * hs, kv, hs),
+                                 .v = heads_of(a.qkv, (h + kv) * hs, kv, hs),
+                                 .o = heads_of(a.o, 0, h, hs),
+                                 .lse = a.lse,
                                  .segments = batch.segments,
                                  .dq = heads_of(s.d_qkv, 0, h, hs),
                                  .dk = heads_of(s.d_qkv, h * hs, kv, hs),

@@ -90,7 +90,8 @@ void Schedule::forward(const BatchLease& batch, int pass) {
         const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
         s_.activations.prefetch(tag);
         ActivationLease y = s_.activations.produce(unit, cell, compute_);
-        s_.model.layer_forward(compute_, unit - 1, weights[i].blocks, tokens, x.x, y.x, tag);
+        s_.model.layer_forward(compute_, unit - 1, weights[i].blocks, tokens, x.x,
+                               s_.kept.fill(unit - 1, cell, compute_), y.x, tag);
         s_.activations.keep(std::move(y), tag);
       }
     }
@@ -117,8 +118,8 @@ void Schedule::loss(const BatchLease& batch, int pass) {
   offload(std::move(gradients), pass);
 }
 
-/// Recompute from the boundary activation, then backward; gradients of all sub-batches add up on
-/// the device and leave once.
+/// What was not kept is computed again from the boundary activation, then backward; gradients of
+/// all sub-batches add up on the device and leave once.
 void Schedule::backward(const BatchLease& batch, int pass) {
   for (const Visit& visit : walk_.backward) {
     const bool embedding = visit.units.front() == 0;
@@ -141,7 +142,7 @@ void Schedule::backward(const BatchLease& batch, int pass) {
         const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
         s_.activations.prefetch(tag);
         s_.model.layer_backward(compute_, unit - 1, weights[i].blocks, gradients[i].blocks, tokens,
-                                x.x, d, tag);
+                                x.x, s_.kept.at(unit - 1, cell), d, tag);
       }
     }
     weights.clear();

@@ -74,7 +74,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   const RunConfig& config = session.setup().config;
   const std::int64_t sequence = config.data.sequence_length;
   const double model = flops_per_token(config.model.llama, sequence);
-  const double recompute = recompute_flops_per_token(config.model.llama, sequence);
+  const double recompute = session.setup().recompute_flops_per_token();
   const double tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
   const double peak = peak_tflops(session);
   const std::optional<double> mfu = model_flops_utilisation(model, tokens_per_s, peak, ranks);
@@ -92,6 +92,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"step_s_median", median(r.step_s)},
                       {"tokens_per_s", tokens_per_s},
                       {"flops_per_token", model},
+                      {"recompute_flops_per_token", recompute},
                       {"tflops", model * tokens_per_s * 1e-12},
                       {"mfu", nullptr},
                       {"hfu", nullptr},
@@ -107,6 +108,10 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   if (mfu) json["mfu"] = *mfu;
   if (hfu) json["hfu"] = *hfu;
   if (peak > 0) json["peak_tflops"] = peak;
+  json["activations_kept"] = session.setup().kept_text();
+  for (const KeepLevel level : kKeepLevels) {
+    json["kept_cells"][std::string(name_of(level))] = session.setup().kept.count(level);
+  }
   for (const LaneReport& lane : r.lanes) {
     json["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
   }
@@ -126,6 +131,7 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       "model FLOP/s    {:.2f} TFLOP/s\n"
       "MFU             {}\n"
       "HFU             {}\n"
+      "kept            {}\n"
       "link, in        {} weights, {} activations a step\n"
       "link, out       {} gradients and activations a step\n"
       "{}\n",
@@ -134,7 +140,8 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       j["step_s_median"].get<double>(), j["steps"].get<int>(),
       format_count(j["tokens_per_step"].get<std::int64_t>()),
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
-      j["tflops"].get<double>(), percent("mfu"), percent("hfu"), bytes("weights_in_bytes"),
+      j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
+      j["activations_kept"].get<std::string>(), bytes("weights_in_bytes"),
       bytes("activations_in_bytes"), bytes("out_bytes"), to_string(memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
     text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,

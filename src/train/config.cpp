@@ -55,6 +55,9 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("weight_slots", weight_slots, "layers whose weights are on the device at once; null: auto");
   f.add("activation_slots", activation_slots,
         "boundary activations on the device at once; null: all of them if they fit");
+  f.choice("activations", activations, kKeepLevelNames,
+           "what forward keeps for backward on the device, beside boundaries; auto: what fits in "
+           "memory.device_limit");
   f.add("gradient_slots", gradient_slots, "gradient accumulators on the device");
   f.add("head_chunk_tokens", head_chunk_tokens, "tokens whose logits exist at once; null: auto");
 }

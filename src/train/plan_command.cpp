@@ -21,8 +21,10 @@ int plan_command(const RunConfig& config) {
   if (ranks->rank() != 0) return 0;
   std::fputs(setup.to_string().c_str(), stdout);
   if (!budget.device_limit && !budget.device_is_host) {
-    std::fputs("no memory.device_limit: every boundary activation is planned on the device\n",
-               stdout);
+    std::fputs(
+        "no memory.device_limit: every boundary activation is planned on the device, and "
+        "nothing more is kept by schedule.activations auto\n",
+        stdout);
   }
   return 0;
 }

@@ -40,15 +40,6 @@ void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
   recorder.stop();
 }
 
-double recompute_flops_per_token(const LlamaConfig& c, std::int64_t sequence_length) {
-  const auto layers = static_cast<double>(c.num_hidden_layers);
-  const auto hidden = static_cast<double>(c.hidden_size);
-  const auto query = static_cast<double>(c.query_width());
-  const double matrices = hidden * (2.0 * query + 2.0 * static_cast<double>(c.kv_width()) +
-                                    2.0 * static_cast<double>(c.intermediate_size));
-  return layers * (2.0 * matrices + 2.0 * query * static_cast<double>(sequence_length));
-}
-
 double peak_tflops(Session& session) {
   return session.setup().config.hardware.peak_tflops.value_or(
       session.device().info().peak_bf16_tflops);

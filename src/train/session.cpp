@@ -165,6 +165,7 @@ void Session::build_stores() {
                                       *device_arena_, *pinned_arena_, s.gradient_slots);
   activations_ = std::make_unique<ActivationStore>(s.activations, s.activation_slots,
                                                    *device_arena_, *pinned_arena_);
+  kept_ = std::make_unique<KeptStore>(s.kept_tensors(), s.kept, *device_arena_);
   batches_ = std::make_unique<BatchStore>(s.batch, *device_arena_, *pinned_arena_);
   losses_ = std::make_unique<LossStore>(
       s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);
@@ -181,9 +182,10 @@ void Session::build_stores() {
         device_arena_->allocate_tensor("boundary.gradients", s.activations.dtype,
                                        {s.activations.cell_tokens, s.activations.hidden}));
   }
-  schedule_ = std::make_unique<Schedule>(
-      Stores{*model_, *batches_, *weights_, *gradients_, *activations_, *losses_, *optimizer_},
-      s.walk, device.stream(Lane::kCompute), std::move(boundary_gradients));
+  schedule_ = std::make_unique<Schedule>(Stores{*model_, *batches_, *weights_, *gradients_,
+                                                *activations_, *kept_, *losses_, *optimizer_},
+                                         s.walk, device.stream(Lane::kCompute),
+                                         std::move(boundary_gradients));
   if (s.config.model.path.empty()) {
     state_->initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);

@@ -1,6 +1,8 @@
 #include "strata/train/setup.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
@@ -47,12 +49,63 @@ int choose_activation_slots(const Setup& s) {
   return to_int(std::clamp<std::int64_t>(fitting, fewest, all));
 }
 
+/// Device memory that may go to what cells keep, when everything else has its own. Without a limit
+/// none: on the cpu it is the host's, and no GPU is planned without one.
+std::size_t room_to_keep(const Setup& s) {
+  const auto left = [](std::size_t limit, std::size_t used) {
+    return limit - std::min(limit, used);
+  };
+  const Budget& b = s.budget;
+  const bool host_counts = b.device_is_host && b.host_limit;
+  if (!b.device_limit && !(host_counts && s.config.memory.host_limit)) return 0;
+  const std::size_t device = b.device_limit ? left(*b.device_limit, s.device_bytes())
+                                            : std::numeric_limits<std::size_t>::max();
+  return host_counts ? std::min(device, left(*b.host_limit, s.host_bytes())) : device;
+}
+
+/// Level by level in order of worth, and in each level the last layers first.
+void choose_levels(Setup& s) {
+  const std::vector<KeptTensor> tensors = s.kept_tensors();
+  std::size_t room = room_to_keep(s);
+  for (std::size_t to = 1; to < std::size(kKeepLevels); ++to) {
+    const std::size_t bytes = kept_bytes(tensors, kKeepLevels[to]);
+    for (auto level = s.kept.levels.rbegin(); level != s.kept.levels.rend(); ++level) {
+      if (*level != kKeepLevels[to - 1] || bytes > room) continue;
+      *level = kKeepLevels[to];
+      room -= bytes;
+    }
+  }
+}
+
+/// Boundaries and what is kept beside them. What is asked for comes first, then what is chosen.
+void plan_activations(Setup& s) {
+  const auto plan_kept = [&] { KeptStore::plan(s.plan, s.kept_tensors(), s.kept); };
+  const std::optional<KeepLevel> level = s.config.schedule.activations;
+  s.kept =
+      KeepPlan(s.activations.layers, s.activations.cells, level.value_or(KeepLevel::kRecompute));
+  if (level) plan_kept();
+  s.activation_slots = choose_activation_slots(s);
+  ActivationStore::plan(s.plan, s.activations, s.activation_slots);
+  if (level) return;
+  choose_levels(s);
+  plan_kept();
+}
+
+/// What to do about cells that were told to keep more than there is room for.
+std::string advice_on_kept(const Setup& s) {
+  const std::optional<KeepLevel> level = s.config.schedule.activations;
+  if (!level || level == KeepLevel::kRecompute) return {};
+  return "schedule.activations is \"" + std::string(name_of(*level)) +
+         "\"; \"auto\" keeps only what fits. ";
+}
+
 void require_fit(const Setup& s) {
   if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
-        format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin +
-        "). Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
+        format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin + "). " +
+        advice_on_kept(s) +
+        "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
         "instead), schedule.activation_slots, schedule.weight_slots, "
         "schedule.gradient_slots, schedule.layers_per_visit or schedule.head_chunk_tokens, or "
         "raise the limit.\n" +
@@ -61,8 +114,9 @@ void require_fit(const Setup& s) {
   if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
     throw OutOfMemory("the run needs " + format_bytes(s.host_bytes()) +
                       " on the host, the limit is " + format_bytes(*s.budget.host_limit) + " (" +
-                      s.budget.host_limit_origin +
-                      "). Use optimizer.gradient_dtype = bf16, lower "
+                      s.budget.host_limit_origin + "). " +
+                      (s.budget.device_is_host ? advice_on_kept(s) : std::string()) +
+                      "Use optimizer.gradient_dtype = bf16, lower "
                       "schedule.sub_batches, use more ranks, or raise the limit.\n" +
                       s.to_string());
   }
@@ -135,8 +189,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  .deferred_blocks = to_int(o.deferred_units.value_or((layers + 2) / 3)),
                  .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps)};
   plan_fixed(s);
-  s.activation_slots = choose_activation_slots(s);
-  ActivationStore::plan(s.plan, s.activations, s.activation_slots);
+  plan_activations(s);
 
   s.config.schedule.layers_per_visit = visit;
   s.config.schedule.weight_slots = s.weight_slots;
@@ -146,6 +199,28 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   s.config.optimizer.deferred_units = s.optimizer.deferred_blocks;
   require_fit(s);
   return s;
+}
+
+std::string Setup::kept_text() const {
+  std::string text = std::to_string(kept.levels.size()) + " cells:";
+  const char* separator = " ";
+  for (const KeepLevel level : kKeepLevels) {
+    const std::size_t count = kept.count(level);
+    if (count == 0) continue;
+    text += separator + std::to_string(count) + " " + std::string(name_of(level));
+    separator = ", ";
+  }
+  return text;
+}
+
+double Setup::recompute_flops_per_token() const {
+  double flops = 0;
+  for (const KeptTensor& tensor : kept_tensors()) {
+    for (const KeepLevel level : kept.levels) {
+      if (level < tensor.from) flops += tensor.flops_per_token;
+    }
+  }
+  return flops / kept.cells;
 }
 
 std::string Setup::to_string() const {
@@ -161,6 +236,7 @@ std::string Setup::to_string() const {
          "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
          format_bytes(budget.host_overhead) + " program and libraries)" +
          (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
+         "\nactivations kept on the device, " + kept_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks\n";
 }

@@ -79,6 +79,8 @@ class Trainer {
         {"ranks", std::int64_t{ranks_.size()}},
         {"tokens_per_step", session_.global_tokens_per_step()},
         {"flops_per_token", flops_per_token_},
+        {"recompute_flops_per_token", session_.setup().recompute_flops_per_token()},
+        {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
         {"host_planned_bytes", static_cast<std::int64_t>(session_.setup().host_bytes())}});
   }

@@ -81,6 +81,52 @@ TEST_CASE("training steps have no race in any mode") {
   }
 }
 
+TEST_CASE("training steps have no race while cells keep more or less") {
+  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+    for (const std::int64_t layers_per_visit : {1, 2}) {
+      RunConfig config = tight_config();
+      config.schedule.direction = direction;
+      config.schedule.layers_per_visit = layers_per_visit;
+      config.debug.poison_slots = true;
+      config.schedule.activations = KeepLevel::kAttentionOut;
+      const std::size_t bytes = make_setup(config, 0, 1, {}).device_bytes();
+      config.schedule.activations = std::nullopt;
+      config.memory.device_limit = ByteSize{bytes + 4 * kKiB};
+      Traced traced;
+      trace_run(traced, config);
+      CHECK(!traced.recorder.find("matmul", {.phase = "backward"}).empty());
+      CHECK(first_race(traced.recorder) == "");
+    }
+  }
+}
+
+TEST_CASE("backward runs again what forward did not keep and nothing else") {
+  struct Case {
+    KeepLevel level;
+    std::size_t products, attentions;  ///< forward ones, of a cell in backward
+  };
+  constexpr std::size_t kGradients = 8;  // of four matrices: input and weight
+  for (const Case& c : {Case{KeepLevel::kRecompute, 3, 1}, Case{KeepLevel::kAttention, 3, 0},
+                        Case{KeepLevel::kAttentionOut, 2, 0}, Case{KeepLevel::kSelective, 1, 0},
+                        Case{KeepLevel::kFull, 0, 0}}) {
+    INFO(std::string(name_of(c.level)));
+    RunConfig config = tight_config();
+    config.run.steps = 1;
+    config.schedule.passes = 1;
+    config.schedule.activations = c.level;
+    Traced traced;
+    trace_run(traced, config);
+    for (int unit = 1; unit <= 4; ++unit) {
+      for (int cell = 0; cell < 3; ++cell) {
+        const Tag tag{"backward", -1, unit, cell};
+        CHECK(traced.recorder.find("matmul", tag).size() == kGradients + c.products);
+        CHECK(traced.recorder.find("attention_forward", tag).size() == c.attentions);
+        CHECK(traced.recorder.find("rmsnorm_forward", tag).size() == 2);
+      }
+    }
+  }
+}
+
 TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
   for (int kind = 0; kind < kWaitForCount; ++kind) {
     const auto omitted = static_cast<WaitFor>(kind);
@@ -184,9 +230,13 @@ TEST_CASE("every planned byte is taken and no other") {
       RunConfig config = tight_config();
       config.run.dtype = dtype;
       config.schedule.activation_slots = slots;
+      // Room for some of what cells may keep.
+      config.memory.device_limit =
+          ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};
       const auto self = make_self_communicator();
       Session session(config, *self);
       const MemoryPlan& plan = session.setup().plan;
+      CHECK(session.setup().kept.count(KeepLevel::kRecompute) < 12);
       for (const Arena* arena : session.arenas()) {
         CHECK(arena->used() == plan.total(arena->space()));
         for (const LedgerEntry& taken : arena->ledger()) {

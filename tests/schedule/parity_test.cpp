@@ -15,6 +15,38 @@ RunConfig with_dtype(DType dtype) {
   return config;
 }
 
+/// A device limit with which "auto" keeps some cells more than others: a share of what "full" takes
+/// beside everything else.
+void keep_share(RunConfig& config, double share) {
+  const auto bytes = [&](KeepLevel level) {
+    config.schedule.activations = level;
+    return make_setup(config, 0, 1, {}).device_bytes();
+  };
+  const std::size_t least = bytes(KeepLevel::kRecompute);
+  const auto kept = share * static_cast<double>(bytes(KeepLevel::kFull) - least);
+  config.schedule.activations = std::nullopt;
+  config.memory.device_limit = ByteSize{least + static_cast<std::size_t>(kept)};
+  const Setup setup = make_setup(config, 0, 1, {.device_limit = config.memory.device_limit->bytes});
+  REQUIRE(setup.kept.count(setup.kept.levels.front()) < setup.kept.levels.size());
+}
+
+/// Every level for all cells, and two mixtures, compared with a run that recomputes.
+void check_levels(RunConfig config) {
+  config.schedule.activations = KeepLevel::kRecompute;
+  const RunResult plain = run_tiny(config);
+  config.debug.poison_slots = true;
+  for (const KeepLevel level : kKeepLevels) {
+    INFO(std::string(name_of(level)));
+    config.schedule.activations = level;
+    CHECK(run_tiny(config) == plain);
+  }
+  for (const double share : {0.15, 0.6}) {
+    INFO("share " << share);
+    keep_share(config, share);
+    CHECK(run_tiny(config) == plain);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("training changes the weights and every norm is positive") {
@@ -89,6 +121,35 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
     c.run.threads = 1;
     same("one thread", c);
   }
+}
+
+TEST_CASE("what is kept of a cell does not change a bit") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    for (const std::int64_t sub_batches : {1, 2, 3}) {
+      for (const std::int64_t layers : {1, 2}) {
+        for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+          RunConfig c = with_dtype(dtype);
+          c.run.steps = 2;
+          c.schedule.sub_batches = sub_batches;
+          c.schedule.passes = 2;
+          c.schedule.layers_per_visit = layers;
+          c.schedule.direction = direction;
+          INFO(std::string(name_of(dtype))
+               << ", S = " << sub_batches << ", layers per visit " << layers << ", "
+               << std::string(enum_name(kDirectionNames, direction)));
+          check_levels(c);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what is kept does not change a bit while boundaries are spilled") {
+  RunConfig c = with_dtype(DType::kBF16);
+  c.schedule.activation_slots = 3;
+  c.data.document_mask = true;
+  c.debug.execution = Execution::kShuffled;
+  check_levels(c);
 }
 
 TEST_CASE("the number of sub-batches does not change a bit on the cpu") {

@@ -68,7 +68,8 @@ TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
 
 TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   if (skipped()) return;
-  const RunConfig base = gpu_config(DType::kBF16);
+  RunConfig base = gpu_config(DType::kBF16);
+  base.schedule.activations = KeepLevel::kRecompute;
   const RunResult plain = run_tiny(base);
   const auto same = [&](const std::string& what, const RunConfig& config) {
     INFO(what);
@@ -89,11 +90,29 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   c.schedule.gradient_slots = 1;
   same("one gradient slot", c);
   c = base;
+  for (const KeepLevel level : kKeepLevels) {
+    c.schedule.activations = level;
+    same("cells keep: " + std::string(name_of(level)), c);
+  }
+  const auto bytes = [&](KeepLevel level) {
+    c.schedule.activations = level;
+    const auto self = make_self_communicator();
+    return Session(c, *self).setup().device_bytes();
+  };
+  const std::size_t least = bytes(KeepLevel::kRecompute);
+  const std::size_t most = bytes(KeepLevel::kFull);
+  c.schedule.activations = std::nullopt;
+  for (const std::size_t fifths : {1, 3}) {
+    c.memory.device_limit = ByteSize{least + fifths * (most - least) / 5};
+    same("cells keep what fits", c);
+  }
+  c = base;
   c.schedule.layers_per_visit = 2;
   same("two layers a visit", c);
   c = base;
   c.debug.poison_slots = true;
   c.schedule.activation_slots = 5;
+  c.schedule.activations = KeepLevel::kSelective;
   same("poisoned slots", c);
   c = base;
   c.debug.synchronize_each = true;
@@ -158,6 +177,7 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
   RunConfig config = gpu_config(DType::kBF16);
   config.schedule.activation_slots = 5;
   config.schedule.weight_slots = 2;
+  config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine
   config.run.steps = 2;
   Recorder gpu;
   Recorder cpu;

@@ -9,6 +9,7 @@
 
 #include "strata/device/arena.h"
 #include "strata/model/config.h"
+#include "strata/model/kept_activations.h"
 #include "strata/model/layout.h"
 #include "strata/ops/kernels.h"
 
@@ -58,20 +59,23 @@ class Llama {
   static std::int64_t logits_stride(const LlamaConfig& config);
   /// Every kind of product that the members below run.
   static std::vector<LlamaMatmul> matmuls(const LlamaConfig& config, const LlamaSizes& sizes);
+  /// What forward can keep of a cell, in the order of levels.
+  static std::vector<KeptTensor> kept_tensors(const LlamaConfig& config, const LlamaSizes& sizes);
   static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
 
   void embedding_forward(Stream& compute, std::span<std::byte* const> weights,
                          const CellBatch& batch, TensorView y, const Tag& tag);
   void embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
                           const CellBatch& batch, ConstTensorView dy, const Tag& tag);
-  /// y = layer(x); x and y are [N, C] X and distinct.
+  /// y = layer(x); x and y are [N, C] X and distinct. Fills `kept`.
   void layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                     const CellBatch& batch, ConstTensorView x, TensorView y, const Tag& tag);
-  /// Runs the layer again from x and then backward: d [N, C] X is the gradient of the layer's
-  /// output and becomes that of its input.
+                     const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
+                     TensorView y, const Tag& tag);
+  /// d [N, C] X is the gradient of the layer's output and becomes that of its input. What forward
+  /// did not keep is computed again from x, with the same bits; what it kept is used up.
   void layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
                       std::span<std::byte* const> gradients, const CellBatch& batch,
-                      ConstTensorView x, TensorView d, const Tag& tag);
+                      ConstTensorView x, const KeptActivations& kept, TensorView d, const Tag& tag);
   /// Final norm, logits, loss and their backward, in chunks of head_chunk tokens.
   /// loss [N] A per token; d [N, C] X gradient of x, scaled by grad_scale [1] A.
   void head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
@@ -89,8 +93,10 @@ class Llama {
   struct LayerViews;
   struct HeadViews;
   struct HeadChunk;
-  void layer_recompute(Stream& compute, const LayerViews& w, const CellBatch& batch,
-                       ConstTensorView x, const Tag& tag);
+  [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
+  void layer_activations(Stream& compute, const LayerViews& w, const CellBatch& batch,
+                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a,
+                         const Tag& tag);
   HeadChunk head_chunk(Stream& compute, const HeadViews& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
                        TensorView loss, const Tag& tag);

@@ -10,6 +10,7 @@
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"
 #include "strata/store/gradient_store.h"
+#include "strata/store/kept_store.h"
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"
 
@@ -22,6 +23,7 @@ struct Stores {
   WeightStore& weights;
   GradientStore& gradients;
   ActivationStore& activations;
+  KeptStore& kept;
   LossStore& losses;
   OptimizerEngine& optimizer;
 };

@@ -13,14 +13,14 @@ namespace strata {
 
 /// What the planner knows of the machine.
 struct Budget {
-  std::optional<std::size_t> device_limit;  ///< everything the process takes on the device
+  std::optional<std::size_t> device_limit{};  ///< everything the process takes on the device
   std::string device_limit_origin = "memory.device_limit";  ///< who set it
-  std::size_t device_overhead = 0;        ///< of it: context and libraries, measured or estimated
-  std::optional<std::size_t> host_limit;  ///< everything the process takes on the host
+  std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
+  std::optional<std::size_t> host_limit{};  ///< everything the process takes on the host
   std::string host_limit_origin = "memory.host_limit";
-  std::optional<std::size_t> host_available;  ///< likewise, but an estimate that may be too low
-  std::size_t host_overhead = 0;              ///< program, libraries, driver
-  bool device_is_host = false;                ///< the cpu backend: device memory is host memory
+  std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
+  std::size_t host_overhead = 0;                ///< program, libraries, driver
+  bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
 };
 
 /// What a rank found before it took memory for its run.

@@ -6,11 +6,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
 #include "strata/device/device.h"
 #include "strata/model/config.h"
+#include "strata/model/kept_activations.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/timing.h"
 #include "strata/schedule/direction.h"
@@ -31,6 +33,18 @@ inline constexpr EnumName<TokenFormat> kTokenFormatNames[] = {
 
 inline constexpr EnumName<Direction> kDirectionNames[] = {{Direction::kFixed, "fixed"},
                                                           {Direction::kAlternating, "alternating"}};
+
+/// Absent: the planner chooses, cell by cell.
+inline constexpr EnumName<std::optional<KeepLevel>> kKeepLevelNames[] = {
+    {std::nullopt, "auto"},
+    {KeepLevel::kRecompute, "recompute"},
+    {KeepLevel::kAttention, "attention"},
+    {KeepLevel::kAttentionOut, "attention_out"},
+    {KeepLevel::kSelective, "selective"},
+    {KeepLevel::kFull, "full"}};
+[[nodiscard]] constexpr std::string_view name_of(KeepLevel level) {
+  return enum_name(kKeepLevelNames, std::optional<KeepLevel>(level));
+}
 
 inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
     {UpdateTiming::kBeforeUse, "before_use"}, {UpdateTiming::kOnArrival, "on_arrival"}};
@@ -103,6 +117,7 @@ struct ScheduleSection {
   Direction direction = Direction::kFixed;
   std::optional<std::int64_t> weight_slots;
   std::optional<std::int64_t> activation_slots;
+  std::optional<KeepLevel> activations;  ///< of every cell
   std::int64_t gradient_slots = 2;
   std::optional<std::int64_t> head_chunk_tokens;
   void fields(FieldList& f);

@@ -36,9 +36,6 @@ struct LaneReport {
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
                      const std::function<void(std::int64_t)>& submit);
 
-/// FLOPs per token that backward spends on running layers again.
-[[nodiscard]] double recompute_flops_per_token(const LlamaConfig& config,
-                                               std::int64_t sequence_length);
 /// Peak of one device in TFLOP/s: hardware.peak_tflops, else what the device's datasheet says; 0 if
 /// unknown.
 [[nodiscard]] double peak_tflops(Session& session);

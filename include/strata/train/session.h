@@ -89,6 +89,7 @@ class Session {
   std::unique_ptr<WeightStore> weights_;
   std::unique_ptr<GradientStore> gradients_;
   std::unique_ptr<ActivationStore> activations_;
+  std::unique_ptr<KeptStore> kept_;
   std::unique_ptr<BatchStore> batches_;
   std::unique_ptr<LossStore> losses_;
   std::unique_ptr<OptimizerEngine> optimizer_;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "strata/model/layout.h"
 #include "strata/model/llama.h"
@@ -11,6 +12,7 @@
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"
 #include "strata/store/host_state.h"
+#include "strata/store/kept_store.h"
 #include "strata/store/memory_plan.h"
 #include "strata/train/budget.h"
 #include "strata/train/config.h"
@@ -26,6 +28,7 @@ struct Setup {
   StateOptions state;
   BatchStoreShape batch;
   ActivationShape activations;
+  KeepPlan kept;
   WalkOptions walk;
   OptimizerOptions optimizer;
   int weight_slots = 0;
@@ -41,6 +44,14 @@ struct Setup {
     return plan.host_total() + budget.host_overhead +
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
+  /// What a cell can keep.
+  [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
+    return Llama::kept_tensors(config.model.llama, sizes);
+  }
+  /// "96 cells: 12 full, 84 recompute"
+  [[nodiscard]] std::string kept_text() const;
+  /// FLOPs per token that backward spends on computing again what forward did not keep.
+  [[nodiscard]] double recompute_flops_per_token() const;
   /// The plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
   /// What to tell the user if the host may not hold the run; empty if it does.
