@@ -244,6 +244,14 @@ TEST_CASE("plan prints every memory and allocates nothing") {
     CHECK_THAT(planned.text, ContainsSubstring(text));
   }
   CHECK(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 2GiB").code == 3);
+  // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
+  CHECK_THAT(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 300GiB").text,
+             ContainsSubstring("512 cells: 512 full"));
+  const Outcome refused = strata(folder, "plan " STRATA_CONFIGS
+                                         "/llama-7b.json --device-memory 140GiB --set "
+                                         "schedule.activations=full");
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.text, ContainsSubstring("schedule.activations"));
 }
 
 TEST_CASE("bench prints a table and writes JSON") {
@@ -263,6 +271,24 @@ TEST_CASE("bench prints a table and writes JSON") {
   CHECK(std::abs(tokens_per_s * json["step_s_mean"].get<double>() / 512.0 - 1.0) < 1e-9);
   CHECK(std::abs(json["mfu"].get<double>() / (json["tflops"].get<double>()) - 1.0) < 1e-9);
   CHECK(json["hfu"] > json["mfu"]);
+  CHECK(json["kept_cells"]["recompute"] == 8);
+  CHECK(json["kept_cells"]["full"] == 0);
+}
+
+TEST_CASE("bench counts no FLOPs of what is kept") {
+  const Folder folder;
+  const Outcome measured =
+      strata(folder, "bench " STRATA_CONFIGS
+                     "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --set "
+                     "hardware.peak_tflops=1 --set schedule.activations=full --json " +
+                         (folder / "bench.json"));
+  INFO(measured.text);
+  REQUIRE(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("8 cells: 8 full"));
+  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  CHECK(json["recompute_flops_per_token"] == 0);
+  CHECK(json["hfu"] == json["mfu"]);
+  CHECK(json["kept_cells"]["full"] == 8);
 }
 
 #ifdef STRATA_MPIEXEC

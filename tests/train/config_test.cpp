@@ -68,6 +68,7 @@ TEST_CASE("a minimal config has the documented defaults") {
   CHECK(c.schedule.direction == strata::Direction::kFixed);
   CHECK_FALSE(c.schedule.weight_slots.has_value());
   CHECK(c.schedule.gradient_slots == 2);
+  CHECK_FALSE(c.schedule.activations.has_value());
   CHECK(c.optimizer.betas[1] == 0.95);
   CHECK_FALSE(c.optimizer.grad_clip.has_value());
   CHECK_FALSE(c.memory.device_limit.has_value());
@@ -82,6 +83,19 @@ TEST_CASE("matrix products are tuned as the config says, and strictly so") {
   REQUIRE_THAT(complaint({"kernels.matmul_tuning=on"}),
                ContainsSubstring("kernels.matmul_tuning") && ContainsSubstring("off"));
   REQUIRE_THAT(complaint({"kernels.plans=x"}), ContainsSubstring("kernels.plans"));
+}
+
+TEST_CASE("what cells keep is auto or a level by name") {
+  using strata::KeepLevel;
+  CHECK_FALSE(minimal({"schedule.activations=auto"}).schedule.activations.has_value());
+  for (const KeepLevel level : strata::kKeepLevels) {
+    const std::string name(strata::name_of(level));
+    CHECK(minimal({"schedule.activations=" + name}).schedule.activations == level);
+  }
+  for (const std::string value : {"most", "4", "null"}) {
+    CHECK_THAT(complaint({"schedule.activations=" + value}),
+               ContainsSubstring("schedule.activations") && ContainsSubstring("attention_out"));
+  }
 }
 
 TEST_CASE("tokens of a step are rows of all sub-batches and passes") {
@@ -178,7 +192,7 @@ TEST_CASE("the resolved config reads back to the same values") {
   const Folder folder;
   const RunConfig c = minimal({"memory.device_limit=24GiB", "optimizer.grad_clip=0.7",
                                "model.rope_scaling.rope_type=llama3", "debug.execution=shuffled",
-                               "schedule.direction=alternating"});
+                               "schedule.direction=alternating", "schedule.activations=selective"});
   strata::save_run_config(c, folder.path / "config.json");
   const RunConfig back = strata::load_run_config(folder.path / "config.json");
   CHECK(strata::differing_fields(c, back).empty());
@@ -187,6 +201,7 @@ TEST_CASE("the resolved config reads back to the same values") {
   CHECK(back.model.llama.rope_scaling->rope_type == strata::RopeType::kLlama3);
   CHECK(back.debug.execution == strata::Execution::kShuffled);
   CHECK(back.schedule.direction == strata::Direction::kAlternating);
+  CHECK(back.schedule.activations == strata::KeepLevel::kSelective);
 }
 
 TEST_CASE("the hash tells configs apart and equal ones together") {
