@@ -9,7 +9,7 @@ void SquaredNorm::check() const {
   c.rank("x", x, 1);
   c.compute_dtype("x", x);
   c.contiguous("x", x);
-  c.matches_contiguous("partial", partial, {(x.elements() + kBlock - 1) / kBlock}, DType::kF64);
+  c.matches_contiguous("partial", partial, {SquaredNorm::partials(x.elements())}, DType::kF64);
 }
 
 Accesses SquaredNorm::accesses() const { return {{x.bytes()}, {partial.bytes()}}; }
@@ -23,7 +23,7 @@ void CastSquaredNorm::check() const {
   c.matches_contiguous("y", y, x.shape, y.dtype);
   c.require(x.data != y.data || x.dtype == y.dtype || x.elements() == 0, "y",
             "must not be x itself when the dtypes differ");
-  c.matches_contiguous("partial", partial, {(x.elements() + kBlock - 1) / kBlock}, DType::kF64);
+  c.matches_contiguous("partial", partial, {SquaredNorm::partials(x.elements())}, DType::kF64);
 }
 
 Accesses CastSquaredNorm::accesses() const { return {{x.bytes()}, {y.bytes(), partial.bytes()}}; }

@@ -11,8 +11,15 @@ namespace strata {
 
 namespace {
 
-std::int64_t partial_count(std::int64_t elements) {
-  return (elements + SquaredNorm::kBlock - 1) / SquaredNorm::kBlock;
+/// Of the largest shard that the host measures.
+std::int64_t partial_count(const ModelLayout& layout, const StateOptions& options) {
+  std::int64_t largest = 0;
+  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
+    if (GradientStore::measures(layout, b, options)) continue;
+    const Block& block = layout.blocks[static_cast<std::size_t>(b)];
+    largest = std::max(largest, block.shard_elements(options.ranks));
+  }
+  return SquaredNorm::partials(largest);
 }
 
 /// Consecutive elements of a shard with one weight decay.
@@ -39,10 +46,8 @@ std::vector<DecayRange> decay_ranges(const Block& block, std::int64_t begin, std
 
 void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
                            const StateOptions& options) {
-  for (const Block& block : layout.blocks) {
-    const auto n = static_cast<std::size_t>(partial_count(block.shard_elements(options.ranks)));
-    plan.add(Space::kPageable, "optimizer.norms", n * sizeof(double));
-  }
+  plan.add(Space::kPageable, "optimizer.norms",
+           static_cast<std::size_t>(partial_count(layout, options)) * sizeof(double));
   plan.add(Space::kPageable, "optimizer.nonfinite", sizeof(std::int32_t));
 }
 
@@ -56,12 +61,11 @@ OptimizerEngine::OptimizerEngine(HostState& state, WeightStore& weights, Communi
       kernels_(host_kernels),
       host_(pageable_arena.device().stream(Lane::kHost)),
       options_(options),
-      report_(std::move(report)) {
-  for (int b = 0; b < state.blocks(); ++b) {
-    const std::int64_t n = partial_count(state.block(b).grad.elements());
-    partials_.push_back(pageable_arena.allocate_tensor("optimizer.norms", DType::kF64, {n}));
-  }
-  nonfinite_ = pageable_arena.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
+      report_(std::move(report)),
+      partials_(pageable_arena.allocate_tensor("optimizer.norms", DType::kF64,
+                                               {partial_count(state.layout(), state.options())})),
+      nonfinite_(pageable_arena.allocate_tensor("optimizer.nonfinite", DType::kI32, {1})),
+      squared_norms_(static_cast<std::size_t>(state.blocks())) {
   *nonfinite_.as<std::int32_t>() = 0;
 }
 
@@ -104,25 +108,26 @@ void OptimizerEngine::set_scalars(double factor, bool apply) {
                    .apply = apply ? 1 : 0};
 }
 
-void OptimizerEngine::measure(int block, const Tag& tag) {
-  kernels_.run(host_,
-               SquaredNorm{.x = state_.block(block).grad,
-                           .partial = partials_[static_cast<std::size_t>(block)]},
-               tag);
-}
-
-double OptimizerEngine::squared_norm(int block) const {
-  const TensorView& partial = partials_[static_cast<std::size_t>(block)];
-  const double* values = partial.as<double>();
-  double sum = 0;
-  for (std::int64_t i = 0; i < partial.elements(); ++i) sum += values[i];
-  return sum;
+/// The block's sum is taken now: its partials are the next step's, or block's, before decide().
+void OptimizerEngine::measure(const Arrival& arrival, const Tag& tag) {
+  ConstTensorView partials = arrival.norms;
+  if (!partials) {
+    const ConstTensorView grad = state_.block(arrival.block).grad;
+    const TensorView own = partials_.slice_rows(0, SquaredNorm::partials(grad.elements()));
+    kernels_.run(host_, SquaredNorm{.x = grad, .partial = own}, tag);
+    partials = own;
+  }
+  double& sum = squared_norms_[static_cast<std::size_t>(arrival.block)];
+  host_.host_task("sum_norms", Accesses({partials.bytes()}, {}), tag, [partials, &sum] {
+    const double* values = partials.as<double>();
+    sum = 0;
+    for (std::int64_t i = 0; i < partials.elements(); ++i) sum += values[i];
+  });
 }
 
 void OptimizerEngine::require_finite(int block, const Tag& tag) {
-  const ByteRange norms = ConstTensorView(partials_[static_cast<std::size_t>(block)]).bytes();
-  host_.host_task("require_finite", Accesses({norms}, {}), tag, [this, block] {
-    if (std::isfinite(squared_norm(block))) return;
+  host_.host_task("require_finite", {}, tag, [this, block] {
+    if (std::isfinite(squared_norms_[static_cast<std::size_t>(block)])) return;
     throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
                          state_.layout().blocks[static_cast<std::size_t>(block)].name +
                          " is not finite; its weights were not changed (lower optimizer.lr, or use "
@@ -162,7 +167,7 @@ void OptimizerEngine::update(int block, const Tag& tag) {
 void OptimizerEngine::arrived(const Arrival& arrival, const Tag& tag) {
   const Tag own{tag.phase, tag.pass, arrival.block, -1};
   host_.wait(arrival.event, WaitFor::kArrived);
-  measure(arrival.block, own);
+  measure(arrival, own);
   if (options_.timing != UpdateTiming::kOnArrival) return;
   require_finite(arrival.block, own);
   if (!deferred(arrival.block)) update(arrival.block, own);
@@ -171,7 +176,7 @@ void OptimizerEngine::arrived(const Arrival& arrival, const Tag& tag) {
 /// Host task: sums over blocks and ranks, and whether and with which factor the step is applied.
 void OptimizerEngine::decide() {
   std::array<double, 2> sums{0, step_.loss_sum};
-  for (int b = 0; b < state_.blocks(); ++b) sums[0] += squared_norm(b);
+  for (const double sum : squared_norms_) sums[0] += sum;
   ranks_.all_reduce_sum(sums, Channel::kHost);
   StepOutcome outcome{.step = step_.plan.step,
                       .loss = step_.plan.valid_tokens > 0
@@ -205,11 +210,7 @@ void OptimizerEngine::decide() {
 }
 
 void OptimizerEngine::finish_step(const Tag& tag) {
-  Accesses accesses;
-  for (const TensorView& partial : partials_) {
-    accesses.reads.push_back(ConstTensorView(partial).bytes());
-  }
-  host_.host_task("decide", std::move(accesses), tag, [this] { decide(); });
+  host_.host_task("decide", {}, tag, [this] { decide(); });
   for (int b = 0; b < state_.blocks(); ++b) {
     if (deferred(b)) update(b, tag);
   }

@@ -20,9 +20,24 @@ std::size_t accumulator_bytes(const ModelLayout& layout, int block, const StateO
 /// True if some block's gradient is summed on the host rather than written there once.
 bool any_summed(const ModelLayout& layout, const StateOptions& options) {
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (options.passes * layout.gradient_sources(b) > 1) return true;
+    if (HostState::gradient_contributions(layout, b, options) > 1) return true;
   }
   return false;
+}
+
+/// Elements of a block's norms; 0 if the host takes them.
+std::int64_t norm_count(const ModelLayout& layout, int block, const StateOptions& options) {
+  if (!GradientStore::measures(layout, block, options)) return 0;
+  const Block& b = layout.blocks[static_cast<std::size_t>(block)];
+  return SquaredNorm::partials(b.shard_elements(options.ranks));
+}
+
+std::int64_t largest_norm_count(const ModelLayout& layout, const StateOptions& options) {
+  std::int64_t largest = 0;
+  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
+    largest = std::max(largest, norm_count(layout, b, options));
+  }
+  return largest;
 }
 
 bool rounds(const StateOptions& options) {
@@ -39,6 +54,10 @@ int head_block(const ModelLayout& layout) { return static_cast<int>(layout.block
 
 }  // namespace
 
+bool GradientStore::measures(const ModelLayout& layout, int block, const StateOptions& options) {
+  return HostState::gradient_contributions(layout, block, options) == 1;
+}
+
 void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                          int layer_slots) {
   plan.add_slots(Space::kDevice, "gradients.embedding", 1, accumulator_bytes(layout, 0, options));
@@ -47,6 +66,12 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
   plan.add_slots(Space::kDevice, "gradients.head", 1,
                  accumulator_bytes(layout, head_block(layout), options));
   plan.add(Space::kDevice, "gradients.rounded", rounded_bytes(options));
+  plan.add(Space::kDevice, "gradients.norms",
+           static_cast<std::size_t>(largest_norm_count(layout, options)) * sizeof(double));
+  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
+    plan.add(Space::kPinned, "gradients.norms",
+             static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
+  }
   plan.add_slots(Space::kPinned, "gradients.landing", kLandingSlots,
                  landing_bytes(layout, options));
 }
@@ -66,9 +91,18 @@ GradientStore::GradientStore(HostState& state, Communicator& ranks, Kernels& ker
       head_(device_arena, "gradients.head", 1,
             accumulator_bytes(state.layout(), head_block(state.layout()), state.options())),
       rounded_(device_arena.allocate("gradients.rounded", rounded_bytes(state.options()))),
+      norms_(device_arena.allocate_tensor("gradients.norms", DType::kF64,
+                                          {largest_norm_count(state.layout(), state.options())})),
       landing_(pinned_arena, "gradients.landing", kLandingSlots,
                landing_bytes(state.layout(), state.options())),
-      arrivals_(static_cast<std::size_t>(state.blocks())) {}
+      arrivals_(static_cast<std::size_t>(state.blocks())) {
+  for (int b = 0; b < state.blocks(); ++b) {
+    const std::int64_t count = norm_count(state.layout(), b, state.options());
+    home_norms_.push_back(
+        count > 0 ? pinned_arena.allocate_tensor("gradients.norms", DType::kF64, {count})
+                  : TensorView{});
+  }
+}
 
 SlotRing& GradientStore::ring_of(int block) {
   if (block == 0) return embedding_;
@@ -97,7 +131,8 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
       state_.layout().units.at(static_cast<std::size_t>(lease.unit)).blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const int block = blocks[i];
-    const int expected = state_.options().passes * state_.layout().gradient_sources(block);
+    const int expected =
+        HostState::gradient_contributions(state_.layout(), block, state_.options());
     const int arrived = ++arrivals_[static_cast<std::size_t>(block)];
     lease.leases[i].filled();
     reduce(lease.leases[i], block, tag);
@@ -109,7 +144,9 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
     if (arrived < expected) continue;
     if (expected > 1) round_home(block, tag);
     const Lane last = expected > 1 ? Lane::kHost : Lane::kOut;
-    complete.push_back({block, device_.stream(last).record()});
+    complete.push_back({.block = block,
+                        .event = device_.stream(last).record(),
+                        .norms = home_norms_[static_cast<std::size_t>(block)]});
   }
   return complete;
 }
@@ -128,30 +165,47 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   lease.filled(comm);
 }
 
-/// First (often only) contribution: written to the host shard, rounded on the way if it is the only
-/// one. The rounding runs on the out-lane, chunk by chunk, so compute does not wait for ranks.
+/// First (often only) contribution: written to the host shard, rounded and measured on the way if
+/// it is the only one. Both run on the out-lane, so compute does not wait for ranks.
 void GradientStore::copy_home(Lease& lease, int block, const Tag& tag) {
   const StateOptions& options = state_.options();
   const DType from = accumulator_of(options.compute);
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
   lease.use(out);
-  const std::byte* shard =
+  const std::byte* data =
       lease.data() + static_cast<std::size_t>(state_.block(block).begin) * size_of(from);
-  offloaded_bytes_ += home.bytes().bytes;
+  const ConstTensorView shard(data, from, home.shape);
+  const TensorView& home_norms = home_norms_[static_cast<std::size_t>(block)];
+  const TensorView norms = home_norms ? norms_.slice_rows(0, home_norms.elements()) : TensorView{};
   if (home.dtype == from) {
-    copy_in_chunks(out, static_cast<std::byte*>(home.data), shard, home.bytes().bytes, tag);
-    return;
+    if (norms) kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
+    copy_in_chunks(out, static_cast<std::byte*>(home.data), data, home.bytes().bytes, tag);
+  } else {
+    round_away(shard, home, norms, tag);
   }
+  offloaded_bytes_ += home.bytes().bytes;
+  if (!norms) return;
+  out.copy(home_norms.data, norms.data, norms.bytes().bytes, tag);
+  offloaded_bytes_ += norms.bytes().bytes;
+}
+
+/// Out-lane: rounds a shard, takes its norms and sends it home, chunk by chunk.
+void GradientStore::round_away(const ConstTensorView& shard, const TensorView& home,
+                               const TensorView& norms, const Tag& tag) {
+  Stream& out = device_.stream(Lane::kOut);
+  // Chunks hold whole blocks of the norm: their partials are those of the shard.
+  static_assert(kChunkBytes % (SquaredNorm::kBlock * sizeof(double)) == 0);
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const auto offset = static_cast<std::size_t>(done);
     const TensorView part(rounded_, home.dtype, Shape{count});
-    kernels_.run(
-        out,
-        Cast{.x = ConstTensorView(shard + offset * size_of(from), from, Shape{count}), .y = part},
-        tag);
+    kernels_.run(out,
+                 CastSquaredNorm{.x = shard.slice_rows(done, count),
+                                 .y = part,
+                                 .partial = norms.slice_rows(done / SquaredNorm::kBlock,
+                                                             SquaredNorm::partials(count))},
+                 tag);
     out.copy(home.slice_rows(done, count).data, part.data, part.bytes().bytes, tag);
   }
 }

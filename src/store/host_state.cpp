@@ -58,11 +58,15 @@ void store_master(const BlockState& state, std::int64_t offset, const std::vecto
 
 }  // namespace
 
+int HostState::gradient_contributions(const ModelLayout& layout, int block,
+                                      const StateOptions& options) {
+  return options.passes * layout.gradient_sources(block);
+}
+
 DType HostState::gradient_storage(const ModelLayout& layout, int block,
                                   const StateOptions& options) {
   if (options.compute == DType::kF64) return DType::kF64;
-  const bool summed = options.passes * layout.gradient_sources(block) > 1;
-  return summed ? DType::kF32 : options.gradient;
+  return gradient_contributions(layout, block, options) > 1 ? DType::kF32 : options.gradient;
 }
 
 void HostState::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options) {

@@ -127,6 +127,25 @@ TEST_CASE("backward runs again what forward did not keep and nothing else") {
   }
 }
 
+TEST_CASE("steps of one pass, whose norms the device takes, have no race") {
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      for (const int ranks : {1, 2}) {
+        RunConfig config = tight_config();
+        config.run.dtype = dtype;
+        config.optimizer.gradient_dtype = dtype;
+        config.optimizer.timing = timing;
+        config.optimizer.deferred_units = 0;
+        config.schedule.passes = 1;
+        if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+        Traced traced;
+        trace_run(traced, config, {}, ranks);
+        CHECK(first_race(traced.recorder) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
   for (int kind = 0; kind < kWaitForCount; ++kind) {
     const auto omitted = static_cast<WaitFor>(kind);
@@ -196,6 +215,38 @@ TEST_CASE("updates on arrival may run during backward") {
   CHECK(r.may_overlap(update.front(), backward.front()));
 }
 
+TEST_CASE("the host takes norms of those gradients only that it sums") {
+  struct Case {
+    std::int64_t passes;
+    bool tied;
+    DType gradient;
+    int on_device;  ///< of six blocks
+  };
+  for (const Case& c : {Case{1, false, DType::kBF16, 6}, Case{1, false, DType::kF32, 6},
+                        Case{1, true, DType::kBF16, 5}, Case{2, false, DType::kBF16, 0}}) {
+    for (const int ranks : {1, 2}) {
+      INFO("passes " << c.passes << ", tied " << c.tied << ", ranks " << ranks);
+      RunConfig config = tight_config();
+      config.run.dtype = DType::kBF16;
+      config.run.steps = 1;
+      config.schedule.passes = c.passes;
+      config.model.llama.tie_word_embeddings = c.tied;
+      config.optimizer.gradient_dtype = c.gradient;
+      Traced traced;
+      trace_run(traced, config, {}, ranks);
+      int on_device = 0;
+      int on_host = 0;
+      for (const std::string_view name : {SquaredNorm::kName, CastSquaredNorm::kName}) {
+        for (const std::size_t i : traced.recorder.find(name)) {
+          ++(traced.recorder.records()[i].lane == Lane::kOut ? on_device : on_host);
+        }
+      }
+      CHECK(on_device == c.on_device);
+      CHECK(on_host == 6 - c.on_device);
+    }
+  }
+}
+
 TEST_CASE("every execution submits the same work") {
   RunConfig config = tight_config();
   Traced threads;
@@ -230,6 +281,7 @@ TEST_CASE("every planned byte is taken and no other") {
       RunConfig config = tight_config();
       config.run.dtype = dtype;
       config.schedule.activation_slots = slots;
+      config.schedule.passes = slots == 3 ? 2 : 1;  // norms on the host, and on the device
       // Room for some of what cells may keep.
       config.memory.device_limit =
           ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};

@@ -20,15 +20,14 @@ namespace {
 
 /// A cpu machine with one arena of each kind.
 struct Machine {
-  Machine() : Machine(Execution::kThreads) {}
-  explicit Machine(Execution execution) {
+  explicit Machine(Execution execution = Execution::kThreads, std::size_t bytes = 256 * kMiB) {
     BackendOptions options;
     options.device.execution = execution;
     options.threads = 1;
     backend = make_backend(BackendKind::kCpu, options);
-    device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, 256 * kMiB, "device");
-    pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, 256 * kMiB, "pinned");
-    pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, 2 * kMiB, "pageable");
+    device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, bytes, "device");
+    pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, bytes, "pinned");
+    pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, bytes, "pageable");
   }
   Stream& lane(Lane l) { return backend.device->stream(l); }
 
@@ -181,6 +180,44 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   machine.backend.device->synchronize();
   CHECK(state.block(1).grad.dtype == DType::kBF16);
   CHECK(load_as_double(state.block(1).grad)[0] == 1.015625);  // a tie: 1 + 1.5/128 -> 1 + 2/128
+}
+
+TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks or not") {
+  LlamaConfig m = tiny_model();
+  m.num_hidden_layers = 1;
+  const LlamaConfig small = m;
+  m.intermediate_size = 280'001;  // 16.8M elements of bf16 and a bit: more than one chunk
+  for (const LlamaConfig& model : {small, m}) {
+    const ModelLayout layout = make_layout(model);
+    const auto n = static_cast<std::size_t>(layout.blocks[1].elements);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      Machine machine;
+      INFO(n << " elements of " << std::string(name_of(dtype)));
+      HostState state(layout, {.compute = DType::kF32, .gradient = dtype}, *machine.pinned,
+                      *machine.pageable);
+      const auto self = make_self_communicator();
+      Kernels& kernels = *machine.backend.kernels;
+      GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena,
+                              *machine.pinned, 1);
+      gradients.begin_step();
+      GradientLease lease = gradients.acquire(1, machine.lane(Lane::kCompute), {});
+      machine.backend.device->synchronize();
+      std::vector<double> squares;
+      for (std::size_t i = 0; i < n; ++i) {
+        const float value = std::sin(static_cast<float>(i));
+        reinterpret_cast<float*>(lease.blocks[0])[i] = value;
+        const double rounded = dtype == DType::kF32
+                                   ? static_cast<double>(value)
+                                   : static_cast<double>(static_cast<float>(Bf16(value)));
+        if (i % 4096 == 0) squares.push_back(0);
+        squares.back() += rounded * rounded;
+      }
+      const std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
+      machine.backend.device->synchronize();
+      REQUIRE(arrivals.size() == 1);
+      CHECK(load_as_double(arrivals[0].norms) == squares);
+    }
+  }
 }
 
 TEST_CASE("spilled activations come back as they were, whatever the ring") {

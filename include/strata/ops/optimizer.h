@@ -10,6 +10,9 @@ namespace strata {
 struct SquaredNorm {
   static constexpr std::string_view kName = "squared_norm";
   static constexpr std::int64_t kBlock = 4096;
+  [[nodiscard]] static constexpr std::int64_t partials(std::int64_t elements) {
+    return (elements + kBlock - 1) / kBlock;
+  }
   ConstTensorView x;   ///< [n] f64, f32 or bf16, contiguous
   TensorView partial;  ///< [ceil(n / kBlock)] f64
   void check() const;

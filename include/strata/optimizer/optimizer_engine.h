@@ -54,7 +54,8 @@ class OptimizerEngine {
   void begin_step(const StepPlan& plan, const Tag& tag);
   /// Receives the loss sum of a pass; called on the host lane.
   [[nodiscard]] std::function<void(double)> loss_receiver();
-  /// The gradient of a block is home: measures it and, on arrival, updates the block.
+  /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
+  /// and, on arrival, updates the block.
   void arrived(const Arrival& arrival, const Tag& tag);
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
@@ -71,12 +72,11 @@ class OptimizerEngine {
     AdamWScalars scalars;
   };
 
-  void measure(int block, const Tag& tag);
+  void measure(const Arrival& arrival, const Tag& tag);
   void update(int block, const Tag& tag);
   void require_finite(int block, const Tag& tag);
   void set_scalars(double factor, bool apply);
   void decide();
-  [[nodiscard]] double squared_norm(int block) const;
   [[nodiscard]] bool deferred(int block) const;
 
   HostState& state_;
@@ -86,8 +86,9 @@ class OptimizerEngine {
   Stream& host_;
   OptimizerOptions options_;
   std::function<void(const StepOutcome&)> report_;
-  std::vector<TensorView> partials_;  ///< per block: squared norms of 4096 elements each, f64
-  TensorView nonfinite_;              ///< [1] i32
+  TensorView partials_;                ///< of the block that the host measures: SquaredNorm's, f64
+  TensorView nonfinite_;               ///< [1] i32
+  std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
   Step step_;
   std::int64_t updates_ = 0;
   int nonfinite_in_a_row_ = 0;

@@ -22,11 +22,15 @@ struct GradientLease {
 struct Arrival {
   int block = -1;
   Event event;
+  /// [SquaredNorm::partials(n)] f64, pinned: what SquaredNorm has of the gradient, there once
+  /// `event` has passed. Absent if the device did not have the final gradient.
+  ConstTensorView norms;
 };
 
 /// Gradients on their way: device accumulators in A -> (reduce-scatter over ranks) -> host shards.
 /// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A on the
-/// host; after the last one the sum is rounded to the gradient dtype, once.
+/// host; after the last one the sum is rounded to the gradient dtype, once. A gradient that comes
+/// in one piece is rounded on the device, which then also takes its squared norm.
 class GradientStore {
  public:
   /// `kernels` run on device lanes, `host_kernels` on the host lane.
@@ -34,6 +38,8 @@ class GradientStore {
                 Arena& device_arena, Arena& pinned_arena, int layer_slots);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                    int layer_slots);
+  /// True if arrivals of this block carry norms.
+  static bool measures(const ModelLayout& layout, int block, const StateOptions& options);
 
   void begin_step();
   /// Accumulators of all blocks of a unit, zero.
@@ -47,6 +53,8 @@ class GradientStore {
   [[nodiscard]] SlotRing& ring_of(int block);
   void reduce(Lease& lease, int block, const Tag& tag);
   void copy_home(Lease& lease, int block, const Tag& tag);
+  void round_away(const ConstTensorView& shard, const TensorView& home, const TensorView& norms,
+                  const Tag& tag);
   void add_home(Lease& lease, int block, const Tag& tag);
   void round_home(int block, const Tag& tag);
 
@@ -59,8 +67,10 @@ class GradientStore {
   SlotRing layers_;
   SlotRing head_;
   std::byte* rounded_ = nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out-lane)
-  SlotRing landing_;              ///< pinned chunks: contributions that are added on the host
-  std::vector<int> arrivals_;     ///< per block, of this step
+  TensorView norms_;  ///< device: squared norms of the block that is leaving (out-lane), f64
+  std::vector<TensorView> home_norms_;  ///< pinned, per block: the same on the host, or absent
+  SlotRing landing_;                    ///< pinned chunks: contributions that are added on the host
+  std::vector<int> arrivals_;           ///< per block, of this step
   std::size_t offloaded_bytes_ = 0;
 };
 

@@ -39,6 +39,9 @@ class HostState {
  public:
   HostState(const ModelLayout& layout, const StateOptions& options, Arena& pinned, Arena& pageable);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
+  /// How often a gradient of a block comes home in a step: once per pass and source.
+  static int gradient_contributions(const ModelLayout& layout, int block,
+                                    const StateOptions& options);
   /// dtype in which the gradient of a block is kept on the host: f32 if several contributions are
   /// summed there, whatever it is rounded to afterwards.
   static DType gradient_storage(const ModelLayout& layout, int block, const StateOptions& options);
