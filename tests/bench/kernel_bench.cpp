@@ -215,17 +215,19 @@ void measure_cross_entropy(OperatorTimer& timer, const std::string& name, std::i
       [](const CrossEntropy& op) { return OperatorTimer::Views{op.d_logits}; });
 }
 
-void measure_adamw(OperatorTimer& timer, const Model& m, DType grad) {
+/// Reads and writes the split master weight and the moments, and reads the gradient.
+void measure_adamw(OperatorTimer& timer, const Model& m, DType grad, DType moments) {
   const std::int64_t n = m.layer_parameters();
-  const double grad_bytes = static_cast<double>(size_of(grad));
+  const auto bytes_each = static_cast<double>(2 * (2 + 2 + 2 * size_of(moments)) + size_of(grad));
   timer.measure(
-      "adamw " + std::string(name_of(grad)) + " gradient",
-      text("%s layer [%lld]", m.name, number(n)), count(n) * (24 + grad_bytes), [&] {
+      "adamw " + std::string(name_of(grad)) + " gradient, " + std::string(name_of(moments)) +
+          " moments",
+      text("%s layer [%lld]", m.name, number(n)), count(n) * bytes_each, [&] {
         AdamW op;
         op.weight = timer.bf16({n});
         op.low = timer.pool().tensor(DType::kI16, {n});
-        op.m = timer.f32({n});
-        op.v = timer.f32({n});
+        op.m = timer.pool().tensor(moments, {n});
+        op.v = timer.pool().tensor(moments, {n});
         op.grad = timer.pool().tensor(grad, {n});
         const AdamWScalars scalars{.lr = 1e-4, .correction1 = 0.5, .correction2 = 0.5};
         const auto* bytes = reinterpret_cast<const std::uint8_t*>(&scalars);
@@ -251,7 +253,7 @@ void measure_flat(OperatorTimer& timer, const Model& m) {
                 [&] { return Fill{.x = timer.f32({n}), .value = 1}; });
   timer.measure("accumulate f32", shape, elements * 3 * kF32,
                 [&] { return Accumulate{.x = timer.f32({n}), .sum = timer.f32({n})}; });
-  const std::int64_t blocks = (n + SquaredNorm::kBlock - 1) / SquaredNorm::kBlock;
+  const std::int64_t blocks = SquaredNorm::partials(n);
   timer.measure("squared_norm f32", shape, elements * kF32, [&] {
     return SquaredNorm{.x = timer.f32({n}), .partial = timer.pool().tensor(DType::kF64, {blocks})};
   });
@@ -266,8 +268,21 @@ void measure_flat(OperatorTimer& timer, const Model& m) {
                                            .partial = timer.pool().tensor(DType::kF64, {blocks})};
                   });
   }
-  measure_adamw(timer, m, DType::kF32);
-  measure_adamw(timer, m, DType::kBF16);
+  measure_adamw(timer, m, DType::kF32, DType::kF32);
+  measure_adamw(timer, m, DType::kBF16, DType::kF32);
+  measure_adamw(timer, m, DType::kBF16, DType::kBF16);
+}
+
+/// What an offload rounds and measures at once: too little to fill the device.
+void measure_chunk(OperatorTimer& timer) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 24;
+  timer.measure("cast_squared_norm f32 to bf16", text("chunk [%lld]", number(kElements)),
+                count(kElements) * (kF32 + kBf16), [&] {
+                  return CastSquaredNorm{.x = timer.f32({kElements}),
+                                         .y = timer.bf16({kElements}),
+                                         .partial = timer.pool().tensor(
+                                             DType::kF64, {SquaredNorm::partials(kElements)})};
+                });
 }
 
 struct Options {
@@ -301,6 +316,7 @@ void run(const Options& options) {
     measure_residual_add(timer, m);
     measure_flat(timer, m);
   }
+  measure_chunk(timer);
   measure_cross_entropy(timer, "7B", 8192, 32000);
   measure_cross_entropy(timer, "8B", 8192, 128256);
   measure_cross_entropy(timer, "largest", 4096, 262144);
