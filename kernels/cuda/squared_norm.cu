@@ -3,15 +3,18 @@
 //
 // Shapes: x and y [n], contiguous; partial [ceil(n / 4096)] f64.
 // Tile: one warp for 32 runs of 4096 elements, a run per lane. The warp copies 256 bytes of each
-// run, coalesced, into shared memory, where each lane adds its own run in index order; rows are 16
-// bytes longer than their content, which spreads 16-byte accesses down a column and along a row
-// over all banks. While a tile is added up the next one is under way: converting to f64 takes about
-// half as long as the memory traffic, and would otherwise come on top of it.
+// run, coalesced, into shared memory, where each lane adds its own run in index order; the pieces
+// of a row are permuted, which spreads 16-byte accesses down a column and along a row over all
+// banks. While a tile is added up the next one is under way. Tiles are no larger than their
+// content, so that a multiprocessor holds 13 warps and an H200 the 53k runs of an 8B model's layer.
 // Numerics: bitwise equal to the CPU: squares of bf16 and f32 are exact in f64, and are added in
-// index order.
-// Measured on one H200, 2026-11-21, 200M elements (a copy moves 4.1 TB/s): squared norm 3.9 TB/s in
-// f32, 2.5 in bf16 before tiles overlapped; not measured since.
+// index order. Conversions to bf16 and f64 one by one (F2F) run at a fraction of the rate of
+// arithmetic; bf16 is rounded in pairs, and shifts and a product make the f64.
+// Measured on one H200, 2026-11-21, 200M elements (a copy moves 4.1 TB/s), with F2F and larger
+// tiles: squared norm 3.9 TB/s in f32, 2.5 in bf16; not measured since.
 // Naive version: kernels/cpu.
+
+#include <type_traits>
 
 #include "kernels/cuda/copy_async.cuh"
 #include "kernels/cuda/dispatch.h"
@@ -30,7 +33,13 @@ constexpr int kPieces = 16;
 constexpr int kRowsAtOnce = kWarp / kPieces;
 
 template <class T>
-using Tile = Vector<T, kWide<T>>[kWarp][kPieces + 1];
+using Tile = Vector<T, kWide<T>>[kWarp][kPieces];
+
+/// Where a tile has a piece of row r.
+__device__ __forceinline__ int place(int r, int piece) {
+  constexpr int kPiecesOfAllBanks = 8;
+  return piece ^ (r & (kPiecesOfAllBanks - 1));
+}
 
 /// Columns of a tile.
 template <class T>
@@ -46,23 +55,35 @@ struct Runs {
   int whole;  ///< of these, the first ones that are complete and aligned
 };
 
+/// Calls fn(first) for every row `first` + lane / kPieces that is whole.
+template <class Fn>
+__device__ __forceinline__ void for_whole_rows(int whole, int lane, Fn fn) {
+  if (whole == kWarp) {  // nearly always: no conditions, and addresses a constant apart
+#pragma unroll
+    for (int first = 0; first < kWarp; first += kRowsAtOnce) fn(first);
+    return;
+  }
+#pragma unroll 1
+  for (int first = 0; first + lane / kPieces < whole; first += kRowsAtOnce) fn(first);
+}
+
 /// Starts copying columns [column, column + kColumns) of the runs into the tile.
 template <class From, class To>
 __device__ __forceinline__ void start_tile(Tile<From>& tile, const Runs<From, To>& runs, int column,
                                            int lane) {
   constexpr int W = kWide<From>;
+  const int row = lane / kPieces;
   const int piece = lane % kPieces;
-#pragma unroll
-  for (int first = 0; first < kWarp; first += kRowsAtOnce) {
-    const int r = first + lane / kPieces;
-    if (r < runs.whole) {
-      copy_async<From, W>(tile[r][piece].values, runs.x + r * kRun + column + piece * W);
-    }
-  }
+  const From* x = runs.x + row * kRun + column + piece * W;
+  for_whole_rows(runs.whole, lane, [&](int first) {
+    const int r = first + row;
+    copy_async<From, W>(tile[r][place(r, piece)].values, x + first * kRun);
+  });
   for (int r = runs.whole; r < runs.count; ++r) {  // element by element, zeros behind the last one
     for (int i = lane; i < kColumns<From>; i += kWarp) {
       const std::int64_t at = r * kRun + column + i;
-      tile[r][i / W].values[i % W] = at < runs.elements ? runs.x[at] : narrow_to<From>(0.0f);
+      tile[r][place(r, i / W)].values[i % W] =
+          at < runs.elements ? runs.x[at] : narrow_to<From>(0.0f);
     }
   }
 }
@@ -72,40 +93,72 @@ template <class From, class To>
 __device__ __forceinline__ void write_tile(const Tile<From>& tile, const Runs<From, To>& runs,
                                            int column, int lane) {
   constexpr int W = kWide<From>;
+  const int row = lane / kPieces;
   const int piece = lane % kPieces;
-#pragma unroll
-  for (int first = 0; first < kWarp; first += kRowsAtOnce) {
-    const int r = first + lane / kPieces;
-    if (r < runs.whole) {
-      float values[W];
-      unpack(tile[r][piece], values);
-      store(runs.y + r * kRun + column + piece * W, values);
-    }
-  }
+  To* y = runs.y + row * kRun + column + piece * W;
+  for_whole_rows(runs.whole, lane, [&](int first) {
+    const int r = first + row;
+    float values[W];
+    unpack(load_packed<From, W>(tile[r][place(r, piece)].values), values);
+    store(y + first * kRun, values);
+  });
   for (int r = runs.whole; r < runs.count; ++r) {
     for (int i = lane; i < kColumns<From>; i += kWarp) {
       const std::int64_t at = r * kRun + column + i;
-      if (at < runs.elements) runs.y[at] = narrow_to<To>(widen(tile[r][i / W].values[i % W]));
+      const From value = tile[r][place(r, i / W)].values[i % W];
+      if (at < runs.elements) runs.y[at] = narrow_to<To>(widen(value));
     }
   }
 }
 
-/// Adds the squares of one row of a tile, rounded to To, in order.
+/// A sum of squares in f64.
+class SumOfSquares {
+ public:
+  __device__ __forceinline__ void add(float value) {
+    const unsigned magnitude = __float_as_uint(value) & 0x7fffffffu;
+    largest_ = max(largest_, magnitude);
+    // As the upper bits of an f64 they are |value| * 2^(127 - 1023), subnormal numbers included;
+    // infinities and NaNs become finite.
+    const double scaled =
+        __hiloint2double(static_cast<int>(magnitude >> 3), static_cast<int>(magnitude << 29));
+    const double exact = scaled * 0x1p896;
+    sum_ = fma(exact, exact, sum_);
+  }
+
+  [[nodiscard]] __device__ __forceinline__ double result() const {
+    constexpr unsigned kInfinity = 0x7f800000;
+    if (largest_ < kInfinity) return sum_;
+    return static_cast<double>(__uint_as_float(largest_));
+  }
+
+ private:
+  double sum_ = 0;
+  unsigned largest_ = 0;  ///< bits of the largest |value|; NaNs are above infinity
+};
+
+/// Rounds W numbers to bf16, two by two.
+template <int W>
+__device__ __forceinline__ void round_to_bf16(float (&values)[W]) {
+#pragma unroll
+  for (int j = 0; j < W; j += 2) {
+    const __nv_bfloat162_raw pair = __floats2bfloat162_rn(values[j], values[j + 1]);
+    values[j] = __uint_as_float(static_cast<unsigned>(pair.x) << 16);
+    values[j + 1] = __uint_as_float(static_cast<unsigned>(pair.y) << 16);
+  }
+}
+
+/// Adds the squares of row r of a tile, rounded to To, in order.
 template <class From, class To>
-__device__ __forceinline__ double add_row(const Vector<From, kWide<From>> (&row)[kPieces + 1],
-                                          double sum) {
+__device__ __forceinline__ void add_row(const Tile<From>& tile, int r, SumOfSquares& sum) {
   constexpr int W = kWide<From>;
 #pragma unroll 4
   for (int piece = 0; piece < kPieces; ++piece) {
     float values[W];
-    unpack(row[piece], values);
+    unpack(load_packed<From, W>(tile[r][place(r, piece)].values), values);
+    if constexpr (!std::is_same_v<From, To>) round_to_bf16(values);
 #pragma unroll
-    for (int j = 0; j < W; ++j) {
-      const double value = widen(narrow_to<To>(values[j]));
-      sum += value * value;
-    }
+    for (const float value : values) sum.add(value);
   }
-  return sum;
 }
 
 template <class From, class To>
@@ -122,7 +175,7 @@ __global__ void __launch_bounds__(kWarp)
       .elements = n - first * kRun,
       .count = count,
       .whole = aligned ? static_cast<int>(min(n / kRun - first, std::int64_t{count})) : 0};
-  double sum = 0;
+  SumOfSquares sum;
   start_tile(tiles[0], runs, 0, lane);
   end_copy_group();
   for (int column = 0, now = 0; column < kRun; column += kColumns<From>, now ^= 1) {
@@ -132,10 +185,10 @@ __global__ void __launch_bounds__(kWarp)
     wait_for_copy_groups<1>();
     __syncwarp();
     if (runs.y != nullptr) write_tile(tiles[now], runs, column, lane);
-    sum = add_row<From, To>(tiles[now][lane], sum);
+    add_row<From, To>(tiles[now], lane, sum);
     __syncwarp();  // the tile may be filled again
   }
-  if (lane < count) partial[first + lane] = sum;
+  if (lane < count) partial[first + lane] = sum.result();
 }
 
 template <class From, class To>

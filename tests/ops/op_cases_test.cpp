@@ -128,6 +128,13 @@ TEST_CASE("squared norm adds squares in f64 in index order", "[ops]") {
   }
 }
 
+TEST_CASE("squared norms of extreme numbers have the bits of the definition", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    return std::vector<Outputs>{check_squared_norm_extremes(runner, DType::kF32),
+                                check_squared_norm_extremes(runner, DType::kBF16)};
+  });
+}
+
 TEST_CASE("a cast with squared norm rounds as the cast and measures what it wrote", "[ops]") {
   for (const DType from : {DType::kF64, DType::kF32}) {
     for (const DType to : kComputeTypes) {

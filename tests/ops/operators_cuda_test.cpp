@@ -145,6 +145,14 @@ TEST_CASE("squared norm on cuda has the bits of the definition", "[cuda]") {
   }
 }
 
+TEST_CASE("squared norms of extreme numbers on cuda have the bits of the definition", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    for (const DType dtype : kCudaTypes) {
+      repeated(runner, [=](OpRunner& r) { return check_squared_norm_extremes(r, dtype); });
+    }
+  });
+}
+
 TEST_CASE("a cast with squared norm on cuda has the bits of the definition", "[cuda]") {
   for (const DType to : kCudaTypes) {
     with_sizes([=](OpRunner& r, std::int64_t n) {

@@ -50,6 +50,8 @@ Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n);
 Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int64_t n);
+/// Both norms of zeros, subnormal numbers, the largest ones, infinities and NaNs of `dtype`.
+Outputs check_squared_norm_extremes(OpRunner& runner, DType dtype);
 
 struct MatmulCase {
   std::int64_t m, n, k;

@@ -1,6 +1,7 @@
 // Cases of the operators on flat runs of elements: accumulate, cast, fill, squared norm.
 
 #include <cmath>
+#include <limits>
 
 #include "support/catch.h"
 #include "support/op_cases.h"
@@ -66,6 +67,25 @@ std::vector<double> block_norms(const std::vector<double>& x) {
   return norms;
 }
 
+/// Runs of 4096 f32 or bf16 numbers: subnormal ones and zeros, some of them the largest, one
+/// infinite, one NaN, and as usual.
+std::vector<double> extreme_values(DType dtype) {
+  constexpr std::size_t kRun = 4096;
+  constexpr std::size_t kRuns = 37;  // more than a warp's
+  const double smallest = dtype == DType::kBF16 ? 0x1p-133 : 0x1p-149;
+  const double largest = dtype == DType::kBF16 ? 0x1.fep127 : 0x1.fffffep127;
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> x = random_values(1, kRuns * kRun, dtype);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t kind = i / kRun % 5;
+    if (kind == 0) x[i] = std::trunc(x[i] * 50) * smallest;  // of either sign, down to -0
+    if (kind == 1 && i % 3 == 0) x[i] = std::copysign(largest, x[i]);
+    if ((kind == 2 || kind == 3) && i % kRun == 1234) x[i] = std::copysign(infinity, x[i]);
+    if (kind == 3 && i % kRun == 99 + i / kRun) x[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  return x;
+}
+
 }  // namespace
 
 Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n) {
@@ -94,6 +114,26 @@ Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int
   const Outputs got{runner.download(y), runner.download(partial)};
   require_equal("y", got[0], rounded);
   require_equal("partial", got[1], norms);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_squared_norm_extremes(OpRunner& runner, DType dtype) {
+  runner.reset();
+  const std::vector<double> x = extreme_values(dtype);
+  const std::vector<double> norms = block_norms(x);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const auto blocks = static_cast<std::int64_t>(norms.size());
+  const TensorView partial = runner.output(DType::kF64, {blocks});
+  runner.run(SquaredNorm{.x = runner.upload(x, dtype, {n}), .partial = partial});
+  const TensorView y = runner.output(dtype, {n});
+  const TensorView cast_partial = runner.output(DType::kF64, {blocks});
+  runner.run(
+      CastSquaredNorm{.x = runner.upload(x, DType::kF32, {n}), .y = y, .partial = cast_partial});
+  const Outputs got{runner.download(partial), runner.download(y), runner.download(cast_partial)};
+  require_equal("partial", got[0], norms);
+  require_equal("y", got[1], x);
+  require_equal("partial of the cast", got[2], norms);
   REQUIRE(runner.guards_intact());
   return got;
 }
