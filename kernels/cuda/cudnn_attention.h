@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "strata/ops/attention.h"
+
+namespace strata::cuda {
+
+/// How the backward adds up dq.
+enum class CudnnBackward {
+  kSameBits,  ///< in one order; takes rows * length^2 * heads * 2 bytes of workspace
+  kAnyOrder,  ///< by atomic additions in f32: faster, and a few last bits differ from run to run
+};
+
+/// Attention through the fused engines of cuDNN, for `kernels.attention: cudnn`: bf16, segments of
+/// one uniform_length. Plans and the workspace are made once per shape, by prepare() or by the
+/// first launch, and kept; no later launch of that shape allocates. One stream at a time: there is
+/// one workspace.
+class CudnnAttention {
+ public:
+  /// False if the program was built without cuDNN.
+  [[nodiscard]] static bool available();
+
+  /// For the current device. Throws ConfigError, naming the key and the remedy, if not available.
+  explicit CudnnAttention(CudnnBackward backward);
+  ~CudnnAttention();
+  CudnnAttention(const CudnnAttention&) = delete;
+  CudnnAttention& operator=(const CudnnAttention&) = delete;
+
+  /// Makes the plan of an operator; only shapes, strides and the scale are looked at, views need
+  /// no data. Compiles, so it takes seconds, and waits for the device if the workspace grows.
+  /// Throws BackendError if cuDNN cannot run the operator, OutOfMemory if its workspace is too
+  /// large.
+  void prepare(const AttentionForward& op);
+  void prepare(const AttentionBackward& op);
+  /// Device memory held: the most that any prepared operator needs.
+  [[nodiscard]] std::size_t workspace_bytes() const;
+
+  void forward(cudaStream_t stream, const AttentionForward& op);
+  void backward(cudaStream_t stream, const AttentionBackward& op);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,25 @@
+// CudnnAttention of a build that found no cuDNN: it can only be refused.
+
+#include "kernels/cuda/cudnn_attention.h"
+#include "strata/base/error.h"
+
+namespace strata::cuda {
+
+class CudnnAttention::Impl {};
+
+bool CudnnAttention::available() { return false; }
+
+CudnnAttention::CudnnAttention(CudnnBackward /*backward*/) {
+  throw ConfigError(
+      "kernels.attention: this program was built without cuDNN; remove the key, or build it where "
+      "CMake finds cuDNN 9 (CUDNN_ROOT names its folder)");
+}
+
+CudnnAttention::~CudnnAttention() = default;
+void CudnnAttention::prepare(const AttentionForward& /*op*/) {}
+void CudnnAttention::prepare(const AttentionBackward& /*op*/) {}
+std::size_t CudnnAttention::workspace_bytes() const { return 0; }
+void CudnnAttention::forward(cudaStream_t /*stream*/, const AttentionForward& /*op*/) {}
+void CudnnAttention::backward(cudaStream_t /*stream*/, const AttentionBackward& /*op*/) {}
+
+}  // namespace strata::cuda

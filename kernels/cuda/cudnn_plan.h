@@ -1,0 +1,131 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cudnn_graph.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/device/cuda/check.h"
+
+// The part of cuDNN's backend API that attention needs: a graph of operations on tensors of four
+// dimensions, and the plan that runs it as one fused kernel (with its helpers).
+
+namespace strata::cuda {
+
+void check(cudnnStatus_t code, const CallSite& site);
+
+/// A descriptor of the backend API: attributes are set, then it is finalized and read.
+class CudnnDescriptor {
+ public:
+  explicit CudnnDescriptor(cudnnBackendDescriptorType_t type);
+
+  [[nodiscard]] cudnnBackendDescriptor_t get() const { return raw_.get(); }
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
+           const void* values);
+  /// One value of a type that names its attribute type.
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, const T& value);
+  void finalize();
+  /// False if cuDNN does not support what is described; throws for any other failure.
+  [[nodiscard]] bool try_finalize();
+
+ private:
+  struct Destroy {
+    void operator()(void* raw) const;
+  };
+  std::unique_ptr<void, Destroy> raw_;
+};
+
+/// Whether the results of a plan must be the same bits in every run.
+enum class CudnnRepeatability { kSameBits, kAny };
+
+/// A finalized execution plan. Runs on any stream of the device it was made for.
+class CudnnPlan {
+ public:
+  using Scalar = std::pair<std::int64_t, float>;  ///< uid, value
+  using Binding = std::pair<std::int64_t, const void*>;
+
+  CudnnPlan(CudnnDescriptor plan, std::vector<Scalar> scalars);
+
+  [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Launches on the handle's stream. `tensors` binds every uid of the graph's device tensors.
+  void execute(cudnnHandle_t handle, std::span<const Binding> tensors, void* workspace) const;
+
+ private:
+  CudnnDescriptor plan_;
+  std::vector<Scalar> scalars_;
+  std::size_t workspace_bytes_ = 0;
+};
+
+/// Builds a graph, operation by operation, then a plan of it. All arithmetic is in f32.
+class CudnnGraph {
+ public:
+  using Sizes = std::array<std::int64_t, 4>;
+  /// A tensor of this graph; valid as long as the graph.
+  struct Tensor {
+    Sizes shape;
+    Sizes strides;  ///< in elements
+    cudnnDataType_t type;
+    cudnnBackendDescriptor_t descriptor;
+  };
+
+  [[nodiscard]] static Sizes contiguous(const Sizes& shape);
+
+  /// A tensor in device memory that is bound to `uid` (below kFirstOwnUid) when the plan runs.
+  /// It begins at a multiple of 16 bytes.
+  [[nodiscard]] Tensor bound(std::int64_t uid, const Sizes& shape, const Sizes& strides,
+                             cudnnDataType_t type);
+  /// A constant of the plan.
+  [[nodiscard]] Tensor scalar(float value);
+
+  // Operations. Those that are given no output make a contiguous f32 tensor that exists only
+  // inside of the plan's kernels; `as` is for one of another type.
+
+  [[nodiscard]] Tensor temporary(const Sizes& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  /// a [B, H, M, K] times b [B, H or a divisor, K, N].
+  Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> out = {});
+  /// y = f(x) or f(x, b); b may have dimensions of size 1.
+  Tensor pointwise(cudnnPointwiseMode_t mode, const Tensor& x, std::optional<Tensor> b = {},
+                   std::optional<Tensor> out = {});
+  /// x where row >= column in the last two dimensions, else -infinity.
+  [[nodiscard]] Tensor causal(const Tensor& x);
+  /// Over the dimensions that `out` has size 1 (or a divisor) in; the last, if it is absent.
+  Tensor reduce(cudnnReduceTensorOp_t reduction, const Tensor& x, std::optional<Tensor> out = {});
+  /// The last two dimensions change places; no data moves.
+  [[nodiscard]] Tensor transpose(const Tensor& x, cudnnDataType_t type);
+
+  /// Throws BackendError, which begins with `who`, if cuDNN has no engine for the graph.
+  [[nodiscard]] CudnnPlan plan(const CudnnDescriptor& device, CudnnRepeatability repeatability,
+                               const std::string& who);
+
+ private:
+  static constexpr std::int64_t kFirstOwnUid = 100;
+  struct Place {
+    std::int64_t uid;
+    bool in_memory;
+    bool by_value;
+  };
+  Tensor add_tensor(const Place& place, const Sizes& shape, const Sizes& strides,
+                    cudnnDataType_t type);
+  Tensor add_pointwise(CudnnDescriptor function, const Tensor& x, const Tensor* b,
+                       const Tensor* select, const Tensor& y);
+
+  std::vector<CudnnDescriptor> tensors_;
+  std::vector<CudnnDescriptor> operations_;
+  std::vector<CudnnDescriptor> functions_;
+  std::vector<CudnnPlan::Scalar> scalars_;
+  std::int64_t next_uid_ = kFirstOwnUid;
+};
+
+/// The current device, as plans are made for it.
+[[nodiscard]] CudnnDescriptor cudnn_device();
+
+}  // namespace strata::cuda
