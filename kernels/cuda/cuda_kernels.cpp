@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <string>
+#include <string_view>
 
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/operators.h"
@@ -9,11 +10,20 @@
 
 namespace strata {
 
+namespace {
+
+void require_compute_lane(const Stream& stream, std::string_view name) {
+  if (stream.lane() == Lane::kCompute) return;
+  throw BackendError("operator " + std::string(name) +
+                     ": runs on the compute lane only (it has one workspace), not on " +
+                     std::string(name_of(stream.lane())));
+}
+
+}  // namespace
+
 CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& options)
     : attention_(options.attention), matmul_(options.matmul_workspace_bytes) {
-  if (options.attention == AttentionKernels::kCudnn) {
-    throw BackendError("kernels.attention = \"cudnn\": this program was built without cuDNN");
-  }
+  if (attention_ == AttentionKernels::kCudnn) cudnn_ = std::make_unique<cuda::CudnnAttention>();
   for (const void* kernel :
        {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
         cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
@@ -23,6 +33,13 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& optio
     cuda::load_module_of(driver, kernel);
   }
   for (const void* kernel : cuda::hopper_modules()) cuda::load_module_of(driver, kernel);
+}
+
+void CudaKernels::prepare(const AttentionForward& op) {
+  if (cudnn_) cudnn_->prepare(op);
+}
+void CudaKernels::prepare(const AttentionBackward& op) {
+  if (cudnn_) cudnn_->prepare(op);
 }
 
 void CudaKernels::launch(Stream& stream, const EmbeddingForward& op) {
@@ -41,10 +58,14 @@ void CudaKernels::launch(Stream& stream, const Rope& op) {
   cuda::launch_rope(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AttentionForward& op) {
-  cuda::launch_attention_forward(native_stream(stream), op, attention_);
+  if (!cudnn_) return cuda::launch_attention_forward(native_stream(stream), op, attention_);
+  require_compute_lane(stream, AttentionForward::kName);
+  cudnn_->forward(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AttentionBackward& op) {
-  cuda::launch_attention_backward(native_stream(stream), op, attention_);
+  if (!cudnn_) return cuda::launch_attention_backward(native_stream(stream), op, attention_);
+  require_compute_lane(stream, AttentionBackward::kName);
+  cudnn_->backward(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const SwigluForward& op) {
   cuda::launch_swiglu_forward(native_stream(stream), op);
@@ -68,11 +89,7 @@ void CudaKernels::launch(Stream& stream, const CrossEntropy& op) {
   cuda::launch_cross_entropy(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const Matmul& op) {
-  if (stream.lane() != Lane::kCompute) {
-    throw BackendError(
-        "operator matmul: runs on the compute lane only (it has one workspace), not on " +
-        std::string(name_of(stream.lane())));
-  }
+  require_compute_lane(stream, Matmul::kName);
   matmul_.launch(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const SquaredNorm& op) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <memory>
+
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/matmul.h"
 #include "src/device/cuda/driver.h"
 #include "strata/ops/backend.h"
@@ -7,11 +10,14 @@
 
 namespace strata {
 
-/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul on kCompute only (it
-/// has one workspace). Constructing loads every kernel, so that no launch allocates device memory.
+/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul and
+/// cuDNN's attention on kCompute only (each has one workspace). Constructing loads every kernel, so
+/// that no launch allocates device memory; cuDNN's attention is made ready by prepare().
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
+  void prepare(const AttentionForward& op) override;
+  void prepare(const AttentionBackward& op) override;
   [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:
@@ -36,6 +42,7 @@ class CudaKernels final : public Kernels {
 
   AttentionKernels attention_;
   cuda::MatmulPlans matmul_;
+  std::unique_ptr<cuda::CudnnAttention> cudnn_;  ///< null unless attention_ is kCudnn
 };
 
 }  // namespace strata

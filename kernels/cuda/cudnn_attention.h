@@ -9,31 +9,27 @@
 
 namespace strata::cuda {
 
-/// How the backward adds up dq.
-enum class CudnnBackward {
-  kSameBits,  ///< in one order; takes rows * length^2 * heads * 2 bytes of workspace
-  kAnyOrder,  ///< by atomic additions in f32: faster, and a few last bits differ from run to run
-};
-
-/// Attention through the fused engines of cuDNN, for `kernels.attention: cudnn`: bf16, segments of
-/// one uniform_length. Plans and the workspace are made once per shape, by prepare() or by the
-/// first launch, and kept; no later launch of that shape allocates. One stream at a time: there is
-/// one workspace.
+/// Attention through the fused engines of cuDNN, for kernels.attention "cudnn": bf16, segments of
+/// one uniform_length. A backward without dq_sum is deterministic. Plans and the workspace are made
+/// once per shape, by prepare() or by the first launch, and kept; no later launch of that shape
+/// allocates. One stream at a time: there is one workspace. A backward needs 2 * rows * length^2 *
+/// heads bytes of it (length rounded up to 128) if it has no dq_sum, and 4 * tokens * heads *
+/// head_dim if there are fewer kv heads than heads; else next to nothing is needed.
 class CudnnAttention {
  public:
   /// False if the program was built without cuDNN.
   [[nodiscard]] static bool available();
 
   /// For the current device. Throws ConfigError, naming the key and the remedy, if not available.
-  explicit CudnnAttention(CudnnBackward backward);
+  CudnnAttention();
   ~CudnnAttention();
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  /// Makes the plan of an operator; only shapes, strides and the scale are looked at, views need
-  /// no data. Compiles, so it takes seconds, and waits for the device if the workspace grows.
-  /// Throws BackendError if cuDNN cannot run the operator, OutOfMemory if its workspace is too
-  /// large.
+  /// Makes the plan of an operator; only shapes, strides and the scale are looked at, and
+  /// whether dq_sum has data. Compiles, so it takes seconds, and waits for the device if the
+  /// workspace grows. Throws BackendError if cuDNN cannot run the operator, OutOfMemory if its
+  /// workspace is too large.
   void prepare(const AttentionForward& op);
   void prepare(const AttentionBackward& op);
   /// Device memory held: the most that any prepared operator needs.

@@ -9,10 +9,11 @@ class CudnnAttention::Impl {};
 
 bool CudnnAttention::available() { return false; }
 
-CudnnAttention::CudnnAttention(CudnnBackward /*backward*/) {
+CudnnAttention::CudnnAttention() {
   throw ConfigError(
-      "kernels.attention: this program was built without cuDNN; remove the key, or build it where "
-      "CMake finds cuDNN 9 (CUDNN_ROOT names its folder)");
+      "kernels.attention \"cudnn\": this program was built without cuDNN; choose \"auto\", or "
+      "build it "
+      "where CMake finds cuDNN 9.16 or later (CUDNN_ROOT names its folder)");
 }
 
 CudnnAttention::~CudnnAttention() = default;

@@ -1,6 +1,5 @@
 #include "kernels/cuda/cudnn_plan.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "strata/base/error.h"
@@ -15,25 +14,17 @@ void check(cudnnStatus_t code, const CallSite& site) {
 
 namespace {
 
-template <class T>
-constexpr cudnnBackendAttributeType_t kTypeOf;  // only of what follows
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<std::int64_t> = CUDNN_TYPE_INT64;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<std::int32_t> = CUDNN_TYPE_INT32;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<bool> = CUDNN_TYPE_BOOLEAN;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<void*> = CUDNN_TYPE_VOID_PTR;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnDataType_t> = CUDNN_TYPE_DATA_TYPE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnBackendHeurMode_t> = CUDNN_TYPE_HEUR_MODE;
-template <>
-constexpr cudnnBackendAttributeType_t kTypeOf<cudnnReduceTensorOp_t> =
-    CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+// The attribute type of a value.
+constexpr auto type_of(std::int64_t /*value*/) { return CUDNN_TYPE_INT64; }
+constexpr auto type_of(std::int32_t /*value*/) { return CUDNN_TYPE_INT32; }
+constexpr auto type_of(bool /*value*/) { return CUDNN_TYPE_BOOLEAN; }
+constexpr auto type_of(void* /*value*/) { return CUDNN_TYPE_VOID_PTR; }
+constexpr auto type_of(cudnnDataType_t /*value*/) { return CUDNN_TYPE_DATA_TYPE; }
+constexpr auto type_of(cudnnPointwiseMode_t /*value*/) { return CUDNN_TYPE_POINTWISE_MODE; }
+constexpr auto type_of(cudnnBackendHeurMode_t /*value*/) { return CUDNN_TYPE_HEUR_MODE; }
+constexpr auto type_of(cudnnReduceTensorOp_t /*value*/) {
+  return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+}
 
 /// Sets attributes that are other descriptors.
 void link(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t name,
@@ -71,20 +62,6 @@ std::vector<CudnnDescriptor> engine_configs(const CudnnDescriptor& graph,
   return configs;
 }
 
-[[nodiscard]] bool gives_same_bits(const CudnnDescriptor& config) {
-  CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  cudnnBackendDescriptor_t raw = engine.get();
-  std::int64_t count = 0;
-  STRATA_CUDA_CHECK(cudnnBackendGetAttribute(config.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                                             CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw));
-  std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
-  STRATA_CUDA_CHECK(
-      cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                               CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes.data()));
-  return std::find(notes.begin(), notes.begin() + count, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) ==
-         notes.begin() + count;
-}
-
 std::string last_message() {
   std::array<char, 512> text{};
   cudnnGetLastErrorString(text.data(), text.size());
@@ -110,7 +87,7 @@ void CudnnDescriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttribut
 
 template <class T>
 void CudnnDescriptor::set(cudnnBackendAttributeName_t name, const T& value) {
-  set(name, kTypeOf<T>, 1, &value);
+  set(name, type_of(value), 1, &value);
 }
 
 void CudnnDescriptor::finalize() { STRATA_CUDA_CHECK(cudnnBackendFinalize(raw_.get())); }
@@ -118,7 +95,7 @@ void CudnnDescriptor::finalize() { STRATA_CUDA_CHECK(cudnnBackendFinalize(raw_.g
 bool CudnnDescriptor::try_finalize() {
   const cudnnStatus_t status = cudnnBackendFinalize(raw_.get());
   if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return false;
-  STRATA_CUDA_CHECK(status);
+  check(status, {"cudnnBackendFinalize", __FILE__, __LINE__});
   return true;
 }
 
@@ -247,8 +224,7 @@ CudnnGraph::Tensor CudnnGraph::transpose(const Tensor& x, cudnnDataType_t type) 
   return y;
 }
 
-CudnnPlan CudnnGraph::plan(const CudnnDescriptor& device, CudnnRepeatability repeatability,
-                           const std::string& who) {
+CudnnPlan CudnnGraph::plan(const CudnnDescriptor& device, const std::string& who) {
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor& operation : operations_) operations.push_back(operation.get());
   CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -256,7 +232,6 @@ CudnnPlan CudnnGraph::plan(const CudnnDescriptor& device, CudnnRepeatability rep
             operations.data());
   if (graph.try_finalize()) {
     for (const CudnnDescriptor& config : engine_configs(graph, device)) {
-      if (repeatability == CudnnRepeatability::kSameBits && !gives_same_bits(config)) continue;
       CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       link(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config.get());
       link(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device.get());

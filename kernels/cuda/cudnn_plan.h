@@ -44,9 +44,6 @@ class CudnnDescriptor {
   std::unique_ptr<void, Destroy> raw_;
 };
 
-/// Whether the results of a plan must be the same bits in every run.
-enum class CudnnRepeatability { kSameBits, kAny };
-
 /// A finalized execution plan. Runs on any stream of the device it was made for.
 class CudnnPlan {
  public:
@@ -103,8 +100,7 @@ class CudnnGraph {
   [[nodiscard]] Tensor transpose(const Tensor& x, cudnnDataType_t type);
 
   /// Throws BackendError, which begins with `who`, if cuDNN has no engine for the graph.
-  [[nodiscard]] CudnnPlan plan(const CudnnDescriptor& device, CudnnRepeatability repeatability,
-                               const std::string& who);
+  [[nodiscard]] CudnnPlan plan(const CudnnDescriptor& device, const std::string& who);
 
  private:
   static constexpr std::int64_t kFirstOwnUid = 100;

@@ -32,6 +32,17 @@ void on_cuda(const std::function<void(OpRunner&)>& checks) {
   }
 }
 
+void on_cudnn(const std::function<void(OpRunner&)>& checks) {
+  if (!cuda_available() || !cudnn_available()) {
+    WARN("skipped: this program was built without cuDNN, or there is no device");
+    return;
+  }
+  Backend backend = make_backend(
+      BackendKind::kCuda, {.device = {}, .threads = 1, .attention = AttentionKernels::kCudnn});
+  OpRunner runner(backend);
+  checks(runner);
+}
+
 bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
   return dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128);
 }
@@ -299,6 +310,86 @@ TEST_CASE("attention on cuda refuses what it has no kernel for, by name", "[cuda
     REQUIRE_THROWS_WITH(forward(DType::kBF16, 264, 1), ContainsSubstring("head dims up to 256"));
     REQUIRE_THROWS_WITH(forward(DType::kBF16, 64, -1), ContainsSubstring("scale"));
   });
+}
+
+TEST_CASE("attention through cuDNN is as accurate as bf16 allows", "[cuda]") {
+  on_cudnn([](OpRunner& runner) {
+    for (const std::int64_t head_dim : {32, 96, 256}) {
+      check_accuracy(runner, Problem(1, 200, 4, 2, head_dim));
+    }
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const std::int64_t length : {1, 64, 128, 200}) {
+        for (const std::int64_t kv_heads : {4, 1}) {
+          check_accuracy(runner, Problem(2, length, 4, kv_heads, head_dim));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("attention through cuDNN is as accurate as bf16 allows in longer rows", "[cuda][slow]") {
+  on_cudnn([](OpRunner& runner) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      for (const std::int64_t length : {1000, 1024}) {
+        for (const std::int64_t heads : {1, 4}) {
+          check_accuracy(runner, Problem(1, length, heads, 1, head_dim));
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("attention through cuDNN writes the same bits a hundred times", "[cuda]") {
+  on_cudnn([](OpRunner& runner) {
+    const Problem p(1, 1024, 8, 2, 64);
+    const Results given{std::vector<double>(p.q.size()),
+                        std::vector<double>(static_cast<std::size_t>(p.heads * p.tokens()), 1.0),
+                        {},
+                        {},
+                        {}};
+    const Results first = run(runner, p, given);
+    for (int i = 1; i < 100; ++i) {
+      const Results again = run(runner, p, given);
+      require_equal("o", again.o, first.o);
+      require_equal("dq", again.dq, first.dq);
+      require_equal("dk", again.dk, first.dk);
+      require_equal("dv", again.dv, first.dv);
+    }
+  });
+}
+
+TEST_CASE("attention through cuDNN refuses what it cannot run, naming the key", "[cuda]") {
+  on_cudnn([](OpRunner& runner) {
+    const auto forward = [&](DType dtype, std::int64_t head_dim, std::int64_t uniform_length) {
+      const Shape shape{4, 1, head_dim};
+      const std::vector<double> values(static_cast<std::size_t>(shape.elements()), 1.0);
+      AttentionForward op;
+      op.q = op.k = op.v = runner.upload(values, dtype, shape);
+      op.segments.table = runner.upload({0, 0, 2, 2, 0, 2, 2, 2, 2, 0}, DType::kI32, Shape{2, 5});
+      op.segments.uniform_length = uniform_length;
+      op.o = runner.output(dtype, shape);
+      op.lse = runner.output(DType::kF32, {1, 4});
+      runner.run(op);
+    };
+    REQUIRE_THROWS_WITH(forward(DType::kF32, 64, 2),
+                        ContainsSubstring("kernels.attention") && ContainsSubstring("f32"));
+    REQUIRE_THROWS_WITH(forward(DType::kBF16, 64, 0),
+                        ContainsSubstring("kernels.attention") && ContainsSubstring("one length"));
+    for (const std::int64_t head_dim : {60, 264}) {
+      REQUIRE_THROWS_WITH(forward(DType::kBF16, head_dim, 2),
+                          ContainsSubstring("kernels.attention") && ContainsSubstring("head dims"));
+    }
+  });
+}
+
+TEST_CASE("attention through cuDNN is refused by a program without cuDNN", "[cuda]") {
+  if (!cuda_available() || cudnn_available()) {
+    WARN("skipped: this program has cuDNN, or there is no device");
+    return;
+  }
+  const BackendOptions options{.device = {}, .threads = 1, .attention = AttentionKernels::kCudnn};
+  REQUIRE_THROWS_WITH(make_backend(BackendKind::kCuda, options),
+                      ContainsSubstring("kernels.attention") && ContainsSubstring("CUDNN_ROOT"));
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ struct Backend {
 [[nodiscard]] Backend make_backend(BackendKind kind, const BackendOptions& options);
 /// True if this program has the CUDA backend and a device is usable; never throws.
 [[nodiscard]] bool cuda_available() noexcept;
+/// True if this program can run attention through cuDNN; says nothing of devices.
+[[nodiscard]] bool cudnn_available() noexcept;
 
 // One each in src/device/cpu and src/device/cuda (or its absent twin); called by make_backend only.
 [[nodiscard]] Backend make_cpu_backend(const BackendOptions& options);

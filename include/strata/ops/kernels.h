@@ -39,6 +39,12 @@ class Kernels {
         [&] { launch(stream, op); });
   }
 
+  /// For the start of a run, so that no launch of an operator of this shape and layout allocates or
+  /// compiles. Views need no data, but a dq_sum without data is absent. Blocks; throws as run does,
+  /// and OutOfMemory.
+  virtual void prepare(const AttentionForward& /*op*/) {}
+  virtual void prepare(const AttentionBackward& /*op*/) {}
+
   /// Chooses how matrix products run; null for a backend that has no choice.
   [[nodiscard]] virtual MatmulTuner* matmul_tuner() { return nullptr; }
 

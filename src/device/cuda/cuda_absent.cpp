@@ -11,5 +11,6 @@ Backend make_cuda_backend(const BackendOptions&) {
 }
 
 bool cuda_available() noexcept { return false; }
+bool cudnn_available() noexcept { return false; }
 
 }  // namespace strata

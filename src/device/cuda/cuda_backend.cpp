@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "kernels/cuda/cuda_kernels.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/self_test.h"
 #include "strata/ops/backend.h"
@@ -18,6 +19,8 @@ Backend make_cuda_backend(const BackendOptions& options) {
   backend.device = std::move(device);
   return backend;
 }
+
+bool cudnn_available() noexcept { return cuda::CudnnAttention::available(); }
 
 bool cuda_available() noexcept {
   cuda::prepare_connections();
