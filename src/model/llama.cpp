@@ -88,6 +88,44 @@ TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t h
   return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
 }
 
+/// Attention on the activations `a`, which lie in scratch or are kept.
+AttentionForward attention_forward(const LlamaConfig& c, const KeptActivations& a,
+                                   const AttentionSegments& segments) {
+  const std::int64_t h = c.num_attention_heads;
+  const std::int64_t kv = c.kv_heads();
+  const std::int64_t d = c.head_size();
+  return {.q = heads_of(a.qkv, 0, h, d),
+          .k = heads_of(a.qkv, h * d, kv, d),
+          .v = heads_of(a.qkv, (h + kv) * d, kv, d),
+          .segments = segments,
+          .o = heads_of(a.o, 0, h, d),
+          .lse = a.lse,
+          .scale = 1.0 / std::sqrt(static_cast<double>(d))};
+}
+
+/// Its backward, from s.d_o to s.d_qkv.
+template <class Scratch>
+AttentionBackward attention_backward(const LlamaConfig& c, const Scratch& s,
+                                     const KeptActivations& a, const AttentionSegments& segments) {
+  const std::int64_t h = c.num_attention_heads;
+  const std::int64_t kv = c.kv_heads();
+  const std::int64_t d = c.head_size();
+  const AttentionForward forward = attention_forward(c, a, segments);
+  return {.d_o = heads_of(s.d_o, 0, h, d),
+          .q = forward.q,
+          .k = forward.k,
+          .v = forward.v,
+          .o = forward.o,
+          .lse = forward.lse,
+          .segments = segments,
+          .dq = heads_of(s.d_qkv, 0, h, d),
+          .dk = heads_of(s.d_qkv, h * d, kv, d),
+          .dv = heads_of(s.d_qkv, (h + kv) * d, kv, d),
+          .delta = s.delta,
+          .dq_sum = s.dq_sum,
+          .scale = forward.scale};
+}
+
 }  // namespace
 
 std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const LlamaSizes& sizes) {
@@ -104,6 +142,22 @@ std::vector<LedgerEntry> Llama::scratch_ledger(const LlamaConfig& config, const 
 std::int64_t Llama::logits_stride(const LlamaConfig& config) {
   // Rows start at multiples of 16 bytes, whatever the vocabulary.
   return (config.vocab_size + 7) / 8 * 8;
+}
+
+void Llama::prepare(Kernels& kernels, const LlamaConfig& config, const LlamaSizes& sizes) {
+  Scratch s;
+  // Only shapes are looked at, but views without an address count as left out.
+  alignas(Arena::kAlignment) static std::byte address;
+  carve(s, config, sizes, [&](std::string_view, DType dtype, Shape shape) {
+    return TensorView(&address, dtype, shape);
+  });
+  AttentionSegments segments;
+  segments.uniform_length = sizes.row_tokens;
+  segments.self_attention = true;
+  const KeptActivations a{
+      .o = s.o, .lse = s.lse, .x_mid = s.x_mid, .qkv = s.qkv, .gate_up = s.gate_up};
+  kernels.prepare(attention_forward(config, a, segments));
+  kernels.prepare(attention_backward(config, s, a, segments));
 }
 
 std::size_t Llama::rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes) {
@@ -230,17 +284,7 @@ void Llama::layer_activations(Stream& compute, const LayerViews& w, const CellBa
     kernels_.run(compute, Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin},
                  tag);
   }
-  if (!there.o) {
-    kernels_.run(compute,
-                 AttentionForward{.q = heads_of(a.qkv, 0, h, d),
-                                  .k = heads_of(a.qkv, h * d, kv, d),
-                                  .v = heads_of(a.qkv, (h + kv) * d, kv, d),
-                                  .segments = batch.segments,
-                                  .o = heads_of(a.o, 0, h, d),
-                                  .lse = a.lse,
-                                  .scale = 1.0 / std::sqrt(static_cast<double>(d))},
-                 tag);
-  }
+  if (!there.o) kernels_.run(compute, attention_forward(config_, a, batch.segments), tag);
   // The norm of a sum is that of its rounded value, so it is the same when the sum is there.
   RmsNormForward mlp_norm{.x = a.x_mid,
                           .residual = {},
@@ -321,21 +365,7 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
   // Attention: n2 is free from here on and takes the gradient of n1.
   input_gradient(s.d_mid, w.attention_out, s.d_o);
   weight_gradient(s.d_mid, a.o, dw.attention_out);
-  kernels_.run(compute,
-               AttentionBackward{.d_o = heads_of(s.d_o, 0, h, hs),
-                                 .q = heads_of(a.qkv, 0, h, hs),
-                                 .k = heads_of(a.qkv, h * hs, kv, hs),
-                                 .v = heads_of(a.qkv, (h + kv) * hs, kv, hs),
-                                 .o = heads_of(a.o, 0, h, hs),
-                                 .lse = a.lse,
-                                 .segments = batch.segments,
-                                 .dq = heads_of(s.d_qkv, 0, h, hs),
-                                 .dk = heads_of(s.d_qkv, h * hs, kv, hs),
-                                 .dv = heads_of(s.d_qkv, (h + kv) * hs, kv, hs),
-                                 .delta = s.delta,
-                                 .dq_sum = s.dq_sum,
-                                 .scale = 1.0 / std::sqrt(static_cast<double>(hs))},
-               tag);
+  kernels_.run(compute, attention_backward(config_, s, a, batch.segments), tag);
   kernels_.run(compute,
                Rope{.x = heads_of(s.d_qkv, 0, h + kv, hs),
                     .positions = batch.positions,

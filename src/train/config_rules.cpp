@@ -56,12 +56,28 @@ void check_run(const RunConfig& c, Rules r) {
               "needs data.validation; give a token file or set run.eval_every to 0");
 }
 
+/// The library's attention is there to compare with, and takes fewer cases.
+void check_cudnn(const RunConfig& c, Rules r) {
+  if (c.kernels.attention != AttentionKernels::kCudnn) return;
+  r.refuse_if(c.run.dtype != DType::kBF16, "attention",
+              "\"cudnn\" computes in bf16 only; set run.dtype to \"bf16\" or this to \"auto\"");
+  r.refuse_if(
+      c.data.document_mask, "attention",
+      "\"cudnn\" has no document masks; set data.document_mask to false or this to \"auto\"");
+}
+
 /// What a backend cannot run.
 void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& problems) {
+  if (backend == BackendChoice::kCpu) {
+    Rules(problems, "kernels")
+        .refuse_if(c.kernels.attention == AttentionKernels::kCudnn, "attention",
+                   "\"cudnn\" needs a GPU; set it to \"auto\"");
+  }
   if (backend != BackendChoice::kCuda) return;
   Rules(problems, "run")
       .refuse_if(c.run.dtype == DType::kF64, "dtype",
                  "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
+  check_cudnn(c, Rules(problems, "kernels"));
   constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
   const LlamaConfig& m = c.model.llama;
   if (m.num_attention_heads < 1) return;  // refused elsewhere

@@ -81,7 +81,8 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   }
   backend_ = make_backend(kind, backend_options(config, hooks));
   open_data();
-  plan_products();  // before memory is counted: it loads kernels
+  plan_products();  // both before memory is counted: they load kernels and take workspaces
+  Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   setup_ = make_setup(config_, ranks.rank(), ranks.size(),
                       make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
   if (const std::string warning = setup_.host_warning(); !warning.empty()) log::warn("{}", warning);

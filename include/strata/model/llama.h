@@ -57,6 +57,8 @@ class Llama {
   static std::size_t rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes);
   /// Elements from one row of logits to the next.
   static std::int64_t logits_stride(const LlamaConfig& config);
+  /// Lets kernels make ready what they compile or allocate per shape.
+  static void prepare(Kernels& kernels, const LlamaConfig& config, const LlamaSizes& sizes);
   /// Every kind of product that the members below run.
   static std::vector<LlamaMatmul> matmuls(const LlamaConfig& config, const LlamaSizes& sizes);
   /// What forward can keep of a cell, in the order of levels.
