@@ -28,7 +28,7 @@ struct TileQueue {
   SegmentTile tiles[kStages];
   int group_begins[kMostGroups];  ///< tiles before each group
 
-  /// By one thread, before fence_barrier_init. `readers` are warps.
+  /// By one thread, before fence_barrier_init. `readers` are threads.
   __device__ void init(int readers) {
     for (int i = 0; i < kStages; ++i) {
       barrier(ready[i]).init(1);
@@ -37,7 +37,7 @@ struct TileQueue {
   }
 };
 
-/// A warp's way through the queue.
+/// A thread's way through the queue.
 class TileReader {
  public:
   __device__ explicit TileReader(TileQueue& queue) : queue_(queue) {}
@@ -47,7 +47,7 @@ class TileReader {
     return queue_.tiles[at_.stage()];
   }
   __device__ void done() {
-    barrier(queue_.free[at_.stage()]).arrive_for_warp();
+    barrier(queue_.free[at_.stage()]).arrive();
     at_.advance();
   }
 
