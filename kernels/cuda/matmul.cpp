@@ -6,8 +6,8 @@
 // Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32.
 // Split-K only with partial sums in f32 in the workspace, added in a fixed order, so results
 // repeat bit for bit; they differ from the CPU's order of additions.
-// Measured on one H200, 2026-11-21 (matmul_bench), sustained, the products of a 7B on 8192 tokens: 640
-// to 700 TFLOP/s, 99 % and more of the best of all proposals, 1.05 of the first ones together.
+// Measured on one H200, 2026-11-21 (matmul_bench), sustained, the products of a 7B on 8192 tokens:
+// 640 to 700 TFLOP/s, 99 % and more of the best of all proposals, 1.05 of the first ones together.
 // Naive version: plain_matmul.cu, kernels/cpu.
 
 #include "kernels/cuda/matmul.h"
