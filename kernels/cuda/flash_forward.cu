@@ -55,16 +55,6 @@ struct ForwardParams {
 template <int kHeadDim>
 constexpr int kKeysPerStage = kHeadDim == 128 ? 48 : 96;
 
-/// Largest of the four lanes that share a row, or their sum.
-__device__ float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-__device__ float row_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 /// The rows of one warp: running maximum and sum (this lane's columns only) of rows
 /// 16 * m + 8 * half + lane / 4.
 struct RowStatistics {

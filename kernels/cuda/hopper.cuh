@@ -21,6 +21,24 @@ inline constexpr int kWarpgroup = 128;  ///< threads
 inline constexpr int kPanelColumns = 64;
 inline constexpr int kPanelRowBytes = 128;
 
+/// This thread's place among the consumers, which are all threads but the first warpgroup, worked
+/// out anew where it is used: registers are scarce.
+struct Place {
+  [[nodiscard]] __device__ static int thread() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index - kWarpgroup;
+  }
+  [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
+  [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
+  [[nodiscard]] __device__ static int lane_row() {  ///< of the warp's rows; the other is 8 more
+    return thread() % 32 / 4;
+  }
+  [[nodiscard]] __device__ static int column() {  ///< first of two, of every eight
+    return thread() % 4 * 2;
+  }
+};
+
 // --- Barriers ------------------------------------------------------------------------------------
 
 /// An mbarrier in shared memory, by its address. Phases are counted by the caller: wait(n & 1)

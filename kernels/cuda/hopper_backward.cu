@@ -86,23 +86,6 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const CUtensorMap& 
   copy_box(shared_address(to), map, row, panel, barrier(full));
 }
 
-/// This thread's place among the consumers, worked out anew where it is used: registers are scarce.
-struct Place {
-  [[nodiscard]] __device__ static int thread() {
-    int index;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
-    return index - kWarpgroup;
-  }
-  [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
-  [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
-  [[nodiscard]] __device__ static int lane_row() {  ///< of the warp's rows; the other is 8 more
-    return thread() % 32 / 4;
-  }
-  [[nodiscard]] __device__ static int column() {  ///< first of two, of every eight
-    return thread() % 4 * 2;
-  }
-};
-
 // --- dk, dv --------------------------------------------------------------------------------------
 
 constexpr int kQueries = 64;                            ///< of a stage

@@ -138,16 +138,6 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
 
 // --- Consumers -----------------------------------------------------------------------------------
 
-/// Largest of the four lanes that share a row, or their sum.
-__device__ __forceinline__ float row_max(float x) {
-  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
-  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
-}
-__device__ __forceinline__ float row_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 /// Removes scores of keys that a row does not see. `last_key` belongs to this lane's first row, and
 /// `end_key` to the segment, both relative to the block's first key.
 template <int kCount>
@@ -246,16 +236,6 @@ class Consumer {
 
  private:
   __device__ void free(const std::uint64_t& empty) const { barrier(empty).arrive_for_warp(); }
-  /// The thread, read anew: what is derived from it takes no registers while tiles are computed.
-  [[nodiscard]] __device__ static int thread() {
-    int index;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
-    return index - kWarpgroup;
-  }
-  /// Of the tile's rows: the warp's first, and of those this lane's first; its other one is 8 more.
-  [[nodiscard]] __device__ static int warp_row() { return thread() / 32 * 16; }
-  [[nodiscard]] __device__ static int lane_row() { return thread() % 32 / 4; }
-
   __device__ __forceinline__ void attend(const SegmentTile& tile, const KeyWalk& walk,
                                          RowStatistics& rows, float (&o)[kHeadDim / 2]) {
     const std::uint64_t q = Queries::descriptor(shared_address(s.q[queries.stage()]) +
@@ -263,7 +243,7 @@ class Consumer {
     float scored[kKeys / 2];
     Bf16Pair probabilities[kKeys / 16][4];
     const auto mask = [&](int j) {
-      mask_scores(scored, walk.last_key + warp_row() + lane_row() - j * kKeys,
+      mask_scores(scored, walk.last_key + Place::row() + Place::lane_row() - j * kKeys,
                   tile.segment.k_length - j * kKeys);
     };
     int j = walk.blocks - 1;
@@ -341,13 +321,13 @@ class Consumer {
   }
 
   __device__ void write(const SegmentTile& tile, RowStatistics& rows, float (&o)[kHeadDim / 2]) {
-    const int row = warp_row();
+    const int row = Place::row();
     const int first_row = tile.segment.q_begin + tile.begin + row;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = row_sum(rows.sum[half]);
       rows.correction[half] = sum > 0 ? 1 / sum : 0.0f;
-      const int at = lane_row() + 8 * half;
+      const int at = Place::lane_row() + 8 * half;
       if (threadIdx.x % 4 == 0 && row + at < tile.rows) {
         p.lse[tile.head * p.query_rows + first_row + at] =
             sum > 0 ? fmaf(rows.maximum[half], p.scale, logf(sum)) : kNoScore;

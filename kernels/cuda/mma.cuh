@@ -71,6 +71,16 @@ __device__ __forceinline__ float fast_exp2(float x) {
   return y;
 }
 
+/// Largest of the four lanes that share a row of an accumulator, or their sum.
+__device__ __forceinline__ float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
+  return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
+}
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(~0u, x, 1);
+  return x + __shfl_xor_sync(~0u, x, 2);
+}
+
 template <int kHeadDim>
 struct SharedTile {
   static constexpr int kRowBytes = kHeadDim * 2;
