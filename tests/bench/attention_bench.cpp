@@ -10,16 +10,12 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <tuple>
-#include <vector>
-
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
 
+#include "bench/program.h"
 #include "bench/times.h"
 #include "strata/base/bytes.h"
 #include "strata/device/arena.h"
@@ -186,23 +182,7 @@ Speeds measure(Contestant& contestant, const Case& c, bool fast) {
   return speeds;
 }
 
-struct Options {
-  std::string only, json;
-};
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view key(argv[i]);
-    if (i + 1 == argc || (key != "--only" && key != "--json")) {
-      throw std::runtime_error("usage: attention_bench [--only TEXT] [--json FILE]");
-    }
-    (key == "--only" ? options.only : options.json) = argv[i + 1];
-  }
-  return options;
-}
-
-void run(const Options& options) {
+void run(const bench::Options& options) {
   Contestant own(AttentionKernels::kAuto);
   Contestant portable(AttentionKernels::kPortable);
   std::optional<Contestant> cudnn;
@@ -247,20 +227,12 @@ void run(const Options& options) {
     }
     results.push_back(std::move(result));
   }
-  if (options.json.empty()) return;
-  std::ofstream file(options.json);
-  file << nlohmann::json{{"device", device}, {"results", results}}.dump(2) << '\n';
-  if (!file) throw std::runtime_error("cannot write " + options.json);
+  bench::write_json(options.json, {{"device", device}, {"results", results}});
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "attention_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::run_program("attention_bench",
+                            [&] { run(bench::parse_options("attention_bench", argc, argv)); });
 }

@@ -7,14 +7,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <exception>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "bench/operator_timer.h"
+#include "bench/program.h"
 #include "bench/times.h"
 #include "strata/base/random.h"
 #include "strata/ops/backend.h"
@@ -285,24 +284,7 @@ void measure_chunk(OperatorTimer& timer) {
                 });
 }
 
-struct Options {
-  std::string only;
-  std::string json;
-};
-
-Options parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view key(argv[i]);
-    if (i + 1 == argc || (key != "--only" && key != "--json")) {
-      throw std::runtime_error("usage: kernel_bench [--only TEXT] [--json FILE]");
-    }
-    (key == "--only" ? options.only : options.json) = argv[i + 1];
-  }
-  return options;
-}
-
-void run(const Options& options) {
+void run(const bench::Options& options) {
   bench::Times times;
   Backend backend = make_backend(BackendKind::kCuda, {.device = {.trace = &times}, .threads = 1});
   std::printf("%s; medians of %d groups of runs, device memory cold\n",
@@ -320,17 +302,12 @@ void run(const Options& options) {
   measure_cross_entropy(timer, "7B", 8192, 32000);
   measure_cross_entropy(timer, "8B", 8192, 128256);
   measure_cross_entropy(timer, "largest", 4096, 262144);
-  if (!options.json.empty()) timer.write_json(options.json);
+  bench::write_json(options.json, timer.results());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(parse(argc, argv));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kernel_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::run_program("kernel_bench",
+                            [&] { run(bench::parse_options("kernel_bench", argc, argv)); });
 }

@@ -7,14 +7,12 @@
 // cpu: GFLOP/s per core of small products, on N threads (1) with one instruction set (the best).
 // --only keeps the rows whose name contains TEXT.
 
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 
 #include "bench/matmul_bench.h"
+#include "bench/program.h"
 #include "strata/ops/backend.h"
 
 namespace {
@@ -51,25 +49,16 @@ Arguments parse(int argc, char** argv) {
   return arguments;
 }
 
-int run(const Arguments& arguments) {
+void run(const Arguments& arguments) {
   const nlohmann::json rows = arguments.backend == BackendKind::kCpu
                                   ? bench::bench_cpu(arguments.options)
                                   : bench::bench_tuned(arguments.options);
   if (rows.empty()) throw std::runtime_error("no row's name contains " + arguments.options.only);
-  if (arguments.json.empty()) return 0;
-  std::ofstream file(arguments.json);
-  file << rows.dump(1) << '\n';
-  if (!file.flush()) throw std::runtime_error("--json: cannot write " + arguments.json);
-  return 0;
+  bench::write_json(arguments.json, rows);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(parse(argc, argv));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "matmul_bench: %s\n", error.what());
-    return 1;
-  }
+  return bench::run_program("matmul_bench", [&] { run(parse(argc, argv)); });
 }

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +19,7 @@ namespace strata::bench {
 /// Times operators whose tensors are in device memory and in no cache. Each figure is the median
 /// over groups of runs back to back, after groups to warm up; the runs of a group take turns with
 /// sets of tensors that are together far larger than the L2 cache. Groups start behind a copy that
-/// takes longer than launching them. Prints a line for each case, and keeps them for write_json.
+/// takes longer than launching them. Prints a line for each case, and keeps them for results().
 class OperatorTimer {
  public:
   using Views = std::vector<TensorView>;
@@ -75,12 +73,9 @@ class OperatorTimer {
   [[nodiscard]] Backend& backend() { return backend_; }
   [[nodiscard]] Stream& compute() { return backend_.device->stream(Lane::kCompute); }
 
-  void write_json(const std::string& path) const {
-    std::ofstream file(path);
-    file << nlohmann::json{{"device", backend_.device->info().name}, {"results", results_}}.dump(2)
-         << '\n';
-    file.close();
-    if (!file) throw std::runtime_error("cannot write " + path);
+  /// Every case measured, with the device.
+  [[nodiscard]] nlohmann::json results() const {
+    return {{"device", backend_.device->info().name}, {"results", results_}};
   }
 
  private:
