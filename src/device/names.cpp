@@ -23,6 +23,7 @@ std::string_view name_of(WaitFor why) {
     case WaitFor::kArrived: return "arrived";
     case WaitFor::kGathered: return "gathered";
     case WaitFor::kTaken: return "taken";
+    case WaitFor::kDecided: return "decided";
   }
   return "?";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <new>
 #include <string>
 
 #include "strata/base/log.h"
@@ -49,38 +50,55 @@ void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
   plan.add(Space::kPageable, "optimizer.norms",
            static_cast<std::size_t>(partial_count(layout, options)) * sizeof(double));
   plan.add(Space::kPageable, "optimizer.nonfinite", sizeof(std::int32_t));
+  plan.add(Space::kPinned, "optimizer.scalars", sizeof(AdamWScalars));
+  if (options.resident_blocks == 0) return;
+  plan.add(Space::kDevice, "optimizer.nonfinite", sizeof(std::int32_t));
+  plan.add(Space::kPinned, "optimizer.nonfinite", sizeof(std::int32_t));
 }
 
-OptimizerEngine::OptimizerEngine(HostState& state, WeightStore& weights, Communicator& ranks,
-                                 Kernels& host_kernels, Arena& pageable_arena,
-                                 const OptimizerOptions& options,
+OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                                  std::function<void(const StepOutcome&)> report)
-    : state_(state),
-      weights_(weights),
-      ranks_(ranks),
-      kernels_(host_kernels),
-      host_(pageable_arena.device().stream(Lane::kHost)),
+    : state_(parts.state),
+      weights_(parts.weights),
+      ranks_(parts.ranks),
+      kernels_(parts.kernels),
+      host_kernels_(parts.host_kernels),
+      host_(parts.arenas.device.device().stream(Lane::kHost)),
+      out_(parts.arenas.device.device().stream(Lane::kOut)),
       options_(options),
       report_(std::move(report)),
-      partials_(pageable_arena.allocate_tensor("optimizer.norms", DType::kF64,
-                                               {partial_count(state.layout(), state.options())})),
-      nonfinite_(pageable_arena.allocate_tensor("optimizer.nonfinite", DType::kI32, {1})),
-      squared_norms_(static_cast<std::size_t>(state.blocks())) {
+      partials_(parts.arenas.pageable.allocate_tensor(
+          "optimizer.norms", DType::kF64,
+          {partial_count(parts.state.layout(), parts.state.options())})),
+      scalars_(new(parts.arenas.pinned.allocate("optimizer.scalars", sizeof(AdamWScalars)))
+                   AdamWScalars),
+      nonfinite_(parts.arenas.pageable.allocate_tensor("optimizer.nonfinite", DType::kI32, {1})),
+      squared_norms_(static_cast<std::size_t>(parts.state.blocks())) {
   *nonfinite_.as<std::int32_t>() = 0;
+  if (state_.options().resident_blocks == 0) return;
+  device_nonfinite_ = parts.arenas.device.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
+  landed_nonfinite_ = parts.arenas.pinned.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
+  out_.set(device_nonfinite_.data, 0, sizeof(std::int32_t), {.phase = "initialize"});
 }
 
+/// Resident blocks are never deferred: the device updates them faster than it reads them.
 bool OptimizerEngine::deferred(int block) const {
-  return options_.timing == UpdateTiming::kBeforeUse || block < options_.deferred_blocks;
+  if (options_.timing == UpdateTiming::kBeforeUse) return true;
+  return block < options_.deferred_blocks && !state_.options().resident(block);
+}
+
+Accesses OptimizerEngine::writes_scalars() const {
+  return {{}, {{reinterpret_cast<const std::byte*>(scalars_), sizeof(AdamWScalars)}}};
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
-  host_.host_task("begin_step", {}, tag, [this, plan] {
-    step_ = {};
-    step_.plan = plan;
-    if (options_.timing == UpdateTiming::kOnArrival) {
-      set_scalars(1.0, plan.valid_tokens > 0);
-    }
-  });
+  const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
+  host_.host_task("begin_step", on_arrival ? writes_scalars() : Accesses{}, tag,
+                  [this, plan, on_arrival] {
+                    step_ = {.plan = plan};
+                    if (on_arrival) set_scalars(1.0, plan.valid_tokens > 0);
+                  });
+  decided_.reset();
 }
 
 std::function<void(double)> OptimizerEngine::loss_receiver() {
@@ -98,24 +116,26 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
 void OptimizerEngine::set_scalars(double factor, bool apply) {
   if (apply) ++updates_;
   const auto t = static_cast<double>(updates_);
-  step_.scalars = {.lr = step_.plan.lr,
-                   .beta1 = options_.beta1,
-                   .beta2 = options_.beta2,
-                   .eps = options_.eps,
-                   .correction1 = 1.0 - std::pow(options_.beta1, t),
-                   .correction2 = 1.0 - std::pow(options_.beta2, t),
-                   .grad_factor = factor,
-                   .apply = apply ? 1 : 0};
+  *scalars_ = {.lr = step_.plan.lr,
+               .beta1 = options_.beta1,
+               .beta2 = options_.beta2,
+               .eps = options_.eps,
+               .correction1 = 1.0 - std::pow(options_.beta1, t),
+               .correction2 = 1.0 - std::pow(options_.beta2, t),
+               .grad_factor = factor,
+               .apply = apply ? 1 : 0};
 }
 
 /// The block's sum is taken now: its partials are the next step's, or block's, before decide().
-void OptimizerEngine::measure(const Arrival& arrival, const Tag& tag) {
+void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
   ConstTensorView partials = arrival.norms;
   if (!partials) {
     const ConstTensorView grad = state_.block(arrival.block).grad;
     const TensorView own = partials_.slice_rows(0, SquaredNorm::partials(grad.elements()));
-    kernels_.run(host_, SquaredNorm{.x = grad, .partial = own}, tag);
+    host_kernels_.run(host_, SquaredNorm{.x = grad, .partial = own}, tag);
     partials = own;
+  } else {
+    arrival.norms_lease.use(host_, WaitFor::kArrived);
   }
   double& sum = squared_norms_[static_cast<std::size_t>(arrival.block)];
   host_.host_task("sum_norms", Accesses({partials.bytes()}, {}), tag, [partials, &sum] {
@@ -128,44 +148,65 @@ void OptimizerEngine::measure(const Arrival& arrival, const Tag& tag) {
 void OptimizerEngine::require_finite(int block, const Tag& tag) {
   host_.host_task("require_finite", {}, tag, [this, block] {
     if (std::isfinite(squared_norms_[static_cast<std::size_t>(block)])) return;
-    throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
-                         state_.layout().blocks[static_cast<std::size_t>(block)].name +
-                         " is not finite; its weights were not changed (lower optimizer.lr, or use "
-                         "optimizer.timing = before_use, which skips such steps)");
+    throw NumericalError(
+        "step " + std::to_string(step_.plan.step) + ": the gradient of " +
+        state_.layout().blocks[static_cast<std::size_t>(block)].name + " is not finite" +
+        (state_.options().resident(block) ? "" : "; its weights were not changed") +
+        " (lower optimizer.lr, or use optimizer.timing = before_use, which skips "
+        "such steps)");
   });
 }
 
 void OptimizerEngine::update(int block, const Tag& tag) {
   const BlockState& s = state_.block(block);
   const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
+  const bool resident = state_.options().resident(block);
+  Stream& lane = resident ? out_ : host_;
+  Kernels& kernels = resident ? kernels_ : host_kernels_;
+  if (resident) out_.wait(decided_.value(), WaitFor::kDecided);
   const std::int64_t n = s.weight.elements();
   const Tag own{tag.phase, tag.pass, block, -1};
   for (const DecayRange& range : decay_ranges(layout, s.begin, s.begin + n)) {
     const std::int64_t count = range.end - range.begin;
     const bool decays = range.decay || options_.decay_norms;
-    kernels_.run(host_,
-                 AdamW{.weight = s.weight.slice_rows(range.begin, count),
-                       .low = s.low ? s.low.slice_rows(range.begin, count) : TensorView{},
-                       .m = s.m.slice_rows(range.begin, count),
-                       .v = s.v.slice_rows(range.begin, count),
-                       .grad = s.grad.slice_rows(range.begin, count),
-                       .scalars = &step_.scalars,
-                       .weight_decay = decays ? options_.weight_decay : 0.0,
-                       .nonfinite = nonfinite_},
-                 own);
+    kernels.run(lane,
+                AdamW{.weight = s.weight.slice_rows(range.begin, count),
+                      .low = s.low ? s.low.slice_rows(range.begin, count) : TensorView{},
+                      .m = s.m.slice_rows(range.begin, count),
+                      .v = s.v.slice_rows(range.begin, count),
+                      .grad = s.grad.slice_rows(range.begin, count),
+                      .scalars = scalars_,
+                      .weight_decay = decays ? options_.weight_decay : 0.0,
+                      .nonfinite = resident ? device_nonfinite_ : nonfinite_},
+                own);
   }
-  const std::string& name = layout.name;
-  host_.host_task(
-      "check_update", Accesses({ConstTensorView(nonfinite_).bytes()}, {}), own, [this, name] {
-        if (*nonfinite_.as<std::int32_t>() == 0) return;
-        throw NumericalError("step " + std::to_string(step_.plan.step) + ": a weight of " + name +
-                             " is not finite after its update (lower optimizer.lr)");
-      });
-  weights_.updated(block, host_.record());
+  if (!resident) check_update(nonfinite_, layout.name, own);
+  weights_.updated(block, lane.record());
 }
 
-void OptimizerEngine::arrived(const Arrival& arrival, const Tag& tag) {
+void OptimizerEngine::check_update(const TensorView& nonfinite, const std::string& what,
+                                   const Tag& tag) {
+  host_.host_task("check_update", Accesses({ConstTensorView(nonfinite).bytes()}, {}), tag,
+                  [this, nonfinite, what] {
+                    if (*nonfinite.as<std::int32_t>() == 0) return;
+                    throw NumericalError("step " + std::to_string(step_.plan.step) +
+                                         ": a weight of " + what +
+                                         " is not finite after its update (lower optimizer.lr)");
+                  });
+}
+
+/// What the device found, once a step; the host lane then also knows that the scalars were read.
+void OptimizerEngine::check_resident_updates(const Tag& tag) {
+  if (!device_nonfinite_) return;
+  out_.copy(landed_nonfinite_.data, device_nonfinite_.data, sizeof(std::int32_t), tag);
+  host_.wait(out_.record(), WaitFor::kArrived);
+  check_update(landed_nonfinite_, "the blocks on the device", tag);
+}
+
+void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const Tag own{tag.phase, tag.pass, arrival.block, -1};
+  // The first arrival comes behind the loss of the last pass.
+  if (options_.timing == UpdateTiming::kOnArrival && !decided_) decided_ = host_.record();
   host_.wait(arrival.event, WaitFor::kArrived);
   measure(arrival, own);
   if (options_.timing != UpdateTiming::kOnArrival) return;
@@ -210,10 +251,13 @@ void OptimizerEngine::decide() {
 }
 
 void OptimizerEngine::finish_step(const Tag& tag) {
-  host_.host_task("decide", {}, tag, [this] { decide(); });
+  const bool before_use = options_.timing == UpdateTiming::kBeforeUse;
+  host_.host_task("decide", before_use ? writes_scalars() : Accesses{}, tag, [this] { decide(); });
+  if (before_use) decided_ = host_.record();
   for (int b = 0; b < state_.blocks(); ++b) {
     if (deferred(b)) update(b, tag);
   }
+  check_resident_updates(tag);
 }
 
 }  // namespace strata

@@ -152,8 +152,8 @@ void Schedule::backward(const BatchLease& batch, int pass) {
 
 void Schedule::offload(GradientLease gradients, int pass) {
   const Tag tag{"offload", pass, gradients.unit, -1};
-  for (const Arrival& arrival : s_.gradients.offload(std::move(gradients), tag)) {
-    s_.optimizer.arrived(arrival, {.phase = "update", .pass = pass});
+  for (Arrival& arrival : s_.gradients.offload(std::move(gradients), tag)) {
+    s_.optimizer.arrived(std::move(arrival), {.phase = "update", .pass = pass});
   }
 }
 

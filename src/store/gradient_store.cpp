@@ -17,12 +17,25 @@ std::size_t accumulator_bytes(const ModelLayout& layout, int block, const StateO
          size_of(accumulator_of(options.compute));
 }
 
-/// True if some block's gradient is summed on the host rather than written there once.
-bool any_summed(const ModelLayout& layout, const StateOptions& options) {
+enum class Sum : std::uint8_t { kNone, kOnDevice, kOnHost };
+
+/// Where several contributions to a block are added up.
+Sum sum_of(const ModelLayout& layout, int block, const StateOptions& options) {
+  if (TrainingState::gradient_contributions(layout, block, options) == 1) return Sum::kNone;
+  return options.sums_on_device(block) ? Sum::kOnDevice : Sum::kOnHost;
+}
+
+bool any_summed_on_host(const ModelLayout& layout, const StateOptions& options) {
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (HostState::gradient_contributions(layout, b, options) > 1) return true;
+    if (sum_of(layout, b, options) == Sum::kOnHost) return true;
   }
   return false;
+}
+
+/// Elements of a block's sum on the device; 0 if it is not there.
+std::int64_t sum_elements(const ModelLayout& layout, int block, const StateOptions& options) {
+  if (sum_of(layout, block, options) != Sum::kOnDevice) return 0;
+  return layout.blocks[static_cast<std::size_t>(block)].shard_elements(options.ranks);
 }
 
 /// Elements of a block's norms; 0 if the host takes them.
@@ -45,7 +58,7 @@ bool rounds(const StateOptions& options) {
 }
 
 std::size_t landing_bytes(const ModelLayout& layout, const StateOptions& options) {
-  return any_summed(layout, options) ? kChunkBytes : 0;
+  return any_summed_on_host(layout, options) ? kChunkBytes : 0;
 }
 
 std::size_t rounded_bytes(const StateOptions& options) { return rounds(options) ? kChunkBytes : 0; }
@@ -55,7 +68,13 @@ int head_block(const ModelLayout& layout) { return static_cast<int>(layout.block
 }  // namespace
 
 bool GradientStore::measures(const ModelLayout& layout, int block, const StateOptions& options) {
-  return HostState::gradient_contributions(layout, block, options) == 1;
+  return sum_of(layout, block, options) != Sum::kOnHost;
+}
+
+std::size_t GradientStore::sum_bytes(const ModelLayout& layout, int block,
+                                     const StateOptions& options) {
+  return static_cast<std::size_t>(sum_elements(layout, block, options)) *
+         size_of(accumulator_of(options.compute));
 }
 
 void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
@@ -69,14 +88,15 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
   plan.add(Space::kDevice, "gradients.norms",
            static_cast<std::size_t>(largest_norm_count(layout, options)) * sizeof(double));
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    plan.add(Space::kPinned, "gradients.norms",
-             static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
+    plan.add_slots(Space::kPinned, "gradients.norms", measures(layout, b, options) ? 1 : 0,
+                   static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
+    plan.add(Space::kDevice, "gradients.sums", sum_bytes(layout, b, options));
   }
   plan.add_slots(Space::kPinned, "gradients.landing", kLandingSlots,
                  landing_bytes(layout, options));
 }
 
-GradientStore::GradientStore(HostState& state, Communicator& ranks, Kernels& kernels,
+GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels,
                              Kernels& host_kernels, Arena& device_arena, Arena& pinned_arena,
                              int layer_slots)
     : state_(state),
@@ -97,10 +117,14 @@ GradientStore::GradientStore(HostState& state, Communicator& ranks, Kernels& ker
                landing_bytes(state.layout(), state.options())),
       arrivals_(static_cast<std::size_t>(state.blocks())) {
   for (int b = 0; b < state.blocks(); ++b) {
-    const std::int64_t count = norm_count(state.layout(), b, state.options());
-    home_norms_.push_back(
-        count > 0 ? pinned_arena.allocate_tensor("gradients.norms", DType::kF64, {count})
-                  : TensorView{});
+    home_norms_.emplace_back(
+        pinned_arena, "gradients.norms", measures(state.layout(), b, state.options()) ? 1 : 0,
+        static_cast<std::size_t>(norm_count(state.layout(), b, state.options())) * sizeof(double));
+    const std::int64_t summed = sum_elements(state.layout(), b, state.options());
+    sums_.push_back(summed > 0
+                        ? device_arena.allocate_tensor(
+                              "gradients.sums", accumulator_of(state.options().compute), {summed})
+                        : TensorView{});
   }
 }
 
@@ -132,23 +156,57 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const int block = blocks[i];
     const int expected =
-        HostState::gradient_contributions(state_.layout(), block, state_.options());
+        TrainingState::gradient_contributions(state_.layout(), block, state_.options());
     const int arrived = ++arrivals_[static_cast<std::size_t>(block)];
     lease.leases[i].filled();
     reduce(lease.leases[i], block, tag);
-    if (arrived == 1) {
-      copy_home(lease.leases[i], block, tag);
+    const Sum sum = sum_of(state_.layout(), block, state_.options());
+    Lease norms;
+    if (sum == Sum::kNone) {
+      lease.leases[i].use(device_.stream(Lane::kOut));
+      norms = send_home(shard_of(lease.leases[i], block), block, tag);
+    } else if (sum == Sum::kOnDevice) {
+      add_on_device(lease.leases[i], block, arrived, tag);
+      if (arrived == expected)
+        norms = send_home(sums_[static_cast<std::size_t>(block)], block, tag);
     } else {
-      add_home(lease.leases[i], block, tag);
+      add_on_host(lease.leases[i], block, arrived, tag);
+      if (arrived == expected) round_home(block, tag);
     }
     if (arrived < expected) continue;
-    if (expected > 1) round_home(block, tag);
-    const Lane last = expected > 1 ? Lane::kHost : Lane::kOut;
-    complete.push_back({.block = block,
-                        .event = device_.stream(last).record(),
-                        .norms = home_norms_[static_cast<std::size_t>(block)]});
+    const Lane last = sum == Sum::kOnHost ? Lane::kHost : Lane::kOut;
+    Arrival arrival;
+    arrival.block = block;
+    arrival.event = device_.stream(last).record();
+    if (norms) {
+      const std::int64_t count = norm_count(state_.layout(), block, state_.options());
+      arrival.norms = ConstTensorView(norms.data(), DType::kF64, Shape{count});
+      arrival.norms_lease = std::move(norms);
+    }
+    complete.push_back(std::move(arrival));
   }
   return complete;
+}
+
+/// This rank's part of an accumulator.
+ConstTensorView GradientStore::shard_of(const Lease& lease, int block) const {
+  const BlockState& s = state_.block(block);
+  const DType a = accumulator_of(state_.options().compute);
+  return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.grad.shape};
+}
+
+/// Adds a contribution to the block's sum on the device, on the out-lane: compute does not wait for
+/// ranks.
+void GradientStore::add_on_device(Lease& lease, int block, int arrived, const Tag& tag) {
+  Stream& out = device_.stream(Lane::kOut);
+  lease.use(out);
+  const ConstTensorView shard = shard_of(lease, block);
+  const TensorView& sum = sums_[static_cast<std::size_t>(block)];
+  if (arrived == 1) {
+    out.copy(sum.data, shard.data, shard.bytes().bytes, tag);
+  } else {
+    kernels_.run(out, Accumulate{.x = shard, .sum = sum}, tag);
+  }
 }
 
 /// Sum over ranks; the own shard stays in its place in the accumulator.
@@ -165,29 +223,29 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   lease.filled(comm);
 }
 
-/// First (often only) contribution: written to the host shard, rounded and measured on the way if
-/// it is the only one. Both run on the out-lane, so compute does not wait for ranks.
-void GradientStore::copy_home(Lease& lease, int block, const Tag& tag) {
-  const StateOptions& options = state_.options();
-  const DType from = accumulator_of(options.compute);
+/// Out-lane: writes a complete shard to its home, rounded and measured on the way. Returns the
+/// norms on the host.
+Lease GradientStore::send_home(const ConstTensorView& shard, int block, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
-  lease.use(out);
-  const std::byte* data =
-      lease.data() + static_cast<std::size_t>(state_.block(block).begin) * size_of(from);
-  const ConstTensorView shard(data, from, home.shape);
-  const TensorView& home_norms = home_norms_[static_cast<std::size_t>(block)];
-  const TensorView norms = home_norms ? norms_.slice_rows(0, home_norms.elements()) : TensorView{};
-  if (home.dtype == from) {
-    if (norms) kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
-    copy_in_chunks(out, static_cast<std::byte*>(home.data), data, home.bytes().bytes, tag);
+  const TensorView norms =
+      norms_.slice_rows(0, norm_count(state_.layout(), block, state_.options()));
+  const bool resident = state_.options().resident(block);
+  if (home.dtype == shard.dtype) {
+    kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
+    copy_in_chunks(out, static_cast<std::byte*>(home.data),
+                   static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag);
+  } else if (resident) {
+    kernels_.run(out, CastSquaredNorm{.x = shard, .y = home, .partial = norms}, tag);
   } else {
     round_away(shard, home, norms, tag);
   }
-  offloaded_bytes_ += home.bytes().bytes;
-  if (!norms) return;
-  out.copy(home_norms.data, norms.data, norms.bytes().bytes, tag);
+  if (!resident) offloaded_bytes_ += home.bytes().bytes;
+  Lease lease = home_norms_[static_cast<std::size_t>(block)].fill(0, block, out);
+  out.copy(lease.data(), norms.data, norms.bytes().bytes, tag);
+  lease.filled();
   offloaded_bytes_ += norms.bytes().bytes;
+  return lease;
 }
 
 /// Out-lane: rounds a shard, takes its norms and sends it home, chunk by chunk.
@@ -210,23 +268,26 @@ void GradientStore::round_away(const ConstTensorView& shard, const TensorView& h
   }
 }
 
-/// Later contributions: landed chunk by chunk and added by the host lane.
-void GradientStore::add_home(Lease& lease, int block, const Tag& tag) {
+/// The first contribution is copied; later ones are landed chunk by chunk and added by the host
+/// lane.
+void GradientStore::add_on_host(Lease& lease, int block, int arrived, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
   lease.use(out);
-  const std::byte* shard =
-      lease.data() + static_cast<std::size_t>(state_.block(block).begin) * size_of(home.dtype);
+  const ConstTensorView shard = shard_of(lease, block);
   offloaded_bytes_ += home.bytes().bytes;
+  if (arrived == 1) {
+    return copy_in_chunks(out, static_cast<std::byte*>(home.data),
+                          static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag);
+  }
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
     const int slot = landing_.oldest();
     Lease landed = landing_.fill(slot, block, out);
     const TensorView part(landed.data(), home.dtype, Shape{count});
-    out.copy(part.data, shard + static_cast<std::size_t>(done) * size_of(home.dtype),
-             part.bytes().bytes, tag);
+    out.copy(part.data, shard.slice_rows(done, count).data, part.bytes().bytes, tag);
     landed.filled();
     landed.use(host);
     host_kernels_.run(host, Accumulate{.x = part, .sum = home.slice_rows(done, count)}, tag);

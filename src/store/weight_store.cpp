@@ -23,28 +23,53 @@ std::size_t layer_bytes(const ModelLayout& layout, const StateOptions& options) 
   return unit_bytes(layout, layout.units.at(1), options);
 }
 
+/// True if a unit needs no slot: its weights are read where they live.
+bool at_home(const ModelLayout& layout, int unit, const StateOptions& options) {
+  const std::vector<int>& blocks = layout.units.at(static_cast<std::size_t>(unit)).blocks;
+  return options.ranks == 1 &&
+         std::ranges::all_of(blocks, [&](int b) { return options.resident(b); });
+}
+
+/// Slots of each ring: none that nothing passes.
+struct SlotCounts {
+  int embedding, layers, head;
+};
+
+SlotCounts slot_counts(const ModelLayout& layout, const StateOptions& options, int layer_slots) {
+  int streamed = 0;
+  for (int unit = 1; unit < layout.head(); ++unit)
+    streamed += at_home(layout, unit, options) ? 0 : 1;
+  return {.embedding = at_home(layout, 0, options) ? 0 : 1,
+          .layers = std::min(layer_slots, streamed),
+          .head = at_home(layout, layout.head(), options) ? 0 : 1};
+}
+
 }  // namespace
 
 void WeightStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                        int layer_slots) {
-  plan.add_slots(Space::kDevice, "weights.embedding", 1,
-                 unit_bytes(layout, layout.units.front(), options));
-  plan.add_slots(Space::kDevice, "weights.layers", static_cast<std::size_t>(layer_slots),
-                 layer_bytes(layout, options));
-  plan.add_slots(Space::kDevice, "weights.head", 1,
-                 unit_bytes(layout, layout.units.back(), options));
+  const SlotCounts slots = slot_counts(layout, options, layer_slots);
+  const auto add = [&](const char* name, int count, std::size_t bytes) {
+    plan.add_slots(Space::kDevice, name, static_cast<std::size_t>(count), bytes);
+  };
+  add("weights.embedding", slots.embedding, unit_bytes(layout, layout.units.front(), options));
+  add("weights.layers", slots.layers, layer_bytes(layout, options));
+  add("weights.head", slots.head, unit_bytes(layout, layout.units.back(), options));
 }
 
-WeightStore::WeightStore(HostState& state, Communicator& ranks, Arena& device_arena,
+WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena,
                          int layer_slots)
     : state_(state),
       ranks_(ranks),
       device_(device_arena.device()),
-      embedding_(device_arena, "weights.embedding", 1,
+      embedding_(device_arena, "weights.embedding",
+                 slot_counts(state.layout(), state.options(), layer_slots).embedding,
                  unit_bytes(state.layout(), state.layout().units.front(), state.options())),
-      layers_(device_arena, "weights.layers", layer_slots,
+      layers_(device_arena, "weights.layers",
+              slot_counts(state.layout(), state.options(), layer_slots).layers,
               layer_bytes(state.layout(), state.options())),
-      head_(device_arena, "weights.head", 1,
+      head_(device_arena, "weights.head",
+            slot_counts(state.layout(), state.options(), layer_slots).head,
             unit_bytes(state.layout(), state.layout().units.back(), state.options())),
       updated_(static_cast<std::size_t>(state.blocks())) {}
 
@@ -82,7 +107,7 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     const ByteRange shard = ConstTensorView(state_.block(b).weight).bytes();
     copy_in_chunks(in, to + shard.bytes * static_cast<std::size_t>(state_.options().rank),
                    shard.begin, shard.bytes, tag);
-    loaded_bytes_ += shard.bytes;
+    if (!state_.options().resident(b)) loaded_bytes_ += shard.bytes;
     to += block_bytes(b);
   }
   lease.filled();
@@ -101,7 +126,20 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
   return true;
 }
 
+UnitLease WeightStore::use_at_home(int unit, Stream& compute) {
+  UnitLease lease;
+  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
+    compute.wait(updated_[static_cast<std::size_t>(b)], WaitFor::kUpdated);
+    lease.blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
+  }
+  return lease;
+}
+
 UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
+  if (at_home(state_.layout(), unit, state_.options())) {
+    plan_.advance(unit);
+    return use_at_home(unit, compute);
+  }
   SlotRing& ring = ring_of(unit);
   if (ring.find(unit) < 0 && !load(unit, plan_.position(), {tag.phase, tag.pass, unit, -1})) {
     throw std::logic_error("no weight slot is free for unit " + std::to_string(unit));
@@ -120,6 +158,7 @@ UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
 void WeightStore::prefetch(const Tag& tag) {
   for (std::int64_t p = plan_.position(); p < plan_.size(); ++p) {
     const int unit = static_cast<int>(plan_.key(p));
+    if (at_home(state_.layout(), unit, state_.options())) continue;
     if (ring_of(unit).find(unit) >= 0) continue;
     if (!load(unit, p, {tag.phase, tag.pass, unit, -1})) return;
   }

@@ -109,6 +109,9 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   if (hfu) json["hfu"] = *hfu;
   if (peak > 0) json["peak_tflops"] = peak;
   json["activations_kept"] = session.setup().kept_text();
+  json["training_state"] = session.setup().state_text();
+  json["resident_units"] = session.setup().state.resident_blocks;
+  json["passes"] = config.schedule.passes;
   for (const KeepLevel level : kKeepLevels) {
     json["kept_cells"][std::string(name_of(level))] = session.setup().kept.count(level);
   }
@@ -132,6 +135,7 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       "MFU             {}\n"
       "HFU             {}\n"
       "kept            {}\n"
+      "training state  {}\n"
       "link, in        {} weights, {} activations a step\n"
       "link, out       {} gradients and activations a step\n"
       "{}\n",
@@ -141,8 +145,9 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       format_count(j["tokens_per_step"].get<std::int64_t>()),
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
       j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
-      j["activations_kept"].get<std::string>(), bytes("weights_in_bytes"),
-      bytes("activations_in_bytes"), bytes("out_bytes"), to_string(memory));
+      j["activations_kept"].get<std::string>(), j["training_state"].get<std::string>(),
+      bytes("weights_in_bytes"), bytes("activations_in_bytes"), bytes("out_bytes"),
+      to_string(memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
     text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
                         times["busy_s"].get<double>(), times["exposed_s"].get<double>());

@@ -59,6 +59,12 @@ void ScheduleSection::fields(FieldList& f) {
            "what forward keeps for backward on the device, beside boundaries; auto: what fits in "
            "memory.device_limit");
   f.add("gradient_slots", gradient_slots, "gradient accumulators on the device");
+  f.add("resident_units", resident_units,
+        "first units (embedding, layers, head) whose weights and optimizer state stay on the "
+        "device; null: as many as the host cannot hold, and those for which there is room");
+  f.choice("gradient_sums", gradient_sums, kGradientSumsNames,
+           "where the gradients of several passes are added; auto: on the device as far as there "
+           "is room");
   f.add("head_chunk_tokens", head_chunk_tokens, "tokens whose logits exist at once; null: auto");
 }
 

@@ -118,6 +118,9 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.at_least("weight_slots", s.weight_slots, 1);
   r.at_least("activation_slots", s.activation_slots, 2);
   r.at_least("gradient_slots", s.gradient_slots, 1);
+  r.refuse_if(s.resident_units && (*s.resident_units < 0 ||
+                                   *s.resident_units > c.model.llama.num_hidden_layers + 2),
+              "resident_units", "must be from 0 to model.num_hidden_layers + 2");
   r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
   r.refuse_if(
       s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,

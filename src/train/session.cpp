@@ -155,7 +155,8 @@ void Session::build_stores() {
       std::make_unique<Arena>(device, Space::kPinned, s.plan.total(Space::kPinned), "pinned");
   pageable_arena_ =
       std::make_unique<Arena>(device, Space::kPageable, s.plan.total(Space::kPageable), "pageable");
-  state_ = std::make_unique<HostState>(s.layout, s.state, *pinned_arena_, *pageable_arena_);
+  const StateArenas arenas{*device_arena_, *pinned_arena_, *pageable_arena_};
+  state_ = std::make_unique<TrainingState>(s.layout, s.state, arenas);
   const std::size_t rope_bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
   model_ = std::make_unique<Llama>(
       s.config.model.llama, s.sizes, *backend_.kernels, *device_arena_,
@@ -171,8 +172,9 @@ void Session::build_stores() {
   losses_ = std::make_unique<LossStore>(
       s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);
   optimizer_ = std::make_unique<OptimizerEngine>(
-      *state_, *weights_, ranks_, backend_.host_kernels(), *pageable_arena_, s.optimizer,
-      [this](const StepOutcome& outcome) {
+      OptimizerParts{*state_, *weights_, ranks_, *backend_.kernels, backend_.host_kernels(),
+                     arenas},
+      s.optimizer, [this](const StepOutcome& outcome) {
         const std::lock_guard lock(finished_mutex_);
         finished_.push_back(
             {outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)], steady_seconds()});

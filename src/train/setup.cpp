@@ -1,6 +1,7 @@
 #include "strata/train/setup.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 
@@ -16,11 +17,12 @@ namespace {
 
 int to_int(std::int64_t value) { return narrow<int>(value); }
 
-/// Everything but the activation slots, whose number may depend on what is left.
-void plan_fixed(Setup& s) {
+/// Every byte of what has been decided.
+void plan_memory(Setup& s) {
+  s.plan = {};
   MemoryPlan& plan = s.plan;
   const DType a = accumulator_of(s.sizes.compute);
-  HostState::plan(plan, s.layout, s.state);
+  TrainingState::plan(plan, s.layout, s.state);
   WeightStore::plan(plan, s.layout, s.state, s.weight_slots);
   GradientStore::plan(plan, s.layout, s.state, s.gradient_slots);
   BatchStore::plan(plan, s.batch);
@@ -32,6 +34,16 @@ void plan_fixed(Setup& s) {
     plan.add(Space::kDevice, entry.name, entry.bytes);
   }
   plan.add(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
+  ActivationStore::plan(plan, s.activations, s.activation_slots);
+  KeptStore::plan(plan, s.kept_tensors(), s.kept);
+}
+
+bool fits_device(const Setup& s) {
+  return !s.budget.device_limit || s.device_bytes() <= *s.budget.device_limit;
+}
+
+bool fits_host(const Setup& s) {
+  return !s.budget.host_limit || s.host_bytes() <= *s.budget.host_limit;
 }
 
 /// As many slots as fit; all boundaries stay on the device if they can.
@@ -47,6 +59,35 @@ int choose_activation_slots(const Setup& s) {
   const auto fitting = static_cast<std::int64_t>(left / slot);
   const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, all);
   return to_int(std::clamp<std::int64_t>(fitting, fewest, all));
+}
+
+/// The largest number in [least, most] for which `fits`; `least` if there is none. What fits also
+/// fits for smaller numbers.
+int largest(int least, int most, const std::function<bool(int)>& fits) {
+  while (least < most) {
+    const int middle = least + (most - least + 1) / 2;
+    if (fits(middle)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
+}
+
+int blocks_of(const Setup& s) { return static_cast<int>(s.layout.blocks.size()); }
+
+/// Blocks whose contributions are added on the device: a host lane that adds them holds up a step.
+void choose_device_sums(Setup& s) {
+  const GradientSums where = s.config.schedule.gradient_sums;
+  const bool known = s.budget.device_limit && !s.budget.device_is_host;
+  if (where == GradientSums::kHost || (where == GradientSums::kAuto && !known)) return;
+  const auto with = [&](int blocks) {
+    s.state.device_sums = blocks;
+    plan_memory(s);
+    return where == GradientSums::kDevice || fits_device(s);
+  };
+  with(largest(0, blocks_of(s), with));
 }
 
 /// Device memory that may go to what cells keep, when everything else has its own. Without a limit
@@ -77,18 +118,44 @@ void choose_levels(Setup& s) {
   }
 }
 
-/// Boundaries and what is kept beside them. What is asked for comes first, then what is chosen.
-void plan_activations(Setup& s) {
-  const auto plan_kept = [&] { KeptStore::plan(s.plan, s.kept_tensors(), s.kept); };
+/// Where everything else goes if the first `resident` units live on the device. What is asked for
+/// comes first; then boundaries, sums of gradients, and what cells keep.
+void place(Setup& s, int resident) {
   const std::optional<KeepLevel> level = s.config.schedule.activations;
+  s.state.resident_blocks = resident;
+  s.state.device_sums = 0;
+  s.activation_slots = 0;
   s.kept =
       KeepPlan(s.activations.layers, s.activations.cells, level.value_or(KeepLevel::kRecompute));
-  if (level) plan_kept();
+  plan_memory(s);
   s.activation_slots = choose_activation_slots(s);
-  ActivationStore::plan(s.plan, s.activations, s.activation_slots);
-  if (level) return;
-  choose_levels(s);
-  plan_kept();
+  plan_memory(s);
+  choose_device_sums(s);
+  if (!level) choose_levels(s);
+  plan_memory(s);
+}
+
+/// Units that stay on the device: as many as the host cannot hold; more if there is still room when
+/// everything else is on the device.
+void place_state(Setup& s) {
+  if (s.config.schedule.resident_units) return place(s, to_int(*s.config.schedule.resident_units));
+  place(s, 0);
+  if (!s.budget.device_limit || s.budget.device_is_host) return;
+  int least = 0;
+  if (!fits_host(s)) {
+    const auto too_few = [&](int units) {
+      place(s, units);
+      return !fits_host(s);
+    };
+    least = std::min(largest(0, blocks_of(s), too_few) + 1, blocks_of(s));
+  }
+  const auto all_else_fits = [&](int units) {
+    place(s, units);
+    return fits_device(s) && s.activation_slots == s.activations.keys() &&
+           s.kept.count(KeepLevel::kFull) == s.kept.levels.size() &&
+           (s.state.passes == 1 || s.state.device_sums == blocks_of(s));
+  };
+  place(s, largest(least, blocks_of(s), all_else_fits));
 }
 
 /// What to do about cells that were told to keep more than there is room for.
@@ -107,8 +174,8 @@ void require_fit(const Setup& s) {
         advice_on_kept(s) +
         "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
         "instead), schedule.activation_slots, schedule.weight_slots, "
-        "schedule.gradient_slots, schedule.layers_per_visit or schedule.head_chunk_tokens, or "
-        "raise the limit.\n" +
+        "schedule.gradient_slots, schedule.resident_units, schedule.layers_per_visit or "
+        "schedule.head_chunk_tokens, or raise the limit.\n" +
         s.to_string());
   }
   if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
@@ -117,7 +184,8 @@ void require_fit(const Setup& s) {
                       s.budget.host_limit_origin + "). " +
                       (s.budget.device_is_host ? advice_on_kept(s) : std::string()) +
                       "Use optimizer.gradient_dtype = bf16, lower "
-                      "schedule.sub_batches, use more ranks, or raise the limit.\n" +
+                      "schedule.sub_batches, raise schedule.resident_units, use more ranks, or "
+                      "raise the limit.\n" +
                       s.to_string());
   }
 }
@@ -188,13 +256,13 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  // A third of the blocks: the forward's share of a step's compute.
                  .deferred_blocks = to_int(o.deferred_units.value_or((layers + 2) / 3)),
                  .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps)};
-  plan_fixed(s);
-  plan_activations(s);
+  place_state(s);
 
   s.config.schedule.layers_per_visit = visit;
   s.config.schedule.weight_slots = s.weight_slots;
   s.config.schedule.gradient_slots = s.gradient_slots;
   s.config.schedule.activation_slots = s.activation_slots;
+  s.config.schedule.resident_units = s.state.resident_blocks;
   s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
   s.config.optimizer.deferred_units = s.optimizer.deferred_blocks;
   require_fit(s);
@@ -236,9 +304,19 @@ std::string Setup::to_string() const {
          "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
          format_bytes(budget.host_overhead) + " program and libraries)" +
          (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
-         "\nactivations kept on the device, " + kept_text() +
-         "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
+         "\nactivations kept on the device, " + kept_text() + "\ntraining state: " + state_text() +
+         ", " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks\n";
+}
+
+std::string Setup::state_text() const {
+  const std::string units = std::to_string(layout.units.size());
+  std::string text = std::to_string(state.resident_blocks) + " of " + units + " units resident";
+  if (state.passes > 1) {
+    text += ", gradients of " + std::to_string(std::max(state.device_sums, state.resident_blocks)) +
+            " summed on the device";
+  }
+  return text;
 }
 
 std::string Setup::host_warning() const {

@@ -19,6 +19,7 @@ Pipeline::Pipeline(Device& device)
       ring_(device_arena_, "weights slot", 2, kBytes) {
   for (std::byte*& buffer : gradients_) buffer = device_arena_.allocate("gradient", kBytes);
   for (std::byte*& buffer : arrived_) buffer = host_arena_.allocate("arrived gradient", kBytes);
+  factor_ = host_arena_.allocate("factor", sizeof(double));
   for (int unit = 0; unit < kUnits; ++unit) {
     std::byte*& weights = weights_[static_cast<std::size_t>(unit)];
     weights = host_arena_.allocate("weights", kBytes);
@@ -28,6 +29,11 @@ Pipeline::Pipeline(Device& device)
 }
 
 void Pipeline::submit(int steps) {
+  std::byte* const factor = factor_;
+  Stream& host = device_.stream(Lane::kHost);
+  host.host_task("decide", {{}, {{factor, sizeof(double)}}}, {},
+                 [factor] { as_doubles(factor)[0] = 2; });
+  decided_ = host.record();
   for (int step = 0; step < steps; ++step) {
     for (int unit = 0; unit < kUnits; ++unit) unit_step(step, unit);
   }
@@ -70,9 +76,13 @@ void Pipeline::unit_step(int step, int unit) {
   lease.end();
 
   comm.wait(compute.record(), WaitFor::kGathered);
-  comm.host_task("sum", {{{gradient, kBytes}}, {{gradient, kBytes}}}, tag, [gradient] {
-    for (std::size_t i = 0; i < kElements; ++i) as_doubles(gradient)[i] *= 2;
-  });
+  comm.wait(decided_, WaitFor::kDecided);
+  const std::byte* const factor = factor_;
+  comm.host_task("sum", {{{gradient, kBytes}, {factor, sizeof(double)}}, {{gradient, kBytes}}}, tag,
+                 [gradient, factor] {
+                   const double f = reinterpret_cast<const double*>(factor)[0];
+                   for (std::size_t i = 0; i < kElements; ++i) as_doubles(gradient)[i] *= f;
+                 });
 
   out.wait(comm.record(), WaitFor::kGathered);
   out.wait(taken_[k], WaitFor::kTaken);

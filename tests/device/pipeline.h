@@ -11,8 +11,8 @@
 namespace strata::test {
 
 /// A training loop in miniature that needs every kind of wait: weights of a unit are loaded through
-/// a ring of two slots, a gradient is computed, summed in place, copied out and applied on the
-/// host.
+/// a ring of two slots, a gradient is computed, scaled in place by what the host decided, copied
+/// out and applied on the host.
 class Pipeline {
  public:
   static constexpr int kUnits = 4;
@@ -38,6 +38,8 @@ class Pipeline {
   std::array<std::byte*, kBuffers> gradients_{};  // on the device
   std::array<std::byte*, kBuffers> arrived_{};    // on the host
   std::array<std::byte*, kUnits> weights_{};      // on the host
+  std::byte* factor_ = nullptr;                   // on the host
+  Event decided_;                                 // factor_ is there
   std::array<Event, kUnits> updated_{};
   std::array<Event, kBuffers> sent_{};   // gradients_ may be written again
   std::array<Event, kBuffers> taken_{};  // arrived_ may be written again

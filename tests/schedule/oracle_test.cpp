@@ -146,6 +146,52 @@ TEST_CASE("steps of one pass, whose norms the device takes, have no race") {
   }
 }
 
+TEST_CASE("training steps have no race while state lives on the device") {
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const std::int64_t passes : {1, 2}) {
+      for (const std::int64_t resident : {0, 1, 3, 6}) {
+        for (const int ranks : {1, 2}) {
+          RunConfig config = tight_config();
+          config.run.dtype = DType::kBF16;
+          config.optimizer.gradient_dtype = DType::kBF16;
+          config.optimizer.timing = timing;
+          if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+          config.schedule.passes = passes;
+          config.schedule.resident_units = resident;
+          config.schedule.gradient_sums = GradientSums::kDevice;
+          Traced traced;
+          trace_run(traced, config, {}, ranks);
+          INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
+          CHECK(first_race(traced.recorder) == "");
+          const std::vector<std::size_t> updates = traced.recorder.find(AdamW::kName);
+          const auto on_device = std::ranges::count_if(updates, [&](std::size_t i) {
+            return traced.recorder.records()[i].lane == Lane::kOut;
+          });
+          CHECK((on_device > 0) == (resident > 0));
+          CHECK((on_device == std::ssize(updates)) == (resident == 6));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("everything resident crosses the link with batches, losses and norms alone") {
+  RunConfig config = tight_config();
+  config.schedule.resident_units = 6;
+  config.schedule.gradient_sums = GradientSums::kDevice;
+  config.schedule.activation_slots = std::nullopt;
+  const auto self = make_self_communicator();
+  Session session(config, *self);
+  session.submit(0, 1e-3);
+  session.synchronize();
+  CHECK(session.weights().loaded_bytes() == 0);
+  std::size_t norms = 0;
+  for (const Block& block : session.state().layout().blocks) {
+    norms += static_cast<std::size_t>(SquaredNorm::partials(block.elements)) * sizeof(double);
+  }
+  CHECK(session.gradients().offloaded_bytes() == norms);
+}
+
 TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
   for (int kind = 0; kind < kWaitForCount; ++kind) {
     const auto omitted = static_cast<WaitFor>(kind);
@@ -153,6 +199,7 @@ TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
     config.debug.execution = Execution::kEager;  // the numbers stay right; only the order is wrong
     // Gradients of several passes are added by the host lane and wait there; those of one arrive.
     if (omitted == WaitFor::kArrived) config.schedule.passes = 1;
+    if (omitted == WaitFor::kDecided) config.schedule.resident_units = 2;
     Traced traced;
     trace_run(traced, config, omitted, omitted == WaitFor::kGathered ? 2 : 1);
     INFO("left out: " << std::string(name_of(omitted)));
@@ -282,6 +329,7 @@ TEST_CASE("every planned byte is taken and no other") {
       config.run.dtype = dtype;
       config.schedule.activation_slots = slots;
       config.schedule.passes = slots == 3 ? 2 : 1;  // norms on the host, and on the device
+      config.schedule.resident_units = dtype == DType::kBF16 ? 3 : 0;
       // Room for some of what cells may keep.
       config.memory.device_limit =
           ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};

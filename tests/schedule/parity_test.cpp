@@ -187,6 +187,51 @@ TEST_CASE("update timings without clipping are bitwise equal") {
   }
 }
 
+TEST_CASE("where state lives and where gradients are added does not change a bit") {
+  const RunConfig base = [] {
+    RunConfig c = tiny_config();
+    c.run.steps = 2;
+    c.debug.poison_slots = true;
+    return c;
+  }();
+  const auto units = static_cast<std::int64_t>(base.model.llama.num_hidden_layers) + 2;
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+      for (const std::int64_t passes : {1, 2}) {
+        for (const bool tied : {false, true}) {
+          for (const int ranks : {1, 2}) {
+            RunConfig c = base;
+            c.run.dtype = dtype;
+            c.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+            c.optimizer.timing = timing;
+            if (timing == UpdateTiming::kOnArrival) c.optimizer.grad_clip = std::nullopt;
+            c.optimizer.deferred_units = 2;
+            c.schedule.passes = passes;
+            c.schedule.sub_batches = 2;
+            c.model.llama.tie_word_embeddings = tied;
+            INFO(std::string(name_of(dtype))
+                 << ", " << std::string(enum_name(kUpdateTimingNames, timing)) << ", passes "
+                 << passes << ", tied " << tied << ", ranks " << ranks);
+            const RunResult plain = run_tiny(c, ranks);
+            c.schedule.gradient_sums = GradientSums::kDevice;
+            CHECK(run_tiny(c, ranks) == plain);
+            for (const std::int64_t resident : {std::int64_t{1}, std::int64_t{3}, units}) {
+              INFO("resident units " << resident);
+              c.schedule.resident_units = resident;
+              c.schedule.gradient_sums =
+                  resident == 1 ? GradientSums::kHost : GradientSums::kDevice;
+              // One thread for all lanes would wait for the other rank in two places.
+              c.debug.execution =
+                  resident == 3 && ranks == 1 ? Execution::kShuffled : Execution::kThreads;
+              CHECK(run_tiny(c, ranks) == plain);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("tied embeddings are counted once and updated in either timing") {
   RunConfig c = tiny_config();
   c.model.llama.tie_word_embeddings = true;

@@ -107,6 +107,13 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
     same("cells keep what fits", c);
   }
   c = base;
+  for (const std::int64_t units : {1, 3, 6}) {
+    c.schedule.resident_units = units;
+    same("resident units " + std::to_string(units), c);
+  }
+  c.schedule.resident_units = std::nullopt;
+  same("auto residency", c);
+  c = base;
   c.schedule.layers_per_visit = 2;
   same("two layers a visit", c);
   c = base;
@@ -139,7 +146,27 @@ TEST_CASE("update timings are bitwise equal on the GPU", "[cuda]") {
   c.optimizer.grad_clip = std::nullopt;
   const RunResult plain = run_tiny(c);
   c.optimizer.timing = UpdateTiming::kOnArrival;
-  CHECK(run_tiny(c) == plain);
+  for (const std::int64_t units : {0, 2, 6}) {
+    c.schedule.resident_units = units;
+    CHECK(run_tiny(c) == plain);
+  }
+}
+
+TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
+  if (skipped()) return;
+  for (const bool tied : {false, true}) {
+    RunConfig c = gpu_config(DType::kBF16);
+    c.model.llama.tie_word_embeddings = tied;
+    c.schedule.sub_batches = 2;
+    c.schedule.passes = 3;
+    const RunResult plain = run_tiny(c);
+    c.schedule.gradient_sums = GradientSums::kDevice;
+    CHECK(run_tiny(c) == plain);
+    c.schedule.resident_units = 2;
+    CHECK(run_tiny(c) == plain);
+    c.schedule.resident_units = 6;
+    CHECK(run_tiny(c) == plain);
+  }
 }
 
 TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the same bits",

@@ -20,7 +20,7 @@ std::vector<std::vector<double>> all_masters(Session& session) {
 }
 
 /// Of one rank: in f64, element by element in runs of 4096, run by run in blocks.
-double squares_of_gradients(const HostState& state) {
+double squares_of_gradients(const TrainingState& state) {
   double all = 0;
   for (int b = 0; b < state.blocks(); ++b) {
     const std::vector<double> values = load_as_double(state.block(b).grad);

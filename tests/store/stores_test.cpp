@@ -9,8 +9,8 @@
 #include "strata/ops/backend.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/gradient_store.h"
-#include "strata/store/host_state.h"
 #include "strata/store/loss_store.h"
+#include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
@@ -29,6 +29,7 @@ struct Machine {
     pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, bytes, "pinned");
     pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, bytes, "pageable");
   }
+  StateArenas arenas() { return {*device_arena, *pinned, *pageable}; }
   Stream& lane(Lane l) { return backend.device->stream(l); }
 
   Backend backend;
@@ -49,7 +50,7 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
   m.vocab_size = 400;
   m.hidden_size = 64;
   const ModelLayout layout = make_layout(m);
-  HostState state(layout, {.compute = DType::kF64}, *machine.pinned, *machine.pageable);
+  TrainingState state(layout, {.compute = DType::kF64}, machine.arenas());
   state.initialize(7, 0.02, *machine.backend.pool);
   const std::vector<double> table = state.master(0);
   const std::vector<double> used(table.begin(), table.begin() + 400 * 64);
@@ -61,12 +62,12 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
 TEST_CASE("initial weights do not depend on the number of ranks") {
   const ModelLayout layout = make_layout(tiny_model());
   Machine whole;
-  HostState one(layout, {.compute = DType::kBF16}, *whole.pinned, *whole.pageable);
+  TrainingState one(layout, {.compute = DType::kBF16}, whole.arenas());
   one.initialize(3, 0.5, *whole.backend.pool);
   for (int rank = 0; rank < 3; ++rank) {
     Machine machine;
-    HostState part(layout, {.compute = DType::kBF16, .rank = rank, .ranks = 3}, *machine.pinned,
-                   *machine.pageable);
+    TrainingState part(layout, {.compute = DType::kBF16, .rank = rank, .ranks = 3},
+                       machine.arenas());
     part.initialize(3, 0.5, *machine.backend.pool);
     for (int b = 0; b < one.blocks(); ++b) {
       const std::vector<double> all = one.master(b);
@@ -96,7 +97,7 @@ TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients"
   const ModelLayout layout = make_layout(m);
   for (const auto& [gradient, bytes] : {std::pair{DType::kBF16, 14}, {DType::kF32, 16}}) {
     MemoryPlan plan;
-    HostState::plan(plan, layout, {.compute = DType::kBF16, .gradient = gradient});
+    TrainingState::plan(plan, layout, {.compute = DType::kBF16, .gradient = gradient});
     const auto exact = static_cast<std::size_t>(bytes * m.parameter_count());
     CHECK(plan.host_total() >= exact);
     CHECK(plan.host_total() <= exact + 5 * 5 * 256);  // five arrays of five blocks, aligned
@@ -106,7 +107,7 @@ TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients"
 TEST_CASE("weights arrive on the device and are read again only after an update") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
-  HostState state(layout, {.compute = DType::kF32}, *machine.pinned, *machine.pageable);
+  TrainingState state(layout, {.compute = DType::kF32}, machine.arenas());
   state.initialize(1, 1.0, *machine.backend.pool);
   const auto self = make_self_communicator();
   WeightStore weights(state, *self, *machine.device_arena, 2);
@@ -136,7 +137,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
   const StateOptions options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
-  HostState state(layout, options, *machine.pinned, *machine.pageable);
+  TrainingState state(layout, options, machine.arenas());
   const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
   GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
@@ -163,8 +164,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
 TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
-  HostState state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}, *machine.pinned,
-                  *machine.pageable);
+  TrainingState state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}, machine.arenas());
   const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
   GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
@@ -193,8 +193,7 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       Machine machine;
       INFO(n << " elements of " << std::string(name_of(dtype)));
-      HostState state(layout, {.compute = DType::kF32, .gradient = dtype}, *machine.pinned,
-                      *machine.pageable);
+      TrainingState state(layout, {.compute = DType::kF32, .gradient = dtype}, machine.arenas());
       const auto self = make_self_communicator();
       Kernels& kernels = *machine.backend.kernels;
       GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena,

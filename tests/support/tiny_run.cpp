@@ -5,7 +5,6 @@
 #include <limits>
 #include <mutex>
 
-#include "strata/base/convert.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_model.h"
 
@@ -22,6 +21,8 @@ RunConfig tiny_config() {
   config.data.sequence_length = 7;
   config.schedule.rows = 1;
   config.schedule.sub_batches = 6;
+  config.schedule.resident_units = 0;  // tests say what lives on the device
+  config.schedule.gradient_sums = GradientSums::kHost;
   config.optimizer.lr = 2e-2;
   config.optimizer.gradient_dtype = DType::kF32;
   config.optimizer.grad_clip = 0.7;
@@ -36,7 +37,7 @@ std::map<std::string, std::vector<double>> gather(
     Session& session, Communicator& ranks,
     const std::function<std::vector<double>(int block)>& shard_of) {
   std::map<std::string, std::vector<double>> tensors;
-  HostState& state = session.state();
+  TrainingState& state = session.state();
   for (int b = 0; b < state.blocks(); ++b) {
     const std::vector<double> shard = shard_of(b);
     const std::vector<std::byte> bytes =
@@ -59,8 +60,7 @@ std::map<std::string, std::vector<double>> gather_weights(Session& session, Comm
 }
 
 std::map<std::string, std::vector<double>> gather_gradients(Session& session, Communicator& ranks) {
-  return gather(session, ranks,
-                [&](int block) { return load_as_double(session.state().block(block).grad); });
+  return gather(session, ranks, [&](int block) { return session.state().gradient(block); });
 }
 
 RunResult run_steps(Session& session, Communicator& ranks) {

@@ -35,8 +35,9 @@ enum class WaitFor : std::uint8_t {
   kArrived,   ///< a gradient, loss or norm must have arrived on the host before the host reads it
   kGathered,  ///< a collective's input must be complete, or its output
   kTaken,     ///< the host must have finished with a buffer before it is written again
+  kDecided,   ///< what the host decides (clip factor, skip) must be known before a device reads it
 };
-inline constexpr int kWaitForCount = 6;
+inline constexpr int kWaitForCount = 7;
 [[nodiscard]] std::string_view name_of(WaitFor why);
 
 /// Who asked for a submission: for traces, error messages and the watchdog. -1 means "not of one".

@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "strata/comm/communicator.h"
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/timing.h"
 #include "strata/store/gradient_store.h"
-#include "strata/store/host_state.h"
+#include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
 
 namespace strata {
@@ -42,12 +43,22 @@ struct StepOutcome {
   bool applied = true;  ///< false: the step was skipped (not finite, or without valid tokens)
 };
 
-/// AdamW on the host shards, on the host lane. All decisions that depend on data (clip factor,
-/// skip) are taken inside host tasks; what is submitted depends on the options alone.
+/// What the optimizer works with; all of it outlives the engine.
+struct OptimizerParts {
+  TrainingState& state;
+  WeightStore& weights;
+  Communicator& ranks;
+  Kernels& kernels;       ///< run on device lanes
+  Kernels& host_kernels;  ///< run on the host lane
+  StateArenas arenas;
+};
+
+/// AdamW where the state lives: host shards on the host lane, resident blocks on the out-lane,
+/// right behind the gradient. All decisions that depend on data (clip factor, skip) are taken
+/// inside host tasks; what is submitted depends on the options alone.
 class OptimizerEngine {
  public:
-  OptimizerEngine(HostState& state, WeightStore& weights, Communicator& ranks,
-                  Kernels& host_kernels, Arena& pageable_arena, const OptimizerOptions& options,
+  OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                   std::function<void(const StepOutcome&)> report);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
 
@@ -56,7 +67,7 @@ class OptimizerEngine {
   [[nodiscard]] std::function<void(double)> loss_receiver();
   /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
   /// and, on arrival, updates the block.
-  void arrived(const Arrival& arrival, const Tag& tag);
+  void arrived(Arrival arrival, const Tag& tag);
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
   void finish_step(const Tag& tag);
@@ -69,27 +80,36 @@ class OptimizerEngine {
   struct Step {
     StepPlan plan;
     double loss_sum = 0;
-    AdamWScalars scalars;
   };
 
-  void measure(const Arrival& arrival, const Tag& tag);
+  void measure(Arrival& arrival, const Tag& tag);
   void update(int block, const Tag& tag);
+  void check_update(const TensorView& nonfinite, const std::string& what, const Tag& tag);
+  void check_resident_updates(const Tag& tag);
   void require_finite(int block, const Tag& tag);
   void set_scalars(double factor, bool apply);
   void decide();
   [[nodiscard]] bool deferred(int block) const;
+  [[nodiscard]] Accesses writes_scalars() const;
 
-  HostState& state_;
+  TrainingState& state_;
   WeightStore& weights_;
   Communicator& ranks_;
   Kernels& kernels_;
+  Kernels& host_kernels_;
   Stream& host_;
+  Stream& out_;
   OptimizerOptions options_;
   std::function<void(const StepOutcome&)> report_;
   TensorView partials_;                ///< of the block that the host measures: SquaredNorm's, f64
-  TensorView nonfinite_;               ///< [1] i32
+  AdamWScalars* scalars_ = nullptr;    ///< pinned, of this step
+  TensorView nonfinite_;               ///< [1] i32: of updates on the host
+  TensorView device_nonfinite_;        ///< [1] i32, device: of resident updates, or absent
+  TensorView landed_nonfinite_;        ///< [1] i32, pinned: what the device says, or absent
   std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
   Step step_;
+  /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.
+  std::optional<Event> decided_;
   std::int64_t updates_ = 0;
   int nonfinite_in_a_row_ = 0;
 };

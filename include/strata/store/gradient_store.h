@@ -7,7 +7,7 @@
 #include "strata/comm/communicator.h"
 #include "strata/device/slot_ring.h"
 #include "strata/ops/kernels.h"
-#include "strata/store/host_state.h"
+#include "strata/store/training_state.h"
 
 namespace strata {
 
@@ -18,26 +18,30 @@ struct GradientLease {
   std::vector<std::byte*> blocks;  ///< first byte of each block's accumulator, A, on the device
 };
 
-/// A block's gradient of this step is complete on the host once `event` has passed.
+/// A block's gradient of this step is complete at home once `event` has passed.
 struct Arrival {
   int block = -1;
   Event event;
   /// [SquaredNorm::partials(n)] f64, pinned: what SquaredNorm has of the gradient, there once
   /// `event` has passed. Absent if the device did not have the final gradient.
   ConstTensorView norms;
+  Lease norms_lease;  ///< of `norms`: whoever reads them uses it
 };
 
-/// Gradients on their way: device accumulators in A -> (reduce-scatter over ranks) -> host shards.
-/// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A on the
-/// host; after the last one the sum is rounded to the gradient dtype, once. A gradient that comes
-/// in one piece is rounded on the device, which then also takes its squared norm.
+/// Gradients on their way: device accumulators in A -> (reduce-scatter over ranks) -> home shards.
+/// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A, on the
+/// device or on the host, with the same bits; after the last one the sum is rounded to the gradient
+/// dtype, once. A gradient that is complete on the device is rounded there, which then also takes
+/// its squared norm.
 class GradientStore {
  public:
   /// `kernels` run on device lanes, `host_kernels` on the host lane.
-  GradientStore(HostState& state, Communicator& ranks, Kernels& kernels, Kernels& host_kernels,
+  GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels, Kernels& host_kernels,
                 Arena& device_arena, Arena& pinned_arena, int layer_slots);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                    int layer_slots);
+  /// Device memory for the sum of a block's contributions; 0 if the device takes none.
+  static std::size_t sum_bytes(const ModelLayout& layout, int block, const StateOptions& options);
   /// True if arrivals of this block carry norms.
   static bool measures(const ModelLayout& layout, int block, const StateOptions& options);
 
@@ -52,13 +56,15 @@ class GradientStore {
  private:
   [[nodiscard]] SlotRing& ring_of(int block);
   void reduce(Lease& lease, int block, const Tag& tag);
-  void copy_home(Lease& lease, int block, const Tag& tag);
+  [[nodiscard]] ConstTensorView shard_of(const Lease& lease, int block) const;
+  void add_on_device(Lease& lease, int block, int arrived, const Tag& tag);
+  [[nodiscard]] Lease send_home(const ConstTensorView& shard, int block, const Tag& tag);
   void round_away(const ConstTensorView& shard, const TensorView& home, const TensorView& norms,
                   const Tag& tag);
-  void add_home(Lease& lease, int block, const Tag& tag);
+  void add_on_host(Lease& lease, int block, int arrived, const Tag& tag);
   void round_home(int block, const Tag& tag);
 
-  HostState& state_;
+  TrainingState& state_;
   Communicator& ranks_;
   Kernels& kernels_;
   Kernels& host_kernels_;
@@ -68,9 +74,10 @@ class GradientStore {
   SlotRing head_;
   std::byte* rounded_ = nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out-lane)
   TensorView norms_;  ///< device: squared norms of the block that is leaving (out-lane), f64
-  std::vector<TensorView> home_norms_;  ///< pinned, per block: the same on the host, or absent
-  SlotRing landing_;                    ///< pinned chunks: contributions that are added on the host
-  std::vector<int> arrivals_;           ///< per block, of this step
+  std::vector<SlotRing> home_norms_;  ///< pinned, per block: the same on the host, or no slot
+  std::vector<TensorView> sums_;      ///< device, per block: [n] A where the device adds, or absent
+  SlotRing landing_;                  ///< pinned chunks: contributions that are added on the host
+  std::vector<int> arrivals_;         ///< per block, of this step
   std::size_t offloaded_bytes_ = 0;
 };
 

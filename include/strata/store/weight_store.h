@@ -6,21 +6,22 @@
 #include "strata/comm/communicator.h"
 #include "strata/device/slot_ring.h"
 #include "strata/store/access_plan.h"
-#include "strata/store/host_state.h"
+#include "strata/store/training_state.h"
 
 namespace strata {
 
 /// The right to read one unit's weights on the compute lane, until it is destroyed.
 struct UnitLease {
-  Lease lease;
+  Lease lease;                     ///< of a slot; none for a unit that is used where it lives
   std::vector<std::byte*> blocks;  ///< first byte of each of the unit's blocks, X, on the device
 };
 
-/// Weights on their way: host shards -> in-lane -> (all-gather over ranks) -> device slots. The
-/// embedding and the head have a slot each, layers share a ring.
+/// Weights on their way: home shards -> in-lane -> (all-gather over ranks) -> device slots. The
+/// embedding and the head have a slot each, layers share a ring. A unit whose blocks are resident
+/// and whole (one rank) is used where it lives.
 class WeightStore {
  public:
-  WeightStore(HostState& state, Communicator& ranks, Arena& device_arena, int layer_slots);
+  WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena, int layer_slots);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                    int layer_slots);
 
@@ -31,20 +32,21 @@ class WeightStore {
   [[nodiscard]] UnitLease acquire(int unit, Stream& compute, const Tag& tag);
   /// Starts to load what will be needed next, as far as slots are free.
   void prefetch(const Tag& tag);
-  /// The block's host weights change by work up to `event`: copies on the device are stale, and the
-  /// next load waits.
+  /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
+  /// next load, or use at home, waits.
   void updated(int block, Event event);
-  /// Bytes that one pass's loads have moved over this rank's link so far.
+  /// Bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
 
  private:
   [[nodiscard]] SlotRing& ring_of(int unit);
+  [[nodiscard]] UnitLease use_at_home(int unit, Stream& compute);
   [[nodiscard]] std::size_t block_bytes(int block) const;
   /// Fills the unit's slot; `needed_at` is the position of the access it is for. False if every
   /// slot is taken by something needed earlier.
   bool load(int unit, std::int64_t needed_at, const Tag& tag);
 
-  HostState& state_;
+  TrainingState& state_;
   Communicator& ranks_;
   Device& device_;
   SlotRing embedding_;

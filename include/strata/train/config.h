@@ -77,6 +77,12 @@ inline constexpr EnumName<Execution> kExecutionNames[] = {{Execution::kThreads, 
                                                           {Execution::kEager, "eager"},
                                                           {Execution::kShuffled, "shuffled"}};
 
+/// Where the gradients of several passes are added up.
+enum class GradientSums : std::uint8_t { kAuto, kHost, kDevice };
+inline constexpr EnumName<GradientSums> kGradientSumsNames[] = {{GradientSums::kAuto, "auto"},
+                                                                {GradientSums::kHost, "host"},
+                                                                {GradientSums::kDevice, "device"}};
+
 struct RunSection {
   std::int64_t seed = 1;
   std::int64_t steps = 100;
@@ -119,6 +125,8 @@ struct ScheduleSection {
   std::optional<std::int64_t> activation_slots;
   std::optional<KeepLevel> activations;  ///< of every cell
   std::int64_t gradient_slots = 2;
+  std::optional<std::int64_t> resident_units;
+  GradientSums gradient_sums = GradientSums::kAuto;  ///< where contributions of a step are added
   std::optional<std::int64_t> head_chunk_tokens;
   void fields(FieldList& f);
 };

@@ -49,7 +49,7 @@ class Session {
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
-  [[nodiscard]] HostState& state() { return *state_; }
+  [[nodiscard]] TrainingState& state() { return *state_; }
   [[nodiscard]] const Llama& model() const { return *model_; }
   [[nodiscard]] const WeightStore& weights() const { return *weights_; }
   [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
@@ -84,7 +84,7 @@ class Session {
   std::unique_ptr<TokenSource> train_source_, validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
   std::unique_ptr<Arena> device_arena_, pinned_arena_, pageable_arena_;
-  std::unique_ptr<HostState> state_;
+  std::unique_ptr<TrainingState> state_;
   std::unique_ptr<Llama> model_;
   std::unique_ptr<WeightStore> weights_;
   std::unique_ptr<GradientStore> gradients_;

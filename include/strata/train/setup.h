@@ -11,9 +11,9 @@
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"
-#include "strata/store/host_state.h"
 #include "strata/store/kept_store.h"
 #include "strata/store/memory_plan.h"
+#include "strata/store/training_state.h"
 #include "strata/train/budget.h"
 #include "strata/train/config.h"
 
@@ -50,6 +50,8 @@ struct Setup {
   }
   /// "96 cells: 12 full, 84 recompute"
   [[nodiscard]] std::string kept_text() const;
+  /// "3 of 34 units resident, gradients of 34 summed on the device"
+  [[nodiscard]] std::string state_text() const;
   /// FLOPs per token that backward spends on computing again what forward did not keep.
   [[nodiscard]] double recompute_flops_per_token() const;
   /// The plan as `strata plan` prints it.

@@ -13,17 +13,25 @@
 
 namespace strata {
 
-/// How training state is laid out on the host.
+/// How training state is laid out, and where.
 struct StateOptions {
   DType compute = DType::kBF16;   ///< dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
-  int passes = 1;                 ///< of a step; several are summed in f32 on the host
+  int passes = 1;                 ///< of a step; several are summed in f32
   int rank = 0;
   int ranks = 1;
+  int resident_blocks = 0;  ///< the first blocks: their state stays on the device, updated there
+  int device_sums = 0;      ///< the first blocks: several contributions are summed on the device
+
+  [[nodiscard]] bool resident(int block) const { return block < resident_blocks; }
+  [[nodiscard]] bool sums_on_device(int block) const {
+    return block < device_sums || resident(block);
+  }
 };
 
 /// One rank's shard of one block: the home of its parameters. [n] each, n = shard_elements(ranks).
-/// What streams (weight, grad) is pinned; what only the host's optimizer reads is pageable.
+/// All on the device for a resident block. Else what streams (weight, grad) is pinned; what only
+/// the host's optimizer reads is pageable.
 struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
@@ -33,16 +41,23 @@ struct BlockState {
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
+/// Where training state lives.
+struct StateArenas {
+  Arena& device;
+  Arena& pinned;
+  Arena& pageable;
+};
+
 /// Training state of all blocks: 14 bytes per parameter with bf16 weights and gradients (2 + 2
 /// master, 8 moments, 2 gradient), 16 with f32 gradients.
-class HostState {
+class TrainingState {
  public:
-  HostState(const ModelLayout& layout, const StateOptions& options, Arena& pinned, Arena& pageable);
+  TrainingState(const ModelLayout& layout, const StateOptions& options, const StateArenas& arenas);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
   /// How often a gradient of a block comes home in a step: once per pass and source.
   static int gradient_contributions(const ModelLayout& layout, int block,
                                     const StateOptions& options);
-  /// dtype in which the gradient of a block is kept on the host: f32 if several contributions are
+  /// dtype in which the gradient of a block is kept at home: f32 if several contributions are
   /// summed there, whatever it is rounded to afterwards.
   static DType gradient_storage(const ModelLayout& layout, int block, const StateOptions& options);
 
@@ -60,18 +75,35 @@ class HostState {
   /// Weights from Hugging Face files, slice by slice; moments become 0. Throws IoError that names a
   /// tensor that is missing or has another shape.
   void load(const SafetensorsDirectory& files, ThreadPool& pool);
-  /// The master weights of one shard in f64 (exact).
+  /// The master weights of one shard in f64 (exact). Waits for the device if they live there.
   [[nodiscard]] std::vector<double> master(int block) const;
+  /// The gradient of one shard in f64, as the optimizer reads it. Likewise.
+  [[nodiscard]] std::vector<double> gradient(int block) const;
 
  private:
-  /// Calls fn(run, values) for every run of every shard with room for its elements, in parallel,
-  /// and stores what fn wrote as master weights.
-  void fill(ThreadPool& pool,
-            const std::function<void(const SourceRun&, std::vector<double>&)>& fn);
+  /// Writes the values of a run; may be called by many threads at once.
+  using Source = std::function<void(const SourceRun&, std::vector<double>&)>;
+  /// Master weights of one block, or of a part of it, as [n] X and [n] i16 or absent.
+  struct Masters {
+    TensorView weight;
+    TensorView low;
+    std::int64_t begin = 0;  ///< first element in the block
+  };
+
+  /// Sets all state: master weights from `source`, in parallel, everything else 0.
+  void fill(ThreadPool& pool, const Source& source);
+  void fill_on_device(int block, ThreadPool& pool, const Source& source);
+  void fill_masters(int block, const Masters& masters, ThreadPool& pool, const Source& source);
+  /// A tensor of this state where the host can read it: itself, or what it holds, in `copy`.
+  [[nodiscard]] TensorView on_host(const TensorView& tensor, std::vector<std::byte>& copy) const;
 
   const ModelLayout& layout_;
   StateOptions options_;
+  Device& device_;
   std::vector<BlockState> blocks_;
+  /// Pinned, up to kChunkBytes each, if blocks are resident: their way to the device and back.
+  std::byte* staged_weight_ = nullptr;
+  std::byte* staged_low_ = nullptr;
 };
 
 }  // namespace strata
