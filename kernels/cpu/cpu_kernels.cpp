@@ -38,6 +38,8 @@ class CpuKernels final : public Kernels {
   void launch(Stream& s, const SquaredNorm& op) override { enqueue(s, op); }
   void launch(Stream& s, const CastSquaredNorm& op) override { enqueue(s, op); }
   void launch(Stream& s, const AdamW& op) override { enqueue(s, op); }
+  void launch(Stream& s, const QuantizeRows& op) override { enqueue(s, op); }
+  void launch(Stream& s, const DequantizeRows& op) override { enqueue(s, op); }
 
   std::shared_ptr<ThreadPool> pool_;  // shared with the backend that owns these kernels
   cpu::Context context_;

@@ -34,5 +34,7 @@ void execute(const Context& context, const Matmul& op);
 void execute(const Context& context, const SquaredNorm& op);
 void execute(const Context& context, const CastSquaredNorm& op);
 void execute(const Context& context, const AdamW& op);
+void execute(const Context& context, const QuantizeRows& op);
+void execute(const Context& context, const DequantizeRows& op);
 
 }  // namespace strata::cpu

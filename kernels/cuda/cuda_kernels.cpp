@@ -28,8 +28,9 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& optio
        {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
         cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
         cuda::cross_entropy_module(), cuda::optimizer_module(), cuda::squared_norm_module(),
-        cuda::plain_matmul_module(), cuda::flash_forward_module(), cuda::flash_backward_module(),
-        cuda::attention_delta_module(), cuda::attention_reference_module()}) {
+        cuda::plain_matmul_module(), cuda::quantize_module(), cuda::flash_forward_module(),
+        cuda::flash_backward_module(), cuda::attention_delta_module(),
+        cuda::attention_reference_module()}) {
     cuda::load_module_of(driver, kernel);
   }
   for (const void* kernel : cuda::hopper_modules()) cuda::load_module_of(driver, kernel);
@@ -100,6 +101,12 @@ void CudaKernels::launch(Stream& stream, const CastSquaredNorm& op) {
 }
 void CudaKernels::launch(Stream& stream, const AdamW& op) {
   cuda::launch_adamw(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const QuantizeRows& op) {
+  cuda::launch_quantize_rows(native_stream(stream), op);
+}
+void CudaKernels::launch(Stream& stream, const DequantizeRows& op) {
+  cuda::launch_dequantize_rows(native_stream(stream), op);
 }
 
 }  // namespace strata

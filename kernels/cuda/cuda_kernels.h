@@ -39,6 +39,8 @@ class CudaKernels final : public Kernels {
   void launch(Stream& stream, const SquaredNorm& op) override;
   void launch(Stream& stream, const CastSquaredNorm& op) override;
   void launch(Stream& stream, const AdamW& op) override;
+  void launch(Stream& stream, const QuantizeRows& op) override;
+  void launch(Stream& stream, const DequantizeRows& op) override;
 
   AttentionKernels attention_;
   cuda::MatmulPlans matmul_;

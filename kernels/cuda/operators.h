@@ -43,6 +43,10 @@ void launch_cast_squared_norm(cudaStream_t stream, const CastSquaredNorm& op);
 void launch_adamw(cudaStream_t stream, const AdamW& op);
 [[nodiscard]] const void* optimizer_module();
 
+void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op);
+void launch_dequantize_rows(cudaStream_t stream, const DequantizeRows& op);
+[[nodiscard]] const void* quantize_module();
+
 /// For products that cuBLASLt has no algorithm for.
 void launch_plain_matmul(cudaStream_t stream, const Matmul& op);
 [[nodiscard]] const void* plain_matmul_module();

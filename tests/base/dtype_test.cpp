@@ -70,11 +70,14 @@ TEST_CASE("element types know their size, name and accumulator") {
   CHECK(size_of(DType::kF64) == sizeof(double));
   CHECK(size_of(DType::kBF16) == 2);
   CHECK(size_of(DType::kU8) == 1);
+  CHECK(size_of(DType::kI8) == 1);
   CHECK(size_of(DType::kI32) == 4);
   CHECK(name_of(DType::kBF16) == "bf16");
   CHECK(name_of(DType::kU16) == "u16");
+  CHECK(name_of(DType::kI8) == "i8");
   CHECK(kDTypeOf<Bf16> == DType::kBF16);
   CHECK(kDTypeOf<std::int16_t> == DType::kI16);
+  CHECK(kDTypeOf<std::int8_t> == DType::kI8);
   CHECK(accumulator_of(DType::kBF16) == DType::kF32);
   CHECK(accumulator_of(DType::kF64) == DType::kF64);
 }

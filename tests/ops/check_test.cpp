@@ -121,6 +121,12 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
             .cos = view(kF32, {16, 3}),
             .sin = view(kF32, {16, 3})};
   REQUIRE_REFUSED(rope, "even head dim");
+  const QuantizeRows quantize{
+      .x = view(kBF16, {4, 8}), .q = view(DType::kI8, {4, 8}), .scale = view(kBF16, {4})};
+  REQUIRE_REFUSED(quantize, "quantize_rows: scale must be f32");
+  const DequantizeRows dequantize{
+      .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4}), .x = view(kBF16, {4, 8})};
+  REQUIRE_REFUSED(dequantize, "dequantize_rows: q must be i8, but is u8");
   const TensorView row = view(kBF16, {4});
   Cast cast{.x = row, .y = TensorView(row.data, kF32, {4})};
   REQUIRE_REFUSED(cast, "y must not be x itself");

@@ -86,6 +86,10 @@ TEST_CASE("cross entropy gives loss, lse and gradient and skips ignored targets"
   }
 }
 
+TEST_CASE("rows come back from int8 to within half a level, and non-finite ones visibly", "[ops]") {
+  with_rows(check_quantize);
+}
+
 TEST_CASE("embedding gathers rows and adds their gradients", "[ops]") {
   with_rows(check_embedding);
 }

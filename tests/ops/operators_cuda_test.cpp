@@ -103,6 +103,26 @@ TEST_CASE("cross entropy on cuda gives loss, lse and gradient at any vocabulary"
   }
 }
 
+TEST_CASE("rows as int8 on cuda have the bits of the definition", "[cuda]") {
+  with_rows(check_quantize);
+}
+
+TEST_CASE("rows as int8 on cuda and on the cpu are the same", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    Backend cpu = make_backend(BackendKind::kCpu, {.device = {}, .threads = 1});
+    OpRunner reference(cpu);
+    for (const DType dtype : kCudaTypes) {
+      for (const RowsCase& c : kModelRows) {
+        const Outputs on_device = check_quantize(runner, dtype, c);
+        const Outputs on_host = check_quantize(reference, dtype, c);
+        for (std::size_t i = 0; i < on_device.size(); ++i) {
+          require_equal("output", on_device[i], on_host[i]);
+        }
+      }
+    }
+  });
+}
+
 TEST_CASE("embedding on cuda gathers rows and adds their gradients", "[cuda]") {
   with_rows(check_embedding);
 }

@@ -37,6 +37,10 @@ Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bo
 /// `width` is C; the vocabulary is small, so ids repeat.
 Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c);
 
+/// Rows as int8 and back: normal rows, zeros, subnormal and non-finite ones. Returns the levels,
+/// the scales and what came back.
+Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c);
+
 struct RopeCase {
   std::int64_t tokens, heads, head_dim, gap;
 };

@@ -17,6 +17,7 @@ void store(std::byte* to, DType dtype, double value) {
     case DType::kBF16: return put(Bf16(static_cast<float>(value)));
     case DType::kI32: return put(static_cast<std::int32_t>(value));
     case DType::kI16: return put(static_cast<std::int16_t>(value));
+    case DType::kI8: return put(static_cast<std::int8_t>(value));
     case DType::kU16: return put(static_cast<std::uint16_t>(value));
     case DType::kU8: return put(static_cast<std::uint8_t>(value));
   }
@@ -36,6 +37,7 @@ double load(const std::byte* from, DType dtype) {
     case DType::kBF16: return load_as<Bf16>(from);
     case DType::kI32: return load_as<std::int32_t>(from);
     case DType::kI16: return load_as<std::int16_t>(from);
+    case DType::kI8: return load_as<std::int8_t>(from);
     case DType::kU16: return load_as<std::uint16_t>(from);
     case DType::kU8: return load_as<std::uint8_t>(from);
   }

@@ -8,7 +8,7 @@
 namespace strata {
 
 /// Element types of tensors, on the wire and in files.
-enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kU16, kU8 };
+enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kI8, kU16, kU8 };
 
 [[nodiscard]] constexpr std::size_t size_of(DType t) {
   switch (t) {
@@ -18,6 +18,7 @@ enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kU16, kU8 };
     case DType::kBF16:
     case DType::kI16:
     case DType::kU16: return 2;
+    case DType::kI8:
     case DType::kU8: return 1;
   }
   return 0;
@@ -30,6 +31,7 @@ enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kU16, kU8 };
     case DType::kBF16: return "bf16";
     case DType::kI32: return "i32";
     case DType::kI16: return "i16";
+    case DType::kI8: return "i8";
     case DType::kU16: return "u16";
     case DType::kU8: return "u8";
   }
@@ -77,6 +79,10 @@ struct DTypeOf<std::int32_t> {
 template <>
 struct DTypeOf<std::int16_t> {
   static constexpr DType value = DType::kI16;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::kI8;
 };
 template <>
 struct DTypeOf<std::uint16_t> {

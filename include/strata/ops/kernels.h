@@ -11,6 +11,7 @@
 #include "strata/ops/matmul_plan.h"
 #include "strata/ops/norm.h"
 #include "strata/ops/optimizer.h"
+#include "strata/ops/quantize.h"
 #include "strata/ops/rope.h"
 #include "strata/ops/swiglu.h"
 
@@ -67,6 +68,8 @@ class Kernels {
   virtual void launch(Stream&, const SquaredNorm&) = 0;
   virtual void launch(Stream&, const CastSquaredNorm&) = 0;
   virtual void launch(Stream&, const AdamW&) = 0;
+  virtual void launch(Stream&, const QuantizeRows&) = 0;
+  virtual void launch(Stream&, const DequantizeRows&) = 0;
 };
 
 }  // namespace strata
