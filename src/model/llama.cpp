@@ -12,7 +12,8 @@
 namespace strata {
 
 /// Views of every temporary. Names without "d_" live through forward and are used again by the
-/// backward of the same cell; see layer_backward for what is reused in place.
+/// backward of the same cell; see layer_backward for what is reused in place. What every cell keeps
+/// is absent.
 struct Llama::Scratch {
   TensorView n1, qkv, o, x_mid, n2, gate_up, act, d_mid, d_o, d_qkv;  // [N, ...] X
   TensorView rstd1, rstd2, lse, delta;                                // A
@@ -52,19 +53,22 @@ void carve(Scratch& s, const LlamaConfig& c, const LlamaSizes& z, const Allocate
   const std::int64_t n = z.cell_tokens;
   const std::int64_t hd = c.num_attention_heads * c.head_size();
   const std::int64_t qkv = hd + 2 * c.kv_heads() * c.head_size();
+  const auto unless_kept = [&](KeepLevel from, std::string_view what, DType dtype, Shape shape) {
+    return z.kept_by_all >= from ? TensorView() : allocate(what, dtype, shape);
+  };
   s.n1 = allocate("scratch.attention_norm", x, {n, c.hidden_size});
-  s.qkv = allocate("scratch.qkv", x, {n, qkv});
-  s.o = allocate("scratch.attention", x, {n, hd});
-  s.x_mid = allocate("scratch.x_mid", x, {n, c.hidden_size});
+  s.qkv = unless_kept(KeepLevel::kSelective, "scratch.qkv", x, {n, qkv});
+  s.o = unless_kept(KeepLevel::kAttention, "scratch.attention", x, {n, hd});
+  s.x_mid = unless_kept(KeepLevel::kAttentionOut, "scratch.x_mid", x, {n, c.hidden_size});
   s.n2 = allocate("scratch.mlp_norm", x, {n, c.hidden_size});
-  s.gate_up = allocate("scratch.gate_up", x, {n, 2 * c.intermediate_size});
+  s.gate_up = unless_kept(KeepLevel::kFull, "scratch.gate_up", x, {n, 2 * c.intermediate_size});
   s.act = allocate("scratch.act", x, {n, c.intermediate_size});
   s.d_mid = allocate("scratch.d_mid", x, {n, c.hidden_size});
   s.d_o = allocate("scratch.d_attention", x, {n, hd});
   s.d_qkv = allocate("scratch.d_qkv", x, {n, qkv});
   s.rstd1 = allocate("scratch.rstd", a, {n});
   s.rstd2 = allocate("scratch.rstd", a, {n});
-  s.lse = allocate("scratch.lse", a, {c.num_attention_heads, n});
+  s.lse = unless_kept(KeepLevel::kAttention, "scratch.lse", a, {c.num_attention_heads, n});
   s.delta = allocate("scratch.delta", a, {c.num_attention_heads, n});
   if (z.add_dq) {
     s.dq_sum = allocate("scratch.dq_sum", a, {n, c.num_attention_heads, c.head_size()});

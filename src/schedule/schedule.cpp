@@ -39,6 +39,19 @@ std::vector<ActivationStore::Read> read_order(const Walk& walk, Extent extent) {
   return reads;
 }
 
+/// The cells whose backward a pass runs, in order.
+std::vector<KeptStore::Read> backward_order(const Walk& walk) {
+  std::vector<KeptStore::Read> cells;
+  for (const Visit& visit : walk.backward) {
+    for (const int cell : visit.cells) {
+      for (const int unit : visit.units) {
+        if (unit > 0) cells.push_back({unit - 1, cell});
+      }
+    }
+  }
+  return cells;
+}
+
 }  // namespace
 
 Schedule::Schedule(const Stores& stores, const WalkOptions& options, Stream& compute,
@@ -56,6 +69,7 @@ void Schedule::step(const StepPlan& plan, const std::vector<int>& slots) {
     const Tag tag{.phase = "forward", .pass = pass};
     s_.weights.begin_pass(unit_order(walk_, Extent::kForwardAndBackward));
     s_.activations.begin_pass(read_order(walk_, Extent::kForwardAndBackward));
+    s_.kept.begin_pass(backward_order(walk_));
     const BatchLease batch =
         s_.batches.upload(slots[static_cast<std::size_t>(pass)], compute_, tag);
     forward(batch, pass);
@@ -90,8 +104,10 @@ void Schedule::forward(const BatchLease& batch, int pass) {
         const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
         s_.activations.prefetch(tag);
         ActivationLease y = s_.activations.produce(unit, cell, compute_);
-        s_.model.layer_forward(compute_, unit - 1, weights[i].blocks, tokens, x.x,
-                               s_.kept.fill(unit - 1, cell, compute_), y.x, tag);
+        KeptLease kept = s_.kept.fill(unit - 1, cell, compute_);
+        s_.model.layer_forward(compute_, unit - 1, weights[i].blocks, tokens, x.x, kept.activations,
+                               y.x, tag);
+        s_.kept.keep(std::move(kept), tag);
         s_.activations.keep(std::move(y), tag);
       }
     }
@@ -110,6 +126,7 @@ void Schedule::loss(const BatchLease& batch, int pass) {
     const std::int64_t n = tokens.ids.elements();
     const ActivationLease x = s_.activations.acquire(layers_, cell, compute_, tag);
     s_.activations.prefetch(tag);
+    s_.kept.prefetch(tag);
     s_.model.head_forward_backward(compute_, weights[0].blocks, gradients.blocks, tokens,
                                    batch.grad_scale, x.x, d_[static_cast<std::size_t>(cell)],
                                    losses.loss.slice_rows(cell * n, n), tag);
@@ -140,9 +157,11 @@ void Schedule::backward(const BatchLease& batch, int pass) {
           continue;
         }
         const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
+        const KeptLease kept = s_.kept.acquire(unit - 1, cell, compute_, tag);
+        s_.kept.prefetch(tag);
         s_.activations.prefetch(tag);
         s_.model.layer_backward(compute_, unit - 1, weights[i].blocks, gradients[i].blocks, tokens,
-                                x.x, s_.kept.at(unit - 1, cell), d, tag);
+                                x.x, kept.activations, d, tag);
       }
     }
     weights.clear();
@@ -161,6 +180,7 @@ void Schedule::evaluate(int slot, std::function<void(double)> receive) {
   const Tag pass_tag{.phase = "evaluate", .pass = 0};
   s_.weights.begin_pass(unit_order(walk_, Extent::kForward));
   s_.activations.begin_pass(read_order(walk_, Extent::kForward));
+  s_.kept.begin_pass({});
   const BatchLease batch = s_.batches.upload(slot, compute_, pass_tag);
   forward(batch, 0);
   const int head = layers_ + 1;

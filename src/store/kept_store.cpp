@@ -1,21 +1,60 @@
 #include "strata/store/kept_store.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/device/device.h"
 
 namespace strata {
 
+namespace {
+
+std::size_t slot_bytes(std::span<const KeptTensor> tensors, const KeepPlan& plan) {
+  std::size_t largest = 0;
+  for (std::size_t i = 0; i < plan.levels.size(); ++i) {
+    largest = std::max(largest, spilled_bytes(tensors, plan.levels[i], plan.reach[i]));
+  }
+  return largest;
+}
+
+/// More slots than cells that spill are of no use.
+std::size_t slot_count(const KeepPlan& plan) {
+  std::size_t cells = 0;
+  for (std::size_t i = 0; i < plan.levels.size(); ++i) cells += plan.spills(i) ? 1 : 0;
+  return std::min(cells, static_cast<std::size_t>(plan.slots));
+}
+
+}  // namespace
+
 std::size_t KeepPlan::count(KeepLevel level) const {
   return static_cast<std::size_t>(std::count(levels.begin(), levels.end(), level));
+}
+
+std::size_t KeepPlan::count_spilled(KeepLevel level) const {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i) count += spills(i) && reach[i] == level ? 1 : 0;
+  return count;
+}
+
+KeepLevel KeepPlan::least_reach() const {
+  return reach.empty() ? KeepLevel::kRecompute : *std::min_element(reach.begin(), reach.end());
 }
 
 std::size_t kept_bytes(std::span<const KeptTensor> tensors, KeepLevel level) {
   std::size_t bytes = 0;
   for (const KeptTensor& tensor : tensors) {
     if (tensor.from == level) bytes += round_up(tensor.bytes(), Arena::kAlignment);
+  }
+  return bytes;
+}
+
+std::size_t spilled_bytes(std::span<const KeptTensor> tensors, KeepLevel from, KeepLevel to) {
+  std::size_t bytes = 0;
+  for (const KeepLevel level : kKeepLevels) {
+    if (level > from && level <= to) bytes += kept_bytes(tensors, level);
   }
   return bytes;
 }
@@ -29,26 +68,88 @@ void KeptStore::plan(MemoryPlan& memory, std::span<const KeptTensor> tensors,
     if (keepers == 0) continue;
     memory.add_slots(Space::kDevice, std::string(tensor.name), keepers, tensor.bytes());
   }
+  if (slot_count(plan) == 0) return;
+  memory.add_slots(Space::kDevice, "kept.slots", slot_count(plan), slot_bytes(tensors, plan));
+  for (std::size_t i = 0; i < plan.levels.size(); ++i) {
+    const std::size_t bytes = strata::spilled_bytes(tensors, plan.levels[i], plan.reach[i]);
+    if (bytes > 0) memory.add(Space::kPinned, "kept.spilled", bytes);
+  }
 }
 
-KeptStore::KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arena& device_arena)
+KeptStore::KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arena& device_arena,
+                     Arena& pinned_arena)
     : tensors_(tensors.begin(), tensors.end()), plan_(plan), kept_(plan.levels.size()) {
+  std::vector<SpillRing::Thing> things(kept_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     for (const KeptTensor& tensor : tensors_) {
       if (plan_.levels[i] < tensor.from) continue;
       kept_[i].*tensor.view = device_arena.allocate_tensor(tensor.name, tensor.dtype, tensor.shape);
     }
+    things[i].bytes = strata::spilled_bytes(tensors_, plan_.levels[i], plan_.reach[i]);
+    if (things[i].bytes > 0) {
+      things[i].home = pinned_arena.allocate("kept.spilled", things[i].bytes);
+    }
   }
+  const auto slots = static_cast<int>(slot_count(plan_));
+  if (slots == 0) return;
+  ring_.emplace(device_arena, "kept.slots", slots, slot_bytes(tensors_, plan_), std::move(things),
+                plan_.cells, SpillRing::Evict::kOldest, std::make_unique<ExactForm>());
 }
 
-const KeptActivations& KeptStore::fill(int layer, int cell, Stream& compute) {
-  const KeptActivations& kept = at(layer, cell);
-  if (!compute.device().options().poison_slots) return kept;
-  for (const KeptTensor& tensor : tensors_) {
-    const TensorView& view = kept.*tensor.view;
-    if (view) compute.set(view.data, 0xff, tensor.bytes(), {.phase = "poison"});
+void KeptStore::begin_pass(const std::vector<Read>& reads) {
+  if (!ring_) return;
+  std::vector<std::int64_t> cells;
+  for (const Read& read : reads) {
+    const std::size_t i = plan_.index(read.layer, read.cell);
+    if (plan_.spills(i)) cells.push_back(static_cast<std::int64_t>(i));
   }
-  return kept;
+  ring_->begin_pass(cells);
+}
+
+/// The cell's tensors on the device and, side by side in the slot, those that are spilled.
+KeptLease KeptStore::view(Lease lease, int layer, int cell) const {
+  const std::size_t i = plan_.index(layer, cell);
+  KeptLease result{std::move(lease), kept_[i], layer, cell};
+  if (!result.lease) return result;
+  std::byte* at = result.lease.data();
+  for (const KeptTensor& tensor : tensors_) {
+    if (tensor.from <= plan_.levels[i] || tensor.from > plan_.reach[i]) continue;
+    result.activations.*tensor.view = TensorView(at, tensor.dtype, tensor.shape);
+    at += round_up(tensor.bytes(), Arena::kAlignment);
+  }
+  return result;
+}
+
+KeptLease KeptStore::fill(int layer, int cell, Stream& compute) {
+  const std::size_t i = plan_.index(layer, cell);
+  if (compute.device().options().poison_slots) {
+    for (const KeptTensor& tensor : tensors_) {
+      const TensorView& view = kept_[i].*tensor.view;
+      if (view) compute.set(view.data, 0xff, tensor.bytes(), {.phase = "poison"});
+    }
+  }
+  Lease lease;
+  if (plan_.spills(i)) lease = ring_->produce(static_cast<std::int64_t>(i), compute);
+  return view(std::move(lease), layer, cell);
+}
+
+void KeptStore::keep(KeptLease lease, const Tag& tag) {
+  if (!lease.lease) return;
+  const std::size_t i = plan_.index(lease.layer, lease.cell);
+  ring_->keep(std::move(lease.lease), static_cast<std::int64_t>(i), tag);
+}
+
+KeptLease KeptStore::acquire(int layer, int cell, Stream& compute, const Tag& tag) {
+  const std::size_t i = plan_.index(layer, cell);
+  Lease lease;
+  if (plan_.spills(i)) {
+    lease = ring_->acquire(static_cast<std::int64_t>(i), compute, tag, SpillRing::Use::kUpdate);
+  }
+  return view(std::move(lease), layer, cell);
+}
+
+void KeptStore::prefetch(const Tag& tag) {
+  if (ring_) ring_->prefetch(tag);
 }
 
 }  // namespace strata

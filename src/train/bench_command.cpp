@@ -36,6 +36,15 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+std::size_t loaded_activations(const Session& session) {
+  return session.activations().loaded_bytes() + session.kept().loaded_bytes();
+}
+
+std::size_t bytes_out(const Session& session) {
+  return session.activations().spilled_bytes() + session.kept().spilled_bytes() +
+         session.gradients().offloaded_bytes();
+}
+
 BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   const double lr = session.setup().config.optimizer.lr;
   BenchResult result;
@@ -44,9 +53,8 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   session.synchronize();
   (void)session.take_finished();
   const std::size_t weights = session.weights().loaded_bytes();
-  const std::size_t in = session.activations().loaded_bytes();
-  const std::size_t out =
-      session.activations().spilled_bytes() + session.gradients().offloaded_bytes();
+  const std::size_t in = loaded_activations(session);
+  const std::size_t out = bytes_out(session);
   const double begin_s = steady_seconds();
   for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
   session.synchronize();
@@ -60,9 +68,8 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
     return (now - before) / static_cast<std::size_t>(steps);
   };
   result.weights_in = per_step(session.weights().loaded_bytes(), weights);
-  result.activations_in = per_step(session.activations().loaded_bytes(), in);
-  result.out =
-      per_step(session.activations().spilled_bytes() + session.gradients().offloaded_bytes(), out);
+  result.activations_in = per_step(loaded_activations(session), in);
+  result.out = per_step(bytes_out(session), out);
   trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
   result.lanes = lane_times(recorder, 2);
   result.races = recorder.races(1).size();
@@ -109,11 +116,13 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   if (hfu) json["hfu"] = *hfu;
   if (peak > 0) json["peak_tflops"] = peak;
   json["activations_kept"] = session.setup().kept_text();
+  json["activations_spilled"] = session.setup().spilled_text();
   json["training_state"] = session.setup().state_text();
   json["resident_units"] = session.setup().state.resident_blocks;
   json["passes"] = config.schedule.passes;
   for (const KeepLevel level : kKeepLevels) {
     json["kept_cells"][std::string(name_of(level))] = session.setup().kept.count(level);
+    json["spilled_cells"][std::string(name_of(level))] = session.setup().kept.count_spilled(level);
   }
   for (const LaneReport& lane : r.lanes) {
     json["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
@@ -135,6 +144,7 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       "MFU             {}\n"
       "HFU             {}\n"
       "kept            {}\n"
+      "spilled         {}\n"
       "training state  {}\n"
       "link, in        {} weights, {} activations a step\n"
       "link, out       {} gradients and activations a step\n"
@@ -145,7 +155,8 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       format_count(j["tokens_per_step"].get<std::int64_t>()),
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
       j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
-      j["activations_kept"].get<std::string>(), j["training_state"].get<std::string>(),
+      j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
+      j["training_state"].get<std::string>(),
       bytes("weights_in_bytes"), bytes("activations_in_bytes"), bytes("out_bytes"),
       to_string(memory));
   for (const auto& [lane, times] : j["lanes"].items()) {

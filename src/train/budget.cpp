@@ -88,6 +88,7 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
   Budget budget;
   if (limits.device_limit) budget.device_limit = limits.device_limit->bytes;
   budget.device_is_host = machine.device.backend == "cpu";
+  budget.peak_tflops = machine.device.peak_bf16_tflops;
   if (!budget.device_is_host) {
     budget.device_overhead = machine.device_in_use;
     limit_device(budget, machine);

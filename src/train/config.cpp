@@ -58,6 +58,13 @@ void ScheduleSection::fields(FieldList& f) {
   f.choice("activations", activations, kKeepLevelNames,
            "what forward keeps for backward on the device, beside boundaries; auto: what fits in "
            "memory.device_limit");
+  f.choice("spill", spill, kSpillNames,
+           "what of it forward sends to the host and backward brings back, where the device does "
+           "not keep it; auto: with activations auto, what host memory and an idle link take");
+  f.choice("spill_dtype", spill_dtype, kBoundaryFormNames,
+           "of boundaries in host memory; int8: a byte and a scale per row, with an error in the "
+           "gradients");
+  f.add("spill_slots", spill_slots, "cells on their way to the host or back, on the device");
   f.add("gradient_slots", gradient_slots, "gradient accumulators on the device");
   f.add("resident_units", resident_units,
         "first units (embedding, layers, head) whose weights and optimizer state stay on the "
@@ -92,10 +99,13 @@ void MemorySection::fields(FieldList& f) {
         "hard limit of device memory of a rank; null: nearly all that is free at start");
   f.add("host_limit", host_limit,
         "hard limit of host memory of a rank; null: what its control group leaves, if that limits");
+  f.add("spill_limit", spill_limit,
+        "pinned memory that schedule.spill auto takes at most; null: what host_limit leaves");
 }
 
 void HardwareSection::fields(FieldList& f) {
   f.add("peak_tflops", peak_tflops, "dense bf16 peak for MFU; null: the device's datasheet");
+  f.add("link_gbs", link_gbs, "GB/s of the link each way, both at once, for schedule.spill auto");
 }
 
 void KernelsSection::fields(FieldList& f) {

@@ -108,6 +108,20 @@ void check_data(const RunConfig& c, Rules r) {
       "eos_token", "must be from 0 to below model.vocab_size");
 }
 
+/// In int8 backward reads other inputs than forward did, so what is kept changes the numbers: it
+/// must not depend on how much memory there is.
+void check_int8(const ScheduleSection& s, Rules& r) {
+  if (s.spill_dtype == BoundaryForm::kExact) return;
+  r.refuse_if(
+      !s.activations, "activations",
+      "must name a level with schedule.spill_dtype \"int8\", where what is kept changes the "
+      "numbers and so cannot be left to the memory there is");
+  r.refuse_if(
+      s.activation_slots && *s.activation_slots <= s.sub_batches, "activation_slots",
+      "must be at least schedule.sub_batches + 1 with schedule.spill_dtype \"int8\": forward "
+      "reads nothing back");
+}
+
 void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
   r.at_least("rows", s.rows, 1);
@@ -121,6 +135,7 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.refuse_if(s.resident_units && (*s.resident_units < 0 ||
                                    *s.resident_units > c.model.llama.num_hidden_layers + 2),
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
+  r.at_least("spill_slots", s.spill_slots, 1);
   r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
   r.refuse_if(
       s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,
@@ -132,6 +147,7 @@ void check_schedule(const RunConfig& c, Rules r) {
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
               "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
+  check_int8(s, r);
   const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
                             static_cast<double>(s.sub_batches);
   r.refuse_if(boundaries > std::numeric_limits<std::int32_t>::max(), "sub_batches",
@@ -187,6 +203,9 @@ void RunConfig::validate(std::string_view source) const {
                          "must be above 0; null: what is free");
   memory_rules.refuse_if(memory.host_limit && memory.host_limit->bytes == 0, "host_limit",
                          "must be above 0; null: what is free");
+  memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
+                         "belongs to schedule.spill \"auto\"; leave it out");
+  Rules(problems, "hardware").refuse_if(!(hardware.link_gbs > 0), "link_gbs", "must be above 0");
   Rules(problems, "hardware")
       .refuse_if(hardware.peak_tflops && !(*hardware.peak_tflops > 0), "peak_tflops",
                  "must be above 0; null: the device's datasheet");

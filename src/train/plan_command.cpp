@@ -16,6 +16,7 @@ int plan_command(const RunConfig& config) {
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   budget.device_is_host = backend == BackendChoice::kCpu;
   budget.device_overhead = estimated_device_overhead(backend);
+  budget.peak_tflops = estimated_peak_tflops(backend);
   budget.host_overhead = estimated_host_overhead(backend);
   const Setup setup = make_setup(config, ranks->rank(), ranks->size(), budget);
   if (ranks->rank() != 0) return 0;

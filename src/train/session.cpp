@@ -165,9 +165,9 @@ void Session::build_stores() {
   gradients_ =
       std::make_unique<GradientStore>(*state_, ranks_, *backend_.kernels, backend_.host_kernels(),
                                       *device_arena_, *pinned_arena_, s.gradient_slots);
-  activations_ = std::make_unique<ActivationStore>(s.activations, s.activation_slots,
-                                                   *device_arena_, *pinned_arena_);
-  kept_ = std::make_unique<KeptStore>(s.kept_tensors(), s.kept, *device_arena_);
+  activations_ = std::make_unique<ActivationStore>(
+      s.activations, s.activation_slots, *backend_.kernels, *device_arena_, *pinned_arena_);
+  kept_ = std::make_unique<KeptStore>(s.kept_tensors(), s.kept, *device_arena_, *pinned_arena_);
   batches_ = std::make_unique<BatchStore>(s.batch, *device_arena_, *pinned_arena_);
   losses_ = std::make_unique<LossStore>(
       s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
-#include <limits>
 
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"
+#include "train/activation_plan.h"
 
 namespace strata {
 
@@ -17,8 +16,8 @@ namespace {
 
 int to_int(std::int64_t value) { return narrow<int>(value); }
 
-/// Every byte of what has been decided.
-void plan_memory(Setup& s) {
+/// Everything but activations and the scratch they may replace, which share what is left.
+void plan_fixed(Setup& s) {
   s.plan = {};
   MemoryPlan& plan = s.plan;
   const DType a = accumulator_of(s.sizes.compute);
@@ -30,12 +29,7 @@ void plan_memory(Setup& s) {
   OptimizerEngine::plan(plan, s.layout, s.state);
   plan.add_slots(Space::kDevice, "boundary.gradients",
                  static_cast<std::size_t>(s.activations.cells), s.activations.cell_bytes());
-  for (const LedgerEntry& entry : Llama::scratch_ledger(s.config.model.llama, s.sizes)) {
-    plan.add(Space::kDevice, entry.name, entry.bytes);
-  }
   plan.add(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
-  ActivationStore::plan(plan, s.activations, s.activation_slots);
-  KeptStore::plan(plan, s.kept_tensors(), s.kept);
 }
 
 bool fits_device(const Setup& s) {
@@ -44,21 +38,6 @@ bool fits_device(const Setup& s) {
 
 bool fits_host(const Setup& s) {
   return !s.budget.host_limit || s.host_bytes() <= *s.budget.host_limit;
-}
-
-/// As many slots as fit; all boundaries stay on the device if they can.
-int choose_activation_slots(const Setup& s) {
-  const int all = s.activations.keys();
-  if (s.config.schedule.activation_slots) {
-    return std::min(all, to_int(*s.config.schedule.activation_slots));
-  }
-  if (!s.budget.device_limit) return all;
-  const std::size_t slot = round_up(s.activations.cell_bytes(), Arena::kAlignment);
-  const std::size_t used = s.device_bytes();
-  const std::size_t left = *s.budget.device_limit > used ? *s.budget.device_limit - used : 0;
-  const auto fitting = static_cast<std::int64_t>(left / slot);
-  const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, all);
-  return to_int(std::clamp<std::int64_t>(fitting, fewest, all));
 }
 
 /// The largest number in [least, most] for which `fits`; `least` if there is none. What fits also
@@ -77,62 +56,26 @@ int largest(int least, int most, const std::function<bool(int)>& fits) {
 
 int blocks_of(const Setup& s) { return static_cast<int>(s.layout.blocks.size()); }
 
-/// Blocks whose contributions are added on the device: a host lane that adds them holds up a step.
-void choose_device_sums(Setup& s) {
-  const GradientSums where = s.config.schedule.gradient_sums;
-  const bool known = s.budget.device_limit && !s.budget.device_is_host;
-  if (where == GradientSums::kHost || (where == GradientSums::kAuto && !known)) return;
-  const auto with = [&](int blocks) {
-    s.state.device_sums = blocks;
-    plan_memory(s);
-    return where == GradientSums::kDevice || fits_device(s);
-  };
-  with(largest(0, blocks_of(s), with));
-}
-
-/// Device memory that may go to what cells keep, when everything else has its own. Without a limit
-/// none: on the cpu it is the host's, and no GPU is planned without one.
-std::size_t room_to_keep(const Setup& s) {
-  const auto left = [](std::size_t limit, std::size_t used) {
-    return limit - std::min(limit, used);
-  };
-  const Budget& b = s.budget;
-  const bool host_counts = b.device_is_host && b.host_limit;
-  if (!b.device_limit && !(host_counts && s.config.memory.host_limit)) return 0;
-  const std::size_t device = b.device_limit ? left(*b.device_limit, s.device_bytes())
-                                            : std::numeric_limits<std::size_t>::max();
-  return host_counts ? std::min(device, left(*b.host_limit, s.host_bytes())) : device;
-}
-
-/// Level by level in order of worth, and in each level the last layers first.
-void choose_levels(Setup& s) {
-  const std::vector<KeptTensor> tensors = s.kept_tensors();
-  std::size_t room = room_to_keep(s);
-  for (std::size_t to = 1; to < std::size(kKeepLevels); ++to) {
-    const std::size_t bytes = kept_bytes(tensors, kKeepLevels[to]);
-    for (auto level = s.kept.levels.rbegin(); level != s.kept.levels.rend(); ++level) {
-      if (*level != kKeepLevels[to - 1] || bytes > room) continue;
-      *level = kKeepLevels[to];
-      room -= bytes;
-    }
-  }
-}
-
-/// Where everything else goes if the first `resident` units live on the device. What is asked for
-/// comes first; then boundaries, sums of gradients, and what cells keep.
+/// Plans everything for the first `resident` units on the device. Sums of gradients go there as far
+/// as they leave boundaries their slots, ahead of what cells keep: a host lane that adds them holds
+/// up a step.
 void place(Setup& s, int resident) {
-  const std::optional<KeepLevel> level = s.config.schedule.activations;
   s.state.resident_blocks = resident;
-  s.state.device_sums = 0;
-  s.activation_slots = 0;
-  s.kept =
-      KeepPlan(s.activations.layers, s.activations.cells, level.value_or(KeepLevel::kRecompute));
-  plan_memory(s);
-  s.activation_slots = choose_activation_slots(s);
-  plan_memory(s);
-  choose_device_sums(s);
-  if (!level) choose_levels(s);
-  plan_memory(s);
+  const auto with = [&](int sums) {
+    s.state.device_sums = sums;
+    plan_fixed(s);
+    plan_activations(s);
+  };
+  const GradientSums where = s.config.schedule.gradient_sums;
+  if (where == GradientSums::kDevice) return with(blocks_of(s));
+  with(0);
+  const bool known = s.budget.device_limit && !s.budget.device_is_host;
+  if (where == GradientSums::kHost || !known) return;
+  const int slots = s.activation_slots;
+  with(largest(0, blocks_of(s), [&](int sums) {
+    with(sums);
+    return fits_device(s) && s.activation_slots >= slots;
+  }));
 }
 
 /// Units that stay on the device: as many as the host cannot hold; more if there is still room when
@@ -166,6 +109,14 @@ std::string advice_on_kept(const Setup& s) {
          "\"; \"auto\" keeps only what fits. ";
 }
 
+/// Likewise about cells that were told to spill.
+std::string advice_on_spills(const Setup& s) {
+  const std::optional<KeepLevel> level = s.config.schedule.spill;
+  if (!level || level == KeepLevel::kRecompute) return {};
+  return "schedule.spill is \"" + std::string(name_of(*level)) +
+         "\"; \"auto\" spills only what fits, \"off\" nothing. ";
+}
+
 void require_fit(const Setup& s) {
   if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
     throw OutOfMemory(
@@ -179,14 +130,14 @@ void require_fit(const Setup& s) {
         s.to_string());
   }
   if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
-    throw OutOfMemory("the run needs " + format_bytes(s.host_bytes()) +
-                      " on the host, the limit is " + format_bytes(*s.budget.host_limit) + " (" +
-                      s.budget.host_limit_origin + "). " +
-                      (s.budget.device_is_host ? advice_on_kept(s) : std::string()) +
-                      "Use optimizer.gradient_dtype = bf16, lower "
-                      "schedule.sub_batches, raise schedule.resident_units, use more ranks, or "
-                      "raise the limit.\n" +
-                      s.to_string());
+    throw OutOfMemory(
+        "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
+        format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +
+        (s.budget.device_is_host ? advice_on_kept(s) : std::string()) + advice_on_spills(s) +
+        "Use optimizer.gradient_dtype = bf16, lower "
+        "schedule.sub_batches, raise schedule.resident_units, use more ranks, or "
+        "raise the limit.\n" +
+        s.to_string());
   }
 }
 
@@ -199,6 +150,10 @@ std::size_t estimated_device_overhead(BackendChoice backend) {
 
 std::size_t estimated_host_overhead(BackendChoice backend) {
   return backend == BackendChoice::kCuda ? 560 * kMiB : 32 * kMiB;
+}
+
+double estimated_peak_tflops(BackendChoice backend) {
+  return backend == BackendChoice::kCuda ? 989.4 : 0;
 }
 
 LlamaSizes llama_sizes(const RunConfig& config) {
@@ -236,7 +191,8 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                    .cells = to_int(schedule.sub_batches),
                    .cell_tokens = s.sizes.cell_tokens,
                    .hidden = model.hidden_size,
-                   .dtype = config.run.dtype};
+                   .dtype = config.run.dtype,
+                   .form = schedule.spill_dtype};
   const int visit = std::min(layers, to_int(schedule.layers_per_visit));
   s.walk = {.layers = layers,
             .cells = s.activations.cells,
@@ -281,10 +237,22 @@ std::string Setup::kept_text() const {
   return text;
 }
 
+std::string Setup::spilled_text() const {
+  const int boundaries = activations.homes(activation_slots);
+  std::string text = std::to_string(boundaries) + " boundaries";
+  if (boundaries > 0 && activations.form == BoundaryForm::kInt8) text += " in int8";
+  for (const KeepLevel level : kKeepLevels) {
+    const std::size_t count = kept.count_spilled(level);
+    if (count == 0) continue;
+    text += ", " + std::to_string(count) + " cells up to " + std::string(name_of(level));
+  }
+  return text;
+}
+
 double Setup::recompute_flops_per_token() const {
   double flops = 0;
   for (const KeptTensor& tensor : kept_tensors()) {
-    for (const KeepLevel level : kept.levels) {
+    for (const KeepLevel level : kept.reach) {
       if (level < tensor.from) flops += tensor.flops_per_token;
     }
   }
@@ -304,8 +272,9 @@ std::string Setup::to_string() const {
          "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
          format_bytes(budget.host_overhead) + " program and libraries)" +
          (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
-         "\nactivations kept on the device, " + kept_text() + "\ntraining state: " + state_text() +
-         ", " + per_parameter.substr(0, per_parameter.find('.') + 3) +
+         "\nactivations kept on the device, " + kept_text() +
+         "\nactivations spilled: " + spilled_text() + "\ntraining state: " + state_text() + ", " +
+         per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks\n";
 }
 

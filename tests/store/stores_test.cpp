@@ -226,7 +226,7 @@ TEST_CASE("spilled activations come back as they were, whatever the ring") {
     for (const Execution execution : {Execution::kEager, Execution::kThreads}) {
       Machine machine(execution);
       Kernels& kernels = *machine.backend.kernels;
-      ActivationStore store(shape, slots, *machine.device_arena, *machine.pinned);
+      ActivationStore store(shape, slots, kernels, *machine.device_arena, *machine.pinned);
       Stream& compute = machine.lane(Lane::kCompute);
       std::vector<ActivationStore::Read> reads;
       for (int b = 0; b < 3; ++b) {

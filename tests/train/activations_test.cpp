@@ -1,5 +1,7 @@
-// What the planner decides to keep of each cell, against budgets that are worked out by hand.
+// What the planner decides to keep and to spill of each cell, against budgets that are worked out
+// by hand.
 
+#include <algorithm>
 #include <string>
 
 #include "strata/base/bytes.h"
@@ -28,6 +30,10 @@ RunConfig config_of(std::optional<KeepLevel> level) {
   return config;
 }
 
+/// What all cells take at a level, or several. They need no scratch for it, which is as large as
+/// what one of them keeps.
+constexpr std::size_t all_cells(std::size_t bytes) { return (kCells - 1) * bytes; }
+
 /// Everything but what is kept.
 std::size_t least_bytes() {
   return make_setup(config_of(KeepLevel::kRecompute), 0, 1, {}).device_bytes();
@@ -50,7 +56,7 @@ std::string complaint(std::optional<KeepLevel> level, const Budget& budget) {
 
 TEST_CASE("what is worth most is kept first, of the last layers first") {
   const std::size_t limit =
-      least_bytes() + kCells * (kAttentionBytes + kOutBytes) + 5 * kQkvBytes + 2000;
+      least_bytes() + all_cells(kAttentionBytes + kOutBytes) + 5 * kQkvBytes + 2000;
   const Setup s = setup_with(std::nullopt, limit);
   REQUIRE(s.kept.levels.size() == kCells);
   for (std::size_t i = 0; i < kCells; ++i) {
@@ -66,31 +72,39 @@ TEST_CASE("what a level leaves goes to the next one if that takes less") {
   CHECK(s.kept_text() == "18 cells: 16 recompute, 1 attention, 1 attention_out");
 }
 
-TEST_CASE("with room for everything everything is kept, and a byte less is one cell less") {
-  const std::size_t all = least_bytes() + kCells * kFullBytes;
+TEST_CASE("with room for everything everything is kept, and a byte less is the scratch as well") {
+  const std::size_t all = least_bytes() + all_cells(kFullBytes);
   CHECK(setup_with(std::nullopt, all).kept_text() == "18 cells: 18 full");
   CHECK(setup_with(std::nullopt, all).device_bytes() == all);
-  CHECK(setup_with(std::nullopt, 10 * all).kept_text() == "18 cells: 18 full");
-  CHECK(setup_with(std::nullopt, all - 1).kept_text() == "18 cells: 1 selective, 17 full");
+  CHECK(setup_with(std::nullopt, 10 * all).device_bytes() == all);
+  CHECK(setup_with(std::nullopt, all - 1).kept_text() == "18 cells: 2 selective, 16 full");
 }
 
 TEST_CASE("boundaries come before what is chosen to be kept, and after what is asked for") {
-  const std::size_t limit = least_bytes() + kCells * kFullBytes - 3 * kBoundaryBytes;
+  const std::size_t limit = least_bytes() + all_cells(kFullBytes) - 3 * kBoundaryBytes;
   const Setup asked = setup_with(KeepLevel::kFull, limit);
   CHECK(asked.activation_slots == kBoundaries - 3);
   CHECK(asked.kept.count(KeepLevel::kFull) == kCells);
   const Setup chosen = setup_with(std::nullopt, limit);
   CHECK(chosen.activation_slots == kBoundaries);
-  CHECK(chosen.kept.count(KeepLevel::kFull) == kCells - 2);  // 3840 bytes: more than one gate_up
-  const Setup spilled = setup_with(std::nullopt, least_bytes() - kBoundaryBytes);
-  CHECK(spilled.activation_slots == kBoundaries - 1);
-  CHECK(spilled.kept.count(KeepLevel::kRecompute) == kCells);
+  CHECK(chosen.kept.count(KeepLevel::kFull) == kCells - 3);  // scratch, and 3840 bytes
+}
+
+TEST_CASE("boundaries that do not all fit leave what forward does not read to what is kept") {
+  const Setup s = setup_with(std::nullopt, least_bytes() - kBoundaryBytes);
+  CHECK(s.activation_slots == 6 + 1);
+  // Of 16 slots' bytes, 20480.
+  CHECK(s.kept_text() == "18 cells: 7 recompute, 11 attention");
+  CHECK(s.spilled_text() == "24 boundaries");
+  const Setup fewer = setup_with(std::nullopt, least_bytes() - 20 * kBoundaryBytes);
+  CHECK(fewer.activation_slots == 4);
+  CHECK(fewer.kept_text() == "18 cells: 18 recompute");
 }
 
 TEST_CASE("a level that is asked for and does not fit is refused with its key") {
   // Two slots for boundaries are the fewest.
   const std::size_t fewest = least_bytes() - (kBoundaries - 2) * kBoundaryBytes;
-  const std::size_t limit = fewest + kCells * kFullBytes;
+  const std::size_t limit = fewest + all_cells(kFullBytes);
   CHECK(complaint(KeepLevel::kFull, {.device_limit = limit}) == "no error");
   const std::string text = complaint(KeepLevel::kFull, {.device_limit = limit - 1});
   CHECK_THAT(text, ContainsSubstring("schedule.activations is \"full\""));
@@ -133,7 +147,197 @@ TEST_CASE("recomputed FLOPs are those of what is not kept") {
   CHECK(flops(KeepLevel::kAttentionOut) == 3 * (kQkv + kGateUp));
   CHECK(flops(KeepLevel::kSelective) == 3 * kGateUp);
   CHECK(flops(KeepLevel::kFull) == 0);
-  // 17 of 18 cells full, 6 of them a token's way through one layer.
-  const Setup mixed = setup_with(std::nullopt, least_bytes() + kCells * kFullBytes - 1);
-  CHECK(mixed.recompute_flops_per_token() == kGateUp / 6);
+  // 16 of 18 cells full, 6 of them a token's way through one layer.
+  const Setup mixed = setup_with(std::nullopt, least_bytes() + all_cells(kFullBytes) - 1);
+  CHECK(mixed.recompute_flops_per_token() == kGateUp / 6 * 2);
+  RunConfig spilling = config_of(KeepLevel::kAttention);
+  spilling.schedule.spill = KeepLevel::kSelective;
+  CHECK(make_setup(spilling, 0, 1, {}).recompute_flops_per_token() == 3 * kGateUp);
+}
+
+TEST_CASE("there is no scratch for what every cell keeps or spills") {
+  const auto has_scratch = [](const RunConfig& config, const std::string& name) {
+    const Setup s = make_setup(config, 0, 1, {});
+    return std::any_of(s.plan.entries().begin(), s.plan.entries().end(),
+                       [&](const MemoryPlan::Entry& e) { return e.name == "scratch." + name; });
+  };
+  RunConfig spilling = config_of(KeepLevel::kAttention);
+  spilling.schedule.spill = KeepLevel::kSelective;
+  for (const std::string name : {"attention", "lse", "x_mid", "qkv", "gate_up"}) {
+    INFO(name);
+    CHECK(has_scratch(config_of(KeepLevel::kRecompute), name));
+    CHECK_FALSE(has_scratch(config_of(KeepLevel::kFull), name));
+    CHECK(has_scratch(spilling, name) == (name == "gate_up"));
+  }
+  CHECK(has_scratch(config_of(KeepLevel::kFull), "mlp_norm"));
+}
+
+namespace {
+
+/// A GPU whose link carries far more than its compute has time for.
+Budget fast_link(std::size_t device_limit) {
+  return {.device_limit = device_limit, .host_limit = kGiB, .peak_tflops = 1e-6};
+}
+
+Setup auto_setup(const Budget& budget) { return make_setup(config_of(std::nullopt), 0, 1, budget); }
+
+/// Bytes of pinned memory under a name.
+std::size_t pinned_bytes(const Setup& s, const std::string& name) {
+  std::size_t bytes = 0;
+  for (const MemoryPlan::Entry& e : s.plan.entries()) {
+    if (e.space == Space::kPinned && e.name == name) bytes += e.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("what the device cannot keep is spilled where host memory and link have room") {
+  // Room for three slots that hold all of a cell.
+  const std::size_t limit = least_bytes() + 3 * kFullBytes;
+  const Setup s = auto_setup(fast_link(limit));
+  CHECK(s.recompute_flops_per_token() == 0);
+  CHECK(s.device_bytes() <= limit);
+  CHECK(s.kept.count(KeepLevel::kFull) < kCells);
+  CHECK(pinned_bytes(s, "kept.spilled") > 0);
+  CHECK_THAT(s.to_string(), ContainsSubstring("cells up to full"));
+  // Where everything is kept nothing is spilled.
+  const Setup all = auto_setup(fast_link(least_bytes() + all_cells(kFullBytes)));
+  CHECK(all.kept.count(KeepLevel::kFull) == kCells);
+  CHECK(all.spilled_text() == "0 boundaries");
+}
+
+TEST_CASE("nothing is spilled by auto where a limit or a speed is unknown, or on the cpu") {
+  const std::size_t limit = least_bytes() + 3 * kFullBytes;
+  Budget no_host = fast_link(limit);
+  no_host.host_limit = std::nullopt;
+  Budget no_speed = fast_link(limit);
+  no_speed.peak_tflops = 0;
+  Budget no_device = fast_link(limit);
+  no_device.device_limit = std::nullopt;
+  Budget cpu = fast_link(limit);
+  cpu.device_is_host = true;
+  for (const Budget& budget : {no_host, no_speed, no_device, cpu}) {
+    CHECK(auto_setup(budget).spilled_text() == "0 boundaries");
+  }
+  RunConfig off = config_of(std::nullopt);
+  off.schedule.spill = KeepLevel::kRecompute;
+  CHECK(make_setup(off, 0, 1, no_host).spilled_text() == "0 boundaries");
+  CHECK(pinned_bytes(make_setup(off, 0, 1, fast_link(limit)), "kept.spilled") == 0);
+  // A level that is named is what is meant, no more.
+  const Setup named = make_setup(config_of(KeepLevel::kRecompute), 0, 1, fast_link(limit));
+  CHECK(named.spilled_text() == "0 boundaries");
+}
+
+TEST_CASE("spills stop at what they may take of the host, first layers first") {
+  RunConfig config = config_of(std::nullopt);
+  config.memory.spill_limit = ByteSize{5 * kAttentionBytes};
+  Budget budget = fast_link(least_bytes() + 3 * kAttentionBytes);
+  budget.host_limit = std::nullopt;  // the explicit limit is enough
+  const Setup s = make_setup(config, 0, 1, budget);
+  CHECK(pinned_bytes(s, "kept.spilled") == 5 * kAttentionBytes);
+  CHECK(s.spilled_text() == "0 boundaries, 5 cells up to attention");
+  for (std::size_t i = 0; i < kCells; ++i) CHECK(s.kept.spills(i) == (i < 5));
+  // Three cells would fit on the device, but not beside the slots that five need.
+  CHECK(s.kept_text() == "18 cells: 18 recompute");
+}
+
+TEST_CASE("a cell spills no more than the link takes while it computes") {
+  RunConfig config = config_of(std::nullopt);
+  // Forward of a cell: 7 tokens through all products of a layer, and attention.
+  constexpr double kFlops = 7 * 2.0 * (24 * 7 + 24 * 20 + 20 * 48 + 20 * 54 + 20 * 27);
+  const Budget budget{
+      .device_limit = least_bytes() + 4 * kFullBytes, .host_limit = kGiB, .peak_tflops = 1e-3};
+  const double forward_s = kFlops / (0.65 * 1e9);
+  const double weights =
+      8.0 * static_cast<double>(make_setup(config, 0, 1, {}).layout.blocks[1].shard_elements(1)) /
+      6;
+  for (const std::size_t idle : {kAttentionBytes + kOutBytes, kAttentionBytes, std::size_t{0}}) {
+    INFO(idle);
+    // Backward's side is the narrow one here: weights come in as well. A slot for every boundary,
+    // so that these take nothing.
+    config.schedule.activation_slots = kBoundaries;
+    config.hardware.link_gbs =
+        (static_cast<double>(idle) + 0.5 + weights) / 2 / (0.8 * forward_s) / 1e9;
+    const Setup s = make_setup(config, 0, 1, budget);
+    for (std::size_t i = 0; i < kCells; ++i) {
+      CHECK(spilled_bytes(s.kept_tensors(), s.kept.levels[i], s.kept.reach[i]) <= idle);
+    }
+    CHECK((pinned_bytes(s, "kept.spilled") > 0) == (idle > 0));
+    CHECK((s.recompute_flops_per_token() <
+           setup_with(std::nullopt, *budget.device_limit).recompute_flops_per_token()) ==
+          (idle > 0));
+  }
+}
+
+TEST_CASE("boundaries that would fit go to the host if that keeps more, and the host has room") {
+  RunConfig config = config_of(std::nullopt);
+  config.schedule.spill = KeepLevel::kRecompute;
+  Budget budget{.device_limit = least_bytes() + 1, .host_limit = kGiB, .peak_tflops = 1e-3};
+  const Setup s = make_setup(config, 0, 1, budget);
+  CHECK(s.activation_slots == 6 + 1);
+  CHECK(s.kept_text() == "18 cells: 6 recompute, 12 attention");  // of 17 slots' bytes
+  const std::size_t homes = kBoundaries * kBoundaryBytes;
+  budget.host_limit = s.host_bytes() - 1;
+  CHECK(make_setup(config, 0, 1, budget).activation_slots == kBoundaries);
+  CHECK(make_setup(config, 0, 1, budget).host_bytes() == s.host_bytes() - homes);
+  budget.host_limit = std::nullopt;
+  CHECK(make_setup(config, 0, 1, budget).activation_slots == kBoundaries);
+  budget.host_limit = kGiB;
+  config.hardware.link_gbs = 1e-9;  // no time for boundaries either
+  CHECK(make_setup(config, 0, 1, budget).activation_slots == kBoundaries);
+}
+
+TEST_CASE("whatever the limits, the choice fits them and computes no more again than without") {
+  RunConfig off = config_of(std::nullopt);
+  off.schedule.spill = KeepLevel::kRecompute;
+  const std::size_t least = least_bytes() - (kBoundaries - 7) * kBoundaryBytes;
+  const std::size_t host = auto_setup(fast_link(least_bytes())).host_bytes();
+  for (std::size_t extra = 0; extra < kCells * kFullBytes; extra += 7000) {
+    for (const std::size_t host_extra : {0, 3000, 40000, 400000}) {
+      Budget budget = fast_link(least + extra);
+      budget.host_limit = host + host_extra;
+      INFO(extra << ", " << host_extra);
+      const Setup s = auto_setup(budget);  // throws if it does not fit
+      CHECK(s.recompute_flops_per_token() <=
+            make_setup(off, 0, 1, budget).recompute_flops_per_token());
+      CHECK(s.kept.least_reach() == s.sizes.kept_by_all);
+    }
+  }
+}
+
+TEST_CASE(
+    "a spill that is asked for is of every cell, and refused with its key if it does not fit") {
+  RunConfig config = config_of(std::nullopt);
+  config.schedule.spill = KeepLevel::kSelective;
+  // Without a limit the device keeps nothing: all of it goes through three slots.
+  const Setup s = make_setup(config, 0, 1, {});
+  CHECK(s.spilled_text() == "0 boundaries, 18 cells up to selective");
+  constexpr std::size_t kSelectiveBytes = kAttentionBytes + kOutBytes + kQkvBytes;
+  CHECK(pinned_bytes(s, "kept.spilled") == kCells * kSelectiveBytes);
+  CHECK(s.device_bytes() == least_bytes() + 3 * kSelectiveBytes - kSelectiveBytes);
+  // With one the last cells are kept and the first are spilled.
+  const Setup limited = make_setup(config, 0, 1, {.device_limit = s.device_bytes() + 20000});
+  CHECK(limited.recompute_flops_per_token() == s.recompute_flops_per_token());
+  CHECK(limited.kept.levels.front() == KeepLevel::kRecompute);
+  CHECK(limited.kept.levels.back() > KeepLevel::kRecompute);
+  CHECK(pinned_bytes(limited, "kept.spilled") < pinned_bytes(s, "kept.spilled"));
+  std::string text = "no error";
+  try {
+    (void)make_setup(config, 0, 1, {.host_limit = s.host_bytes() - 1});
+  } catch (const OutOfMemory& e) {
+    text = e.what();
+  }
+  CHECK_THAT(text, ContainsSubstring("schedule.spill is \"selective\""));
+}
+
+TEST_CASE("boundaries in int8 take a byte an element, a scale a row, and slots for forward alone") {
+  RunConfig config = config_of(KeepLevel::kRecompute);
+  config.schedule.spill_dtype = BoundaryForm::kInt8;
+  const Setup s = make_setup(config, 0, 1, {});
+  CHECK(s.activation_slots == 6 + 1);
+  CHECK(s.spilled_text() == "18 boundaries in int8");
+  constexpr std::size_t kHome = 256 + 256;  // 7 * 20 and 4 * 7
+  CHECK(pinned_bytes(s, "activations.spilled") == kCells * kHome);
+  CHECK(s.device_bytes() == least_bytes() - (kBoundaries - 7) * kBoundaryBytes + 2 * kHome);
 }

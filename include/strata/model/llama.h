@@ -22,6 +22,8 @@ struct LlamaSizes {
   std::int64_t cell_tokens = 0;  ///< N = B * T
   std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1..N
   bool add_dq = false;           ///< give attention's backward a dq_sum
+  /// Every cell keeps this much, so what is kept up to here needs no scratch.
+  KeepLevel kept_by_all = KeepLevel::kRecompute;
 };
 
 /// A matrix product of the model, by what it is for ("qkv forward").

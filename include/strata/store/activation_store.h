@@ -3,11 +3,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/device/slot_ring.h"
-#include "strata/store/access_plan.h"
+#include "strata/ops/kernels.h"
 #include "strata/store/memory_plan.h"
+#include "strata/store/spill_ring.h"
 
 namespace strata {
+
+/// How spilled boundary activations lie in host memory.
+enum class BoundaryForm : std::uint8_t {
+  kExact,  ///< as they were computed
+  kInt8,   ///< a byte each and a scale per row (QuantizeRows); backward reads nothing else
+};
 
 /// Sizes of a pass's boundary activations: what each layer reads. Boundary b is the input of layer
 /// b, boundary L that of the head; a cell is one sub-batch of one boundary.
@@ -17,11 +23,20 @@ struct ActivationShape {
   std::int64_t cell_tokens = 0;  ///< N
   std::int64_t hidden = 0;       ///< C
   DType dtype = DType::kF32;
+  BoundaryForm form = BoundaryForm::kExact;
 
   [[nodiscard]] std::size_t cell_bytes() const {
     return static_cast<std::size_t>(cell_tokens * hidden) * size_of(dtype);
   }
   [[nodiscard]] int keys() const { return (layers + 1) * cells; }
+  /// Of a cell in host memory.
+  [[nodiscard]] std::size_t home_bytes() const;
+  /// Cells that are spilled if there are so many slots: of all boundaries, but no more than
+  /// backward reads in int8, and none if all stay on the device.
+  [[nodiscard]] int homes(int slots) const;
+  /// The fewest slots with which forward reads nothing back, whatever the walk: the boundary that
+  /// is read, cell by cell the one that is made from it, and one more.
+  [[nodiscard]] int forward_slots() const { return cells + 1; }
 };
 
 /// One boundary of one cell on the device, [N, C].
@@ -34,13 +49,15 @@ struct ActivationLease {
 
 /// Boundary activations between forward and backward. With a slot for every one they stay on the
 /// device; with fewer, each is spilled to pinned memory when it was made, and read from there if it
-/// is needed after its slot went to another. With 2 S + 1 slots forward never reads a spilled one
-/// (tier 0); two slots are enough to run.
+/// is needed after its slot went to another. With S + 1 slots forward reads nothing back; two slots
+/// are enough to run. In int8 forward reads what was computed and backward what was spilled, always
+/// and whatever the number of slots, which must be S + 1 at least.
 class ActivationStore {
  public:
   static constexpr int kFewestSlots = 2;
 
-  ActivationStore(const ActivationShape& shape, int slots, Arena& device_arena,
+  /// `kernels` must outlive the store.
+  ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels, Arena& device_arena,
                   Arena& pinned_arena);
   static void plan(MemoryPlan& plan, const ActivationShape& shape, int slots);
 
@@ -58,28 +75,19 @@ class ActivationStore {
   /// The content, for reading on `compute`; loaded if it is not on the device.
   [[nodiscard]] ActivationLease acquire(int boundary, int cell, Stream& compute, const Tag& tag);
   /// Starts to load what will be read next, as far as slots are free.
-  void prefetch(const Tag& tag);
+  void prefetch(const Tag& tag) { ring_.prefetch(tag); }
   /// Bytes that have crossed the link so far, both ways.
-  [[nodiscard]] std::size_t spilled_bytes() const { return spilled_bytes_; }
-  [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+  [[nodiscard]] std::size_t spilled_bytes() const { return ring_.spilled_bytes(); }
+  [[nodiscard]] std::size_t loaded_bytes() const { return ring_.loaded_bytes(); }
 
  private:
   [[nodiscard]] std::int64_t key_of(int boundary, int cell) const {
     return static_cast<std::int64_t>(boundary) * shape_.cells + cell;
   }
   [[nodiscard]] ActivationLease view(Lease lease, int boundary, int cell) const;
-  [[nodiscard]] int free_slot() const;
-  bool load(std::int64_t key, std::int64_t needed_at, const Tag& tag);
-  static bool spills(const ActivationShape& shape, int slots) { return slots < shape.keys(); }
 
   ActivationShape shape_;
-  Device& device_;
-  SlotRing ring_;
-  std::vector<std::byte*> homes_;  ///< pinned, per key; empty if nothing spills
-  std::vector<Event> spilled_;     ///< per key: when the home was written
-  AccessPlan plan_;
-  std::size_t spilled_bytes_ = 0;
-  std::size_t loaded_bytes_ = 0;
+  SpillRing ring_;
 };
 
 }  // namespace strata

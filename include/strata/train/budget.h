@@ -20,6 +20,7 @@ struct Budget {
   std::string host_limit_origin = "memory.host_limit";
   std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
   std::size_t host_overhead = 0;                ///< program, libraries, driver
+  double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
   bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
 };
 

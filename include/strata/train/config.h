@@ -16,6 +16,7 @@
 #include "strata/ops/backend.h"
 #include "strata/optimizer/timing.h"
 #include "strata/schedule/direction.h"
+#include "strata/store/activation_store.h"
 
 // Everything a run can be told. Defaults are the members' initial values; names and descriptions
 // are in config.cpp, cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by
@@ -42,6 +43,16 @@ inline constexpr EnumName<std::optional<KeepLevel>> kKeepLevelNames[] = {
     {KeepLevel::kAttentionOut, "attention_out"},
     {KeepLevel::kSelective, "selective"},
     {KeepLevel::kFull, "full"}};
+/// schedule.spill: "off" is a cell that spills nothing.
+inline constexpr EnumName<std::optional<KeepLevel>> kSpillNames[] = {
+    {std::nullopt, "auto"},
+    {KeepLevel::kRecompute, "off"},
+    {KeepLevel::kAttention, "attention"},
+    {KeepLevel::kAttentionOut, "attention_out"},
+    {KeepLevel::kSelective, "selective"},
+    {KeepLevel::kFull, "full"}};
+inline constexpr EnumName<BoundaryForm> kBoundaryFormNames[] = {{BoundaryForm::kExact, "exact"},
+                                                                {BoundaryForm::kInt8, "int8"}};
 [[nodiscard]] constexpr std::string_view name_of(KeepLevel level) {
   return enum_name(kKeepLevelNames, std::optional<KeepLevel>(level));
 }
@@ -124,6 +135,9 @@ struct ScheduleSection {
   std::optional<std::int64_t> weight_slots;
   std::optional<std::int64_t> activation_slots;
   std::optional<KeepLevel> activations;  ///< of every cell
+  std::optional<KeepLevel> spill;        ///< of every cell; kRecompute: none
+  BoundaryForm spill_dtype = BoundaryForm::kExact;
+  std::int64_t spill_slots = 3;
   std::int64_t gradient_slots = 2;
   std::optional<std::int64_t> resident_units;
   GradientSums gradient_sums = GradientSums::kAuto;  ///< where contributions of a step are added
@@ -151,11 +165,13 @@ struct OptimizerSection {
 struct MemorySection {
   std::optional<ByteSize> device_limit;
   std::optional<ByteSize> host_limit;
+  std::optional<ByteSize> spill_limit;
   void fields(FieldList& f);
 };
 
 struct HardwareSection {
   std::optional<double> peak_tflops;
+  double link_gbs = 50;  ///< each way, both at once
   void fields(FieldList& f);
 };
 

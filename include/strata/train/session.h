@@ -54,6 +54,7 @@ class Session {
   [[nodiscard]] const WeightStore& weights() const { return *weights_; }
   [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
   [[nodiscard]] const ActivationStore& activations() const { return *activations_; }
+  [[nodiscard]] const KeptStore& kept() const { return *kept_; }
   /// All arenas: device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const;
   [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }

@@ -52,7 +52,9 @@ struct Setup {
   [[nodiscard]] std::string kept_text() const;
   /// "3 of 34 units resident, gradients of 34 summed on the device"
   [[nodiscard]] std::string state_text() const;
-  /// FLOPs per token that backward spends on computing again what forward did not keep.
+  /// "264 boundaries, 96 cells up to attention_out": what goes to the host.
+  [[nodiscard]] std::string spilled_text() const;
+  /// FLOPs per token that backward spends on computing again what forward neither kept nor spilled.
   [[nodiscard]] double recompute_flops_per_token() const;
   /// The plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
@@ -70,5 +72,7 @@ struct Setup {
 [[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
 /// Likewise on the host.
 [[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
+/// Peak of the device that a plan is made for where there is none: that of an H100 or H200.
+[[nodiscard]] double estimated_peak_tflops(BackendChoice backend);
 
 }  // namespace strata
