@@ -1,6 +1,7 @@
 // The trace of whole training steps: no races, promised overlap, the same submissions everywhere.
 
 #include <algorithm>
+#include <functional>
 #include <string>
 
 #include "strata/base/bytes.h"
@@ -29,6 +30,24 @@ struct Traced {
   std::int64_t waits_in_step = 0;
   std::int64_t allocations_in_steps = 0;
 };
+
+/// The same, with most of what cells keep on its way to the host and back through few slots.
+RunConfig spilling_config() {
+  RunConfig config = tight_config();
+  config.schedule.activations = KeepLevel::kAttention;
+  config.schedule.spill = KeepLevel::kFull;
+  config.schedule.spill_slots = 2;
+  return config;
+}
+
+/// True for the copy of what a cell of spilling_config spills, either way: by its size.
+bool moves_cell(const Recorder& recorder, std::size_t record) {
+  static const std::size_t bytes =
+      spilled_bytes(make_setup(spilling_config(), 0, 1, {}).kept_tensors(), KeepLevel::kAttention,
+                    KeepLevel::kFull);
+  const Submission& what = recorder.records()[record].what;
+  return what.kind == SubmissionKind::kCopy && what.accesses.writes.front().bytes == bytes;
+}
 
 /// Records `steps` steps from the first on.
 void trace_run(Traced& traced, const RunConfig& config, std::optional<WaitFor> omit = {},
@@ -100,6 +119,121 @@ TEST_CASE("training steps have no race while cells keep more or less") {
   }
 }
 
+TEST_CASE("training steps have no race while cells spill, in either form of boundaries") {
+  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+    for (const std::int64_t layers_per_visit : {1, 2}) {
+      for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
+        for (const std::int64_t slots : {1, 2, 3, 100}) {
+          RunConfig config = spilling_config();
+          config.schedule.direction = direction;
+          config.schedule.layers_per_visit = layers_per_visit;
+          config.schedule.spill_dtype = form;
+          config.schedule.spill_slots = slots;
+          config.debug.poison_slots = slots != 3;
+          Traced traced;
+          trace_run(traced, config);
+          CHECK(first_race(traced.recorder) == "");
+          CHECK(traced.recorder.find(QuantizeRows::kName).empty() ==
+                (form == BoundaryForm::kExact));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("waits that protect spilled cells and boundaries in int8 are found when left out") {
+  for (const WaitFor omitted : {WaitFor::kFilled, WaitFor::kReuse}) {
+    for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
+      RunConfig config = spilling_config();
+      config.schedule.spill_dtype = form;
+      config.debug.execution = Execution::kEager;
+      Traced traced;
+      trace_run(traced, config, omitted);
+      const Recorder& r = traced.recorder;
+      const std::vector<Race> races = r.races(100'000);
+      const auto any_of = [&](const std::function<bool(std::size_t)>& kind) {
+        return std::any_of(races.begin(), races.end(),
+                           [&](const Race& race) { return kind(race.first) || kind(race.second); });
+      };
+      INFO("left out: " << std::string(name_of(omitted)));
+      CHECK(any_of([&](std::size_t i) { return moves_cell(r, i); }));
+      if (form == BoundaryForm::kExact) continue;
+      const std::string_view converter =
+          omitted == WaitFor::kReuse ? QuantizeRows::kName : DequantizeRows::kName;
+      CHECK(any_of([&](std::size_t i) { return r.records()[i].what.name == converter; }));
+    }
+  }
+}
+
+TEST_CASE(
+    "cells leave while later ones run forward and come back while earlier ones run backward") {
+  for (const std::int64_t slots : {2, 3}) {
+    INFO(slots << " slots");
+    RunConfig config = spilling_config();
+    config.schedule.passes = 1;
+    config.run.steps = 1;
+    config.schedule.spill_slots = slots;
+    Traced traced;
+    trace_run(traced, config);
+    const Recorder& r = traced.recorder;
+    const auto moved = [&](Lane lane, const Tag& tag) {
+      std::vector<std::size_t> found = r.find("copy", tag);
+      std::erase_if(
+          found, [&](std::size_t i) { return r.records()[i].lane != lane || !moves_cell(r, i); });
+      return found;
+    };
+    const auto compute = [&](std::string_view phase, int unit, int cell) {
+      return r.find("matmul", {phase, -1, unit, cell});
+    };
+    // A cell leaves while so many others are made as there are slots left.
+    for (int unit = 1; unit <= 4; ++unit) {
+      const std::vector<std::size_t> out = moved(Lane::kOut, {"forward", -1, unit, 0});
+      REQUIRE(out.size() == 1);
+      CHECK(r.may_overlap(out.front(), compute("forward", unit, 1).back()));
+      CHECK(r.may_overlap(out.front(), compute("forward", unit, 2).front()) == (slots == 3));
+    }
+    // The load that backward of a cell starts runs beside it.
+    for (int unit = 2; unit <= 4; ++unit) {
+      const std::vector<std::size_t> in = moved(Lane::kActivationsIn, {"backward", -1, unit, -1});
+      REQUIRE(!in.empty());
+      CHECK(std::any_of(in.begin(), in.end(), [&](std::size_t load) {
+        return r.may_overlap(load, compute("backward", unit, 1).front());
+      }));
+    }
+    // The first cells that are needed are still there, or come in while the head runs.
+    CHECK(moved(Lane::kActivationsIn, {"head", -1, 5, -1}).empty() == (slots == 3));
+  }
+}
+
+TEST_CASE("with a slot more than sub-batches forward reads nothing back") {
+  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+    for (const std::int64_t layers_per_visit : {1, 2, 4}) {
+      for (const std::int64_t sub_batches : {1, 2, 3, 5}) {
+        const auto forward_loads = [&](std::int64_t slots) {
+          RunConfig config = tight_config();
+          config.run.steps = 2;
+          config.schedule.passes = 1;
+          config.schedule.sub_batches = sub_batches;
+          config.schedule.layers_per_visit = layers_per_visit;
+          config.schedule.direction = direction;
+          config.schedule.activation_slots = slots;
+          Traced traced;
+          trace_run(traced, config);
+          std::vector<std::size_t> loads = traced.recorder.find("copy", {"forward"});
+          std::erase_if(loads, [&](std::size_t i) {
+            const TraceRecord& record = traced.recorder.records()[i];
+            return record.lane != Lane::kActivationsIn || record.what.tag.unit < 0;
+          });
+          return loads.size();
+        };
+        INFO("S = " << sub_batches << ", layers per visit " << layers_per_visit);
+        CHECK(forward_loads(sub_batches + 1) == 0);
+        if (sub_batches >= 3) CHECK(forward_loads(2) > 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("backward runs again what forward did not keep and nothing else") {
   struct Case {
     KeepLevel level;
@@ -109,19 +243,22 @@ TEST_CASE("backward runs again what forward did not keep and nothing else") {
   for (const Case& c : {Case{KeepLevel::kRecompute, 3, 1}, Case{KeepLevel::kAttention, 3, 0},
                         Case{KeepLevel::kAttentionOut, 2, 0}, Case{KeepLevel::kSelective, 1, 0},
                         Case{KeepLevel::kFull, 0, 0}}) {
-    INFO(std::string(name_of(c.level)));
-    RunConfig config = tight_config();
-    config.run.steps = 1;
-    config.schedule.passes = 1;
-    config.schedule.activations = c.level;
-    Traced traced;
-    trace_run(traced, config);
-    for (int unit = 1; unit <= 4; ++unit) {
-      for (int cell = 0; cell < 3; ++cell) {
-        const Tag tag{"backward", -1, unit, cell};
-        CHECK(traced.recorder.find("matmul", tag).size() == kGradients + c.products);
-        CHECK(traced.recorder.find("attention_forward", tag).size() == c.attentions);
-        CHECK(traced.recorder.find("rmsnorm_forward", tag).size() == 2);
+    for (const bool spilled : {false, true}) {
+      INFO(std::string(name_of(c.level)) << (spilled ? ", spilled" : ""));
+      RunConfig config = tight_config();
+      config.run.steps = 1;
+      config.schedule.passes = 1;
+      config.schedule.activations = spilled ? KeepLevel::kRecompute : c.level;
+      config.schedule.spill = c.level;
+      Traced traced;
+      trace_run(traced, config);
+      for (int unit = 1; unit <= 4; ++unit) {
+        for (int cell = 0; cell < 3; ++cell) {
+          const Tag tag{"backward", -1, unit, cell};
+          CHECK(traced.recorder.find("matmul", tag).size() == kGradients + c.products);
+          CHECK(traced.recorder.find("attention_forward", tag).size() == c.attentions);
+          CHECK(traced.recorder.find("rmsnorm_forward", tag).size() == 2);
+        }
       }
     }
   }
@@ -295,7 +432,8 @@ TEST_CASE("the host takes norms of those gradients only that it sums") {
 }
 
 TEST_CASE("every execution submits the same work") {
-  RunConfig config = tight_config();
+  RunConfig config = spilling_config();
+  config.schedule.spill_dtype = BoundaryForm::kInt8;
   Traced threads;
   trace_run(threads, config);
   for (const Execution execution : {Execution::kEager, Execution::kShuffled}) {
@@ -307,7 +445,7 @@ TEST_CASE("every execution submits the same work") {
 }
 
 TEST_CASE("a step allocates nothing and waits for nothing") {
-  RunConfig config = tight_config();
+  RunConfig config = spilling_config();
   config.run.steps = 1;
   const auto self = make_self_communicator();
   Session session(config, *self);
@@ -322,10 +460,34 @@ TEST_CASE("a step allocates nothing and waits for nothing") {
   session.synchronize();
 }
 
+namespace {
+
+void check_planned_bytes(const RunConfig& config) {
+  const auto self = make_self_communicator();
+  Session session(config, *self);
+  const MemoryPlan& plan = session.setup().plan;
+  for (const Arena* arena : session.arenas()) {
+    CHECK(arena->used() == plan.total(arena->space()));
+    for (const LedgerEntry& taken : arena->ledger()) {
+      const auto planned = std::find_if(plan.entries().begin(), plan.entries().end(),
+                                        [&](const MemoryPlan::Entry& e) {
+                                          return e.space == arena->space() && e.name == taken.name;
+                                        });
+      INFO(taken.name);
+      CHECK(planned != plan.entries().end());
+    }
+  }
+  CHECK(session.device().device_bytes_in_use() >= plan.total(Space::kDevice));
+  CHECK(session.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
+}
+
+}  // namespace
+
 TEST_CASE("every planned byte is taken and no other") {
   for (const std::int64_t slots : {3, 100}) {
     for (const DType dtype : {DType::kF64, DType::kBF16}) {
       RunConfig config = tight_config();
+      if (slots == 3) config.schedule.spill = KeepLevel::kAttentionOut;
       config.run.dtype = dtype;
       config.schedule.activation_slots = slots;
       config.schedule.passes = slots == 3 ? 2 : 1;  // norms on the host, and on the device
@@ -333,24 +495,19 @@ TEST_CASE("every planned byte is taken and no other") {
       // Room for some of what cells may keep.
       config.memory.device_limit =
           ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};
-      const auto self = make_self_communicator();
-      Session session(config, *self);
-      const MemoryPlan& plan = session.setup().plan;
-      CHECK(session.setup().kept.count(KeepLevel::kRecompute) < 12);
-      for (const Arena* arena : session.arenas()) {
-        CHECK(arena->used() == plan.total(arena->space()));
-        for (const LedgerEntry& taken : arena->ledger()) {
-          const auto planned = std::find_if(
-              plan.entries().begin(), plan.entries().end(), [&](const MemoryPlan::Entry& e) {
-                return e.space == arena->space() && e.name == taken.name;
-              });
-          INFO(taken.name);
-          CHECK(planned != plan.entries().end());
-        }
-      }
-      CHECK(session.device().device_bytes_in_use() >= plan.total(Space::kDevice));
-      CHECK(session.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
+      const Budget budget{.device_limit = config.memory.device_limit->bytes};
+      CHECK(make_setup(config, 0, 1, budget).kept.count(KeepLevel::kRecompute) < 12);
+      check_planned_bytes(config);
     }
+  }
+}
+
+TEST_CASE("every planned byte of boundaries in int8 and of all tiers is taken and no other") {
+  for (const KeepLevel kept : kKeepLevels) {
+    RunConfig config = spilling_config();
+    config.schedule.activations = kept;
+    config.schedule.spill_dtype = BoundaryForm::kInt8;
+    check_planned_bytes(config);
   }
 }
 

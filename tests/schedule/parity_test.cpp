@@ -1,6 +1,7 @@
 // Modes that must not change a bit, compared with the plain run; docs/schedule.md lists them. Those
 // that change the order of sums are in rounding_test.cpp.
 
+#include <initializer_list>
 #include <string>
 
 #include "support/catch.h"
@@ -150,6 +151,141 @@ TEST_CASE("what is kept does not change a bit while boundaries are spilled") {
   c.data.document_mask = true;
   c.debug.execution = Execution::kShuffled;
   check_levels(c);
+}
+
+namespace {
+
+/// Device and host tiers, by level.
+struct Tiers {
+  KeepLevel kept, spilled;
+};
+constexpr Tiers kTiers[] = {{KeepLevel::kRecompute, KeepLevel::kAttention},
+                            {KeepLevel::kRecompute, KeepLevel::kFull},
+                            {KeepLevel::kAttention, KeepLevel::kSelective},
+                            {KeepLevel::kSelective, KeepLevel::kFull}};
+
+/// All tiers through so many slots against a run that recomputes.
+void check_tiers(RunConfig config, std::initializer_list<std::int64_t> slots) {
+  config.schedule.activations = KeepLevel::kRecompute;
+  const RunResult plain = run_tiny(config);
+  config.debug.poison_slots = true;
+  for (const Tiers& tiers : kTiers) {
+    for (const std::int64_t count : slots) {
+      INFO(std::string(name_of(tiers.kept))
+           << ", spilled up to " << std::string(name_of(tiers.spilled)) << ", " << count
+           << " slots");
+      config.schedule.activations = tiers.kept;
+      config.schedule.spill = tiers.spilled;
+      config.schedule.spill_slots = count;
+      CHECK(run_tiny(config) == plain);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what is spilled of a cell does not change a bit") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    for (const std::int64_t sub_batches : {1, 2, 3}) {
+      for (const std::int64_t layers : {1, 2}) {
+        for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
+          RunConfig c = with_dtype(dtype);
+          c.run.steps = 2;
+          c.schedule.sub_batches = sub_batches;
+          c.schedule.passes = 2;
+          c.schedule.layers_per_visit = layers;
+          c.schedule.direction = direction;
+          INFO(std::string(name_of(dtype))
+               << ", S = " << sub_batches << ", layers per visit " << layers << ", "
+               << std::string(enum_name(kDirectionNames, direction)));
+          check_tiers(c, {1, 3});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("spilled cells and boundaries do not change a bit in any order of execution") {
+  RunConfig c = with_dtype(DType::kBF16);
+  c.run.steps = 2;
+  c.schedule.activation_slots = 3;
+  c.data.document_mask = true;
+  c.debug.execution = Execution::kShuffled;
+  for (const std::int64_t seed : {1, 2, 3}) {
+    c.debug.shuffle_seed = seed;
+    check_tiers(c, {1, 2, 100});
+  }
+}
+
+TEST_CASE("cells of different tiers in one run do not change a bit") {
+  RunConfig c = with_dtype(DType::kBF16);
+  c.schedule.activations = KeepLevel::kRecompute;
+  const RunResult plain = run_tiny(c);
+  c.schedule.spill = KeepLevel::kSelective;
+  const std::size_t least = make_setup(c, 0, 1, {}).device_bytes();
+  c.schedule.activations = std::nullopt;
+  c.memory.device_limit = ByteSize{least + 15'000};
+  const Setup setup = make_setup(c, 0, 1, {.device_limit = c.memory.device_limit->bytes});
+  REQUIRE(setup.kept.levels.front() != setup.kept.levels.back());
+  REQUIRE(setup.kept.spills(0));
+  c.debug.poison_slots = true;
+  CHECK(run_tiny(c) == plain);
+}
+
+TEST_CASE("in int8 the numbers depend neither on slots nor on where things are kept") {
+  for (const DType dtype : {DType::kF64, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    RunConfig c = with_dtype(dtype);
+    c.schedule.spill_dtype = BoundaryForm::kInt8;
+    c.schedule.activations = KeepLevel::kRecompute;
+    const RunResult plain = run_tiny(c);
+    const auto same = [&](const std::string& what, const RunConfig& config) {
+      INFO(what);
+      CHECK(run_tiny(config) == plain);
+    };
+    RunConfig other = c;
+    other.debug.poison_slots = true;
+    for (const std::int64_t slots : {7, 8, 13, 24}) {
+      other.schedule.activation_slots = slots;
+      same("activation slots " + std::to_string(slots), other);
+    }
+    for (const std::int64_t layers : {2, 3}) {
+      other = c;
+      other.schedule.layers_per_visit = layers;
+      same("layers per visit " + std::to_string(layers), other);
+    }
+    other = c;
+    other.debug.execution = Execution::kShuffled;
+    for (const std::int64_t seed : {1, 2, 3}) {
+      other.debug.shuffle_seed = seed;
+      same("shuffled with seed " + std::to_string(seed), other);
+    }
+    other = c;
+    other.schedule.activations = KeepLevel::kFull;
+    const RunResult full = run_tiny(other);
+    CHECK(!(full == plain));  // what is kept was made from the exact input
+    for (const KeepLevel kept : {KeepLevel::kRecompute, KeepLevel::kAttentionOut}) {
+      other.schedule.activations = kept;
+      other.schedule.spill = KeepLevel::kFull;
+      CHECK(run_tiny(other) == full);
+    }
+  }
+}
+
+TEST_CASE("in int8 forward and its loss are exact") {
+  RunConfig c = with_dtype(DType::kF64);
+  c.run.steps = 1;
+  c.schedule.activations = KeepLevel::kRecompute;
+  const RunResult exact = run_tiny(c);
+  c.schedule.spill_dtype = BoundaryForm::kInt8;
+  const RunResult int8 = run_tiny(c);
+  CHECK(int8.losses == exact.losses);
+  CHECK(int8.norms != exact.norms);
+  // The head's gradient needs no boundary but its own, which is not spilled.
+  c.optimizer.grad_clip = std::nullopt;
+  const RunResult unclipped = run_tiny(c);
+  c.schedule.spill_dtype = BoundaryForm::kExact;
+  CHECK(unclipped.weights.at("lm_head.weight") == run_tiny(c).weights.at("lm_head.weight"));
 }
 
 TEST_CASE("the number of sub-batches does not change a bit on the cpu") {

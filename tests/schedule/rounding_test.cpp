@@ -246,4 +246,39 @@ TEST_CASE("tied embeddings are summed once in every order of sums") {
   check_close(run_tiny(c), plain);
 }
 
+namespace {
+
+/// RMS error of a number rounded to bf16, relative to its own size: uniform in half a unit of the
+/// last place, averaged over significands.
+constexpr double kBf16Error = 0.5 * 0.5774 * 0.0078125 / 1.5;
+
+/// RMS error of int8 relative to the RMS of a row of so many normal numbers. The largest is about
+/// sqrt(2 ln n) times that, an error uniform in half a level.
+double int8_error(std::int64_t width) {
+  return std::sqrt(2 * std::log(static_cast<double>(width))) / 127 / std::sqrt(12.0);
+}
+
+}  // namespace
+
+TEST_CASE("gradients through boundaries in int8 err in proportion to what int8 rounds off") {
+  // The yardstick is measured: how far the run in bf16 is from that in f64. There layer inputs are
+  // rounded too, and everything else besides. Errors of gradients grow in proportion to first
+  // order.
+  RunConfig config = smooth_config(DType::kF64);
+  config.run.steps = 1;
+  config.optimizer.grad_clip = std::nullopt;
+  config.schedule.activations = KeepLevel::kRecompute;
+  const Reference exact = initial_and_final(config);
+  const Distance bf16 =
+      distance(run_tiny(in_dtype(config, DType::kBF16)), exact.run, exact.initial);
+  config.schedule.spill_dtype = BoundaryForm::kInt8;
+  const Distance int8 = distance(run_tiny(config), exact.run, exact.initial);
+  const double ratio = int8_error(config.model.llama.hidden_size) / kBf16Error;
+  CAPTURE(int8.changes, bf16.changes, int8.norms, bf16.norms, ratio);
+  CHECK(int8.losses == 0);
+  CHECK(int8.changes > 0);
+  CHECK(int8.changes <= kRoom * ratio * bf16.changes);
+  CHECK(int8.norms <= kRoom * ratio * bf16.changes);
+}
+
 }  // namespace strata::test
