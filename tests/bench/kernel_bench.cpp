@@ -190,6 +190,19 @@ void measure_residual_add(OperatorTimer& timer, const Model& m) {
                 });
 }
 
+void measure_quantize(OperatorTimer& timer, const Model& m) {
+  const Shape rows{m.tokens, m.hidden};
+  const std::string shape = text("%s [%lld, %lld]", m.name, number(m.tokens), number(m.hidden));
+  const double bytes = count(rows.elements()) * (kBf16 + 1) + count(m.tokens) * kF32;
+  const auto q = [&] { return timer.pool().tensor(DType::kI8, rows); };
+  timer.measure("quantize_rows", shape, bytes, [&] {
+    return QuantizeRows{.x = timer.bf16(rows), .q = q(), .scale = timer.f32({m.tokens})};
+  });
+  timer.measure("dequantize_rows", shape, bytes, [&] {
+    return DequantizeRows{.q = q(), .scale = timer.f32({m.tokens}), .x = timer.bf16(rows)};
+  });
+}
+
 void measure_cross_entropy(OperatorTimer& timer, const std::string& name, std::int64_t tokens,
                            std::int64_t vocabulary) {
   std::vector<std::int32_t> targets(static_cast<std::size_t>(tokens));
@@ -296,6 +309,7 @@ void run(const bench::Options& options) {
     measure_rope(timer, m);
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
+    measure_quantize(timer, m);
     measure_flat(timer, m);
   }
   measure_chunk(timer);

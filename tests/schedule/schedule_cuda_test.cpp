@@ -114,6 +114,19 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   c.schedule.resident_units = std::nullopt;
   same("auto residency", c);
   c = base;
+  for (const KeepLevel kept : {KeepLevel::kRecompute, KeepLevel::kAttentionOut}) {
+    for (const KeepLevel spilled : {KeepLevel::kSelective, KeepLevel::kFull}) {
+      for (const std::int64_t slots : {1, 3}) {
+        c.schedule.activations = kept;
+        c.schedule.spill = spilled;
+        c.schedule.spill_slots = slots;
+        same("cells keep " + std::string(name_of(kept)) + " and spill up to " +
+                 std::string(name_of(spilled)) + " through " + std::to_string(slots),
+             c);
+      }
+    }
+  }
+  c = base;
   c.schedule.layers_per_visit = 2;
   same("two layers a visit", c);
   c = base;
@@ -124,6 +137,27 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   c = base;
   c.debug.synchronize_each = true;
   same("synchronised after every submission", c);
+}
+
+TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", "[cuda]") {
+  if (skipped()) return;
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    INFO(std::string(name_of(dtype)));
+    RunConfig c = gpu_config(dtype);
+    c.schedule.activations = KeepLevel::kRecompute;
+    const RunResult exact = run_tiny(c);
+    c.schedule.spill_dtype = BoundaryForm::kInt8;
+    const RunResult int8 = run_tiny(c);
+    CHECK(int8.losses.front() == exact.losses.front());
+    CHECK(!(int8 == exact));
+    c.debug.poison_slots = true;
+    for (const std::int64_t slots : {7, 9, 30}) {
+      c.schedule.activation_slots = slots;
+      CHECK(run_tiny(c) == int8);
+    }
+    c.schedule.layers_per_visit = 2;
+    CHECK(run_tiny(c) == int8);
+  }
 }
 
 TEST_CASE("two sub-batches in either direction are bitwise equal on the GPU", "[cuda]") {
@@ -206,21 +240,27 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
   config.schedule.weight_slots = 2;
   config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine
   config.run.steps = 2;
-  Recorder gpu;
-  Recorder cpu;
-  const auto trace = [&](Recorder& recorder) {
+  const auto trace = [](Recorder& recorder, const RunConfig& run) {
     const auto self = make_self_communicator();
-    Session session(config, *self, {.trace = &recorder});
+    Session session(run, *self, {.trace = &recorder});
     recorder.start();
     for (std::int64_t step = 0; step < 2; ++step) session.submit(step, 1e-3);
     recorder.stop();
     session.synchronize();
   };
-  trace(gpu);
-  config.run.backend = BackendChoice::kCpu;
-  trace(cpu);
-  CHECK(gpu.races(1).empty());
-  CHECK(gpu.canonical() == cpu.canonical());
+  RunConfig spilling = config;
+  spilling.schedule.activation_slots = 7;
+  spilling.schedule.spill = KeepLevel::kFull;
+  spilling.schedule.spill_dtype = BoundaryForm::kInt8;
+  for (RunConfig run : {config, spilling}) {
+    Recorder gpu;
+    Recorder cpu;
+    trace(gpu, run);
+    run.run.backend = BackendChoice::kCpu;
+    trace(cpu, run);
+    CHECK(gpu.races(1).empty());
+    CHECK(gpu.canonical() == cpu.canonical());
+  }
 }
 
 }  // namespace strata::test

@@ -85,6 +85,29 @@ TEST_CASE("matrix products are tuned as the config says, and strictly so") {
   REQUIRE_THAT(complaint({"kernels.plans=x"}), ContainsSubstring("kernels.plans"));
 }
 
+TEST_CASE("what cells spill is auto, off or a level by name") {
+  using strata::KeepLevel;
+  CHECK_FALSE(minimal({"schedule.spill=auto"}).schedule.spill.has_value());
+  CHECK(minimal({"schedule.spill=off"}).schedule.spill == KeepLevel::kRecompute);
+  CHECK(minimal({"schedule.spill=selective"}).schedule.spill == KeepLevel::kSelective);
+  CHECK_THAT(complaint({"schedule.spill=recompute"}),
+             ContainsSubstring("schedule.spill") && ContainsSubstring("off"));
+  const RunConfig c = minimal({"memory.spill_limit=3GiB", "hardware.link_gbs=20"});
+  CHECK(c.memory.spill_limit->bytes == std::size_t{3} << 30);
+  CHECK(c.hardware.link_gbs == 20);
+}
+
+TEST_CASE("boundaries in int8 need a level by name and slots that forward does not run out of") {
+  const std::string int8 = "schedule.spill_dtype=int8";
+  const std::string level = "schedule.activations=recompute";
+  CHECK(minimal({int8, level}).schedule.spill_dtype == strata::BoundaryForm::kInt8);
+  CHECK_THAT(complaint({int8}), ContainsSubstring("schedule.activations: must name a level"));
+  CHECK_THAT(complaint({int8, level, "schedule.sub_batches=4", "schedule.activation_slots=4"}),
+             ContainsSubstring("schedule.activation_slots: must be at least"));
+  CHECK(complaint({int8, level, "schedule.sub_batches=4", "schedule.activation_slots=5"}) ==
+        "no error");
+}
+
 TEST_CASE("what cells keep is auto or a level by name") {
   using strata::KeepLevel;
   CHECK_FALSE(minimal({"schedule.activations=auto"}).schedule.activations.has_value());
@@ -144,6 +167,9 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"schedule.layers_per_visit=2", "schedule.weight_slots=1"},
        "schedule.weight_slots: must be at least schedule.layers_per_visit"},
       {{"schedule.activation_slots=1"}, "schedule.activation_slots: must be from 2"},
+      {{"schedule.spill_slots=0"}, "schedule.spill_slots: must be from 1"},
+      {{"schedule.spill=off", "memory.spill_limit=1GiB"}, "memory.spill_limit: belongs to"},
+      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0"},
       {{"optimizer.lr=-1"}, "optimizer.lr: must not be negative"},
       {{"optimizer.betas=[0.9, 1]"}, "optimizer.betas: must both be in [0, 1)"},
       {{"optimizer.grad_clip=0"}, "optimizer.grad_clip: must be above 0; null turns clipping off"},
