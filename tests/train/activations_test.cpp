@@ -278,9 +278,12 @@ TEST_CASE("boundaries that would fit go to the host if that keeps more, and the 
   CHECK(s.activation_slots == 6 + 1);
   CHECK(s.kept_text() == "18 cells: 6 recompute, 12 attention");  // of 17 slots' bytes
   const std::size_t homes = kBoundaries * kBoundaryBytes;
-  budget.host_limit = s.host_bytes() - 1;
+  // A sixteenth of the host is left alone.
+  budget.host_limit = (s.host_bytes() - 1) / 15 * 16;
   CHECK(make_setup(config, 0, 1, budget).activation_slots == kBoundaries);
   CHECK(make_setup(config, 0, 1, budget).host_bytes() == s.host_bytes() - homes);
+  *budget.host_limit += 32;
+  CHECK(make_setup(config, 0, 1, budget).activation_slots == 6 + 1);
   budget.host_limit = std::nullopt;
   CHECK(make_setup(config, 0, 1, budget).activation_slots == kBoundaries);
   budget.host_limit = kGiB;
