@@ -123,7 +123,7 @@ TEST_CASE("training steps have no race while cells spill, in either form of boun
   for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
     for (const std::int64_t layers_per_visit : {1, 2}) {
       for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
-        for (const std::int64_t slots : {1, 2, 3, 100}) {
+        for (const std::int64_t slots : {1, 3, 100}) {
           RunConfig config = spilling_config();
           config.schedule.direction = direction;
           config.schedule.layers_per_visit = layers_per_visit;

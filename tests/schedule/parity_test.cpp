@@ -186,7 +186,7 @@ void check_tiers(RunConfig config, std::initializer_list<std::int64_t> slots) {
 
 TEST_CASE("what is spilled of a cell does not change a bit") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
-    for (const std::int64_t sub_batches : {1, 2, 3}) {
+    for (const std::int64_t sub_batches : {1, 3}) {
       for (const std::int64_t layers : {1, 2}) {
         for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
           RunConfig c = with_dtype(dtype);
@@ -198,7 +198,11 @@ TEST_CASE("what is spilled of a cell does not change a bit") {
           INFO(std::string(name_of(dtype))
                << ", S = " << sub_batches << ", layers per visit " << layers << ", "
                << std::string(enum_name(kDirectionNames, direction)));
-          check_tiers(c, {1, 3});
+          if (dtype == DType::kF64) {
+            check_tiers(c, {2});
+          } else {
+            check_tiers(c, {1, 3});
+          }
         }
       }
     }
