@@ -392,6 +392,14 @@ TEST_CASE("a model of one layer and one sub-batch trains") {
   CHECK(one.losses.size() == 3);
   c.debug.execution = Execution::kEager;
   CHECK(run_tiny(c) == one);
+  c.schedule.activations = KeepLevel::kRecompute;
+  c.schedule.spill = KeepLevel::kFull;
+  CHECK(run_tiny(c) == one);
+  c.schedule.spill_dtype = BoundaryForm::kInt8;
+  const RunResult int8 = run_tiny(c);
+  CHECK(int8.losses.front() == one.losses.front());
+  c.debug.execution = Execution::kShuffled;
+  CHECK(run_tiny(c) == int8);
 }
 
 }  // namespace strata::test

@@ -155,24 +155,52 @@ TEST_CASE("a validation of several batches is the mean over all valid targets") 
 
 TEST_CASE("a validation between traced steps has no race and changes no step") {
   const ScratchFolder folder;
-  const RunConfig config = config_with(folder, validation_tokens(3 * kBatchRows));
-  const RunResult undisturbed = run_tiny(config);
-  const auto self = make_self_communicator();
-  Recorder recorder;
-  Session session(config, *self, {.trace = &recorder});
-  recorder.start();
-  for (std::int64_t step = 0; step < config.run.steps; ++step) {
-    session.submit(step, config.optimizer.lr);
-    CHECK(session.evaluate() > 0);
+  const RunConfig plain = config_with(folder, validation_tokens(3 * kBatchRows));
+  RunConfig spilling = plain;
+  spilling.schedule.activations = KeepLevel::kRecompute;
+  spilling.schedule.spill = KeepLevel::kFull;
+  spilling.schedule.spill_slots = 2;
+  RunConfig int8 = spilling;
+  int8.schedule.spill_dtype = BoundaryForm::kInt8;
+  for (const RunConfig& config : {plain, spilling, int8}) {
+    const RunResult undisturbed = run_tiny(config);
+    const auto self = make_self_communicator();
+    Recorder recorder;
+    Session session(config, *self, {.trace = &recorder});
+    recorder.start();
+    for (std::int64_t step = 0; step < config.run.steps; ++step) {
+      session.submit(step, config.optimizer.lr);
+      CHECK(session.evaluate() > 0);
+    }
+    session.synchronize();
+    recorder.stop();
+    CHECK(!recorder.find("copy", {.phase = "evaluate"}).empty());
+    CHECK(recorder.races(1).empty());
+    std::vector<double> losses;
+    for (const FinishedStep& step : session.take_finished()) losses.push_back(step.outcome.loss);
+    CHECK(losses == undisturbed.losses);
+    CHECK(gather_weights(session, *self) == undisturbed.weights);
   }
+}
+
+TEST_CASE("a validation spills nothing that only backward would read") {
+  const ScratchFolder folder;
+  RunConfig config = config_with(folder, validation_tokens(kBatchRows));
+  const double exact = evaluate(config);
+  config.schedule.activations = KeepLevel::kRecompute;
+  config.schedule.spill = KeepLevel::kFull;
+  config.schedule.spill_dtype = BoundaryForm::kInt8;
+  const auto self = make_self_communicator();
+  Session session(config, *self);
+  CHECK(session.evaluate() == exact);
+  CHECK(session.kept().spilled_bytes() == 0);
+  CHECK(session.activations().spilled_bytes() == 0);
+  session.submit(0, 0);
   session.synchronize();
-  recorder.stop();
-  CHECK(!recorder.find("copy", {.phase = "evaluate"}).empty());
-  CHECK(recorder.races(1).empty());
-  std::vector<double> losses;
-  for (const FinishedStep& step : session.take_finished()) losses.push_back(step.outcome.loss);
-  CHECK(losses == undisturbed.losses);
-  CHECK(gather_weights(session, *self) == undisturbed.weights);
+  CHECK(session.kept().spilled_bytes() > 0);
+  CHECK(session.kept().loaded_bytes() > 0);
+  CHECK(session.activations().spilled_bytes() > 0);
+  CHECK(session.evaluate() == exact);  // the learning rate was 0
 }
 
 }  // namespace strata::test
