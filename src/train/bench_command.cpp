@@ -156,9 +156,8 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
       j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
       j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
-      j["training_state"].get<std::string>(),
-      bytes("weights_in_bytes"), bytes("activations_in_bytes"), bytes("out_bytes"),
-      to_string(memory));
+      j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
+      bytes("activations_in_bytes"), bytes("out_bytes"), to_string(memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
     text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
                         times["busy_s"].get<double>(), times["exposed_s"].get<double>());

@@ -19,13 +19,13 @@ Pipeline::Pipeline(Device& device)
       ring_(device_arena_, "weights slot", 2, kBytes) {
   for (std::byte*& buffer : gradients_) buffer = device_arena_.allocate("gradient", kBytes);
   for (std::byte*& buffer : arrived_) buffer = host_arena_.allocate("arrived gradient", kBytes);
-  factor_ = host_arena_.allocate("factor", sizeof(double));
   for (int unit = 0; unit < kUnits; ++unit) {
     std::byte*& weights = weights_[static_cast<std::size_t>(unit)];
     weights = host_arena_.allocate("weights", kBytes);
     for (std::size_t i = 0; i < kElements; ++i) as_doubles(weights)[i] = initial_weight(unit, i);
     device.host_access("initialise", {{}, {{weights, kBytes}}}, {.unit = unit});
   }
+  factor_ = host_arena_.allocate("factor", sizeof(double));
 }
 
 void Pipeline::submit(int steps) {
