@@ -46,25 +46,25 @@ void check_supported(const O& op) {
 }  // namespace
 
 void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
-                              AttentionKernels kernels) {
+                              const AttentionBackend& backend) {
   check_supported(op);
   if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
     launch_reference_attention_forward(stream, op);
-  } else if (suits_hopper(kernels, op.segments)) {
-    launch_hopper_forward(stream, op);
+  } else if (suits_hopper(backend.kernels, op.segments)) {
+    launch_hopper_forward(stream, op, backend.counter);
   } else {
     launch_flash_forward(stream, op);
   }
 }
 
 void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
-                               AttentionKernels kernels) {
+                               const AttentionBackend& backend) {
   check_supported(op);
   const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
   if (!suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})) {
     launch_reference_attention_backward(stream, op);
-  } else if (self && suits_hopper(kernels, op.segments)) {
-    launch_hopper_backward(stream, op);
+  } else if (self && suits_hopper(backend.kernels, op.segments)) {
+    launch_hopper_backward(stream, op, backend.counter);
   } else {
     launch_flash_backward(stream, op);
   }

@@ -15,12 +15,22 @@
 
 namespace strata::cuda {
 
+/// How many tiles of the running kernel were handed out to its blocks. In device memory, 0 before
+/// and after each kernel, so it serves one stream.
+using TileCounter = unsigned;
+
+/// What the launchers of a backend share.
+struct AttentionBackend {
+  AttentionKernels kernels;
+  TileCounter* counter;
+};
+
 /// Launch on `stream`; they never block. Throw BackendError for dtypes and head dims that no kernel
 /// has, and for a scale that is not positive.
 void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
-                              AttentionKernels kernels);
+                              const AttentionBackend& backend);
 void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
-                               AttentionKernels kernels);
+                               const AttentionBackend& backend);
 
 /// The same through the reference kernels, whatever the shape.
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cuda/launch.cuh"
 #include "strata/base/narrow.h"
 #include "strata/ops/attention.h"
 
@@ -170,14 +171,19 @@ template <class T, class Void>
 /// What a section's lanes share: well within the L2 cache of the GPUs this is made for (40 MiB and
 /// more). On an H200, 24 and 40 MiB differ by 1 %; without sections long rows lose 5 %.
 inline constexpr std::int64_t kSectionBytes = std::int64_t{32} << 20;
+/// Tiles of a section for each multiprocessor, at least: with fewer the next section's long tiles
+/// come beside this one's short ones, and the last of them late.
+inline constexpr std::int64_t kSectionRounds = 4;
 
 /// `lane_bytes`: what one lane's tiles share. `group`: lanes that share the same, and stay
 /// together.
 [[nodiscard]] inline WorkOrder make_order(std::int64_t tiles, std::int64_t lanes,
                                           std::int64_t lane_bytes, std::int64_t group) {
   const std::int64_t groups = lanes / group;
-  const std::int64_t fitting =
-      std::max<std::int64_t>(kSectionBytes / std::max<std::int64_t>(lane_bytes, 1), 1);
+  const std::int64_t group_tiles = std::max<std::int64_t>(tiles * group, 1);
+  const std::int64_t fitting = std::max(
+      {kSectionBytes / std::max<std::int64_t>(lane_bytes, 1),
+       (kSectionRounds * multiprocessors() + group_tiles - 1) / group_tiles, std::int64_t{1}});
   const std::int64_t sections = std::max<std::int64_t>((groups + fitting - 1) / fitting, 1);
   const std::int64_t section = (groups + sections - 1) / sections * group;
   return {narrow<int>(tiles), narrow<int>(lanes), narrow<int>(section)};

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "kernels/cuda/attention.cuh"
 #include "strata/ops/attention.h"
 
 namespace strata::cuda {
@@ -16,9 +17,9 @@ void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
 
 // The same for devices of compute capability 9.0, and tables of up to kMostHopperSegments.
 inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
-void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op);
+void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter);
 /// Only for segments that attend to themselves.
-void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op);
+void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op, TileCounter* counter);
 [[nodiscard]] const void* hopper_backward_module();
 /// Whether this program has them and the current device can run them.
 [[nodiscard]] bool hopper_available();

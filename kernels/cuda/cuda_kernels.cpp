@@ -5,7 +5,9 @@
 
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/operators.h"
+#include "src/device/cuda/check.h"
 #include "src/device/cuda/cuda_stream.h"
+#include "src/device/cuda/memory.h"
 #include "strata/base/error.h"
 
 namespace strata {
@@ -22,8 +24,13 @@ void require_compute_lane(const Stream& stream, std::string_view name) {
 }  // namespace
 
 CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& options)
-    : attention_(options.attention), matmul_(options.matmul_workspace_bytes) {
-  if (attention_ == AttentionKernels::kCudnn) cudnn_ = std::make_unique<cuda::CudnnAttention>();
+    : tile_counter_(cuda::allocate_device(sizeof(cuda::TileCounter))),
+      attention_{options.attention, reinterpret_cast<cuda::TileCounter*>(tile_counter_->data())},
+      matmul_(options.matmul_workspace_bytes) {
+  STRATA_CUDA_CHECK(cudaMemset(tile_counter_->data(), 0, sizeof(cuda::TileCounter)));
+  STRATA_CUDA_CHECK(cudaDeviceSynchronize());
+  if (options.attention == AttentionKernels::kCudnn)
+    cudnn_ = std::make_unique<cuda::CudnnAttention>();
   for (const void* kernel :
        {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
         cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
@@ -59,13 +66,13 @@ void CudaKernels::launch(Stream& stream, const Rope& op) {
   cuda::launch_rope(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AttentionForward& op) {
-  if (!cudnn_) return cuda::launch_attention_forward(native_stream(stream), op, attention_);
   require_compute_lane(stream, AttentionForward::kName);
+  if (!cudnn_) return cuda::launch_attention_forward(native_stream(stream), op, attention_);
   cudnn_->forward(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const AttentionBackward& op) {
-  if (!cudnn_) return cuda::launch_attention_backward(native_stream(stream), op, attention_);
   require_compute_lane(stream, AttentionBackward::kName);
+  if (!cudnn_) return cuda::launch_attention_backward(native_stream(stream), op, attention_);
   cudnn_->backward(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const SwigluForward& op) {

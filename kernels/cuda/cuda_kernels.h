@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/matmul.h"
 #include "src/device/cuda/driver.h"
@@ -10,9 +11,9 @@
 
 namespace strata {
 
-/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul and
-/// cuDNN's attention on kCompute only (each has one workspace). Constructing loads every kernel, so
-/// that no launch allocates device memory; cuDNN's attention is made ready by prepare().
+/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul and attention on
+/// kCompute only (each has one workspace). Constructing loads every kernel, so that no launch
+/// allocates device memory; cuDNN's attention is made ready by prepare().
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
@@ -42,9 +43,10 @@ class CudaKernels final : public Kernels {
   void launch(Stream& stream, const QuantizeRows& op) override;
   void launch(Stream& stream, const DequantizeRows& op) override;
 
-  AttentionKernels attention_;
+  std::unique_ptr<DeviceMemory> tile_counter_;  ///< a cuda::TileCounter
+  cuda::AttentionBackend attention_;
   cuda::MatmulPlans matmul_;
-  std::unique_ptr<cuda::CudnnAttention> cudnn_;  ///< null unless attention_ is kCudnn
+  std::unique_ptr<cuda::CudnnAttention> cudnn_;  ///< null unless chosen
 };
 
 }  // namespace strata

@@ -18,7 +18,13 @@ namespace {
 
 bool hopper_available() { return false; }
 std::vector<const void*> hopper_modules() { return {}; }
-void launch_hopper_forward(cudaStream_t /*stream*/, const AttentionForward& /*op*/) { refuse(); }
-void launch_hopper_backward(cudaStream_t /*stream*/, const AttentionBackward& /*op*/) { refuse(); }
+void launch_hopper_forward(cudaStream_t /*stream*/, const AttentionForward& /*op*/,
+                           TileCounter* /*counter*/) {
+  refuse();
+}
+void launch_hopper_backward(cudaStream_t /*stream*/, const AttentionBackward& /*op*/,
+                            TileCounter* /*counter*/) {
+  refuse();
+}
 
 }  // namespace strata::cuda

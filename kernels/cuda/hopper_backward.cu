@@ -55,6 +55,7 @@ struct BackwardParams {
   CUtensorMap dq_sum;  ///< used if dq is added
   Segments segments;
   WorkOrder order;
+  TileCounter* counter;
   int heads;  ///< of the result: query heads or kv heads
   int group;  ///< query heads of a kv head
   std::int64_t query_rows;
@@ -391,7 +392,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < kWarpgroup) {
     release_registers<kProducerRegisters>();
     const int warp = static_cast<int>(threadIdx.x) / 32;
-    if (warp == 0) find_tiles<kRows>(p.segments, p.order, p.heads, false, s.tiles);
+    if (warp == 0) find_tiles<kRows>(p.segments, p.order, p.heads, false, p.counter, s.tiles);
     if (threadIdx.x == 32) copy_for_keys(p, s);
     if (warp == 2) copy_statistics(p, s);
   } else {
@@ -566,7 +567,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   __syncthreads();
   if (threadIdx.x < kWarpgroup) {
     release_registers<kProducerRegisters>();
-    if (threadIdx.x < 32) find_tiles<kRows>(p.segments, p.order, p.heads, true, s.tiles);
+    if (threadIdx.x < 32) {
+      find_tiles<kRows>(p.segments, p.order, p.heads, true, p.counter, s.tiles);
+    }
     if (threadIdx.x == 32) copy_for_queries(p, s);
   } else {
     take_registers<kConsumerRegisters>();
@@ -586,7 +589,7 @@ Launch persistent(cudaStream_t stream, const WorkOrder& order) {
 }
 
 template <int kHeadDim>
-void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
+void launch_backward(cudaStream_t stream, const AttentionBackward& op, TileCounter* counter) {
   if (op.q.shape[0] == 0) return;
   launch_attention_delta(stream, op);
   const bool add_dq = static_cast<bool>(op.dq_sum);
@@ -598,6 +601,7 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
       .dq_sum = add_dq ? make_sum_map(op.dq_sum, kQueries) : CUtensorMap{},
       .segments = make_segments(op.segments, op.q.shape[0]),
       .order = make_key_tile_order(op.segments, op.q, op.k, kRows),
+      .counter = counter,
       .heads = narrow<int>(op.k.shape[1]),
       .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
       .query_rows = op.q.shape[0],
@@ -627,11 +631,12 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
 
 }  // namespace
 
-void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op) {
+void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op,
+                            TileCounter* counter) {
   if (op.q.shape[2] == 64) {
-    launch_backward<64>(stream, op);
+    launch_backward<64>(stream, op, counter);
   } else {
-    launch_backward<128>(stream, op);
+    launch_backward<128>(stream, op, counter);
   }
 }
 

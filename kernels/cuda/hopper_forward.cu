@@ -41,6 +41,7 @@ struct ForwardParams {
   CUtensorMap q, k, v;
   Segments segments;
   WorkOrder order;
+  TileCounter* counter;
   int heads;
   int group;  ///< query heads of a kv head
   std::int64_t query_rows;
@@ -366,7 +367,9 @@ __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
   const int warpgroup = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (warpgroup == 0) {
     release_registers<S::kProducerRegisters>();
-    if (threadIdx.x < 32) find_tiles<S::kQueries>(p.segments, p.order, p.heads, true, s.tiles);
+    if (threadIdx.x < 32) {
+      find_tiles<S::kQueries>(p.segments, p.order, p.heads, true, p.counter, s.tiles);
+    }
     if (threadIdx.x == 32) copy_tiles(p, s);
   } else {
     take_registers<S::kConsumerRegisters>();
@@ -375,7 +378,7 @@ __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
 }
 
 template <int kHeadDim>
-void launch_forward(cudaStream_t stream, const AttentionForward& op) {
+void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter) {
   if (op.q.shape[0] == 0) return;
   using S = Shape<kHeadDim>;
   const QueryTiles tiles = make_query_tiles(op.segments, op.q, op.k, S::kQueries);
@@ -385,6 +388,7 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
       .v = make_head_map(op.v, kKeys),
       .segments = tiles.segments,
       .order = tiles.order,
+      .counter = counter,
       .heads = tiles.heads,
       .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
       .query_rows = op.q.shape[0],
@@ -404,11 +408,11 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
 
 }  // namespace
 
-void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op) {
+void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter) {
   if (op.q.shape[2] == 64) {
-    launch_forward<64>(stream, op);
+    launch_forward<64>(stream, op, counter);
   } else {
-    launch_forward<128>(stream, op);
+    launch_forward<128>(stream, op, counter);
   }
 }
 

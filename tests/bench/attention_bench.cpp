@@ -2,18 +2,21 @@
 // backward deterministic and fast), the portable ones and, if this program has it, cuDNN.
 //   attention_bench [--only TEXT] [--json FILE]     (TEXT: part of a shape as it is printed)
 // Shapes are rows x length, heads / kv heads, head dim; with "documents of n" rows are cut into
-// documents of n tokens that attend within themselves. TFLOP/s are medians of many runs between
-// CUDA events, after runs to warm up. FLOPs are 4 * rows * length^2 * heads * head_dim / 2 forward
-// (half of the scores are masked; length is that of a document), 2.5 times as many backward.
+// documents of n tokens that attend within themselves, with "mixed documents" into documents of
+// many lengths. TFLOP/s are medians of many runs between CUDA events, after runs to warm up. FLOPs
+// are 4 * length^2 * heads * head_dim / 2 forward (half of the scores are masked) for each row or
+// document, 2.5 times as many backward.
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "bench/program.h"
 #include "bench/times.h"
@@ -29,19 +32,35 @@ using bench::Times;
 constexpr int kWarmUps = 5;
 constexpr int kRuns = 20;
 
+constexpr std::int64_t kMixed = -1;
+constexpr std::int64_t kMixedLengths[] = {640, 2900, 137, 411, 1777, 56, 1023, 300, 2205, 85, 950};
+
 struct Case {
   std::int64_t rows, length, heads, kv_heads, head_dim;
-  std::int64_t document = 0;  ///< tokens of a document; 0: rows are not cut
+  std::int64_t document = 0;  ///< tokens of a document, or kMixed; 0: rows are not cut
   [[nodiscard]] std::int64_t tokens() const { return rows * length; }
   [[nodiscard]] std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Of the rows, or of their documents.
+  [[nodiscard]] std::vector<std::int64_t> lengths() const {
+    std::vector<std::int64_t> result;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      for (std::int64_t left = length; left > 0; left -= result.back()) {
+        const std::int64_t next = document == kMixed
+                                      ? kMixedLengths[result.size() % std::size(kMixedLengths)]
+                                      : (document > 0 ? document : length);
+        result.push_back(std::min(next, left));
+      }
+    }
+    return result;
+  }
 };
 
 constexpr Case kCases[] = {
-    {16, 1024, 32, 32, 128},     {8, 2048, 32, 32, 128},  {4, 4096, 32, 32, 128},
-    {2, 8192, 32, 32, 128},      {1, 16384, 32, 32, 128}, {4, 4096, 16, 16, 128},
-    {4, 4096, 40, 40, 128},      {4, 4096, 32, 8, 128},   {2, 4096, 64, 8, 128},
-    {4, 4096, 32, 32, 64},       {4, 4096, 32, 8, 64},    {2, 8192, 32, 32, 128, 2048},
-    {2, 8192, 32, 32, 128, 1024}};
+    {16, 1024, 32, 32, 128},      {8, 2048, 32, 32, 128},         {4, 4096, 32, 32, 128},
+    {2, 8192, 32, 32, 128},       {1, 16384, 32, 32, 128},        {4, 4096, 16, 16, 128},
+    {4, 4096, 40, 40, 128},       {4, 4096, 32, 8, 128},          {2, 4096, 64, 8, 128},
+    {4, 4096, 32, 32, 64},        {4, 4096, 32, 8, 64},           {2, 8192, 32, 32, 128, 2048},
+    {2, 8192, 32, 32, 128, 1024}, {2, 8192, 32, 32, 128, kMixed}, {2, 8192, 32, 8, 128, kMixed}};
 
 /// One shape's tensors. The inputs are random: zeros run faster than real data.
 struct Tensors {
@@ -109,14 +128,16 @@ struct Tensors {
       result.uniform_length = c.length;
       return result;
     }
-    const std::int64_t count = c.tokens() / c.document;
+    const std::vector<std::int64_t> lengths = c.lengths();
+    const auto count = static_cast<std::int64_t>(lengths.size());
     const TensorView table = device.allocate_tensor("segments", DType::kI32, {count, 5});
     const TensorView host = staging.allocate_tensor("segments", DType::kI32, {count, 5});
     auto* entry = host.as<std::int32_t>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto begin = static_cast<std::int32_t>(i * c.document);
-      const auto length = static_cast<std::int32_t>(c.document);
+    std::int32_t begin = 0;
+    for (const std::int64_t n : lengths) {
+      const auto length = static_cast<std::int32_t>(n);
       for (const std::int32_t x : {begin, begin, length, length, 0}) *entry++ = x;
+      begin += length;
     }
     backend.device->stream(Lane::kCompute)
         .copy(table.data, host.data,
@@ -160,6 +181,7 @@ std::string name_of(const Case& c) {
   std::string name = std::to_string(c.rows) + " x " + std::to_string(c.length) + ", " +
                      std::to_string(c.heads) + " / " + std::to_string(c.kv_heads) + ", " +
                      std::to_string(c.head_dim);
+  if (c.document == kMixed) name += ", mixed documents";
   if (c.document > 0) name += ", documents of " + std::to_string(c.document);
   return name;
 }
@@ -170,9 +192,10 @@ struct Speeds {
 
 Speeds measure(Contestant& contestant, const Case& c, bool fast) {
   const Tensors tensors(contestant.backend, c);
-  const double length = static_cast<double>(c.document > 0 ? c.document : c.length);
-  const double flops =
-      4 * static_cast<double>(c.tokens() * c.heads * c.head_dim) * length / 2 * 1e-9;
+  double flops = 0;
+  for (const std::int64_t length : c.lengths()) {
+    flops += 4 * static_cast<double>(length * length * c.heads * c.head_dim) / 2 * 1e-9;
+  }
   Speeds speeds;
   speeds.forward = flops / contestant.median_ms(tensors.forward);
   AttentionBackward backward = tensors.backward;
