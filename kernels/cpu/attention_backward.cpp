@@ -2,10 +2,12 @@
 //   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta),
 //                        dq = scale sum_j dS_j k_j
 //   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
-// The two passes compute the scores twice; in return no sum is shared between threads.
+// The two passes compute the scores twice; in return no sum is shared between threads. With a
+// rotation, (x[i], x[i + D/2]) of a row of dq or dk is turned back before it is rounded.
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu/attention_lines.h"
@@ -35,7 +37,9 @@ class Backward {
         dv_(op.dv),
         lse_(op.lse),
         delta_(op.delta),
-        group_(op.q.shape[1] / op.k.shape[1]) {}
+        group_(op.q.shape[1] / op.k.shape[1]) {
+    if (op.rotation.positions) rotation_.emplace(op.rotation);
+  }
 
   /// delta and dq of a run of queries.
   void run_queries(const QueryBlock& queries, std::int64_t head) const {
@@ -69,7 +73,8 @@ class Backward {
       t.block.stride = k_.stride();
       rows_.weighted_sums(t.block, t.ds.data(), keys, t.sum_first.data());
       for (int l = 0; l < t.block.lines; ++l) {
-        t.sum_first.store(l, scale_, width, dq_.at(s.q_begin + i + l, head));
+        const std::int64_t token = s.q_begin + i + l;
+        store_turned_back(t.sum_first, l, token, dq_.at(token, head));
       }
     }
   }
@@ -106,13 +111,20 @@ class Backward {
         }
       }
       for (int l = 0; l < t.block.lines; ++l) {
-        t.sum_first.store(l, scale_, width, dk_.at(key + l, kv_head));
+        store_turned_back(t.sum_first, l, key + l, dk_.at(key + l, kv_head));
         t.sum_second.store(l, A{1}, width, dv_.at(key + l, kv_head));
       }
     }
   }
 
  private:
+  struct Rotation {
+    explicit Rotation(const RopeAngles& angles)
+        : positions(angles.positions.as<std::int32_t>()), cosines(angles.cos), sines(angles.sin) {}
+    const std::int32_t* positions;
+    Rows<const A> cosines, sines;
+  };
+
   /// Lines are queries (first q, second d_o) or keys (first k, second v).
   struct Scratch {
     Scratch(std::int64_t width, std::int64_t length)
@@ -130,6 +142,20 @@ class Backward {
 
   A delta_of(const A* d_o, const X* o) const {
     return lane_sum<A>(q_.width(), [=](std::int64_t d) { return d_o[d] * static_cast<A>(o[d]); });
+  }
+
+  /// Scales a line of sums, turns it back by the angles of `token`, and rounds it.
+  void store_turned_back(Lines<A>& sums, int line, std::int64_t token, X* to) const {
+    const std::int64_t half = q_.width() / 2;
+    if (!rotation_) return sums.store(line, scale_, q_.width(), to);
+    const A* cosine = rotation_->cosines[rotation_->positions[token]];
+    const A* sine = rotation_->sines[rotation_->positions[token]];
+    for (std::int64_t i = 0; i < half; ++i) {
+      const A a = sums[line][i] * scale_;
+      const A b = sums[line][i + half] * scale_;
+      to[i] = X(a * cosine[i] + b * sine[i]);
+      to[i + half] = X(b * cosine[i] - a * sine[i]);
+    }
   }
 
   /// p = first . rows_first, ds = second . rows_second.
@@ -170,6 +196,7 @@ class Backward {
   Heads<X> dq_, dk_, dv_;
   Rows<const A> lse_;
   Rows<A> delta_;
+  std::optional<Rotation> rotation_;
   std::int64_t group_;
 };
 
@@ -179,6 +206,12 @@ void execute(const Context& context, const AttentionBackward& op) {
   const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
   const auto blocks = query_blocks(segments, kAttentionBlock);
   const std::int64_t keys = op.k.rows();
+  if (op.rotation.positions) {
+    const auto* positions = op.rotation.positions.as<std::int32_t>();
+    for (std::int64_t n = 0; n < keys; ++n) {
+      check_index(op.kName, "rotation.positions", n, positions[n], op.rotation.cos.rows());
+    }
+  }
   const std::int64_t key_blocks = (keys + kAttentionBlock - 1) / kAttentionBlock;
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Backward<X> backward(op, context.simd);

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/dispatch.h"
+#include "kernels/cuda/operators.h"
 #include "strata/base/error.h"
 
 namespace strata::cuda {
@@ -61,12 +62,28 @@ void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
                                const AttentionBackend& backend) {
   check_supported(op);
   const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
-  if (!suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})) {
-    launch_reference_attention_backward(stream, op);
-  } else if (self && suits_hopper(backend.kernels, op.segments)) {
-    launch_hopper_backward(stream, op, backend.counter);
-  } else {
+  const bool tensor_cores =
+      suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv});
+  if (tensor_cores && self && suits_hopper(backend.kernels, op.segments) &&
+      rows_aligned({op.rotation.cos, op.rotation.sin})) {
+    return launch_hopper_backward(stream, op, backend.counter);
+  }
+  if (tensor_cores) {
     launch_flash_backward(stream, op);
+  } else {
+    launch_reference_attention_backward(stream, op);
+  }
+  launch_rotation_backward(stream, op);
+}
+
+void launch_rotation_backward(cudaStream_t stream, const AttentionBackward& op) {
+  if (!op.rotation.positions) return;
+  for (const TensorView& x : {op.dq, op.dk}) {
+    launch_rope(stream, {.x = x,
+                         .positions = op.rotation.positions,
+                         .cos = op.rotation.cos,
+                         .sin = op.rotation.sin,
+                         .direction = RopeDirection::kBackward});
   }
 }
 

@@ -32,7 +32,10 @@ void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
 void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
                                const AttentionBackend& backend);
 
-/// The same through the reference kernels, whatever the shape.
+/// Turns op.dq and op.dk back in place if op has a rotation: for kernels that leave that out.
+void launch_rotation_backward(cudaStream_t stream, const AttentionBackward& op);
+
+/// The same through the reference kernels, whatever the shape, and without the rotation.
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op);
 

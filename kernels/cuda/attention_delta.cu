@@ -1,6 +1,8 @@
 // delta = rowsum(d_o * o) for the backwards of attention: d_o, o [Nq, H, D] bf16, D 64 or 128;
-// delta [H, Nq] f32. One pass over d_o and o; products and sums in f32.
+// delta [H, Nq] f32. One pass over d_o and o; products and sums in f32. And dq, scaled, turned back
+// if there is a rotation, and rounded once, from its sum in f32.
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention.cuh"
@@ -8,6 +10,7 @@
 #include "kernels/cuda/attention_tensor_core.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/vector.cuh"
 
 namespace strata::cuda {
 
@@ -56,24 +59,49 @@ __global__ void __launch_bounds__(kThreads) attention_delta_kernel(const DeltaPa
 
 struct RoundParams {
   const float* dq_sum;
-  HeadRows<std::uint16_t> dq;
+  HeadRows<__nv_bfloat16> dq;
+  Rotation rotation;
   std::int64_t rows;
-  int row_pieces;  ///< of 8 numbers, in a row of all heads
+  int heads;
   float scale;
 };
 
-/// A thread rounds 8 numbers.
+/// A thread rounds 8 numbers of a head's lower half and those that they turn with.
 __global__ void __launch_bounds__(kThreads) attention_round_dq_kernel(const RoundParams p) {
+  constexpr int kWidth = 8;
+  const int half = p.dq.head_dim / 2;
+  const int pieces = half / kWidth;
   const std::int64_t piece = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::int64_t row = piece / p.row_pieces;
+  const std::int64_t row = piece / pieces / p.heads;
   if (row >= p.rows) return;
-  const auto* const from = reinterpret_cast<const float4*>(p.dq_sum + piece * 8);
-  const float4 a = from[0];
-  const float4 b = from[1];
-  const uint4 rounded =
-      make_uint4(pack_bf16(a.x * p.scale, a.y * p.scale), pack_bf16(a.z * p.scale, a.w * p.scale),
-                 pack_bf16(b.x * p.scale, b.y * p.scale), pack_bf16(b.z * p.scale, b.w * p.scale));
-  *reinterpret_cast<uint4*>(p.dq.data + row * p.dq.stride + piece % p.row_pieces * 8) = rounded;
+  const int head = static_cast<int>(piece / pieces % p.heads);
+  const int column = static_cast<int>(piece % pieces) * kWidth;
+  const float* const from = p.dq_sum + (row * p.heads + head) * p.dq.head_dim + column;
+  float low[kWidth];
+  float high[kWidth];
+  load(from, low);
+  load(from + half, high);
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    low[i] *= p.scale;
+    high[i] *= p.scale;
+  }
+  if (p.rotation.positions != nullptr) {
+    const std::int64_t angles = std::int64_t{p.rotation.positions[row]} * half + column;
+    float cos[kWidth];
+    float sin[kWidth];
+    load(p.rotation.cos + angles, cos);
+    load(p.rotation.sin + angles, sin);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) {
+      const float turned = low[i] * cos[i] + high[i] * sin[i];
+      high[i] = high[i] * cos[i] - low[i] * sin[i];
+      low[i] = turned;
+    }
+  }
+  __nv_bfloat16* const to = p.dq.row(row, head) + column;
+  store(to, low);
+  store(to + half, high);
 }
 
 template <int kHeadDim>
@@ -103,13 +131,14 @@ void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op) {
 
 void launch_round_dq(cudaStream_t stream, const AttentionBackward& op) {
   const RoundParams params{.dq_sum = op.dq_sum.as<float>(),
-                           .dq = head_rows<std::uint16_t>(op.dq),
+                           .dq = head_rows<__nv_bfloat16>(op.dq),
+                           .rotation = make_rotation(op.rotation),
                            .rows = op.dq.shape[0],
-                           .row_pieces = narrow<int>(op.dq.shape[1] * op.dq.shape[2] / 8),
+                           .heads = narrow<int>(op.dq.shape[1]),
                            .scale = static_cast<float>(op.scale)};
   launch({.name = AttentionBackward::kName,
           .stream = stream,
-          .grid = blocks_for(params.rows * params.row_pieces, kThreads),
+          .grid = blocks_for(op.dq.shape.elements() / 16, kThreads),
           .block = kThreads},
          attention_round_dq_kernel, params);
 }

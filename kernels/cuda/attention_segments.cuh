@@ -25,6 +25,13 @@ struct HeadRows {
   }
 };
 
+/// RopeAngles on the device.
+struct Rotation {
+  const std::int32_t* positions;  ///< null: rows are not turned
+  const float* cos;
+  const float* sin;
+};
+
 /// Query i (0 .. q_length - 1) sees keys 0 .. min(i + q_offset, k_length - 1); both count from the
 /// segment's beginnings.
 struct Segment {
@@ -157,6 +164,11 @@ struct KeyBlocks {
 template <class T, class Void>
 [[nodiscard]] HeadRows<T> head_rows(const BasicTensorView<Void>& view) {
   return {static_cast<T*>(view.data), view.row_stride, narrow<int>(view.shape[2])};
+}
+
+[[nodiscard]] inline Rotation make_rotation(const RopeAngles& from) {
+  if (!from.positions) return {};
+  return {from.positions.as<std::int32_t>(), from.cos.as<float>(), from.sin.as<float>()};
 }
 
 [[nodiscard]] inline Segments make_segments(const AttentionSegments& from,

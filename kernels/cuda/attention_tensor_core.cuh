@@ -18,7 +18,8 @@ void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
 // The same for devices of compute capability 9.0, and tables of up to kMostHopperSegments.
 inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter);
-/// Only for segments that attend to themselves.
+/// Only for segments that attend to themselves. Turns dq and dk back itself; a rotation's tables
+/// begin at multiples of 16 bytes.
 void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op, TileCounter* counter);
 [[nodiscard]] const void* hopper_backward_module();
 /// Whether this program has them and the current device can run them.
@@ -26,7 +27,7 @@ void launch_hopper_backward(cudaStream_t stream, const AttentionBackward& op, Ti
 
 /// op.delta = rowsum(op.d_o * op.o); clears op.dq_sum, if given.
 void launch_attention_delta(cudaStream_t stream, const AttentionBackward& op);
-/// op.dq = op.scale * op.dq_sum.
+/// op.dq = op.scale * op.dq_sum, turned back.
 void launch_round_dq(cudaStream_t stream, const AttentionBackward& op);
 
 }  // namespace strata::cuda

@@ -74,6 +74,7 @@ void CudaKernels::launch(Stream& stream, const AttentionBackward& op) {
   require_compute_lane(stream, AttentionBackward::kName);
   if (!cudnn_) return cuda::launch_attention_backward(native_stream(stream), op, attention_);
   cudnn_->backward(native_stream(stream), op);
+  cuda::launch_rotation_backward(native_stream(stream), op);
 }
 void CudaKernels::launch(Stream& stream, const SwigluForward& op) {
   cuda::launch_swiglu_forward(native_stream(stream), op);

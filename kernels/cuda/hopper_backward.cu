@@ -19,7 +19,8 @@
 // products), in no fixed order: dS goes through shared memory once, as operand of dS k, and the
 // sums of 64 queries are added to device memory by the copy engine.
 //
-// Numerics: as flash_backward.cu.
+// Numerics: as flash_backward.cu; with a rotation dq and dk are turned back in f32 before they are
+// rounded.
 //
 // Measured (attention_bench, one H200, 2026-11-21), 32 heads, TFLOP/s of 5 products, deterministic
 // / adding dq (cuDNN in the same run): head dim 128 at 2k, 4k, 8k, 16k tokens a row 372 / 352 (411
@@ -62,6 +63,7 @@ struct BackwardParams {
   const float* lse;
   const float* delta;
   HeadRows<std::uint16_t> dq, dk, dv;
+  Rotation rotation;
   float scale;
   float scale_log2;  ///< scale * log2(e)
 };
@@ -75,6 +77,36 @@ template <int kCount>
 __device__ __forceinline__ void multiply_by(float (&x)[kCount], float factor) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) x[i] *= factor;
+}
+
+/// Turns the rows of dq or dk in an accumulator back by their angles: of this warp's 16 rows, of
+/// which `row` is the first, those below `valid`. A lane holds both columns of a pair.
+template <int kCount>
+__device__ __forceinline__ void turn_back(float (&d)[kCount], const Rotation& by, std::int64_t row,
+                                          int valid) {
+  if (by.positions == nullptr) return;
+  constexpr int kHalf = kCount;  ///< columns, of 2 * kCount
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int at = Place::lane_row() + 8 * half;
+    if (at >= valid) continue;
+    const std::int64_t angles = std::int64_t{by.positions[row + at]} * kHalf + Place::column();
+#pragma unroll
+    for (int j = 0; j < kHalf / 8; ++j) {
+      const float2 cos = *reinterpret_cast<const float2*>(by.cos + angles + 8 * j);
+      const float2 sin = *reinterpret_cast<const float2*>(by.sin + angles + 8 * j);
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        float& low = d[4 * j + 2 * half + e];
+        float& high = d[4 * (j + kHalf / 8) + 2 * half + e];
+        const float c = e == 0 ? cos.x : cos.y;
+        const float s = e == 0 ? sin.x : sin.y;
+        const float turned = low * c + high * s;
+        high = high * c - low * s;
+        low = turned;
+      }
+    }
+  }
 }
 
 /// Copies a tile into shared memory once `empty` says that it is free.
@@ -366,6 +398,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
     const int head = tile.head;
     const int valid = tile.rows - Place::row();
     multiply_by(dk, p.scale);
+    turn_back(dk, p.rotation, row, valid);
     store_rows(dk, p.dk.row(row, head), p.dk.stride, valid);
     store_rows(dv, p.dv.row(row, head), p.dv.stride, valid);
   }
@@ -542,6 +575,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
     const int head = tile.head;
     const int valid = tile.rows - Place::row();
     multiply_by(dq, p.scale);
+    turn_back(dq, p.rotation, row, valid);
     store_rows(dq, p.dq.row(row, head), p.dq.stride, valid);
   }
 }
@@ -610,6 +644,7 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op, TileCount
       .dq = head_rows<std::uint16_t>(op.dq),
       .dk = head_rows<std::uint16_t>(op.dk),
       .dv = head_rows<std::uint16_t>(op.dv),
+      .rotation = make_rotation(op.rotation),
       .scale = static_cast<float>(op.scale),
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
   };

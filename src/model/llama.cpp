@@ -328,9 +328,6 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
   const Scratch& s = *scratch_;
   const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
   const LayerViews dw = layer_views(layer, gradients[0], accumulator_of(sizes_.compute));
-  const std::int64_t h = config_.num_attention_heads;
-  const std::int64_t kv = config_.kv_heads();
-  const std::int64_t hs = config_.head_size();
   const auto input_gradient = [&](ConstTensorView dy, ConstTensorView weight, TensorView dx) {
     kernels_.run(compute, Matmul{.a = dy, .b = weight, .out = dx, .layout = MatmulLayout::kNN},
                  tag);
@@ -369,14 +366,9 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
   // Attention: n2 is free from here on and takes the gradient of n1.
   input_gradient(s.d_mid, w.attention_out, s.d_o);
   weight_gradient(s.d_mid, a.o, dw.attention_out);
-  kernels_.run(compute, attention_backward(config_, s, a, batch.segments), tag);
-  kernels_.run(compute,
-               Rope{.x = heads_of(s.d_qkv, 0, h + kv, hs),
-                    .positions = batch.positions,
-                    .cos = s.cos,
-                    .sin = s.sin,
-                    .direction = RopeDirection::kBackward},
-               tag);
+  AttentionBackward attention = attention_backward(config_, s, a, batch.segments);
+  attention.rotation = {.positions = batch.positions, .cos = s.cos, .sin = s.sin};
+  kernels_.run(compute, attention, tag);
   input_gradient(s.d_qkv, w.qkv, s.n2);
   weight_gradient(s.d_qkv, s.n1, dw.qkv);
   kernels_.run(compute,

@@ -5,7 +5,8 @@
 // documents of n tokens that attend within themselves, with "mixed documents" into documents of
 // many lengths. TFLOP/s are medians of many runs between CUDA events, after runs to warm up. FLOPs
 // are 4 * length^2 * heads * head_dim / 2 forward (half of the scores are masked) for each row or
-// document, 2.5 times as many backward.
+// document, 2.5 times as many backward. The last columns are what turning dq and dk back adds to
+// the deterministic backward of the own kernels, and what Rope takes to do so, in per cent of it.
 
 #include <algorithm>
 #include <cmath>
@@ -70,12 +71,14 @@ struct Tensors {
   std::byte* d_qkv;
   TensorView d_o;
   TensorView dq_sum;
+  RopeAngles rotation;
+  Rope rope;  ///< of dq and dk
   AttentionForward forward;
   AttentionBackward backward;
 
   Tensors(Backend& backend, const Case& c)
       : device(*backend.device, Space::kDevice, bytes(c), "attention"),
-        staging(*backend.device, Space::kPinned, qkv_bytes(c) + kMiB, "inputs"),
+        staging(*backend.device, Space::kPinned, bytes(c), "inputs"),
         qkv(device.allocate("qkv", qkv_bytes(c))),
         d_qkv(device.allocate("gradients", qkv_bytes(c))) {
     const Shape per_query{c.heads, c.tokens()};
@@ -100,6 +103,7 @@ struct Tensors {
     backward.delta = allocate(DType::kF32, per_query);
     dq_sum = allocate(DType::kF32, shape);
     backward.scale = forward.scale;
+    make_rotation(backend, c);
     fill(backend, c);
   }
 
@@ -109,7 +113,10 @@ struct Tensors {
   [[nodiscard]] static std::size_t bytes(const Case& c) {
     const auto per_query = static_cast<std::size_t>(c.tokens() * c.heads);
     const auto o_bytes = per_query * static_cast<std::size_t>(c.head_dim) * size_of(DType::kBF16);
-    return 2 * (qkv_bytes(c) + 2 * o_bytes + per_query * size_of(DType::kF32)) + kMiB;
+    const auto angles = static_cast<std::size_t>(c.length * c.head_dim) * size_of(DType::kF32);
+    const auto positions = static_cast<std::size_t>(c.tokens()) * size_of(DType::kI32);
+    return 2 * (qkv_bytes(c) + 2 * o_bytes + per_query * size_of(DType::kF32)) + angles +
+           positions + kMiB;
   }
   /// q, k and v as columns of one tensor.
   [[nodiscard]] static std::tuple<TensorView, TensorView, TensorView> columns(std::byte* data,
@@ -145,6 +152,30 @@ struct Tensors {
     result.table = table;
     result.self_attention = true;
     return result;
+  }
+  void make_rotation(Backend& backend, const Case& c) {
+    const auto copy = [&](DType dtype, const Shape& shape, auto value) {
+      const TensorView host = staging.allocate_tensor("angles", dtype, shape);
+      auto* to = host.as<decltype(value(std::int64_t{}))>();
+      for (std::int64_t i = 0; i < shape.elements(); ++i) to[i] = value(i);
+      const TensorView view = device.allocate_tensor("angles", dtype, shape);
+      backend.device->stream(Lane::kCompute).copy(view.data, host.data, host.bytes().bytes, {});
+      return view;
+    };
+    const Shape table{c.length, c.head_dim / 2};
+    rotation.positions = copy(DType::kI32, {c.tokens()}, [&](std::int64_t i) {
+      return static_cast<std::int32_t>(i % c.length);
+    });
+    rotation.cos =
+        copy(DType::kF32, table, [](std::int64_t i) { return std::cos(static_cast<float>(i)); });
+    rotation.sin =
+        copy(DType::kF32, table, [](std::int64_t i) { return std::sin(static_cast<float>(i)); });
+    rope = {.x = TensorView(d_qkv, DType::kBF16, {c.tokens(), c.heads + c.kv_heads, c.head_dim},
+                            c.width()),
+            .positions = rotation.positions,
+            .cos = rotation.cos,
+            .sin = rotation.sin,
+            .direction = RopeDirection::kBackward};
   }
   void fill(Backend& backend, const Case& c) {
     auto* to = reinterpret_cast<Bf16*>(staging.allocate("inputs", qkv_bytes(c)));
@@ -188,9 +219,10 @@ std::string name_of(const Case& c) {
 
 struct Speeds {
   double forward = 0, backward = 0, fast = 0;  ///< TFLOP/s
+  double turning = 0, rope = 0;                ///< time, as part of the backward's
 };
 
-Speeds measure(Contestant& contestant, const Case& c, bool fast) {
+Speeds measure(Contestant& contestant, const Case& c, bool all) {
   const Tensors tensors(contestant.backend, c);
   double flops = 0;
   for (const std::int64_t length : c.lengths()) {
@@ -199,9 +231,15 @@ Speeds measure(Contestant& contestant, const Case& c, bool fast) {
   Speeds speeds;
   speeds.forward = flops / contestant.median_ms(tensors.forward);
   AttentionBackward backward = tensors.backward;
-  speeds.backward = 2.5 * flops / contestant.median_ms(backward);
+  const double backward_ms = contestant.median_ms(backward);
+  speeds.backward = 2.5 * flops / backward_ms;
+  if (!all) return speeds;
+  backward.rotation = tensors.rotation;
+  speeds.turning = contestant.median_ms(backward) / backward_ms - 1;
+  speeds.rope = contestant.median_ms(tensors.rope) / backward_ms;
+  backward.rotation = {};
   backward.dq_sum = tensors.dq_sum;
-  if (fast) speeds.fast = 2.5 * flops / contestant.median_ms(backward);
+  speeds.fast = 2.5 * flops / contestant.median_ms(backward);
   return speeds;
 }
 
@@ -218,7 +256,7 @@ void run(const bench::Options& options) {
   std::printf("%s; TFLOP/s, medians of %d runs: forward, backward, fast backward\n", device.c_str(),
               kRuns);
   std::printf("%-42s %-15s %-11s %-15s %-15s %s\n", "rows x length, heads / kv heads, head dim",
-              "own", "portable", "cuDNN", "own of cuDNN", "backward of the fastest");
+              "own", "portable", "cuDNN", "own of cuDNN", "of the fastest, turning, Rope");
   nlohmann::json results = nlohmann::json::array();
   for (const Case& c : kCases) {
     const std::string name = name_of(c);
@@ -235,12 +273,15 @@ void run(const bench::Options& options) {
     } else {
       std::printf("%34s", "");
     }
-    std::printf("%.2f\n", a.backward / std::max(a.backward, a.fast));
+    std::printf("%.2f  %4.1f %4.1f\n", a.backward / std::max(a.backward, a.fast), 100 * a.turning,
+                100 * a.rope);
     std::fflush(stdout);
     nlohmann::json result{{"shape", name},
                           {"forward_tflops", a.forward},
                           {"backward_tflops", a.backward},
                           {"fast_backward_tflops", a.fast},
+                          {"turning_of_backward", a.turning},
+                          {"rope_of_backward", a.rope},
                           {"portable_forward_tflops", b.forward},
                           {"portable_backward_tflops", b.backward}};
     if (compares) {

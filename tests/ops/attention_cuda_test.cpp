@@ -50,9 +50,10 @@ bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
 void check_both(OpRunner& runner, DType dtype, const AttentionCase& c) {
   INFO(name_of(dtype) << ", " << c.heads << " heads, " << c.kv_heads << " kv heads");
   const DType intermediate = on_tensor_cores(dtype, c.head_dim) ? DType::kBF16 : DType::kF32;
+  const AttentionRounding rounding{.intermediate = intermediate, .unturned = dtype};
   (void)check_attention_forward(runner, dtype, c, intermediate);
-  (void)check_attention_backward(runner, dtype, c, intermediate);
-  (void)check_attention_backward(runner, dtype, c, intermediate, true);
+  (void)check_attention_backward(runner, dtype, c, rounding);
+  (void)check_attention_backward(runner, dtype, c, rounding, true);
 }
 
 /// Causal attention of equal rows; values as bf16 holds them.

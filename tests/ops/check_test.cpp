@@ -115,6 +115,24 @@ TEST_CASE("attention refuses heads and rows that do not divide", "[ops]") {
   REQUIRE_REFUSED(op, "segments.table is missing");
 }
 
+TEST_CASE("attention refuses a rotation that does not fit its rows", "[ops]") {
+  AttentionBackward op;
+  op.q = op.k = op.v = op.o = op.d_o = view(kBF16, {6, 2, 8});
+  op.dq = op.dk = op.dv = view(kBF16, {6, 2, 8});
+  op.lse = view(kF32, {2, 6});
+  op.delta = view(kF32, {2, 6});
+  op.segments.uniform_length = 3;
+  REQUIRE_NOTHROW(op.check());
+  op.rotation = {view(kI32, {6}), view(kF32, {16, 4}), view(kF32, {16, 4})};
+  REQUIRE_NOTHROW(op.check());
+  op.rotation.sin = {};
+  REQUIRE_REFUSED(op, "rotation.sin is missing");
+  op.rotation.sin = view(kF32, {15, 4});
+  REQUIRE_REFUSED(op, "rotation.sin");
+  op.rotation.positions = view(kI32, {5});
+  REQUIRE_REFUSED(op, "rotation.positions");
+}
+
 TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   Rope rope{.x = view(kBF16, {4, 2, 7}),
             .positions = view(kI32, {4}),

@@ -215,5 +215,74 @@ TEST_CASE("attention backward is the derivative of forward", "[ops]") {
                      [&](const Values& x) { return dot(forward(q, k, x).first, d_o); });
 }
 
+TEST_CASE("attention backward with a rotation is the derivative of rope and attention", "[ops]") {
+  Bench b;
+  const Shape q_shape{9, 4, 6};
+  const Shape k_shape{9, 2, 6};
+  const Values q = random_values(1, q_shape.elements(), kF64);
+  const Values k = random_values(2, k_shape.elements(), kF64);
+  const Values v = random_values(3, k_shape.elements(), kF64);
+  const Values d_o = random_values(4, q_shape.elements(), kF64);
+  Values cosine;
+  Values sine;
+  for (const double angle : random_values(5, 7 * 3, kF64)) {
+    cosine.push_back(std::cos(angle));
+    sine.push_back(std::sin(angle));
+  }
+  const auto angles = [&] {
+    return RopeAngles{.positions = b.runner.upload({4, 0, 2, 6, 1, 3, 3, 5, 0}, DType::kI32, {9}),
+                      .cos = b.in(cosine, {7, 3}),
+                      .sin = b.in(sine, {7, 3})};
+  };
+  const auto turned = [&](const Values& x, const Shape& shape) {
+    b.runner.reset();
+    const RopeAngles by = angles();
+    const Rope op{.x = b.in(x, shape), .positions = by.positions, .cos = by.cos, .sin = by.sin};
+    b.runner.run(op);
+    return b.runner.download(op.x);
+  };
+  const auto segments = [&] {
+    AttentionSegments s;
+    s.table = b.runner.upload({0, 0, 5, 5, 0, 5, 5, 4, 4, 0}, DType::kI32, {2, 5});
+    return s;
+  };
+  const auto forward = [&](const Values& q_in, const Values& k_in) {
+    const Values q_turned = turned(q_in, q_shape);
+    const Values k_turned = turned(k_in, k_shape);
+    b.runner.reset();
+    const AttentionForward op{.q = b.in(q_turned, q_shape),
+                              .k = b.in(k_turned, k_shape),
+                              .v = b.in(v, k_shape),
+                              .segments = segments(),
+                              .o = b.runner.output(kF64, q_shape),
+                              .lse = b.runner.output(kF64, {4, 9}),
+                              .scale = 0.6};
+    b.runner.run(op);
+    return std::pair{b.runner.download(op.o), b.runner.download(op.lse)};
+  };
+  const auto [o, lse] = forward(q, k);
+  const Values q_turned = turned(q, q_shape);
+  const Values k_turned = turned(k, k_shape);
+  b.runner.reset();
+  const AttentionBackward op{.d_o = b.in(d_o, q_shape),
+                             .q = b.in(q_turned, q_shape),
+                             .k = b.in(k_turned, k_shape),
+                             .v = b.in(v, k_shape),
+                             .o = b.in(o, q_shape),
+                             .lse = b.in(lse, {4, 9}),
+                             .segments = segments(),
+                             .dq = b.runner.output(kF64, q_shape),
+                             .dk = b.runner.output(kF64, k_shape),
+                             .dv = b.runner.output(kF64, k_shape),
+                             .delta = b.runner.output(kF64, {4, 9}),
+                             .rotation = angles(),
+                             .scale = 0.6};
+  b.runner.run(op);
+  const Values dq = b.runner.download(op.dq);
+  const Values dk = b.runner.download(op.dk);
+  require_derivative("dq", q, dq, [&](const Values& x) { return dot(forward(x, k).first, d_o); });
+  require_derivative("dk", k, dk, [&](const Values& x) { return dot(forward(q, x).first, d_o); });
+}
+
 }  // namespace
 }  // namespace strata::test

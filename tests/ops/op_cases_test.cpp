@@ -181,7 +181,7 @@ TEST_CASE("attention forward and backward follow the formulas for all segments",
   for (const AttentionCase& c : attention_cases()) {
     for (const DType dtype : kComputeTypes) {
       check_attention_forward(runner, dtype, c, accumulator_of(dtype));
-      check_attention_backward(runner, dtype, c, accumulator_of(dtype));
+      check_attention_backward(runner, dtype, c, {accumulator_of(dtype), accumulator_of(dtype)});
     }
   }
 }
@@ -192,7 +192,8 @@ TEST_CASE("attention has the same bits with any number of threads", "[ops]") {
     for (const AttentionCase& c : attention_cases()) {
       if (c.head_dim > 12) continue;  // the smaller ones; threads do not see the head dim
       outputs.push_back(check_attention_forward(runner, DType::kF32, c, DType::kF32));
-      outputs.push_back(check_attention_backward(runner, DType::kF32, c, DType::kF32));
+      outputs.push_back(
+          check_attention_backward(runner, DType::kF32, c, {DType::kF32, DType::kF32}));
     }
     return outputs;
   });

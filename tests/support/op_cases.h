@@ -75,6 +75,7 @@ struct AttentionCase {
   std::int64_t uniform_length = 0;
   bool packed =
       false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
+  bool turned = false;  ///< the backward has a rotation
 };
 [[nodiscard]] std::vector<AttentionCase> attention_cases();
 /// Rows of `length` tokens each, causal.
@@ -84,9 +85,14 @@ struct AttentionCase {
 /// the accumulator on the cpu backend, bf16 where tensor cores are used.
 Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                 DType intermediate);
-/// With `adds_dq` the operator gets AttentionBackward::dq_sum.
+/// `intermediate` as in forward. `unturned` is the dtype to which the backend rounds dq and dk
+/// before it turns them back: the accumulator, or the compute dtype if it does so in place. With
+/// `adds_dq` the operator gets AttentionBackward::dq_sum.
+struct AttentionRounding {
+  DType intermediate, unturned;
+};
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
-                                 DType intermediate, bool adds_dq = false);
+                                 const AttentionRounding& rounding, bool adds_dq = false);
 
 struct AdamWCase {
   DType weight, moments, grad;

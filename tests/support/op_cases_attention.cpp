@@ -29,6 +29,7 @@ struct Inputs {
   Index at_q, at_k;
   std::int64_t group;
   std::vector<SegmentEntry> segments;
+  Values positions, cos, sin;  ///< of the rotation; cos and sin [kPositions, D/2]
 
   Inputs(const AttentionCase& c, DType dtype)
       : q(random_values(1, c.queries * c.heads * c.head_dim, dtype)),
@@ -46,7 +47,14 @@ struct Inputs {
       const auto length = static_cast<std::int32_t>(c.uniform_length);
       segments.push_back({first, first, length, length, 0});
     }
+    if (!c.turned) return;
+    positions = random_integers(5, c.queries, kPositions);
+    for (const double angle : random_values(6, kPositions * c.head_dim / 2, DType::kF32)) {
+      cos.push_back(rounded_to(accumulator_of(dtype), std::cos(angle)));
+      sin.push_back(rounded_to(accumulator_of(dtype), std::sin(angle)));
+    }
   }
+  static constexpr std::int64_t kPositions = 50;
 };
 
 /// A dot product and the sum of its terms' magnitudes.
@@ -177,6 +185,35 @@ BackwardExpected backward_expected(const Inputs& in, const AttentionCase& c, con
   return out;
 }
 
+/// Turns rows of `heads` heads back. The values were rounded before that, by `rounding` in units of
+/// A's roundoff.
+void turn_back(Expected& e, const Inputs& in, std::int64_t heads, double rounding) {
+  const auto half = static_cast<std::size_t>(in.at_q.width / 2);
+  for (std::size_t row = 0; row < in.positions.size() * static_cast<std::size_t>(heads); ++row) {
+    const auto position =
+        static_cast<std::size_t>(in.positions[row / static_cast<std::size_t>(heads)]);
+    for (std::size_t i = 0; i < half; ++i) {
+      const std::size_t low = row * 2 * half + i;
+      const std::size_t high = low + half;
+      const double c = in.cos[position * half + i];
+      const double s = in.sin[position * half + i];
+      const auto turn = [&](Values& x, double cosine, double sine, double sign) {
+        const double a = x[low];
+        const double b = x[high];
+        x[low] = a * cosine + b * sine;
+        x[high] = b * cosine + sign * a * sine;
+      };
+      const double of_low = std::abs(e.values[low] * c) + std::abs(e.values[high] * s);
+      const double of_high = std::abs(e.values[high] * c) + std::abs(e.values[low] * s);
+      turn(e.values, c, s, -1);
+      turn(e.error, std::abs(c), std::abs(s), 1);
+      turn(e.intermediate_error, std::abs(c), std::abs(s), 1);
+      e.error[low] += (2 + rounding) * of_low;
+      e.error[high] += (2 + rounding) * of_high;
+    }
+  }
+}
+
 /// q, k and v, or dq, dk and dv: three tensors, or the columns of one.
 struct Qkv {
   TensorView q, k, v;
@@ -246,6 +283,15 @@ AttentionSegments upload_segments(OpRunner& runner, const AttentionCase& c) {
   return segments;
 }
 
+RopeAngles upload_rotation(OpRunner& runner, const Inputs& in, const AttentionCase& c,
+                           DType accumulator) {
+  if (!c.turned) return {};
+  const Shape table{Inputs::kPositions, c.head_dim / 2};
+  return {.positions = runner.upload(in.positions, DType::kI32, {c.queries}),
+          .cos = runner.upload(in.cos, accumulator, table),
+          .sin = runner.upload(in.sin, accumulator, table)};
+}
+
 }  // namespace
 
 AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t heads,
@@ -290,6 +336,9 @@ std::vector<AttentionCase> attention_cases() {
     c.name = "columns of a packed tensor";
     c.packed = true;
     cases.push_back(c);
+    c.name = "columns of a packed tensor, turned back";
+    c.turned = true;
+    cases.push_back(c);
     cases.push_back(
         {.name = "packed documents with unused entries",
          .queries = 100,
@@ -299,6 +348,9 @@ std::vector<AttentionCase> attention_cases() {
          .head_dim = head_dim,
          .segments = {{0, 0, 33, 33, 0}, {33, 33, 1, 1, 0}, {34, 34, 66, 66, 0}, {0, 0, 0, 0, 0}}});
     cases.push_back(many_documents(head_dim));
+    cases.push_back(many_documents(head_dim));
+    cases.back().name = "many packed documents, turned back";
+    cases.back().turned = true;
     cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
                      .queries = 20,
                      .keys = 160,
@@ -341,7 +393,7 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
 }
 
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
-                                 DType intermediate, bool adds_dq) {
+                                 const AttentionRounding& rounding, bool adds_dq) {
   runner.reset();
   INFO("attention backward, " << c.name << ", head dim " << c.head_dim);
   const DType accumulator = accumulator_of(dtype);
@@ -349,7 +401,12 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
   ForwardExpected forward = forward_expected(in, c);
   for (double& x : forward.o.values) x = rounded_to(dtype, x);
   for (double& x : forward.lse.values) x = rounded_to(accumulator, x);
-  const BackwardExpected expected = backward_expected(in, c, forward.o.values);
+  BackwardExpected expected = backward_expected(in, c, forward.o.values);
+  if (c.turned) {
+    const double units = unit_roundoff(rounding.unturned) / unit_roundoff(accumulator);
+    turn_back(expected.dq, in, c.heads, units);
+    turn_back(expected.dk, in, c.kv_heads, units);
+  }
   const Shape shape{c.queries, c.heads, c.head_dim};
   const Qkv inputs = upload_qkv(runner, in, c, dtype);
   const Qkv outputs = output_qkv(runner, c, dtype);
@@ -366,12 +423,13 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
                         .dv = outputs.v,
                         .delta = runner.output(accumulator, {c.heads, c.queries}),
                         .dq_sum = adds_dq ? runner.output(accumulator, shape) : TensorView(),
+                        .rotation = upload_rotation(runner, in, c, accumulator),
                         .scale = in.scale});
   const Outputs got{runner.download(outputs.q), runner.download(outputs.k),
                     runner.download(outputs.v)};
-  require_close("dq", got[0], expected.dq, dtype, accumulator, intermediate);
-  require_close("dk", got[1], expected.dk, dtype, accumulator, intermediate);
-  require_close("dv", got[2], expected.dv, dtype, accumulator, intermediate);
+  require_close("dq", got[0], expected.dq, dtype, accumulator, rounding.intermediate);
+  require_close("dk", got[1], expected.dk, dtype, accumulator, rounding.intermediate);
+  require_close("dv", got[2], expected.dv, dtype, accumulator, rounding.intermediate);
   REQUIRE(runner.guards_intact());
   return got;
 }

@@ -2,6 +2,7 @@
 
 #include "strata/base/tensor.h"
 #include "strata/device/trace.h"
+#include "strata/ops/rope.h"
 
 namespace strata {
 
@@ -40,17 +41,22 @@ struct AttentionForward {
 /// dv = P^T d_o, dS = P * (d_o v^T - delta), dq = scale * dS k, dk = scale * dS^T q; dk and dv sum
 /// over the H/K query heads of a kv head. Deterministic, unless `dq_sum` is given and the backend
 /// has a faster way that adds to it in no fixed order. dq, dk, dv are overwritten, completely.
+///
+/// With `rotation`, q and k are what Rope has made of other tensors, and dq and dk are the
+/// gradients of those: turned back by the angles of their rows in A, then rounded. Backends that
+/// have no such kernel round, and turn what they rounded.
 struct AttentionBackward {
   static constexpr std::string_view kName = "attention_backward";
   ConstTensorView d_o;         ///< [Nq, H, D] X
   ConstTensorView q, k, v, o;  ///< as in forward
   ConstTensorView lse;         ///< [H, Nq] A
   AttentionSegments segments;
-  TensorView dq;           ///< [Nq, H, D] X; rows may be strided
-  TensorView dk;           ///< [Nk, K, D] X; rows may be strided
-  TensorView dv;           ///< [Nk, K, D] X; rows may be strided
-  TensorView delta;        ///< [H, Nq] A, scratch
-  TensorView dq_sum = {};  ///< [Nq, H, D] A, scratch, or absent
+  TensorView dq;             ///< [Nq, H, D] X; rows may be strided
+  TensorView dk;             ///< [Nk, K, D] X; rows may be strided
+  TensorView dv;             ///< [Nk, K, D] X; rows may be strided
+  TensorView delta;          ///< [H, Nq] A, scratch
+  TensorView dq_sum = {};    ///< [Nq, H, D] A, scratch, or absent
+  RopeAngles rotation = {};  ///< for q and k alike (Nq = Nk); or all three absent
   double scale = 1.0;
   void check() const;
   [[nodiscard]] Accesses accesses() const;

@@ -7,6 +7,13 @@ namespace strata {
 
 enum class RopeDirection : std::uint8_t { kForward, kBackward };
 
+/// The angles of Rope, given to another operator: pair i of row n has that of (positions[n], i).
+struct RopeAngles {
+  ConstTensorView positions;  ///< [N] i32, each in [0, P)
+  ConstTensorView cos;        ///< [P, D/2] A
+  ConstTensorView sin;        ///< [P, D/2] A
+};
+
 /// Rotary position embedding in place, the half-split form of LLaMA checkpoints on the Hugging Face
 /// hub: for i < D/2, (x[i], x[i+D/2]) is rotated by the angle of (positions[n], i); backward
 /// rotates by minus that angle. Computed in A, rounded once. Source: Su et al., "RoFormer", 2021.
