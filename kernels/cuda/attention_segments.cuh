@@ -185,7 +185,7 @@ template <class T, class Void>
 inline constexpr std::int64_t kSectionBytes = std::int64_t{32} << 20;
 /// Tiles of a section for each multiprocessor, at least: with fewer the next section's long tiles
 /// come beside this one's short ones, and the last of them late.
-inline constexpr std::int64_t kSectionRounds = 4;
+inline constexpr std::int64_t kSectionRounds = 2;
 
 /// `lane_bytes`: what one lane's tiles share. `group`: lanes that share the same, and stay
 /// together.

@@ -167,12 +167,15 @@ __device__ void copy_for_keys(const BackwardParams& p, Shared& s) {
     copy_tile<Shared::Keys::kBytes>(s.k, p.k, row, panel, s.k_full, s.k_empty, tile_at.parity());
     copy_tile<Shared::Keys::kBytes>(s.v, p.v, row, panel, s.v_full, s.v_empty, tile_at.parity());
     tile_at.advance();
+    const int all = p.group * ((end_query(tile) - first_query(tile) + kQueries - 1) / kQueries);
+    int left = all;
     // Loops that read the tile anew each time: the warp has few registers.
 #pragma unroll 1
     for (int head = 0; head < p.group; ++head) {
       const int query_panel = (tile.head * p.group + head) * Shared::Queries::kPanels;
 #pragma unroll 1
       for (int query = first_query(tile); query < end_query(tile); query += kQueries) {
+        tiles.ask_for_next(left--, all);
         const int stage = at.stage();
         const Barrier full = barrier(s.full[stage]);
         barrier(s.empty[stage]).wait(at.parity() ^ 1);
@@ -479,8 +482,10 @@ __device__ void copy_for_queries(const BackwardParams& p, QueryShared<kHeadDim>&
     copy_tile<kBytes>(s.d_o, p.d_o, row, panel, s.d_o_full, s.d_o_empty, tile_at.parity());
     tile_at.advance();
     const int key_panel = tile.head / p.group * Shared::Keys::kPanels;
+    const int blocks = KeyWalk(tile).blocks;
 #pragma unroll 1
-    for (int j = KeyWalk(tile).blocks - 1; j >= 0; --j) {
+    for (int j = blocks - 1; j >= 0; --j) {
+      tiles.ask_for_next(j + 1, blocks);
       const int key_row = tile.segment.k_begin + j * kKeys;
       const int stage = at.stage();
       copy_tile<Shared::Keys::kBytes>(s.k[stage], p.k, key_row, key_panel, s.k_full[stage],

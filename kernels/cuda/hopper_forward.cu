@@ -108,7 +108,9 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
              tile.head * Queries::kPanels, full);
     q_at.advance();
     const int panel = tile.head / p.group * Keys::kPanels;
+    const int blocks = KeyWalk(tile).blocks;
     const auto copy_keys = [&](int j) {
+      tiles.ask_for_next(j + 1, blocks);
       const int stage = k_at.stage();
       barrier(s.k_empty[stage]).wait(k_at.parity() ^ 1);
       barrier(s.k_full[stage]).arrive_and_expect(Keys::kBytes);
@@ -124,8 +126,10 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
                barrier(s.v_full[stage]));
       v_at.advance();
     };
-    const int blocks = KeyWalk(tile).blocks;
-    if (blocks == 0) continue;
+    if (blocks == 0) {
+      tiles.ask_for_next(0, 0);
+      continue;
+    }
     // A consumer needs the keys of a block before the values of the one before.
     copy_keys(blocks - 1);
 #pragma unroll 1  // few registers

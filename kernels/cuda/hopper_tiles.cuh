@@ -38,11 +38,13 @@ struct TableWalk {
 struct TileQueue {
   static constexpr int kStages = 2;
   std::uint64_t ready[kStages], free[kStages];
+  std::uint64_t wanted;  ///< by the warp that copies: the tile after the one it is at
   SegmentTile tiles[kStages];
   TableWalk walk;
 
   /// By one thread, before fence_barrier_init. `readers` are threads.
   __device__ void init(int readers) {
+    barrier(wanted).init(1);
     for (int i = 0; i < kStages; ++i) {
       barrier(ready[i]).init(1);
       barrier(free[i]).init(readers);
@@ -62,6 +64,13 @@ class TileReader {
   __device__ void done() {
     barrier(queue_.free[at_.stage()]).arrive();
     at_.advance();
+  }
+  /// By the thread that copies, once for each tile, with `steps` of the tile's `all` yet to copy:
+  /// asks for the next tile, if this is the step for that. Asked for early, tiles would pile up
+  /// behind the longest; late, copies would pause.
+  __device__ void ask_for_next(int steps, int all) const {
+    constexpr int kSteps = 4;
+    if (steps == min(all, kSteps)) barrier(queue_.wanted).arrive();
   }
 
  private:
@@ -209,6 +218,7 @@ __device__ void find_tiles(const Segments& segments, const WorkOrder& order, int
       barrier(queue.ready[at.stage()]).arrive();
     }
     if (tile.rows == 0) return;
+    barrier(queue.wanted).wait(at.count & 1);
     if (threadIdx.x % 32 == 0) {
       item = gridDim.x + atomicInc(counter, static_cast<unsigned>(finder.items()) - 1);
     }
