@@ -1,13 +1,19 @@
 // Attention of the cuda backend: every case of support/op_cases.h, lengths around the tile sizes,
-// its error against that of a faultless bf16 implementation, and the same bits every time.
+// the head shapes of LLaMA with documents, its error against that of a faultless bf16
+// implementation, and the same bits every time.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <iterator>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "strata/base/thread_pool.h"
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"
@@ -17,6 +23,24 @@ namespace {
 
 constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
 
+Backend cuda_backend(AttentionKernels kernels) {
+  return make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});
+}
+
+/// Kernels to check, by name.
+struct Contestant {
+  explicit Contestant(AttentionKernels kernels)
+      : name(kernels == AttentionKernels::kAuto       ? "kernels for this device"
+             : kernels == AttentionKernels::kPortable ? "portable kernels"
+                                                      : "cuDNN"),
+        backend(cuda_backend(kernels)),
+        runner(backend) {}
+  std::string name;
+  Backend backend;
+  OpRunner runner;
+};
+using Contestants = std::deque<Contestant>;
+
 /// Runs the checks with the kernels for this device and with the portable ones.
 void on_cuda(const std::function<void(OpRunner&)>& checks) {
   if (!cuda_available()) {
@@ -24,23 +48,32 @@ void on_cuda(const std::function<void(OpRunner&)>& checks) {
     return;
   }
   for (const AttentionKernels kernels : {AttentionKernels::kAuto, AttentionKernels::kPortable}) {
-    INFO((kernels == AttentionKernels::kAuto ? "kernels for this device" : "portable kernels"));
-    Backend backend =
-        make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});
-    OpRunner runner(backend);
-    checks(runner);
+    Contestant contestant(kernels);
+    INFO(contestant.name);
+    checks(contestant.runner);
   }
 }
 
-void on_cudnn(const std::function<void(OpRunner&)>& checks) {
+/// The same for checks that compare both with one reference.
+void with_both(const std::function<void(Contestants&)>& checks) {
+  if (!cuda_available()) {
+    WARN("skipped: this program has no CUDA backend, or there is no device");
+    return;
+  }
+  Contestants contestants;
+  contestants.emplace_back(AttentionKernels::kAuto);
+  contestants.emplace_back(AttentionKernels::kPortable);
+  checks(contestants);
+}
+
+void on_cudnn(const std::function<void(Contestants&)>& checks) {
   if (!cuda_available() || !cudnn_available()) {
     WARN("skipped: this program was built without cuDNN, or there is no device");
     return;
   }
-  Backend backend = make_backend(
-      BackendKind::kCuda, {.device = {}, .threads = 1, .attention = AttentionKernels::kCudnn});
-  OpRunner runner(backend);
-  checks(runner);
+  Contestants contestants;
+  contestants.emplace_back(AttentionKernels::kCudnn);
+  checks(contestants);
 }
 
 bool on_tensor_cores(DType dtype, std::int64_t head_dim) {
@@ -56,34 +89,97 @@ void check_both(OpRunner& runner, DType dtype, const AttentionCase& c) {
   (void)check_attention_backward(runner, dtype, c, rounding, true);
 }
 
-/// Causal attention of equal rows; values as bf16 holds them.
+/// Causal attention of equal rows or of documents; values as bf16 holds them.
 struct Problem {
-  std::int64_t rows, length, heads, kv_heads, head_dim;
+  std::vector<std::int64_t> lengths;  ///< of rows, or of documents
+  bool documents;                     ///< given by a table
+  bool turned = false;                ///< the backward has a rotation
+  std::int64_t tokens, heads, kv_heads, head_dim;
   std::vector<double> q, k, v, d_o;
   double scale;
 
-  Problem(std::int64_t rows_in, std::int64_t length_in, std::int64_t heads_in,
-          std::int64_t kv_heads_in, std::int64_t head_dim_in)
-      : rows(rows_in),
-        length(length_in),
-        heads(heads_in),
-        kv_heads(kv_heads_in),
-        head_dim(head_dim_in),
-        q(random_values(11, tokens() * heads * head_dim, DType::kBF16)),
-        k(random_values(12, tokens() * kv_heads * head_dim, DType::kBF16)),
-        v(random_values(13, tokens() * kv_heads * head_dim, DType::kBF16)),
-        d_o(random_values(14, tokens() * heads * head_dim, DType::kBF16)),
-        scale(1 / std::sqrt(static_cast<double>(head_dim))) {
-    for (double& x : q) x *= 2;  // scores spread enough for peaked rows
+  struct Heads {
+    std::int64_t heads, kv_heads, head_dim;
+  };
+  static Problem of_rows(std::int64_t rows, std::int64_t length, const Heads& of) {
+    return {std::vector<std::int64_t>(static_cast<std::size_t>(rows), length), false, of};
   }
-  [[nodiscard]] std::int64_t tokens() const { return rows * length; }
-  [[nodiscard]] Shape query_shape() const { return {tokens(), heads, head_dim}; }
-  [[nodiscard]] Shape key_shape() const { return {tokens(), kv_heads, head_dim}; }
+  static Problem of_documents(const std::vector<std::int64_t>& lengths, const Heads& of) {
+    return {lengths, true, of};
+  }
+  [[nodiscard]] Problem with_rotation() const {
+    Problem p = *this;
+    p.turned = true;
+    return p;
+  }
+
+  [[nodiscard]] Shape query_shape() const { return {tokens, heads, head_dim}; }
+  [[nodiscard]] Shape key_shape() const { return {tokens, kv_heads, head_dim}; }
   [[nodiscard]] std::size_t at_query(std::int64_t token, std::int64_t head) const {
     return static_cast<std::size_t>((token * heads + head) * head_dim);
   }
   [[nodiscard]] std::size_t at_key(std::int64_t token, std::int64_t head) const {
     return static_cast<std::size_t>((token * kv_heads + head / (heads / kv_heads)) * head_dim);
+  }
+  /// First token of each token's row or document.
+  [[nodiscard]] std::vector<std::int64_t> beginnings() const {
+    std::vector<std::int64_t> result;
+    for (const std::int64_t length : lengths) {
+      result.insert(result.end(), static_cast<std::size_t>(length),
+                    static_cast<std::int64_t>(result.size()));
+    }
+    return result;
+  }
+  [[nodiscard]] AttentionSegments segments(OpRunner& runner) const {
+    AttentionSegments result;
+    if (!documents) {
+      result.uniform_length = lengths.front();
+      return result;
+    }
+    std::vector<double> table;
+    double begin = 0;
+    for (const std::int64_t n : lengths) {
+      const auto length = static_cast<double>(n);
+      table.insert(table.end(), {begin, begin, length, length, 0});
+      begin += length;
+    }
+    result.table = runner.upload(table, DType::kI32, {std::ssize(lengths), 5});
+    result.self_attention = true;
+    return result;
+  }
+  /// Of the rotation: of each token its place in its row, and of each place and pair the angle.
+  [[nodiscard]] std::vector<double> positions() const {
+    std::vector<double> result;
+    for (const std::int64_t begin : beginnings()) {
+      result.push_back(static_cast<double>(std::ssize(result) - begin));
+    }
+    return result;
+  }
+  [[nodiscard]] std::vector<double> of_angles(double (*f)(double)) const {
+    std::vector<double> result(static_cast<std::size_t>(tokens * head_dim / 2));
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      const auto half = static_cast<std::size_t>(head_dim / 2);
+      const double frequency =
+          std::pow(1e4, -static_cast<double>(i % half) / static_cast<double>(half));
+      result[i] = rounded_to(DType::kF32, f(static_cast<double>(i / half) * frequency));
+    }
+    return result;
+  }
+
+ private:
+  Problem(const std::vector<std::int64_t>& lengths_in, bool documents_in, const Heads& of)
+      : lengths(lengths_in),
+        documents(documents_in),
+        tokens(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})),
+        heads(of.heads),
+        kv_heads(of.kv_heads),
+        head_dim(of.head_dim),
+        q(random_values(11, tokens * heads * head_dim, DType::kBF16)),
+        k(random_values(12, tokens * kv_heads * head_dim, DType::kBF16)),
+        v(random_values(13, tokens * kv_heads * head_dim, DType::kBF16)),
+        d_o(random_values(14, tokens * heads * head_dim, DType::kBF16)),
+        scale(1 / std::sqrt(static_cast<double>(head_dim))) {
+    for (double& x : q) x *= 2;  // scores spread enough for peaked rows
   }
 };
 
@@ -106,49 +202,110 @@ void add_scaled(double* to, double factor, const double* from, std::int64_t n) {
 double exact(double x) { return x; }
 double through_bf16(double x) { return rounded_to(DType::kBF16, x); }
 
+/// One head's queries `first`, `first` + `step`, ...: their part of the results, and of dk and dv
+/// what they add.
+class HeadPass {
+ public:
+  HeadPass(const Problem& problem, const std::vector<std::int64_t>& beginnings,
+           double (*rounding)(double), Results& results)
+      : p(problem), begins(beginnings), round(rounding), r(results) {}
+
+  std::vector<double> dk, dv;  ///< [tokens, D] of this head
+
+  void run(std::int64_t head, std::int64_t first, std::int64_t step) {
+    dk.assign(static_cast<std::size_t>(p.tokens * p.head_dim), 0);
+    dv = dk;
+    for (std::int64_t token = first; token < p.tokens; token += step) query(token, head);
+  }
+
+ private:
+  void query(std::int64_t token, std::int64_t head) {
+    const std::int64_t d = p.head_dim;
+    const std::int64_t begin = begins[static_cast<std::size_t>(token)];
+    const std::size_t at = p.at_query(token, head);
+    std::vector<double> scores;
+    for (std::int64_t key = begin; key <= token; ++key) {
+      scores.push_back(p.scale * dot(&p.q[at], &p.k[p.at_key(key, head)], d));
+    }
+    const double top = *std::max_element(scores.begin(), scores.end());
+    double sum = 0;
+    std::vector<double> o(static_cast<std::size_t>(d));
+    for (std::int64_t key = begin; key <= token; ++key) {
+      const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - top);
+      sum += weight;
+      add_scaled(&r.o[at], round(weight), &p.v[p.at_key(key, head)], d);
+      add_scaled(o.data(), weight, &p.v[p.at_key(key, head)], d);
+    }
+    const double lse = top + std::log(sum);
+    r.lse[static_cast<std::size_t>(head * p.tokens + token)] = lse;
+    for (std::size_t i = 0; i < o.size(); ++i) {
+      r.o[at + i] = round(r.o[at + i] / sum);
+      o[i] = through_bf16(o[i] / sum);
+    }
+    const double delta = dot(&p.d_o[at], o.data(), d);
+    for (std::int64_t key = begin; key <= token; ++key) {
+      const std::size_t k = p.at_key(key, head);
+      const auto of_key = static_cast<std::size_t>(key * d);
+      const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - lse);
+      const double d_score = round(weight * (dot(&p.d_o[at], &p.v[k], d) - delta));
+      add_scaled(&dv[of_key], round(weight), &p.d_o[at], d);
+      add_scaled(&dk[of_key], p.scale * d_score, &p.q[at], d);
+      add_scaled(&r.dq[at], p.scale * d_score, &p.k[k], d);
+    }
+  }
+
+  const Problem& p;
+  const std::vector<std::int64_t>& begins;
+  double (*round)(double);
+  Results& r;
+};
+
+/// Rows of `heads` heads by the inverse of the rotation.
+void turn_back(const Problem& p, std::int64_t heads, std::vector<double>& x) {
+  const std::vector<double> positions = p.positions();
+  const std::vector<double> cosines = p.of_angles(std::cos);
+  const std::vector<double> sines = p.of_angles(std::sin);
+  const auto half = static_cast<std::size_t>(p.head_dim / 2);
+  for (std::size_t low = 0; low < x.size(); low += low % half == half - 1 ? half + 1 : 1) {
+    const std::size_t token = low / (2 * half * static_cast<std::size_t>(heads));
+    const std::size_t angle = static_cast<std::size_t>(positions[token]) * half + low % half;
+    const double a = x[low];
+    const double b = x[low + half];
+    x[low] = a * cosines[angle] + b * sines[angle];
+    x[low + half] = b * cosines[angle] - a * sines[angle];
+  }
+}
+
 /// By the definition, in f64. `round` is applied where a bf16 implementation must round: to
 /// probabilities, score gradients and results. Gradients are those of bf16 o, as the operator's.
 Results naive(const Problem& p, double (*round)(double)) {
-  const std::int64_t d = p.head_dim;
   Results r{std::vector<double>(p.q.size()),
-            std::vector<double>(static_cast<std::size_t>(p.heads * p.tokens())),
+            std::vector<double>(static_cast<std::size_t>(p.heads * p.tokens)),
             std::vector<double>(p.q.size()), std::vector<double>(p.k.size()),
             std::vector<double>(p.k.size())};
-  std::vector<double> scores;
-  std::vector<double> o(static_cast<std::size_t>(d));
-  for (std::int64_t token = 0; token < p.tokens(); ++token) {
-    const std::int64_t first = token / p.length * p.length;
-    for (std::int64_t head = 0; head < p.heads; ++head) {
-      const std::size_t at = p.at_query(token, head);
-      scores.clear();
-      for (std::int64_t key = first; key <= token; ++key) {
-        scores.push_back(p.scale * dot(&p.q[at], &p.k[p.at_key(key, head)], d));
-      }
-      const double top = *std::max_element(scores.begin(), scores.end());
-      double sum = 0;
-      std::fill(o.begin(), o.end(), 0.0);
-      for (std::int64_t key = first; key <= token; ++key) {
-        const double weight = std::exp(scores[static_cast<std::size_t>(key - first)] - top);
-        sum += weight;
-        add_scaled(&r.o[at], round(weight), &p.v[p.at_key(key, head)], d);
-        add_scaled(o.data(), weight, &p.v[p.at_key(key, head)], d);
-      }
-      const double lse = top + std::log(sum);
-      r.lse[static_cast<std::size_t>(head * p.tokens() + token)] = lse;
-      for (std::size_t i = 0; i < o.size(); ++i) {
-        r.o[at + i] = round(r.o[at + i] / sum);
-        o[i] = through_bf16(o[i] / sum);
-      }
-      const double delta = dot(&p.d_o[at], o.data(), d);
-      for (std::int64_t key = first; key <= token; ++key) {
-        const std::size_t k = p.at_key(key, head);
-        const double weight = std::exp(scores[static_cast<std::size_t>(key - first)] - lse);
-        const double d_score = round(weight * (dot(&p.d_o[at], &p.v[k], d) - delta));
-        add_scaled(&r.dv[k], round(weight), &p.d_o[at], d);
-        add_scaled(&r.dk[k], p.scale * d_score, &p.q[at], d);
-        add_scaled(&r.dq[at], p.scale * d_score, &p.k[k], d);
-      }
+  const std::vector<std::int64_t> beginnings = p.beginnings();
+  constexpr std::int64_t kPasses = 32;  // enough for the cores of a machine with a GPU
+  const std::int64_t parts = std::max<std::int64_t>(1, kPasses / p.heads);
+  std::deque<HeadPass> passes;
+  for (std::int64_t i = 0; i < p.heads * parts; ++i) passes.emplace_back(p, beginnings, round, r);
+  ThreadPool pool(0);
+  pool.parallel_for(std::ssize(passes), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      passes[static_cast<std::size_t>(i)].run(i / parts, i % parts, parts);
     }
+  });
+  for (std::int64_t i = 0; i < std::ssize(passes); ++i) {
+    const HeadPass& pass = passes[static_cast<std::size_t>(i)];
+    for (std::int64_t token = 0; token < p.tokens; ++token) {
+      const std::size_t to = p.at_key(token, i / parts);
+      const auto from = static_cast<std::size_t>(token * p.head_dim);
+      add_scaled(&r.dk[to], 1, &pass.dk[from], p.head_dim);
+      add_scaled(&r.dv[to], 1, &pass.dv[from], p.head_dim);
+    }
+  }
+  if (p.turned) {
+    turn_back(p, p.heads, r.dq);
+    turn_back(p, p.kv_heads, r.dk);
   }
   for (auto* tensor : {&r.dq, &r.dk, &r.dv}) {
     for (double& x : *tensor) x = round(x);
@@ -163,9 +320,9 @@ Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_
   const std::int64_t width = (p.heads + 2 * p.kv_heads) * p.head_dim;
   const std::int64_t stride = width + 8;
   std::vector<double> packed;
-  for (std::int64_t token = 0; token < p.tokens(); ++token) {
+  for (std::int64_t token = 0; token < p.tokens; ++token) {
     for (const auto* x : {&p.q, &p.k, &p.v}) {
-      const auto row = static_cast<std::int64_t>(x->size()) / p.tokens();
+      const auto row = static_cast<std::int64_t>(x->size()) / p.tokens;
       packed.insert(packed.end(), x->begin() + token * row, x->begin() + (token + 1) * row);
     }
   }
@@ -175,15 +332,15 @@ Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_
   };
   const std::int64_t at_k = p.heads * p.head_dim;
   const std::int64_t at_v = at_k + p.kv_heads * p.head_dim;
-  const TensorView in = runner.upload(packed, DType::kBF16, {p.tokens(), width}, stride);
-  const TensorView out = runner.output(DType::kBF16, {p.tokens(), width}, stride);
+  const TensorView in = runner.upload(packed, DType::kBF16, {p.tokens, width}, stride);
+  const TensorView out = runner.output(DType::kBF16, {p.tokens, width}, stride);
   AttentionForward forward;
   forward.q = columns(in, 0, p.query_shape());
   forward.k = columns(in, at_k, p.key_shape());
   forward.v = columns(in, at_v, p.key_shape());
-  forward.segments.uniform_length = p.length;
+  forward.segments = p.segments(runner);
   forward.o = runner.output(DType::kBF16, p.query_shape());
-  forward.lse = runner.output(DType::kF32, {p.heads, p.tokens()});
+  forward.lse = runner.output(DType::kF32, {p.heads, p.tokens});
   forward.scale = p.scale;
   runner.run(forward);
   std::vector<double> o = given.o;
@@ -196,13 +353,19 @@ Results run(OpRunner& runner, const Problem& p, const Results& given, bool adds_
   backward.k = forward.k;
   backward.v = forward.v;
   backward.o = runner.upload(o, DType::kBF16, p.query_shape());
-  backward.lse = runner.upload(lse, DType::kF32, {p.heads, p.tokens()});
+  backward.lse = runner.upload(lse, DType::kF32, {p.heads, p.tokens});
   backward.segments = forward.segments;
   backward.dq = columns(out, 0, p.query_shape());
   backward.dk = columns(out, at_k, p.key_shape());
   backward.dv = columns(out, at_v, p.key_shape());
-  backward.delta = runner.output(DType::kF32, {p.heads, p.tokens()});
+  backward.delta = runner.output(DType::kF32, {p.heads, p.tokens});
   if (adds_dq) backward.dq_sum = runner.output(DType::kF32, p.query_shape());
+  if (p.turned) {
+    const Shape table{p.tokens, p.head_dim / 2};
+    backward.rotation = {.positions = runner.upload(p.positions(), DType::kI32, {p.tokens}),
+                         .cos = runner.upload(p.of_angles(std::cos), DType::kF32, table),
+                         .sin = runner.upload(p.of_angles(std::sin), DType::kF32, table)};
+  }
   backward.scale = p.scale;
   runner.run(backward);
   Results results{runner.download(forward.o), runner.download(forward.lse),
@@ -228,22 +391,42 @@ void require_as_accurate(const std::string& name, const std::vector<double>& got
   REQUIRE(error <= 1.5 * norm_of_difference(rounded, exactly) + floor);
 }
 
-void check_accuracy(OpRunner& runner, const Problem& p) {
-  INFO(p.rows << " rows of " << p.length << ", " << p.heads << " heads, " << p.kv_heads
-              << " kv heads of " << p.head_dim);
+void check_accuracy(Contestants& contestants, const Problem& p) {
+  INFO(p.lengths.size() << (p.documents ? " documents, the first of " : " rows of ")
+                        << p.lengths.front() << (p.turned ? ", turned back, " : ", ") << p.heads
+                        << " heads, " << p.kv_heads << " kv heads of " << p.head_dim);
   const Results exactly = naive(p, exact);
   const Results rounded = naive(p, through_bf16);
-  const Results got = run(runner, p, exactly);
-  require_as_accurate("o", got.o, exactly.o, rounded.o);
-  require_as_accurate("dq", got.dq, exactly.dq, rounded.dq);
-  require_as_accurate("dk", got.dk, exactly.dk, rounded.dk);
-  require_as_accurate("dv", got.dv, exactly.dv, rounded.dv);
-  const Results added = run(runner, p, exactly, true);
-  require_as_accurate("dq, added", added.dq, exactly.dq, rounded.dq);
-  require_as_accurate("dk beside added dq", added.dk, exactly.dk, rounded.dk);
-  require_as_accurate("dv beside added dq", added.dv, exactly.dv, rounded.dv);
-  REQUIRE(norm_of_difference(got.lse, exactly.lse) <=
-          1e-5 * std::sqrt(static_cast<double>(got.lse.size())));
+  for (Contestant& contestant : contestants) {
+    INFO(contestant.name);
+    const Results got = run(contestant.runner, p, exactly);
+    require_as_accurate("o", got.o, exactly.o, rounded.o);
+    require_as_accurate("dq", got.dq, exactly.dq, rounded.dq);
+    require_as_accurate("dk", got.dk, exactly.dk, rounded.dk);
+    require_as_accurate("dv", got.dv, exactly.dv, rounded.dv);
+    const Results added = run(contestant.runner, p, exactly, true);
+    require_as_accurate("dq, added", added.dq, exactly.dq, rounded.dq);
+    require_as_accurate("dk beside added dq", added.dk, exactly.dk, rounded.dk);
+    require_as_accurate("dv beside added dq", added.dv, exactly.dv, rounded.dv);
+    REQUIRE(norm_of_difference(got.lse, exactly.lse) <=
+            1e-5 * std::sqrt(static_cast<double>(got.lse.size())));
+  }
+}
+
+/// Requires the same bits in a hundred runs.
+void check_repeats(OpRunner& runner, const Problem& p) {
+  Results given;
+  given.o = p.q;
+  given.lse.assign(static_cast<std::size_t>(p.heads * p.tokens), 1.0);
+  const Results first = run(runner, p, given);
+  for (int i = 1; i < 100; ++i) {
+    const Results again = run(runner, p, given);
+    require_equal("o", again.o, first.o);
+    require_equal("lse", again.lse, first.lse);
+    require_equal("dq", again.dq, first.dq);
+    require_equal("dk", again.dk, first.dk);
+    require_equal("dv", again.dv, first.dv);
+  }
 }
 
 TEST_CASE("attention on cuda follows the formula for every kind of segment", "[cuda]") {
@@ -255,22 +438,48 @@ TEST_CASE("attention on cuda follows the formula for every kind of segment", "[c
 }
 
 TEST_CASE("attention on cuda is as accurate as bf16 allows at lengths around its tiles", "[cuda]") {
-  on_cuda([](OpRunner& runner) {
+  with_both([](Contestants& contestants) {
     for (const std::int64_t head_dim : {64, 128}) {
       for (const std::int64_t length : {1, 47, 48, 49, 63, 64, 65, 127, 128, 129, 193}) {
-        for (const std::int64_t kv_heads : {4, 2, 1}) {
-          check_accuracy(runner, Problem(2, length, 4, kv_heads, head_dim));
+        for (const std::int64_t kv_heads : {8, 4, 2, 1}) {
+          check_accuracy(contestants, Problem::of_rows(2, length, {8, kv_heads, head_dim}));
         }
       }
-      check_accuracy(runner, Problem(1, 1000, 2, 1, head_dim));
+      for (const std::int64_t kv_heads : {2, 1}) {
+        check_accuracy(contestants, Problem::of_rows(1, 1000, {8, kv_heads, head_dim}));
+      }
     }
   });
 }
 
 TEST_CASE("attention on cuda is as accurate as bf16 allows at 4096 tokens", "[cuda][slow]") {
-  on_cuda([](OpRunner& runner) {
+  with_both([](Contestants& contestants) {
+    check_accuracy(contestants, Problem::of_rows(1, 4096, {4, 1, 64}));
+    check_accuracy(contestants, Problem::of_rows(1, 4096, {4, 1, 128}));
+  });
+}
+
+TEST_CASE("attention on cuda is as accurate as bf16 allows for documents of the LLaMA shapes",
+          "[cuda]") {
+  with_both([](Contestants& contestants) {
+    for (const Problem::Heads heads :
+         {Problem::Heads{16, 16, 128}, Problem::Heads{32, 32, 128}, Problem::Heads{40, 40, 128},
+          Problem::Heads{32, 8, 128}, Problem::Heads{64, 8, 128}}) {
+      const Problem p = Problem::of_documents({1, 130, 77, 3, 64, 48}, heads);
+      check_accuracy(contestants, p);
+      check_accuracy(contestants, p.with_rotation());
+    }
+  });
+}
+
+TEST_CASE("attention on cuda is as accurate as bf16 allows when it turns gradients back",
+          "[cuda]") {
+  with_both([](Contestants& contestants) {
     for (const std::int64_t head_dim : {64, 128}) {
-      check_accuracy(runner, Problem(1, 4096, 1, 1, head_dim));
+      for (const std::int64_t length : {1, 63, 129, 300}) {
+        const Problem p = Problem::of_rows(2, length, {4, 2, head_dim});
+        check_accuracy(contestants, p.with_rotation());
+      }
     }
   });
 }
@@ -278,17 +487,11 @@ TEST_CASE("attention on cuda is as accurate as bf16 allows at 4096 tokens", "[cu
 TEST_CASE("attention on cuda writes the same bits a hundred times", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     for (const std::int64_t head_dim : {64, 128}) {
-      const Problem p(1, 333, 4, 2, head_dim);
-      const Results given = naive(p, exact);
-      const Results first = run(runner, p, given);
-      for (int i = 1; i < 100; ++i) {
-        const Results again = run(runner, p, given);
-        require_equal("o", again.o, first.o);
-        require_equal("lse", again.lse, first.lse);
-        require_equal("dq", again.dq, first.dq);
-        require_equal("dk", again.dk, first.dk);
-        require_equal("dv", again.dv, first.dv);
-      }
+      check_repeats(runner, Problem::of_rows(1, 333, {4, 2, head_dim}));
+      const Problem documents =
+          Problem::of_documents({1, 200, 77, 3, 150, 64, 5}, {8, 2, head_dim});
+      check_repeats(runner, documents);
+      check_repeats(runner, documents.with_rotation());
     }
   });
 }
@@ -314,26 +517,27 @@ TEST_CASE("attention on cuda refuses what it has no kernel for, by name", "[cuda
 }
 
 TEST_CASE("attention through cuDNN is as accurate as bf16 allows", "[cuda]") {
-  on_cudnn([](OpRunner& runner) {
+  on_cudnn([](Contestants& cudnn) {
     for (const std::int64_t head_dim : {32, 96, 256}) {
-      check_accuracy(runner, Problem(1, 200, 4, 2, head_dim));
+      check_accuracy(cudnn, Problem::of_rows(1, 200, {4, 2, head_dim}));
     }
     for (const std::int64_t head_dim : {64, 128}) {
       for (const std::int64_t length : {1, 64, 128, 200}) {
         for (const std::int64_t kv_heads : {4, 1}) {
-          check_accuracy(runner, Problem(2, length, 4, kv_heads, head_dim));
+          check_accuracy(cudnn, Problem::of_rows(2, length, {4, kv_heads, head_dim}));
         }
       }
+      check_accuracy(cudnn, Problem::of_rows(2, 200, {4, 2, head_dim}).with_rotation());
     }
   });
 }
 
 TEST_CASE("attention through cuDNN is as accurate as bf16 allows in longer rows", "[cuda][slow]") {
-  on_cudnn([](OpRunner& runner) {
+  on_cudnn([](Contestants& cudnn) {
     for (const std::int64_t head_dim : {64, 128}) {
       for (const std::int64_t length : {1000, 1024}) {
         for (const std::int64_t heads : {1, 4}) {
-          check_accuracy(runner, Problem(1, length, heads, 1, head_dim));
+          check_accuracy(cudnn, Problem::of_rows(1, length, {heads, 1, head_dim}));
         }
       }
     }
@@ -341,26 +545,14 @@ TEST_CASE("attention through cuDNN is as accurate as bf16 allows in longer rows"
 }
 
 TEST_CASE("attention through cuDNN writes the same bits a hundred times", "[cuda]") {
-  on_cudnn([](OpRunner& runner) {
-    const Problem p(1, 1024, 8, 2, 64);
-    const Results given{std::vector<double>(p.q.size()),
-                        std::vector<double>(static_cast<std::size_t>(p.heads * p.tokens()), 1.0),
-                        {},
-                        {},
-                        {}};
-    const Results first = run(runner, p, given);
-    for (int i = 1; i < 100; ++i) {
-      const Results again = run(runner, p, given);
-      require_equal("o", again.o, first.o);
-      require_equal("dq", again.dq, first.dq);
-      require_equal("dk", again.dk, first.dk);
-      require_equal("dv", again.dv, first.dv);
-    }
+  on_cudnn([](Contestants& cudnn) {
+    check_repeats(cudnn.front().runner, Problem::of_rows(1, 1024, {8, 2, 64}));
   });
 }
 
 TEST_CASE("attention through cuDNN refuses what it cannot run, naming the key", "[cuda]") {
-  on_cudnn([](OpRunner& runner) {
+  on_cudnn([](Contestants& cudnn) {
+    OpRunner& runner = cudnn.front().runner;
     const auto forward = [&](DType dtype, std::int64_t head_dim, std::int64_t uniform_length) {
       const Shape shape{4, 1, head_dim};
       const std::vector<double> values(static_cast<std::size_t>(shape.elements()), 1.0);
