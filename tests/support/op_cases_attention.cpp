@@ -306,8 +306,9 @@ AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t h
           .uniform_length = length};
 }
 
-/// More documents than a warp has lanes, most of them short, and some longer than a tile.
-AttentionCase many_documents(std::int64_t head_dim) {
+/// More documents than a warp has lanes, most of them short, and one of `period` longer than a
+/// tile.
+AttentionCase many_documents(std::int64_t head_dim, int count, int period) {
   AttentionCase c{.name = "many packed documents",
                   .queries = 0,
                   .keys = 0,
@@ -315,9 +316,9 @@ AttentionCase many_documents(std::int64_t head_dim) {
                   .kv_heads = 1,
                   .head_dim = head_dim,
                   .segments = {}};
-  for (int i = 0; i < 70; ++i) {
+  for (int i = 0; i < count; ++i) {
     const auto begin = static_cast<std::int32_t>(c.queries);
-    const std::int32_t length = i % 23 == 5 ? 150 + i : 1 + i % 4;
+    const std::int32_t length = i % period == 5 ? 150 + i % 70 : 1 + i % 4;
     c.segments.push_back({begin, begin, length, length, 0});
     c.queries += length;
   }
@@ -347,8 +348,8 @@ std::vector<AttentionCase> attention_cases() {
          .kv_heads = 2,
          .head_dim = head_dim,
          .segments = {{0, 0, 33, 33, 0}, {33, 33, 1, 1, 0}, {34, 34, 66, 66, 0}, {0, 0, 0, 0, 0}}});
-    cases.push_back(many_documents(head_dim));
-    cases.push_back(many_documents(head_dim));
+    cases.push_back(many_documents(head_dim, 70, 23));
+    cases.push_back(many_documents(head_dim, 70, 23));
     cases.back().name = "many packed documents, turned back";
     cases.back().turned = true;
     cases.push_back({.name = "a range of a row behind its past, and keys that nobody sees",
@@ -366,6 +367,7 @@ std::vector<AttentionCase> attention_cases() {
                      .head_dim = head_dim,
                      .segments = {{0, 0, 40, 30, 0}, {40, 2, 8, 20, 12}}});
   }
+  cases.push_back(many_documents(64, 1100, 500));
   return cases;
 }
 
