@@ -23,9 +23,10 @@
 // rounded.
 //
 // Measured (attention_bench, one H200, 2026-11-21), 32 heads, TFLOP/s of 5 products, deterministic
-// / adding dq (cuDNN in the same run): head dim 128 at 2k, 4k, 8k, 16k tokens a row 372 / 352 (411
-// / 429), 395 / 425 (447 / 477), 416 / 462 (446 / 491), 438 / 483 (459 / 518); head dim 64 at 4k
-// 344 / 323 (298 / 384). So up to 2k, and at head dim 64, the deterministic way is the faster one.
+// / adding dq (cuDNN in the same run): head dim 128 at 2k, 4k, 8k, 16k tokens a row 438 / 386 (410
+// / 429), 489 / 418 (456 / 477), 451 / 463 (452 / 507), 468 / 506 (463 / 519); head dim 64 at 4k
+// 362 / 343 (299 / 384). So up to 4k, and at head dim 64, the deterministic way is the faster one.
+// Turning dq and dk back adds 7, 3, 2, 1 % at these lengths; Rope takes 8, 5, 2, 1 %.
 
 #include <cuda_runtime.h>
 
@@ -79,35 +80,55 @@ __device__ __forceinline__ void multiply_by(float (&x)[kCount], float factor) {
   for (int i = 0; i < kCount; ++i) x[i] *= factor;
 }
 
-/// Turns the rows of dq or dk in an accumulator back by their angles: of this warp's 16 rows, of
-/// which `row` is the first, those below `valid`. A lane holds both columns of a pair.
-template <int kCount>
-__device__ __forceinline__ void turn_back(float (&d)[kCount], const Rotation& by, std::int64_t row,
-                                          int valid) {
-  if (by.positions == nullptr) return;
-  constexpr int kHalf = kCount;  ///< columns, of 2 * kCount
+/// Turns the two rows of dq or dk that a lane has in an accumulator back by their angles. A lane
+/// holds both numbers of a pair.
+class RowsTurnedBack {
+ public:
+  /// Reads the rows' positions: long before they are needed. `row` is the warp's first, and `valid`
+  /// the rows from there that the tile has; behind them the tile's last stands in.
+  __device__ RowsTurnedBack(const Rotation& by, std::int64_t row, int valid) {
+    if (by.positions == nullptr) return;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int at = Place::lane_row() + 8 * half;
-    if (at >= valid) continue;
-    const std::int64_t angles = std::int64_t{by.positions[row + at]} * kHalf + Place::column();
+    for (int half = 0; half < 2; ++half) {
+      position_[half] = by.positions[row + min(Place::lane_row() + 8 * half, valid - 1)];
+    }
+  }
+  template <int kCount>
+  __device__ __forceinline__ void turn(float (&d)[kCount], const Rotation& by) const {
+    if (by.positions == nullptr) return;
+    constexpr int kHalf = kCount;  // columns, of 2 * kCount
+    float2 cos[2][kHalf / 8];
+    float2 sin[2][kHalf / 8];
 #pragma unroll
-    for (int j = 0; j < kHalf / 8; ++j) {
-      const float2 cos = *reinterpret_cast<const float2*>(by.cos + angles + 8 * j);
-      const float2 sin = *reinterpret_cast<const float2*>(by.sin + angles + 8 * j);
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t angles = std::int64_t{position_[half]} * kHalf + Place::column();
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        float& low = d[4 * j + 2 * half + e];
-        float& high = d[4 * (j + kHalf / 8) + 2 * half + e];
-        const float c = e == 0 ? cos.x : cos.y;
-        const float s = e == 0 ? sin.x : sin.y;
-        const float turned = low * c + high * s;
-        high = high * c - low * s;
-        low = turned;
+      for (int j = 0; j < kHalf / 8; ++j) {
+        cos[half][j] = *reinterpret_cast<const float2*>(by.cos + angles + 8 * j);
+        sin[half][j] = *reinterpret_cast<const float2*>(by.sin + angles + 8 * j);
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int j = 0; j < kHalf / 8; ++j) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          float& low = d[4 * j + 2 * half + e];
+          float& high = d[4 * (j + kHalf / 8) + 2 * half + e];
+          const float c = e == 0 ? cos[half][j].x : cos[half][j].y;
+          const float s = e == 0 ? sin[half][j].x : sin[half][j].y;
+          const float turned = low * c + high * s;
+          high = high * c - low * s;
+          low = turned;
+        }
       }
     }
   }
-}
+
+ private:
+  int position_[2] = {0, 0};
+};
 
 /// Copies a tile into shared memory once `empty` says that it is free.
 template <std::uint32_t kBytes>
@@ -289,6 +310,8 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
     const SegmentTile& tile = tiles.get();
     if (tile.rows == 0) break;
     const int queries = end_query(tile) - first_query(tile);
+    const RowsTurnedBack rows(p.rotation, tile.segment.k_begin + tile.begin + Place::row(),
+                              tile.rows - Place::row());
     float dk[kHeadDim / 2];
     float dv[kHeadDim / 2];
     clear(dk);
@@ -401,7 +424,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
     const int head = tile.head;
     const int valid = tile.rows - Place::row();
     multiply_by(dk, p.scale);
-    turn_back(dk, p.rotation, row, valid);
+    rows.turn(dk, p.rotation);
     store_rows(dk, p.dk.row(row, head), p.dk.stride, valid);
     store_rows(dv, p.dv.row(row, head), p.dv.stride, valid);
   }
@@ -511,6 +534,8 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
   for (;; tiles.done()) {
     const SegmentTile& tile = tiles.get();
     if (tile.rows == 0) return;
+    const RowsTurnedBack rows(p.rotation, tile.segment.q_begin + tile.begin + Place::row(),
+                              tile.rows - Place::row());
     float lse_log2[2];
     float delta[2];
 #pragma unroll
@@ -580,7 +605,7 @@ __device__ void compute_queries(const BackwardParams& p, QueryShared<kHeadDim>& 
     const int head = tile.head;
     const int valid = tile.rows - Place::row();
     multiply_by(dq, p.scale);
-    turn_back(dq, p.rotation, row, valid);
+    rows.turn(dq, p.rotation);
     store_rows(dq, p.dq.row(row, head), p.dq.stride, valid);
   }
 }

