@@ -65,9 +65,9 @@ class TileReader {
     barrier(queue_.free[at_.stage()]).arrive();
     at_.advance();
   }
-  /// By the thread that copies, once for each tile, with `steps` of the tile's `all` yet to copy:
-  /// asks for the next tile, if this is the step for that. Asked for early, tiles would pile up
-  /// behind the longest; late, copies would pause.
+  /// By the thread that copies, at each step, with `steps` of the tile's `all` yet to copy: asks
+  /// for the next tile when few are left. If it asked earlier, long tiles would wait behind long
+  /// ones; later, copies would pause.
   __device__ void ask_for_next(int steps, int all) const {
     constexpr int kSteps = 4;
     if (steps == min(all, kSteps)) barrier(queue_.wanted).arrive();
