@@ -11,12 +11,16 @@
 
 namespace strata::cuda {
 
+/// Copies 16 bytes to an address in shared memory.
+__device__ __forceinline__ void start_copy(std::uint32_t to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
 /// Copies W elements; at once if they are fewer than 16 bytes.
 template <class T, int W>
 __device__ __forceinline__ void copy_async(T* shared, const T* from) {
   if constexpr (sizeof(T) * W == 16) {
-    const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+    start_copy(static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)), from);
   } else {
     store_raw(shared, load_raw<T, W>(from));
   }

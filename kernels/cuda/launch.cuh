@@ -25,33 +25,87 @@ struct Launch {
   unsigned cluster = 1;          ///< blocks in x that form a cluster (sm_90 and later)
 };
 
+/// Of the current device.
+[[nodiscard]] inline int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
+  return value;
+}
+
+/// Multiprocessors of the current device.
+[[nodiscard]] inline int multiprocessors() {
+  return device_attribute(cudaDevAttrMultiProcessorCount);
+}
+
+/// A launch as the runtime takes it. Also lifts the kernel's limit of 48 KiB of shared memory,
+/// static memory included, where the launch needs more.
+class LaunchConfig {
+ public:
+  LaunchConfig(const Launch& where, const void* kernel) {
+    if (where.shared_bytes > 0) {
+      STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(where.shared_bytes)));
+    }
+    config_.gridDim = where.grid;
+    config_.blockDim = where.block;
+    config_.dynamicSmemBytes = where.shared_bytes;
+    config_.stream = where.stream;
+    cluster_.id = cudaLaunchAttributeClusterDimension;
+    cluster_.val.clusterDim = {where.cluster, 1, 1};
+    if (where.cluster > 1) {
+      config_.attrs = &cluster_;
+      config_.numAttrs = 1;
+    }
+  }
+  LaunchConfig(const LaunchConfig&) = delete;
+  LaunchConfig& operator=(const LaunchConfig&) = delete;
+  [[nodiscard]] const cudaLaunchConfig_t* get() const { return &config_; }
+
+ private:
+  cudaLaunchConfig_t config_{};
+  cudaLaunchAttribute cluster_{};
+};
+
+/// Calls `body`; a BackendError of it names the operator.
+template <class Body>
+auto naming(std::string_view name, const Body& body) {
+  try {
+    return body();
+  } catch (const BackendError& error) {
+    throw BackendError("operator " + std::string(name) + ": " + error.what());
+  }
+}
+
 /// Launches `kernel` on the stream. A grid without blocks launches nothing. Throws BackendError
 /// that names the operator.
 template <class... Params, class... Args>
 void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
   if (where.grid.x == 0 || where.grid.y == 0 || where.grid.z == 0) return;
-  try {
-    if (where.shared_bytes > 0) {  // lifts the default limit of 48 KiB, static memory included
-      STRATA_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(where.shared_bytes)));
-    }
-    cudaLaunchConfig_t config{};
-    config.gridDim = where.grid;
-    config.blockDim = where.block;
-    config.dynamicSmemBytes = where.shared_bytes;
-    config.stream = where.stream;
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {where.cluster, 1, 1};
+  naming(where.name, [&] {
+    const LaunchConfig config(where, reinterpret_cast<const void*>(kernel));
+    STRATA_CUDA_CHECK(cudaLaunchKernelEx(config.get(), kernel, std::forward<Args>(args)...));
+  });
+}
+
+/// Clusters of this launch (blocks, if they are alone) that the device runs at a time, at least 1;
+/// the grid does not matter.
+template <class... Params>
+[[nodiscard]] int resident(Launch where, void (*kernel)(Params...)) {
+  return naming(where.name, [&] {
+    where.grid = where.cluster;
+    const LaunchConfig config(where, reinterpret_cast<const void*>(kernel));
+    int count = 0;
     if (where.cluster > 1) {
-      config.attrs = &cluster;
-      config.numAttrs = 1;
+      STRATA_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&count, kernel, config.get()));
+    } else {
+      STRATA_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+          &count, kernel, static_cast<int>(where.block.x), where.shared_bytes));
+      count *= multiprocessors();
     }
-    STRATA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
-  } catch (const BackendError& error) {
-    throw BackendError("operator " + std::string(where.name) + ": " + error.what());
-  }
+    return std::max(count, 1);
+  });
 }
 
 /// Smallest number of blocks that cover `count` at `per_block` each. Throws BackendError beyond the
@@ -69,20 +123,6 @@ void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
   constexpr std::int64_t kWarpThreads = 32;
   return static_cast<unsigned>(std::clamp<std::int64_t>(
       (pieces + kWarpThreads - 1) / kWarpThreads * kWarpThreads, kWarpThreads, most));
-}
-
-/// Of the current device.
-[[nodiscard]] inline int device_attribute(cudaDeviceAttr attribute) {
-  int device = 0;
-  int value = 0;
-  STRATA_CUDA_CHECK(cudaGetDevice(&device));
-  STRATA_CUDA_CHECK(cudaDeviceGetAttribute(&value, attribute, device));
-  return value;
-}
-
-/// Multiprocessors of the current device.
-[[nodiscard]] inline int multiprocessors() {
-  return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
 }  // namespace strata::cuda

@@ -96,6 +96,29 @@ __device__ __forceinline__ void unpack(const Packed<T, W>& from, float (&to)[W])
   }
 }
 
+/// Two bf16 as a word.
+__device__ __forceinline__ unsigned pair_of(float first, float second) {
+  const __nv_bfloat162_raw pair = __floats2bfloat162_rn(first, second);
+  return static_cast<unsigned>(pair.x) | static_cast<unsigned>(pair.y) << 16;
+}
+
+/// Writes 16 bytes, as one access for certain: a plain store behind branches the compiler may take
+/// apart.
+__device__ __forceinline__ void store_words(void* to, unsigned a, unsigned b, unsigned c,
+                                            unsigned d) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+/// 16 bytes of elements, rounded to the dtype.
+__device__ __forceinline__ void store_piece(float* to, const float (&x)[4]) {
+  store_words(to, __float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
+              __float_as_uint(x[3]));
+}
+__device__ __forceinline__ void store_piece(__nv_bfloat16* to, const float (&x)[8]) {
+  store_words(to, pair_of(x[0], x[1]), pair_of(x[2], x[3]), pair_of(x[4], x[5]),
+              pair_of(x[6], x[7]));
+}
+
 /// Hides where the words came from: the compiler would rather keep what they were made of.
 template <class T, int W>
 __device__ __forceinline__ void keep(Packed<T, W>& packed) {
