@@ -81,12 +81,13 @@ void require_same(const Outputs& got, const Outputs& expected) {
 
 TEST_CASE("tuned products follow the formula and repeat, also from their lines", "[cuda]") {
   if (without_gpu()) return;
+  constexpr int kRuns = 100;
   const std::vector<Product> all = products();
   std::vector<std::string> lines;
   std::vector<Outputs> outputs;
   {
     Backend backend = gpu();
-    OpRunner runner(backend);
+    OpRunner runner(backend, kRuns);
     MatmulTuner& tuner = *backend.kernels->matmul_tuner();
     const std::vector<MatmulPlan> plans = tuner.tune(shapes_of(all), kGiB);
     REQUIRE(plans.size() == all.size());

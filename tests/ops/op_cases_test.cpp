@@ -149,6 +149,24 @@ TEST_CASE("a cast with squared norm rounds as the cast and measures what it wrot
   }
 }
 
+TEST_CASE("an operator that does not repeat is noticed", "[ops]") {
+  Backend backend = cpu_backend(1);
+  OpRunner runner(backend, 3);
+  // The residual stream is outside of what the runner restores, so every run adds x to it again.
+  std::vector<float> stream{1, 2, 3, 4};
+  const TensorView sum(reinterpret_cast<std::byte*>(stream.data()), DType::kF32, {1, 4});
+  RmsNormForward op{.x = runner.upload({4, 3, 2, 1}, DType::kF32, {1, 4}),
+                    .residual = runner.upload({1, 2, 3, 4}, DType::kF32, {1, 4}),
+                    .weight = runner.upload({1, 1, 1, 1}, DType::kF32, {4}),
+                    .sum = sum,
+                    .y = runner.output(DType::kF32, {1, 4}),
+                    .rstd = runner.output(DType::kF32, {1})};
+  REQUIRE_NOTHROW(runner.run(op));
+  op.residual = sum;
+  REQUIRE_THROWS_WITH(runner.run(op),
+                      ContainsSubstring("rmsnorm_forward") && ContainsSubstring("run 2 of 3"));
+}
+
 TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]") {
   Backend backend = cpu_backend(2);
   OpRunner runner(backend);

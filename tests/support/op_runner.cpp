@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 #include "strata/base/bytes.h"
 
@@ -46,8 +47,9 @@ double load(const std::byte* from, DType dtype) {
 
 }  // namespace
 
-OpRunner::OpRunner(Backend& backend)
+OpRunner::OpRunner(Backend& backend, int runs)
     : backend_(backend),
+      runs_(runs),
       device_arena_(*backend.device, Space::kDevice, kBytes, "test tensors"),
       staging_arena_(*backend.device, Space::kPinned, kBytes, "test staging"),
       device_(device_arena_.allocate("tensors", kBytes)),
@@ -57,6 +59,24 @@ void OpRunner::reset() {
   backend_.device->synchronize();
   used_ = 0;
   tensors_.clear();
+}
+
+void OpRunner::repeat(std::string_view name, const std::function<void()>& submit) {
+  if (runs_ == 1 || used_ == 0) return submit();
+  std::vector<std::byte> before(used_);
+  to_host(before.data(), device_, used_);
+  submit();
+  std::vector<std::byte> first(used_);
+  to_host(first.data(), device_, used_);
+  for (int run = 2; run <= runs_; ++run) {
+    to_device(device_, before.data(), used_);
+    submit();
+    stream().copy(staging_, device_, used_, {});
+    backend_.device->synchronize();
+    if (std::memcmp(staging_, first.data(), used_) == 0) continue;
+    throw std::runtime_error("operator " + std::string(name) + ": run " + std::to_string(run) +
+                             " of " + std::to_string(runs_) + " wrote other bytes than the first");
+  }
 }
 
 std::byte* OpRunner::place(const GuardedImage& image) {

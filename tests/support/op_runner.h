@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "strata/device/arena.h"
@@ -17,7 +19,9 @@ class OpRunner {
  public:
   static constexpr std::size_t kBytes = std::size_t{48} << 20;
 
-  explicit OpRunner(Backend& backend);
+  /// With `runs` above 1 every operator runs that many times on the same bytes, and must leave the
+  /// same bytes in all tensors each time.
+  explicit OpRunner(Backend& backend, int runs = 1);
 
   /// Forgets all tensors.
   void reset();
@@ -32,7 +36,7 @@ class OpRunner {
 
   template <Op O>
   void run(const O& op) {
-    backend_.kernels->run(stream(), op, {});
+    repeat(O::kName, [&] { backend_.kernels->run(stream(), op, {}); });
   }
   /// Waits, then the values of a tensor, row-major, without gaps.
   [[nodiscard]] std::vector<double> download(const ConstTensorView& view);
@@ -47,11 +51,14 @@ class OpRunner {
     GuardedImage image;
     std::byte* at = nullptr;
   };
+  /// Throws std::runtime_error that names the operator and the run whose bytes differ.
+  void repeat(std::string_view name, const std::function<void()>& submit);
   std::byte* place(const GuardedImage& image);
   void to_device(std::byte* at, const void* bytes, std::size_t size);
   void to_host(void* bytes, const std::byte* at, std::size_t size);
 
   Backend& backend_;
+  int runs_;
   Arena device_arena_;
   Arena staging_arena_;
   std::byte* device_;
