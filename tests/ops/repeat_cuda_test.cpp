@@ -131,7 +131,7 @@ TEST_CASE("attention on cuda is right at its smallest shapes", "[cuda][small]") 
       const AttentionCase c = causal_case(2, 130, 2, 1, head_dim);
       INFO(c.name << ", head dim " << head_dim);
       check_attention_forward(runner, DType::kBF16, c, DType::kBF16);
-      check_attention_backward(runner, DType::kBF16, c, DType::kBF16);
+      check_attention_backward(runner, DType::kBF16, c, {DType::kBF16, DType::kBF16});
     }
   }
 }
