@@ -111,19 +111,19 @@ def check_tree():
 def self_test():
     headers = {"include/strata/base/error.h", "include/strata/device/stream.h", "include/strata/ops/norm.h",
                "include/strata/comm/communicator.h", "include/strata/data/batch.h",
-               "include/strata/store/host_state.h", "include/strata/train/config.h", "src/comm/launcher.h",
+               "include/strata/store/training_state.h", "include/strata/train/config.h", "src/comm/launcher.h",
                "src/device/cuda/check.h", "kernels/cpu/operators.h", "tests/support/catch.h"}
-    good = [("src/store/host_state.cpp", '#include "strata/base/error.h"'),
-            ("src/store/host_state.cpp", '#include "strata/store/host_state.h"'),
+    good = [("src/store/training_state.cpp", '#include "strata/base/error.h"'),
+            ("src/store/training_state.cpp", '#include "strata/store/training_state.h"'),
             ("kernels/cuda/norm.cu", '#include "strata/ops/norm.h"'),
             ("kernels/cuda/norm.cu", '#include "src/device/cuda/check.h"'),
             ("kernels/cuda/norm.cu", "#include <cuda_bf16.h>"),
             ("src/comm/mpi_communicator.cpp", "#include <mpi.h>"),
             ("src/comm/world_communicator.cpp", '#include "comm/launcher.h"'),
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),
-            ("tests/store/host_state_test.cpp", '#include "strata/train/config.h"'),
+            ("tests/store/training_state_test.cpp", '#include "strata/train/config.h"'),
             ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
-    bad = [("src/device/stream.cpp", '#include "strata/store/host_state.h"'),          # up
+    bad = [("src/device/stream.cpp", '#include "strata/store/training_state.h"'),          # up
            ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up
            ("src/data/batch.cpp", '#include "strata/ops/norm.h"'),                     # sideways
            ("src/comm/collective.cpp", '#include "strata/data/batch.h"'),              # sideways
@@ -132,14 +132,14 @@ def self_test():
            ("src/ops/norm.cpp", '#include "kernels/cpu/operators.h"'),                 # backend
            ("kernels/cpu/norm.cpp", '#include "src/device/cuda/check.h"'),             # other backend
            ("kernels/cpu/norm.cpp", '#include "strata/comm/communicator.h"'),          # backend, up
-           ("src/store/host_state.cpp", '#include "support/catch.h"'),                 # test support
-           ("src/store/host_state.cpp", '#include "strata/store/missing.h"'),          # no such file
-           ("src/store/host_state.cpp", "#include <cuda_runtime.h>"),
+           ("src/store/training_state.cpp", '#include "support/catch.h"'),                 # test support
+           ("src/store/training_state.cpp", '#include "strata/store/missing.h"'),          # no such file
+           ("src/store/training_state.cpp", "#include <cuda_runtime.h>"),
            ("src/device/stream.cpp", "  #  include <cublasLt.h>"),
            ("src/comm/communicator.cpp", "#include <mpi.h>"),
            ("src/comm/mpi_communicator.cpp", "#include <nccl.h>"),
            ("src/train/train_command.cpp", "#include <CLI/CLI.hpp>"),
-           ("src/store/host_state.cpp", "#include <nlohmann/json.hpp>"),
+           ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
            ("src/comm/communicator.cpp", "#if defined(HAVE_MPI)")]
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]

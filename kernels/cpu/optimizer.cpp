@@ -82,26 +82,32 @@ void execute(const Context& context, const AdamW& op) {
   if (scalars.apply == 0) return;
   const std::int64_t elements = op.weight.elements();
   std::atomic<bool> finite{true};
-  // Every block of bf16 moments has a key of its own.
-  const std::int64_t blocks_at_once = op.m.dtype == DType::kBF16 ? 1 : blocks_of(elements);
+  // Every block of bf16 moments has a key of its own; blocks are counted in the run that the
+  // elements are a part of.
+  const bool draws = op.m.dtype == DType::kBF16;
+  const std::int64_t skipped = draws ? op.rounding_begin % kBlock : 0;
+  const std::int64_t blocks = blocks_of(skipped + elements);
+  const std::int64_t blocks_at_once = draws ? 1 : blocks;
   const auto update = [&](std::int64_t begin, std::int64_t end) {
-    const AdamWRange range{.weight_dtype = op.weight.dtype,
-                           .grad_dtype = op.grad.dtype,
-                           .moment_dtype = op.m.dtype,
-                           .weight = op.weight.data,
-                           .low = static_cast<std::int16_t*>(op.low.data),
-                           .m = op.m.data,
-                           .v = op.v.data,
-                           .grad = op.grad.data,
-                           .begin = begin * kBlock,
-                           .end = std::min(end * kBlock, elements),
-                           .rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream,
-                                                       static_cast<std::uint64_t>(begin)),
-                           .f64 = factors_of<double>(scalars, op.weight_decay),
-                           .f32 = factors_of<float>(scalars, op.weight_decay)};
+    const auto block = static_cast<std::uint64_t>(op.rounding_begin / kBlock + begin);
+    const AdamWRange range{
+        .weight_dtype = op.weight.dtype,
+        .grad_dtype = op.grad.dtype,
+        .moment_dtype = op.m.dtype,
+        .weight = op.weight.data,
+        .low = static_cast<std::int16_t*>(op.low.data),
+        .m = op.m.data,
+        .v = op.v.data,
+        .grad = op.grad.data,
+        .begin = std::max<std::int64_t>(begin * kBlock - skipped, 0),
+        .end = std::min(end * kBlock - skipped, elements),
+        .rounding_key = random_bits(scalars.rounding_seed, op.rounding_stream, block),
+        .rounding_begin = begin == 0 ? skipped : 0,
+        .f64 = factors_of<double>(scalars, op.weight_decay),
+        .f32 = factors_of<float>(scalars, op.weight_decay)};
     if (!context.simd.adamw(range)) finite.store(false, std::memory_order_relaxed);
   };
-  context.pool.parallel_for(blocks_of(elements), 4, [&](std::int64_t begin, std::int64_t end) {
+  context.pool.parallel_for(blocks, 4, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t block = begin; block < end; block += blocks_at_once) {
       update(block, std::min(block + blocks_at_once, end));
     }

@@ -101,6 +101,7 @@ struct AdamWArguments {
   const AdamWScalars* scalars;
   double weight_decay;
   std::uint64_t rounding_stream;
+  std::int64_t rounding_begin;
   std::int32_t* nonfinite;
   std::int64_t n;
 };
@@ -153,8 +154,9 @@ __device__ __forceinline__ void write_moments(const AdamWArguments<W, M, G>& p, 
     store(p.v + i, v);
   } else {
     constexpr std::int64_t kBlock = SquaredNorm::kBlock;
-    const std::uint64_t key = mix64(s.rounding ^ static_cast<std::uint64_t>(i / kBlock));
-    const auto first = static_cast<std::uint32_t>(i % kBlock);
+    const std::int64_t place = p.rounding_begin + i;
+    const std::uint64_t key = mix64(s.rounding ^ static_cast<std::uint64_t>(place / kBlock));
+    const auto first = static_cast<std::uint32_t>(place % kBlock);
     Vector<M, kCount> rounded_m;
     Vector<M, kCount> rounded_v;
 #pragma unroll
@@ -213,7 +215,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
 void launch_adamw(cudaStream_t stream, const AdamW& op) {
   const std::int64_t n = op.weight.elements();
   if (n == 0) return;
-  const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad});
+  // The parameters of a thread take their random bits from one block of them.
+  const bool wide = rows_aligned({op.weight, op.low, op.m, op.v, op.grad}) &&
+                    op.rounding_begin % kParameters == 0;
   with_dtype(op.kName, op.weight.dtype, [&]<class W>() {
     with_dtype(op.kName, op.m.dtype, [&]<class M>() {
       with_dtype(op.kName, op.grad.dtype, [&]<class G>() {
@@ -225,6 +229,7 @@ void launch_adamw(cudaStream_t stream, const AdamW& op) {
                                                 .scalars = op.scalars,
                                                 .weight_decay = op.weight_decay,
                                                 .rounding_stream = op.rounding_stream,
+                                                .rounding_begin = op.rounding_begin,
                                                 .nonfinite = data<std::int32_t>(op.nonfinite),
                                                 .n = n};
         const auto kernel = wide ? adamw<W, M, G, kParameters> : adamw<W, M, G, 1>;

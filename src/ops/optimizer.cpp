@@ -46,6 +46,7 @@ void AdamW::check() const {
   c.compute_dtype("grad", grad);
   c.matches_contiguous("grad", grad, shape, grad.dtype);
   c.require(scalars != nullptr, "scalars", "are missing");
+  c.require(rounding_begin >= 0, "rounding_begin", "must not be negative");
   c.matches_contiguous("nonfinite", nonfinite, {1}, DType::kI32);
 }
 

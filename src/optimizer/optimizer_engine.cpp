@@ -7,10 +7,15 @@
 #include <string>
 
 #include "strata/base/log.h"
+#include "strata/base/random.h"
 
 namespace strata {
 
 namespace {
+
+/// Random stream of the seeds that round bf16 moments: initial weights and samples draw from
+/// others.
+constexpr std::uint64_t kRoundingSeeds = 0x6d6f6d656e7473;  // "moments"
 
 /// Of the largest shard that the host measures.
 std::int64_t partial_count(const ModelLayout& layout, const StateOptions& options) {
@@ -73,6 +78,7 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
       scalars_(new(parts.arenas.pinned.allocate("optimizer.scalars", sizeof(AdamWScalars)))
                    AdamWScalars),
       nonfinite_(parts.arenas.pageable.allocate_tensor("optimizer.nonfinite", DType::kI32, {1})),
+      arrivals_(static_cast<std::size_t>(parts.state.blocks())),
       squared_norms_(static_cast<std::size_t>(parts.state.blocks())) {
   *nonfinite_.as<std::int32_t>() = 0;
   if (state_.options().resident_blocks == 0) return;
@@ -112,7 +118,8 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
   };
 }
 
-/// t counts applied updates; the bias corrections are taken in f64 on the host.
+/// t counts applied updates, and is all that a step's rounding depends on beside the run's seed;
+/// the bias corrections are taken in f64 on the host.
 void OptimizerEngine::set_scalars(double factor, bool apply) {
   if (apply) ++updates_;
   const auto t = static_cast<double>(updates_);
@@ -123,16 +130,18 @@ void OptimizerEngine::set_scalars(double factor, bool apply) {
                .correction1 = 1.0 - std::pow(options_.beta1, t),
                .correction2 = 1.0 - std::pow(options_.beta2, t),
                .grad_factor = factor,
-               .apply = apply ? 1 : 0};
+               .apply = apply ? 1 : 0,
+               .rounding_seed = random_bits(options_.seed, kRoundingSeeds,
+                                            static_cast<std::uint64_t>(updates_))};
 }
 
 /// The block's sum is taken now: its partials are the next step's, or block's, before decide().
 void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
   ConstTensorView partials = arrival.norms;
   if (!partials) {
-    const ConstTensorView grad = state_.block(arrival.block).grad;
-    const TensorView own = partials_.slice_rows(0, SquaredNorm::partials(grad.elements()));
-    host_kernels_.run(host_, SquaredNorm{.x = grad, .partial = own}, tag);
+    const std::int64_t count = SquaredNorm::partials(arrival.gradient.elements());
+    const TensorView own = partials_.slice_rows(0, count);
+    host_kernels_.run(host_, SquaredNorm{.x = arrival.gradient, .partial = own}, tag);
     partials = own;
   } else {
     arrival.norms_lease.use(host_, WaitFor::kArrived);
@@ -159,6 +168,7 @@ void OptimizerEngine::require_finite(int block, const Tag& tag) {
 
 void OptimizerEngine::update(int block, const Tag& tag) {
   const BlockState& s = state_.block(block);
+  Arrival& arrival = arrivals_[static_cast<std::size_t>(block)];
   const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
   const bool resident = state_.options().resident(block);
   Stream& lane = resident ? out_ : host_;
@@ -174,12 +184,15 @@ void OptimizerEngine::update(int block, const Tag& tag) {
                       .low = s.low ? s.low.slice_rows(range.begin, count) : TensorView{},
                       .m = s.m.slice_rows(range.begin, count),
                       .v = s.v.slice_rows(range.begin, count),
-                      .grad = s.grad.slice_rows(range.begin, count),
+                      .grad = arrival.gradient.slice_rows(range.begin, count),
                       .scalars = scalars_,
                       .weight_decay = decays ? options_.weight_decay : 0.0,
+                      .rounding_stream = static_cast<std::uint64_t>(block),
+                      .rounding_begin = s.begin + range.begin,
                       .nonfinite = resident ? device_nonfinite_ : nonfinite_},
                 own);
   }
+  arrival.slot.end();
   if (!resident) check_update(nonfinite_, layout.name, own);
   weights_.updated(block, lane.record());
 }
@@ -204,14 +217,18 @@ void OptimizerEngine::check_resident_updates(const Tag& tag) {
 }
 
 void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
-  const Tag own{tag.phase, tag.pass, arrival.block, -1};
+  const int block = arrival.block;
+  const Tag own{tag.phase, tag.pass, block, -1};
   // The first arrival comes behind the loss of the last pass.
   if (options_.timing == UpdateTiming::kOnArrival && !decided_) decided_ = host_.record();
   host_.wait(arrival.event, WaitFor::kArrived);
+  if (arrival.slot) arrival.slot.use(host_, WaitFor::kArrived);
   measure(arrival, own);
+  arrival.norms_lease.end();
+  arrivals_[static_cast<std::size_t>(block)] = std::move(arrival);
   if (options_.timing != UpdateTiming::kOnArrival) return;
-  require_finite(arrival.block, own);
-  if (!deferred(arrival.block)) update(arrival.block, own);
+  require_finite(block, own);
+  if (!deferred(block)) update(block, own);
 }
 
 /// Host task: sums over blocks and ranks, and whether and with which factor the step is applied.

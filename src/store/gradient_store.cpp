@@ -1,6 +1,7 @@
 #include "strata/store/gradient_store.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "strata/base/bytes.h"
 #include "strata/store/chunks.h"
@@ -61,6 +62,12 @@ std::size_t landing_bytes(const ModelLayout& layout, const StateOptions& options
   return any_summed_on_host(layout, options) ? kChunkBytes : 0;
 }
 
+/// Of a slot of the ring: a layer's shard.
+std::size_t ring_bytes(const ModelLayout& layout, const StateOptions& options) {
+  return static_cast<std::size_t>(layout.blocks.at(1).shard_elements(options.ranks)) *
+         size_of(TrainingState::gradient_storage(layout, 1, options));
+}
+
 std::size_t rounded_bytes(const StateOptions& options) { return rounds(options) ? kChunkBytes : 0; }
 
 int head_block(const ModelLayout& layout) { return static_cast<int>(layout.blocks.size()) - 1; }
@@ -92,6 +99,8 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
                    static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
     plan.add(Space::kDevice, "gradients.sums", sum_bytes(layout, b, options));
   }
+  plan.add_slots(Space::kPinned, "state.gradient_ring",
+                 static_cast<std::size_t>(options.gradient_ring), ring_bytes(layout, options));
   plan.add_slots(Space::kPinned, "gradients.landing", kLandingSlots,
                  landing_bytes(layout, options));
 }
@@ -113,6 +122,8 @@ GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels&
       rounded_(device_arena.allocate("gradients.rounded", rounded_bytes(state.options()))),
       norms_(device_arena.allocate_tensor("gradients.norms", DType::kF64,
                                           {largest_norm_count(state.layout(), state.options())})),
+      ring_(pinned_arena, "state.gradient_ring", state.options().gradient_ring,
+            ring_bytes(state.layout(), state.options())),
       landing_(pinned_arena, "gradients.landing", kLandingSlots,
                landing_bytes(state.layout(), state.options())),
       arrivals_(static_cast<std::size_t>(state.blocks())) {
@@ -161,22 +172,29 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
     lease.leases[i].filled();
     reduce(lease.leases[i], block, tag);
     const Sum sum = sum_of(state_.layout(), block, state_.options());
+    Arrival arrival;
+    arrival.block = block;
     Lease norms;
     if (sum == Sum::kNone) {
       lease.leases[i].use(device_.stream(Lane::kOut));
-      norms = send_home(shard_of(lease.leases[i], block), block, tag);
+      const TensorView home = landing_place(block, arrival.slot);
+      norms = send_home(shard_of(lease.leases[i], block), block, home, tag);
+      if (arrival.slot) arrival.slot.filled();
+      arrival.gradient = home;
     } else if (sum == Sum::kOnDevice) {
       add_on_device(lease.leases[i], block, arrived, tag);
-      if (arrived == expected)
-        norms = send_home(sums_[static_cast<std::size_t>(block)], block, tag);
+      const TensorView& home = state_.block(block).grad;
+      if (arrived == expected) {
+        norms = send_home(sums_[static_cast<std::size_t>(block)], block, home, tag);
+      }
+      arrival.gradient = home;
     } else {
       add_on_host(lease.leases[i], block, arrived, tag);
       if (arrived == expected) round_home(block, tag);
+      arrival.gradient = state_.block(block).grad;
     }
     if (arrived < expected) continue;
     const Lane last = sum == Sum::kOnHost ? Lane::kHost : Lane::kOut;
-    Arrival arrival;
-    arrival.block = block;
     arrival.event = device_.stream(last).record();
     if (norms) {
       const std::int64_t count = norm_count(state_.layout(), block, state_.options());
@@ -192,7 +210,7 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
 ConstTensorView GradientStore::shard_of(const Lease& lease, int block) const {
   const BlockState& s = state_.block(block);
   const DType a = accumulator_of(state_.options().compute);
-  return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.grad.shape};
+  return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.weight.shape};
 }
 
 /// Adds a contribution to the block's sum on the device, on the out-lane: compute does not wait for
@@ -223,10 +241,21 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   lease.filled(comm);
 }
 
+/// The block's home, or the next slot of the ring, which is then leased to `slot`.
+TensorView GradientStore::landing_place(int block, Lease& slot) {
+  const BlockState& state = state_.block(block);
+  if (state.grad) return state.grad;
+  const int free = ring_.oldest();
+  if (free < 0) throw std::logic_error("every slot of the gradient ring is in use");
+  slot = ring_.fill(free, block, device_.stream(Lane::kOut));
+  return {slot.data(), TrainingState::gradient_storage(state_.layout(), block, state_.options()),
+          state.weight.shape};
+}
+
 /// Out-lane: writes a complete shard to its home, rounded and measured on the way. Returns the
 /// norms on the host.
-Lease GradientStore::send_home(const ConstTensorView& shard, int block, const Tag& tag) {
-  const TensorView& home = state_.block(block).grad;
+Lease GradientStore::send_home(const ConstTensorView& shard, int block, const TensorView& home,
+                               const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
   const TensorView norms =
       norms_.slice_rows(0, norm_count(state_.layout(), block, state_.options()));

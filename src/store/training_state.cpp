@@ -104,17 +104,30 @@ DType TrainingState::gradient_storage(const ModelLayout& layout, int block,
   return summed && !options.sums_on_device(block) ? DType::kF32 : options.gradient;
 }
 
+bool TrainingState::has_gradient_home(const ModelLayout& layout, int block,
+                                      const StateOptions& options) {
+  const bool streamed_layer = block > 0 && block <= layout.layers() && !options.resident(block);
+  return !streamed_layer || options.gradient_ring == 0 ||
+         gradient_contributions(layout, block, options) > 1;
+}
+
+DType TrainingState::moment_storage(const StateOptions& options) {
+  return options.compute == DType::kF64 ? DType::kF64 : options.moment;
+}
+
 void TrainingState::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options) {
-  const DType a = accumulator_of(options.compute);
+  const DType moment = moment_storage(options);
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
     const auto n = static_cast<std::size_t>(
         layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks));
     const Home home = home_of(options, b);
     plan.add(home.streamed, "state.weight", n * size_of(options.compute));
-    plan.add(home.streamed, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
+    if (has_gradient_home(layout, b, options)) {
+      plan.add(home.streamed, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
+    }
     if (options.compute == DType::kBF16) plan.add(home.private_, "state.low", n * 2);
-    plan.add(home.private_, "state.m", n * size_of(a));
-    plan.add(home.private_, "state.v", n * size_of(a));
+    plan.add(home.private_, "state.m", n * size_of(moment));
+    plan.add(home.private_, "state.v", n * size_of(moment));
   }
   plan.add_slots(Space::kPinned, "staging.state", 2, staging_bytes(layout, options));
 }
@@ -126,19 +139,22 @@ TrainingState::TrainingState(const ModelLayout& layout, const StateOptions& opti
     if (space == Space::kDevice) return arenas.device;
     return space == Space::kPinned ? arenas.pinned : arenas.pageable;
   };
-  const DType a = accumulator_of(options.compute);
+  const DType moment = moment_storage(options);
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
     const std::int64_t n = layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
     const Home home = home_of(options, b);
     BlockState state;
     state.weight = arena(home.streamed).allocate_tensor("state.weight", options.compute, {n});
-    state.grad = arena(home.streamed)
-                     .allocate_tensor("state.gradient", gradient_storage(layout, b, options), {n});
+    if (has_gradient_home(layout, b, options)) {
+      state.grad =
+          arena(home.streamed)
+              .allocate_tensor("state.gradient", gradient_storage(layout, b, options), {n});
+    }
     if (options.compute == DType::kBF16) {
       state.low = arena(home.private_).allocate_tensor("state.low", DType::kI16, {n});
     }
-    state.m = arena(home.private_).allocate_tensor("state.m", a, {n});
-    state.v = arena(home.private_).allocate_tensor("state.v", a, {n});
+    state.m = arena(home.private_).allocate_tensor("state.m", moment, {n});
+    state.v = arena(home.private_).allocate_tensor("state.v", moment, {n});
     state.begin = n * options.rank;
     blocks_.push_back(state);
   }

@@ -17,7 +17,7 @@
 namespace strata {
 
 void RunSection::fields(FieldList& f) {
-  f.add("seed", seed, "of initial weights and sample order");
+  f.add("seed", seed, "of initial weights, sample order and the rounding of bf16 moments");
   f.add("steps", steps, "optimizer steps of the run");
   f.choice("backend", backend, kBackendChoiceNames, "auto: cuda if a device is usable, else cpu");
   f.choice("dtype", dtype, kComputeDTypeNames, "of weights and activations in compute; f64: cpu");
@@ -86,8 +86,14 @@ void OptimizerSection::fields(FieldList& f) {
            "before_use: ahead of the next forward, allows grad_clip; on_arrival: in backward");
   f.add("deferred_units", deferred_units,
         "on_arrival: units updated in the next forward instead; null: auto");
-  f.choice("gradient_dtype", gradient_dtype, kGradientDTypeNames,
+  f.choice("gradient_dtype", gradient_dtype, kStateDTypeNames,
            "of the gradients on the host: 2 or 4 bytes per parameter; f32 is f64 in f64 runs");
+  f.choice("moment_dtype", moment_dtype, kStateDTypeNames,
+           "of AdamW's two moments: bf16 takes 4 bytes per parameter for both and is rounded "
+           "stochastically, f32 takes 8; f32 is f64 in f64 runs");
+  f.add("gradient_ring", gradient_ring,
+        "on_arrival: layers whose gradients are on the host at once, deferred_units + 2 or more; "
+        "null: all");
   f.choice("lr_schedule", lr_schedule, kLrScheduleNames, "shape behind the warm-up");
   f.add("warmup_steps", warmup_steps, "steps of linear warm-up");
   f.add("min_lr_ratio", min_lr_ratio, "last learning rate of linear, cosine and wsd over lr");

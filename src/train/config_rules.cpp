@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -154,6 +155,22 @@ void check_schedule(const RunConfig& c, Rules r) {
               "times (model.num_hidden_layers + 1) must be below 2^31; use more rows or passes");
 }
 
+/// A slot of the ring is free again as soon as its gradient has been used.
+void check_gradient_ring(const RunConfig& c, Rules r) {
+  const OptimizerSection& o = c.optimizer;
+  if (!o.gradient_ring) return;
+  r.refuse_if(o.timing != UpdateTiming::kOnArrival, "gradient_ring",
+              "lets gradients go as they are used, but \"before_use\" uses none before all are "
+              "there; set optimizer.timing to \"on_arrival\" or this to null");
+  r.refuse_if(c.schedule.passes > 1, "gradient_ring",
+              "has no place in which several passes are summed; set schedule.passes to 1 (raise "
+              "schedule.sub_batches instead) or this to null");
+  const std::int64_t deferred = std::max<std::int64_t>(o.deferred_units.value_or(0), 0);
+  r.refuse_if(*o.gradient_ring < 2 || *o.gradient_ring - 2 < deferred, "gradient_ring",
+              "must be at least optimizer.deferred_units + 2: a slot for each that waits for the "
+              "next forward, one that is filled and one that is read");
+}
+
 void check_optimizer(const RunConfig& c, Rules r) {
   const OptimizerSection& o = c.optimizer;
   r.refuse_if(!(o.lr >= 0), "lr", "must not be negative");
@@ -170,6 +187,8 @@ void check_optimizer(const RunConfig& c, Rules r) {
               "wait for; set optimizer.timing to \"before_use\" or optimizer.grad_clip to null");
   r.at_least("deferred_units", o.deferred_units, 0);
   r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
+              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
+  r.refuse_if(o.moment_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "moment_dtype",
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
   r.at_least("warmup_steps", o.warmup_steps, 0);
   r.at_least("wsd_decay_steps", o.wsd_decay_steps, 0);
@@ -198,6 +217,7 @@ void RunConfig::validate(std::string_view source) const {
   check_data(*this, Rules(problems, "data"));
   check_schedule(*this, Rules(problems, "schedule"));
   check_optimizer(*this, Rules(problems, "optimizer"));
+  check_gradient_ring(*this, Rules(problems, "optimizer"));
   Rules memory_rules(problems, "memory");
   memory_rules.refuse_if(memory.device_limit && memory.device_limit->bytes == 0, "device_limit",
                          "must be above 0; null: what is free");

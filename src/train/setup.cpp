@@ -16,6 +16,14 @@ namespace {
 
 int to_int(std::int64_t value) { return narrow<int>(value); }
 
+/// By default a third of the blocks, the forward's share of a step's compute, as far as a gradient
+/// ring holds their gradients.
+int choose_deferred_blocks(const OptimizerSection& o, int layers) {
+  if (o.deferred_units) return to_int(*o.deferred_units);
+  const int third = (layers + 2) / 3;
+  return to_int(std::min<std::int64_t>(third, o.gradient_ring.value_or(third + 2) - 2));
+}
+
 /// Everything but activations and the scratch they may replace, which share what is left.
 void plan_fixed(Setup& s) {
   s.plan = {};
@@ -134,8 +142,9 @@ void require_fit(const Setup& s) {
         "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
         format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +
         (s.budget.device_is_host ? advice_on_kept(s) : std::string()) + advice_on_spills(s) +
-        "Use optimizer.gradient_dtype = bf16, lower "
-        "schedule.sub_batches, raise schedule.resident_units, use more ranks, or "
+        "Use optimizer.gradient_dtype = bf16 and optimizer.moment_dtype = bf16, an "
+        "optimizer.gradient_ring (with optimizer.timing = on_arrival), lower schedule.sub_batches, "
+        "raise schedule.resident_units, use more ranks, or "
         "raise the limit.\n" +
         s.to_string());
   }
@@ -177,7 +186,10 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   s.sizes = llama_sizes(config);
   s.state = {.compute = config.run.dtype,
              .gradient = config.optimizer.gradient_dtype,
+             .moment = config.optimizer.moment_dtype,
              .passes = to_int(schedule.passes),
+             .gradient_ring = to_int(
+                 std::min(config.optimizer.gradient_ring.value_or(0), model.num_hidden_layers)),
              .rank = rank,
              .ranks = ranks};
   s.batch = {.batch = {.rows = schedule.rows,
@@ -209,9 +221,9 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  .decay_norms = o.decay_norms,
                  .grad_clip = o.grad_clip,
                  .timing = o.timing,
-                 // A third of the blocks: the forward's share of a step's compute.
-                 .deferred_blocks = to_int(o.deferred_units.value_or((layers + 2) / 3)),
-                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps)};
+                 .deferred_blocks = choose_deferred_blocks(o, layers),
+                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
+                 .seed = static_cast<std::uint64_t>(config.run.seed)};
   place_state(s);
 
   s.config.schedule.layers_per_visit = visit;
@@ -273,17 +285,24 @@ std::string Setup::to_string() const {
          format_bytes(budget.host_overhead) + " program and libraries)" +
          (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
          "\nactivations kept on the device, " + kept_text() +
-         "\nactivations spilled: " + spilled_text() + "\ntraining state: " + state_text() + ", " +
-         per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks\n";
+         "\nactivations spilled: " + spilled_text() +
+         "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
+         " bytes per parameter over all ranks: " + state_text() + "\n";
 }
 
 std::string Setup::state_text() const {
-  const std::string units = std::to_string(layout.units.size());
-  std::string text = std::to_string(state.resident_blocks) + " of " + units + " units resident";
+  std::string text = std::string(name_of(TrainingState::moment_storage(state))) + " moments, " +
+                     std::string(name_of(TrainingState::gradient_storage(layout, 1, state))) +
+                     " gradients";
+  if (state.gradient_ring > 0) {
+    text += " in a ring of " + std::to_string(state.gradient_ring);
+  }
+  text += ", " + std::to_string(state.resident_blocks) + " of " +
+          std::to_string(layout.units.size()) + " units resident";
   if (state.passes > 1) {
-    text += ", gradients of " + std::to_string(std::max(state.device_sums, state.resident_blocks)) +
-            " summed on the device";
+    text += ", " + std::to_string(state.passes) + " passes, sums of " +
+            std::to_string(std::max(state.device_sums, state.resident_blocks)) +
+            " units on the device";
   }
   return text;
 }
@@ -293,7 +312,8 @@ std::string Setup::host_warning() const {
   return "the run needs " + format_bytes(host_bytes()) + " on the host, and the system says that " +
          format_bytes(*budget.host_available) +
          " are available: it may be ended when memory runs out. End other programs, use "
-         "optimizer.gradient_dtype = bf16, fewer schedule.sub_batches or more ranks. On a virtual "
+         "optimizer.gradient_dtype and moment_dtype = bf16, fewer schedule.sub_batches or more "
+         "ranks. On a virtual "
          "machine whose memory grows on demand this may be no problem; memory.host_limit replaces "
          "what the system says";
 }

@@ -227,6 +227,9 @@ TEST_CASE("adamw is the written sequence of operations, bit by bit", "[ops]") {
           for (const std::int64_t n : {0, 1, 37, 4097, 20011}) {
             outputs.push_back(check_adamw(runner, {weight, moments, grad, n}));
           }
+          for (const std::int64_t begin : {4096 * 3 + 64, 4095, 12289}) {
+            outputs.push_back(check_adamw(runner, {weight, moments, grad, 9000, begin}));
+          }
           return outputs;
         });
       }

@@ -215,6 +215,11 @@ TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
             repeated(runner,
                      [&](OpRunner& r) { return check_adamw(r, {weight, moments, grad, n}); });
           }
+          for (const std::int64_t begin : {4096 * 3 + 64, 4095, 12289}) {
+            repeated(runner, [&](OpRunner& r) {
+              return check_adamw(r, {weight, moments, grad, 9000, begin});
+            });
+          }
         }
       }
     }

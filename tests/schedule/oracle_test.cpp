@@ -25,6 +25,19 @@ RunConfig tight_config() {
   return config;
 }
 
+/// The same with a ring of gradients that has a slot for the first layer, which is deferred, and
+/// two for the others.
+RunConfig ring_config() {
+  RunConfig config = tight_config();
+  config.schedule.passes = 1;
+  config.optimizer.grad_clip = std::nullopt;
+  config.optimizer.timing = UpdateTiming::kOnArrival;
+  config.optimizer.deferred_units = 2;
+  config.optimizer.gradient_ring = 4;
+  config.model.llama.num_hidden_layers = 7;
+  return config;
+}
+
 struct Traced {
   Recorder recorder;
   std::int64_t waits_in_step = 0;
@@ -312,6 +325,25 @@ TEST_CASE("training steps have no race while state lives on the device") {
   }
 }
 
+TEST_CASE("training steps with a gradient ring have no race") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    for (const int ranks : {1, 2}) {
+      for (const std::int64_t deferred : {0, 1, 2}) {
+        RunConfig config = ring_config();
+        config.run.dtype = dtype;
+        config.optimizer.gradient_dtype = DType::kBF16;
+        config.optimizer.moment_dtype = DType::kBF16;
+        config.optimizer.deferred_units = deferred;
+        config.optimizer.gradient_ring = deferred + 2;
+        Traced traced;
+        trace_run(traced, config, {}, ranks);
+        CHECK(traced.recorder.records().size() > 100);
+        CHECK(first_race(traced.recorder) == "");
+      }
+    }
+  }
+}
+
 TEST_CASE("everything resident crosses the link with batches, losses and norms alone") {
   RunConfig config = tight_config();
   config.schedule.resident_units = 6;
@@ -327,6 +359,18 @@ TEST_CASE("everything resident crosses the link with batches, losses and norms a
     norms += static_cast<std::size_t>(SquaredNorm::partials(block.elements)) * sizeof(double);
   }
   CHECK(session.gradients().offloaded_bytes() == norms);
+}
+
+TEST_CASE("a gradient ring without its waits is found as a race") {
+  for (const WaitFor omitted : {WaitFor::kArrived, WaitFor::kTaken}) {
+    RunConfig config = ring_config();
+    config.model.llama.tie_word_embeddings = false;  // what is summed on the host waits too
+    config.debug.execution = Execution::kEager;
+    Traced traced;
+    trace_run(traced, config, omitted);
+    INFO("left out: " << std::string(name_of(omitted)));
+    CHECK(!traced.recorder.races(1).empty());
+  }
 }
 
 TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
@@ -397,6 +441,28 @@ TEST_CASE("updates on arrival may run during backward") {
   REQUIRE(!update.empty());
   REQUIRE(!backward.empty());
   CHECK(r.may_overlap(update.front(), backward.front()));
+}
+
+TEST_CASE("a gradient may leave for the ring while the one before it is used") {
+  RunConfig config = ring_config();
+  config.run.steps = 2;
+  Traced traced;
+  trace_run(traced, config);
+  const Recorder& r = traced.recorder;
+  const auto first = [&](std::string_view name, const Tag& tag) {
+    const std::vector<std::size_t> found = r.find(name, tag);
+    REQUIRE(!found.empty());
+    return found.front();
+  };
+  for (const int block : {4, 5, 6}) {
+    INFO(block);
+    const std::size_t update = first("adamw", {"update", -1, block, -1});
+    CHECK(r.may_overlap(update, first("copy", {"offload", -1, block - 1, -1})));
+    CHECK(r.may_overlap(update, first("attention_backward", {"backward", -1, block - 1, -1})));
+  }
+  // The first layer's gradient keeps its slot for the update in the next step's forward.
+  CHECK(r.may_overlap(first("adamw", {"update", -1, 1, -1}),
+                      r.find("embedding_forward", {"forward", -1, 0, -1}).back()));
 }
 
 TEST_CASE("the host takes norms of those gradients only that it sums") {
@@ -484,6 +550,7 @@ void check_planned_bytes(const RunConfig& config) {
 }  // namespace
 
 TEST_CASE("every planned byte is taken and no other") {
+  check_planned_bytes(ring_config());
   for (const std::int64_t slots : {3, 100}) {
     for (const DType dtype : {DType::kF64, DType::kBF16}) {
       RunConfig config = tight_config();

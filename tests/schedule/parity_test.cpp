@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "support/catch.h"
 #include "support/tiny_run.h"
@@ -14,6 +15,18 @@ RunConfig with_dtype(DType dtype) {
   RunConfig config = tiny_config();
   config.run.dtype = dtype;
   return config;
+}
+
+/// The dtypes of weights and moments that every mode is tried with.
+std::vector<RunConfig> dtype_configs() {
+  RunConfig small_moments = with_dtype(DType::kBF16);
+  small_moments.optimizer.moment_dtype = DType::kBF16;
+  return {with_dtype(DType::kF64), with_dtype(DType::kBF16), small_moments};
+}
+
+std::string dtypes_of(const RunConfig& config) {
+  return std::string(name_of(config.run.dtype)) + " with moments in " +
+         std::string(name_of(config.optimizer.moment_dtype));
 }
 
 /// A device limit with which "auto" keeps some cells more than others: a share of what "full" takes
@@ -72,29 +85,29 @@ TEST_CASE("the loss falls when the same rows are seen again") {
 }
 
 TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
-  for (const DType dtype : {DType::kF64, DType::kBF16}) {
-    INFO(std::string(name_of(dtype)));
-    const RunResult plain = run_tiny(with_dtype(dtype));
+  for (const RunConfig& base : dtype_configs()) {
+    INFO(dtypes_of(base));
+    const RunResult plain = run_tiny(base);
     const auto same = [&](const std::string& what, const RunConfig& config) {
       INFO(what);
       CHECK(run_tiny(config) == plain);
     };
-    RunConfig c = with_dtype(dtype);
+    RunConfig c = base;
     for (const std::int64_t slots : {2, 3, 4, 5, 8, 13}) {
       c.schedule.activation_slots = slots;
       same("activation slots " + std::to_string(slots), c);
     }
-    c = with_dtype(dtype);
+    c = base;
     for (const std::int64_t slots : {1, 2, 3}) {
       c.schedule.weight_slots = slots;
       same("weight slots " + std::to_string(slots), c);
     }
-    c = with_dtype(dtype);
+    c = base;
     for (const std::int64_t slots : {1, 3}) {
       c.schedule.gradient_slots = slots;
       same("gradient slots " + std::to_string(slots), c);
     }
-    c = with_dtype(dtype);
+    c = base;
     for (const std::int64_t layers : {2, 3}) {
       for (const std::int64_t slots : {2, 3, 13}) {
         c.schedule.layers_per_visit = layers;
@@ -102,7 +115,7 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
         same("layers per visit " + std::to_string(layers), c);
       }
     }
-    c = with_dtype(dtype);
+    c = base;
     c.debug.execution = Execution::kEager;
     same("eager", c);
     c.debug.execution = Execution::kShuffled;
@@ -111,14 +124,14 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
       c.schedule.activation_slots = 3 + seed;
       same("shuffled with seed " + std::to_string(seed), c);
     }
-    c = with_dtype(dtype);
+    c = base;
     c.debug.poison_slots = true;
     c.schedule.activation_slots = 5;
     same("poisoned slots", c);
-    c = with_dtype(dtype);
+    c = base;
     c.debug.synchronize_each = true;
     same("synchronised after every submission", c);
-    c = with_dtype(dtype);
+    c = base;
     c.run.threads = 1;
     same("one thread", c);
   }
@@ -314,13 +327,12 @@ TEST_CASE("the number of sub-batches does not change a bit on the cpu") {
 }
 
 TEST_CASE("update timings without clipping are bitwise equal") {
-  for (const DType dtype : {DType::kF64, DType::kBF16}) {
-    RunConfig c = with_dtype(dtype);
+  for (RunConfig c : dtype_configs()) {
     c.optimizer.grad_clip = std::nullopt;
     const RunResult plain = run_tiny(c);
     c.optimizer.timing = UpdateTiming::kOnArrival;
     for (const std::int64_t deferred : {0, 1, 2, 5}) {
-      INFO(std::string(name_of(dtype)) << ", deferred " << deferred);
+      INFO(dtypes_of(c) << ", deferred " << deferred);
       c.optimizer.deferred_units = deferred;
       CHECK(run_tiny(c) == plain);
     }
@@ -382,6 +394,57 @@ TEST_CASE("tied embeddings are counted once and updated in either timing") {
   RunConfig before_use = on_arrival;
   on_arrival.optimizer.timing = UpdateTiming::kOnArrival;
   CHECK(run_tiny(on_arrival) == run_tiny(before_use));
+}
+
+TEST_CASE("a gradient ring does not change a bit") {
+  for (RunConfig base : dtype_configs()) {
+    base.model.llama.num_hidden_layers = 5;
+    base.optimizer.grad_clip = std::nullopt;
+    base.optimizer.timing = UpdateTiming::kOnArrival;
+    if (base.run.dtype == DType::kBF16) base.optimizer.gradient_dtype = DType::kBF16;
+    for (const int ranks : {1, 2}) {
+      const RunResult homes = run_tiny(base, ranks);
+      const auto same = [&](const std::string& what, const RunConfig& config) {
+        INFO(dtypes_of(base) << ", ranks " << ranks << ", ring of "
+                             << *config.optimizer.gradient_ring << ", " << what);
+        CHECK(run_tiny(config, ranks) == homes);
+      };
+      for (const std::int64_t slots : {2, 3, 4, 100}) {
+        RunConfig c = base;
+        c.debug.poison_slots = true;
+        c.optimizer.gradient_ring = slots;
+        same("deferred by default", c);
+        for (const std::int64_t deferred : {0, 1, 2, 7}) {
+          if (deferred + 2 > slots) continue;
+          c.optimizer.deferred_units = deferred;
+          same("deferred " + std::to_string(deferred), c);
+        }
+      }
+      RunConfig c = base;
+      c.optimizer.gradient_ring = 2;
+      for (const std::int64_t seed : {1, 2, 3}) {
+        if (ranks > 1) break;  // one thread cannot wait for other ranks on two lanes
+        c.debug.execution = Execution::kShuffled;
+        c.debug.shuffle_seed = seed;
+        same("shuffled with seed " + std::to_string(seed), c);
+      }
+      c.debug.execution = Execution::kEager;
+      c.schedule.gradient_slots = 1;
+      same("eager with one accumulator", c);
+      c.schedule.layers_per_visit = 2;
+      same("eager with two layers a visit", c);
+    }
+  }
+}
+
+TEST_CASE("tied embeddings are summed in their home beside a gradient ring") {
+  RunConfig c = tiny_config();
+  c.model.llama.tie_word_embeddings = true;
+  c.optimizer.grad_clip = std::nullopt;
+  c.optimizer.timing = UpdateTiming::kOnArrival;
+  const RunResult homes = run_tiny(c);
+  c.optimizer.gradient_ring = 2;
+  CHECK(run_tiny(c) == homes);
 }
 
 TEST_CASE("a model of one layer and one sub-batch trains") {

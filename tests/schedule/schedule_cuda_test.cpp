@@ -174,15 +174,26 @@ TEST_CASE("two sub-batches in either direction are bitwise equal on the GPU", "[
   }
 }
 
-TEST_CASE("update timings are bitwise equal on the GPU", "[cuda]") {
+TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cuda]") {
   if (skipped()) return;
-  RunConfig c = gpu_config(DType::kBF16);
-  c.optimizer.grad_clip = std::nullopt;
-  const RunResult plain = run_tiny(c);
-  c.optimizer.timing = UpdateTiming::kOnArrival;
-  for (const std::int64_t units : {0, 2, 6}) {
-    c.schedule.resident_units = units;
-    CHECK(run_tiny(c) == plain);
+  for (const DType moments : {DType::kF32, DType::kBF16}) {
+    INFO("moments in " << std::string(name_of(moments)));
+    RunConfig c = gpu_config(DType::kBF16);
+    c.optimizer.moment_dtype = moments;
+    c.optimizer.grad_clip = std::nullopt;
+    const RunResult plain = run_tiny(c);
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+    for (const std::int64_t units : {6, 2, 0}) {
+      INFO("resident units " << units);
+      c.schedule.resident_units = units;
+      CHECK(run_tiny(c) == plain);
+    }
+    c.debug.poison_slots = true;
+    for (const std::int64_t slots : {2, 3}) {
+      INFO("ring of " << slots);
+      c.optimizer.gradient_ring = slots;
+      CHECK(run_tiny(c) == plain);
+    }
   }
 }
 
@@ -233,9 +244,10 @@ TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the s
   fs::remove_all(folder);
 }
 
-TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
-  if (skipped()) return;
-  RunConfig config = gpu_config(DType::kBF16);
+namespace {
+
+/// Traces two steps on the GPU and on the cpu backend.
+void check_traces(RunConfig config) {
   config.schedule.activation_slots = 5;
   config.schedule.weight_slots = 2;
   config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine
@@ -261,6 +273,18 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
     CHECK(gpu.races(1).empty());
     CHECK(gpu.canonical() == cpu.canonical());
   }
+}
+
+}  // namespace
+
+TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
+  if (skipped()) return;
+  RunConfig config = gpu_config(DType::kBF16);
+  check_traces(config);
+  config.optimizer.grad_clip = std::nullopt;
+  config.optimizer.timing = UpdateTiming::kOnArrival;
+  config.optimizer.gradient_ring = 2;
+  check_traces(config);
 }
 
 }  // namespace strata::test

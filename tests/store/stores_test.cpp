@@ -83,7 +83,8 @@ TEST_CASE("initial weights do not depend on the number of ranks") {
   }
 }
 
-TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients") {
+TEST_CASE(
+    "training state takes 10 to 16 bytes a parameter, by the dtype of gradients and moments") {
   const LlamaConfig m = [] {
     LlamaConfig c = tiny_model();
     c.hidden_size = 64;
@@ -95,13 +96,40 @@ TEST_CASE("training state takes 14 bytes a parameter, and 16 with f32 gradients"
     return c;
   }();
   const ModelLayout layout = make_layout(m);
-  for (const auto& [gradient, bytes] : {std::pair{DType::kBF16, 14}, {DType::kF32, 16}}) {
+  struct Case {
+    DType gradient, moment;
+    std::int64_t bytes;
+  };
+  for (const Case& c :
+       {Case{DType::kBF16, DType::kF32, 14}, Case{DType::kF32, DType::kF32, 16},
+        Case{DType::kBF16, DType::kBF16, 10}, Case{DType::kF32, DType::kBF16, 12}}) {
     MemoryPlan plan;
-    TrainingState::plan(plan, layout, {.compute = DType::kBF16, .gradient = gradient});
-    const auto exact = static_cast<std::size_t>(bytes * m.parameter_count());
+    TrainingState::plan(plan, layout,
+                        {.compute = DType::kBF16, .gradient = c.gradient, .moment = c.moment});
+    const auto exact = static_cast<std::size_t>(c.bytes * m.parameter_count());
     CHECK(plan.host_total() >= exact);
     CHECK(plan.host_total() <= exact + 5 * 5 * 256);  // five arrays of five blocks, aligned
   }
+}
+
+TEST_CASE("with a gradient ring only the embedding and the head keep a gradient for themselves") {
+  LlamaConfig m = tiny_model();
+  m.num_hidden_layers = 40;
+  const ModelLayout layout = make_layout(m);
+  const auto gradient_bytes = [&](int ring) {
+    const StateOptions options{.compute = DType::kBF16, .gradient_ring = ring};
+    MemoryPlan plan;
+    TrainingState::plan(plan, layout, options);
+    GradientStore::plan(plan, layout, options, 2);
+    std::size_t bytes = 0;
+    for (const MemoryPlan::Entry& entry : plan.entries()) {
+      if (entry.name.starts_with("state.gradient")) bytes += entry.bytes;
+    }
+    return bytes;
+  };
+  const auto layer =
+      round_up(static_cast<std::size_t>(layout.blocks[1].shard_elements(1)) * 2, 256);
+  CHECK(gradient_bytes(0) - gradient_bytes(5) == (40 - 5) * layer);
 }
 
 TEST_CASE("weights arrive on the device and are read again only after an update") {
@@ -159,6 +187,52 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   // 1 + 2^-8 is a tie between 1 and 1 + 2^-7 in bf16 (7 bits): even is 1.
   CHECK(home[0] == static_cast<double>(static_cast<float>(Bf16(1.0f + 0x1.0p-8f))));
   CHECK(home[static_cast<std::size_t>(n - 1)] == home[0]);
+}
+
+TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Machine machine;
+    const ModelLayout layout = make_layout(tiny_model());
+    const StateOptions options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
+    TrainingState state(layout, options, machine.arenas());
+    const auto self = make_self_communicator();
+    Kernels& kernels = *machine.backend.kernels;
+    GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
+                            1);
+    gradients.begin_step();
+    const auto send = [&](int unit) {
+      Stream& compute = machine.lane(Lane::kCompute);
+      GradientLease lease = gradients.acquire(unit, compute, {});
+      const std::int64_t n = layout.blocks[static_cast<std::size_t>(unit)].elements;
+      const TensorView all(lease.blocks[0], DType::kF32, Shape{n});
+      kernels.run(compute, Fill{.x = all, .value = static_cast<double>(unit)}, {});
+      std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
+      REQUIRE(arrivals.size() == 1);
+      return std::move(arrivals.front());
+    };
+    const auto values = [&](const Arrival& arrival) {
+      machine.backend.device->synchronize();
+      CHECK(arrival.gradient.dtype == dtype);
+      return load_as_double(arrival.gradient);
+    };
+    const Arrival head = send(layout.head());
+    CHECK(!head.slot);  // it has a home
+    CHECK(head.gradient.data == state.block(layout.head()).grad.data);
+    Arrival third = send(3);
+    const Arrival second = send(2);
+    CHECK(!state.block(2).grad);
+    CHECK_THROWS_AS(send(1), std::logic_error);
+    CHECK(values(third).front() == 3);
+    CHECK(values(second).back() == 2);
+    const void* freed = third.gradient.data;
+    third.slot.end();
+    gradients.begin_step();
+    const Arrival again = send(1);
+    CHECK(again.gradient.data == freed);
+    CHECK(values(again).back() == 1);
+    CHECK(values(second).front() == 2);
+    CHECK(values(head).front() == layout.head());
+  }
 }
 
 TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {

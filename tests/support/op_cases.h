@@ -97,6 +97,7 @@ Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionC
 struct AdamWCase {
   DType weight, moments, grad;
   std::int64_t elements;
+  std::int64_t rounding_begin = 0;
 };
 /// Several AdamW steps over ordinary, denormal, huge and non-finite numbers, bitwise equal to the
 /// sequence of strata/ops/optimizer.h written with std::fma.

@@ -85,7 +85,7 @@ Halves split(double w) {
 template <class A>
 Outputs check_as(OpRunner& runner, const AdamWCase& c) {
   const DType a = kDTypeOf<A>;
-  const auto [weight_dtype, moment_dtype, grad_dtype, n] = c;
+  const auto [weight_dtype, moment_dtype, grad_dtype, n, rounding_begin] = c;
   const bool is_split = weight_dtype == DType::kBF16;
   std::vector<double> w = wild_values(1, n, a, false);
   // The halves of a NaN cannot be uploaded as numbers; its bits are tested by themselves.
@@ -109,6 +109,7 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
   op.v = runner.upload(v, moment_dtype, {n});
   op.weight_decay = 0.1;
   op.rounding_stream = 77;
+  op.rounding_begin = rounding_begin;
   op.nonfinite = runner.upload({0}, DType::kI32, {1});
   bool all_finite = true;
   for (int t = 1; t <= 3; ++t) {
@@ -125,7 +126,8 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
       state[i] = step(state[i], static_cast<A>(grad[i]), s, op.weight_decay);
       all_finite = all_finite && std::isfinite(state[i].w);
       if (moment_dtype != DType::kBF16) continue;
-      const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream, i);
+      const std::uint32_t random = rounding_bits(s.rounding_seed, op.rounding_stream,
+                                                 static_cast<std::size_t>(rounding_begin) + i);
       state[i].m = stochastic(state[i].m, random % 0x10000u);
       state[i].v = stochastic(state[i].v, random / 0x10000u);
     }
@@ -160,7 +162,8 @@ Outputs check_as(OpRunner& runner, const AdamWCase& c) {
 Outputs check_adamw(OpRunner& runner, const AdamWCase& c) {
   runner.reset();
   INFO("adamw of " << c.elements << " " << name_of(c.weight) << " weights with "
-                   << name_of(c.moments) << " moments and " << name_of(c.grad) << " gradients");
+                   << name_of(c.moments) << " moments and " << name_of(c.grad)
+                   << " gradients, from " << c.rounding_begin);
   return c.weight == DType::kF64 ? check_as<double>(runner, c) : check_as<float>(runner, c);
 }
 

@@ -136,6 +136,16 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "optimizer.grad_clip: needs the norm of all gradients"},
       {{"run.dtype=f64"}, "optimizer.gradient_dtype: bf16 would undo run.dtype f64"},
       {{"optimizer.gradient_dtype=f64"}, "optimizer.gradient_dtype: expected one of"},
+      {{"optimizer.gradient_ring=4"},
+       "optimizer.gradient_ring: lets gradients go as they are used"},
+      {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "schedule.passes=2"},
+       "optimizer.gradient_ring: has no place in which several passes are summed"},
+      {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "optimizer.deferred_units=3"},
+       "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
+      {{"optimizer.gradient_ring=1", "optimizer.timing=on_arrival"},
+       "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
+      {{"run.dtype=f64", "optimizer.moment_dtype=bf16"},
+       "optimizer.moment_dtype: bf16 would undo run.dtype f64"},
       {{"run.dtype=f64", "optimizer.gradient_dtype=f32", "run.backend=cuda"}, "run.dtype: f64"},
       {{"kernels.attention=cudnn", "run.backend=cpu"}, "kernels.attention: \"cudnn\" needs a GPU"},
       {{"kernels.attention=cudnn", "run.backend=cuda", "run.dtype=f32"},
@@ -193,6 +203,9 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"optimizer.grad_clip=1"}) == "no error");
   CHECK(complaint({"optimizer.timing=on_arrival", "optimizer.deferred_units=2"}) == "no error");
   CHECK(complaint({"run.dtype=f64", "optimizer.gradient_dtype=f32"}) == "no error");
+  CHECK(complaint({"run.dtype=f32", "optimizer.moment_dtype=bf16"}) == "no error");
+  CHECK(complaint({"optimizer.gradient_ring=4", "optimizer.timing=on_arrival",
+                   "optimizer.deferred_units=2"}) == "no error");
   CHECK(complaint({"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60",
                    "optimizer.warmup_steps=40", "optimizer.min_lr_ratio=0.1"}) == "no error");
   CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");

@@ -65,7 +65,7 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
 TEST_CASE("state goes to the device when all else is there") {
   const Setup roomy = make_setup(auto_config(), 0, 1, {.device_limit = std::size_t{1} << 30});
   CHECK(roomy.state.resident_blocks == kUnits);
-  CHECK(roomy.state_text() == "5 of 5 units resident");
+  CHECK(roomy.state_text() == "f64 moments, f64 gradients, 5 of 5 units resident");
   const std::size_t some = make_setup(with_units(2), 0, 1, {}).device_bytes();
   const Setup s = make_setup(auto_config(), 0, 1, {.device_limit = some});
   CHECK(s.state.resident_blocks == 2);
@@ -92,7 +92,8 @@ TEST_CASE("gradients of passes are added on the device as far as there is room")
   CHECK(unknown.device_bytes() == host.device_bytes());
   const Setup roomy = make_setup(config, 0, 1, {.device_limit = std::size_t{1} << 30});
   CHECK(roomy.state.device_sums == kUnits);
-  CHECK(roomy.state_text() == "0 of 5 units resident, gradients of 5 summed on the device");
+  CHECK_THAT(roomy.state_text(),
+             ContainsSubstring("0 of 5 units resident, 2 passes, sums of 5 units on the device"));
   const Setup part = make_setup(config, 0, 1, {.device_limit = roomy.device_bytes() - 1});
   CHECK(part.state.device_sums < kUnits);
   CHECK(part.state.device_sums > 0);

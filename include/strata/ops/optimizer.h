@@ -60,9 +60,10 @@ struct AdamWScalars {
 /// bf16 weights are the high half of a split f32 master: bits(w) = (hi << 16) + sign-extended lo
 /// modulo 2^32; after the update hi = (bits + 0x8000) >> 16, lo = int16(bits - (hi << 16)).
 /// bf16 moments are widened on reading and rounded stochastically on writing; w is updated from the
-/// m and v before that. Element i of the run takes 16 random bits for each from
-///   key = random_bits(rounding_seed, rounding_stream, i / 4096)
-///   r   = mix32(low half of key + (i mod 4096) * 0x9e3779b9) ^ high half of key, modulo 2^32
+/// m and v before that. Element i takes 16 random bits for each, with e = rounding_begin + i, from
+///   key = random_bits(rounding_seed, rounding_stream, e / 4096)
+///   r   = mix32(low half of key + (e mod 4096) * 0x9e3779b9) ^ high half of key, modulo 2^32
+/// so what is updated in parts (shards, chunks, here and there) has the bits of the whole.
 /// m is stored as the upper 16 bits of bits(m) + (r mod 2^16), v as those of bits(v) + r / 2^16: a
 /// number goes up in magnitude with the probability of the fraction that it loses. Infinities and
 /// NaNs keep their upper 16 bits, NaNs become quiet. mix32 is the finaliser of MurmurHash3
@@ -77,7 +78,8 @@ struct AdamW {
   ConstTensorView grad;                   ///< [n] bf16, f32 or f64
   const AdamWScalars* scalars = nullptr;  ///< read when the operator runs
   double weight_decay = 0;
-  std::uint64_t rounding_stream = 0;  ///< of bf16 moments: which run of parameters this is
+  std::uint64_t rounding_stream = 0;  ///< of bf16 moments: which run of parameters this is part of
+  std::int64_t rounding_begin = 0;    ///< place of element 0 in that run, not negative
   TensorView nonfinite;               ///< [1] i32
   void check() const;
   [[nodiscard]] Accesses accesses() const;

@@ -25,6 +25,7 @@ struct OptimizerOptions {
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   int deferred_blocks = 0;  ///< kOnArrival: the first blocks, updated in forward order at the end
   int max_nonfinite_steps = 3;  ///< kBeforeUse: as many are skipped in a row before the run stops
+  std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
 };
 
 /// What is known of a step on the submitting thread.
@@ -66,7 +67,7 @@ class OptimizerEngine {
   /// Receives the loss sum of a pass; called on the host lane.
   [[nodiscard]] std::function<void(double)> loss_receiver();
   /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
-  /// and, on arrival, updates the block.
+  /// and, on arrival, updates the block. Once the update is submitted the arrival's slot is free.
   void arrived(Arrival arrival, const Tag& tag);
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
@@ -106,6 +107,7 @@ class OptimizerEngine {
   TensorView nonfinite_;               ///< [1] i32: of updates on the host
   TensorView device_nonfinite_;        ///< [1] i32, device: of resident updates, or absent
   TensorView landed_nonfinite_;        ///< [1] i32, pinned: what the device says, or absent
+  std::vector<Arrival> arrivals_;      ///< per block, until its update is submitted
   std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
   Step step_;
   /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.

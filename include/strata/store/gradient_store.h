@@ -21,6 +21,8 @@ struct GradientLease {
 /// A block's gradient of this step is complete at home once `event` has passed.
 struct Arrival {
   int block = -1;
+  ConstTensorView gradient;  ///< [n] gradient_storage(), what the optimizer reads
+  Lease slot;                ///< of the ring, for who reads the gradient there; absent in a home
   Event event;
   /// [SquaredNorm::partials(n)] f64, pinned: what SquaredNorm has of the gradient, there once
   /// `event` has passed. Absent if the device did not have the final gradient.
@@ -32,7 +34,8 @@ struct Arrival {
 /// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A, on the
 /// device or on the host, with the same bits; after the last one the sum is rounded to the gradient
 /// dtype, once. A gradient that is complete on the device is rounded there, which then also takes
-/// its squared norm.
+/// its squared norm. With StateOptions::gradient_ring such a gradient of a layer on the host has a
+/// slot until its arrival's lease ends.
 class GradientStore {
  public:
   /// `kernels` run on device lanes, `host_kernels` on the host lane.
@@ -58,7 +61,9 @@ class GradientStore {
   void reduce(Lease& lease, int block, const Tag& tag);
   [[nodiscard]] ConstTensorView shard_of(const Lease& lease, int block) const;
   void add_on_device(Lease& lease, int block, int arrived, const Tag& tag);
-  [[nodiscard]] Lease send_home(const ConstTensorView& shard, int block, const Tag& tag);
+  [[nodiscard]] TensorView landing_place(int block, Lease& slot);
+  [[nodiscard]] Lease send_home(const ConstTensorView& shard, int block, const TensorView& home,
+                                const Tag& tag);
   void round_away(const ConstTensorView& shard, const TensorView& home, const TensorView& norms,
                   const Tag& tag);
   void add_on_host(Lease& lease, int block, int arrived, const Tag& tag);
@@ -76,6 +81,7 @@ class GradientStore {
   TensorView norms_;  ///< device: squared norms of the block that is leaving (out-lane), f64
   std::vector<SlotRing> home_norms_;  ///< pinned, per block: the same on the host, or no slot
   std::vector<TensorView> sums_;      ///< device, per block: [n] A where the device adds, or absent
+  SlotRing ring_;                     ///< pinned gradients of layers that have no home
   SlotRing landing_;                  ///< pinned chunks: contributions that are added on the host
   std::vector<int> arrivals_;         ///< per block, of this step
   std::size_t offloaded_bytes_ = 0;

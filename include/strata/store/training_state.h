@@ -17,7 +17,9 @@ namespace strata {
 struct StateOptions {
   DType compute = DType::kBF16;   ///< dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
+  DType moment = DType::kF32;     ///< of both moments: f32, which stands for f64 in f64, or bf16
   int passes = 1;                 ///< of a step; several are summed in f32
+  int gradient_ring = 0;          ///< slots that layers' gradients share; 0: each has a home
   int rank = 0;
   int ranks = 1;
   int resident_blocks = 0;  ///< the first blocks: their state stays on the device, updated there
@@ -35,9 +37,10 @@ struct StateOptions {
 struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
-  TensorView m;            ///< [n] A
-  TensorView v;            ///< [n] A
-  TensorView grad;         ///< [n] storage_dtype(): what has arrived of this step's gradient
+  TensorView m;            ///< [n] moment_storage()
+  TensorView v;            ///< [n] moment_storage()
+  TensorView grad;         ///< [n] gradient_storage(): what has arrived of this step's gradient;
+                           ///< absent if it lands in the ring of GradientStore
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
@@ -49,7 +52,8 @@ struct StateArenas {
 };
 
 /// Training state of all blocks: 14 bytes per parameter with bf16 weights and gradients (2 + 2
-/// master, 8 moments, 2 gradient), 16 with f32 gradients.
+/// master, 8 moments, 2 gradient), 16 with f32 gradients; bf16 moments take 4 bytes less, layers in
+/// a gradient ring no bytes for gradients.
 class TrainingState {
  public:
   TrainingState(const ModelLayout& layout, const StateOptions& options, const StateArenas& arenas);
@@ -60,6 +64,10 @@ class TrainingState {
   /// dtype in which the gradient of a block is kept at home: f32 if several contributions are
   /// summed there, whatever it is rounded to afterwards.
   static DType gradient_storage(const ModelLayout& layout, int block, const StateOptions& options);
+  /// False for layers on the host whose gradient comes in one piece, if there is a gradient ring.
+  static bool has_gradient_home(const ModelLayout& layout, int block, const StateOptions& options);
+  /// dtype in which moments are kept: f64 if weights are.
+  static DType moment_storage(const StateOptions& options);
 
   [[nodiscard]] const ModelLayout& layout() const { return layout_; }
   [[nodiscard]] const StateOptions& options() const { return options_; }

@@ -82,8 +82,8 @@ inline constexpr EnumName<AttentionBackwardMode> kAttentionBackwardModeNames[] =
 
 inline constexpr EnumName<DType> kComputeDTypeNames[] = {
     {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
-inline constexpr EnumName<DType> kGradientDTypeNames[] = {{DType::kBF16, "bf16"},
-                                                          {DType::kF32, "f32"}};
+inline constexpr EnumName<DType> kStateDTypeNames[] = {{DType::kBF16, "bf16"},
+                                                       {DType::kF32, "f32"}};
 inline constexpr EnumName<Execution> kExecutionNames[] = {{Execution::kThreads, "threads"},
                                                           {Execution::kEager, "eager"},
                                                           {Execution::kShuffled, "shuffled"}};
@@ -155,6 +155,8 @@ struct OptimizerSection {
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   std::optional<std::int64_t> deferred_units;
   DType gradient_dtype = DType::kBF16;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
+  DType moment_dtype = DType::kF32;     ///< likewise
+  std::optional<std::int64_t> gradient_ring;
   LrSchedule lr_schedule = LrSchedule::kConstant;
   std::int64_t warmup_steps = 0;
   double min_lr_ratio = 0.0;

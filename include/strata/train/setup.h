@@ -50,7 +50,8 @@ struct Setup {
   }
   /// "96 cells: 12 full, 84 recompute"
   [[nodiscard]] std::string kept_text() const;
-  /// "3 of 34 units resident, gradients of 34 summed on the device"
+  /// "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34 units on the
+  /// device"
   [[nodiscard]] std::string state_text() const;
   /// "264 boundaries, 96 cells up to attention_out": what goes to the host.
   [[nodiscard]] std::string spilled_text() const;

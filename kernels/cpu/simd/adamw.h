@@ -35,15 +35,22 @@ template <class A>
   return fused(-f.lr, u, w);
 }
 
-/// 32 random bits for element i of a block; the upper half rounds v, the lower m.
-[[gnu::always_inline]] inline std::uint32_t rounding_bits(std::uint64_t key, std::int64_t i) {
-  std::uint32_t x = static_cast<std::uint32_t>(key) + static_cast<std::uint32_t>(i) * 0x9e3779b9u;
+/// Where the random bits of bf16 moments come from.
+struct Rounding {
+  std::uint64_t key = 0;   ///< of the block
+  std::int64_t begin = 0;  ///< place of the first element in the block
+};
+
+/// 32 random bits for element i of a range; the upper half rounds v, the lower m.
+[[gnu::always_inline]] inline std::uint32_t rounding_bits(Rounding r, std::int64_t i) {
+  std::uint32_t x =
+      static_cast<std::uint32_t>(r.key) + static_cast<std::uint32_t>(r.begin + i) * 0x9e3779b9u;
   x ^= x >> 16;
   x *= 0x85ebca6bu;
   x ^= x >> 13;
   x *= 0xc2b2ae35u;
   x ^= x >> 16;
-  return x ^ static_cast<std::uint32_t>(key >> 32);
+  return x ^ static_cast<std::uint32_t>(r.key >> 32);
 }
 
 template <class A>
@@ -61,13 +68,13 @@ template <class A>
 /// M: of the moments, A or bf16.
 template <class A, class M, class G>
 bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const G* __restrict grad,
-                  std::int64_t count, const AdamWFactors<A> f, std::uint64_t key) {
+                  std::int64_t count, const AdamWFactors<A> f, Rounding rounding) {
   std::uint32_t bad = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     A new_m = widen(m[i]);
     A new_v = widen(v[i]);
     const A w = updated(weight[i], static_cast<A>(widen(grad[i])), new_m, new_v, f);
-    const std::uint32_t random = rounding_bits(key, i);
+    const std::uint32_t random = rounding_bits(rounding, i);
     weight[i] = w;
     store_moment(m[i], new_m, random & 0xffffu);
     store_moment(v[i], new_v, random >> 16);
@@ -79,14 +86,14 @@ bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const 
 template <class M, class G>
 bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __restrict m,
                   M* __restrict v, const G* __restrict grad, std::int64_t count,
-                  const AdamWFactors<float> f, std::uint64_t key) {
+                  const AdamWFactors<float> f, Rounding rounding) {
   std::uint32_t bad = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const float g = static_cast<float>(widen(grad[i]));
     float new_m = widen(m[i]);
     float new_v = widen(v[i]);
     const float w = updated(join(weight[i], low[i]), g, new_m, new_v, f);
-    const std::uint32_t random = rounding_bits(key, i);
+    const std::uint32_t random = rounding_bits(rounding, i);
     store_moment(m[i], new_m, random & 0xffffu);
     store_moment(v[i], new_v, random >> 16);
     bad |= static_cast<std::uint32_t>(!is_finite(w));
@@ -105,10 +112,10 @@ bool adamw_f32(const AdamWRange& r, const G* grad) {
   M* v = static_cast<M*>(r.v) + r.begin;
   if (r.weight_dtype == DType::kF32) {
     return update_whole(static_cast<float*>(r.weight) + r.begin, m, v, grad, count, r.f32,
-                        r.rounding_key);
+                        {r.rounding_key, r.rounding_begin});
   }
   return update_split(static_cast<Bf16*>(r.weight) + r.begin, r.low + r.begin, m, v, grad, count,
-                      r.f32, r.rounding_key);
+                      r.f32, {r.rounding_key, r.rounding_begin});
 }
 
 template <class G>
@@ -117,7 +124,7 @@ bool adamw_with(const AdamWRange& r) {
   if (r.weight_dtype == DType::kF64) {
     return update_whole(static_cast<double*>(r.weight) + r.begin,
                         static_cast<double*>(r.m) + r.begin, static_cast<double*>(r.v) + r.begin,
-                        grad, r.end - r.begin, r.f64, r.rounding_key);
+                        grad, r.end - r.begin, r.f64, {r.rounding_key, r.rounding_begin});
   }
   return r.moment_dtype == DType::kBF16 ? adamw_f32<Bf16>(r, grad) : adamw_f32<float>(r, grad);
 }

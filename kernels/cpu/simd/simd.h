@@ -57,7 +57,7 @@ struct AdamWFactors {
 };
 
 /// Elements [begin, end) of an AdamW update. Pointers are to element 0 of the tensors. With bf16
-/// moments the range is one block of 4096 elements or a part from its beginning.
+/// moments the range lies in one block of 4096 elements.
 struct AdamWRange {
   DType weight_dtype = DType::kF32;
   DType grad_dtype = DType::kF32;
@@ -69,7 +69,8 @@ struct AdamWRange {
   const void* grad = nullptr;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::uint64_t rounding_key = 0;  ///< of the block, for bf16 moments
+  std::uint64_t rounding_key = 0;   ///< of the block, for bf16 moments
+  std::int64_t rounding_begin = 0;  ///< place of `begin` in the block
   AdamWFactors<double> f64;
   AdamWFactors<float> f32;
 };
