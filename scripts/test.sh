@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-labels='fast|cuda'
+labels='fast|long|cuda'
 case ${1:-} in
   '') ;;
   --slow) labels="$labels|slow" ;;

@@ -28,14 +28,19 @@ function(strata_library name)
   target_link_libraries(${name} PUBLIC strata_options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
 endfunction()
 
-# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW]): a Catch2 program and its ctest entries:
-# <name> runs everything but [slow] and [cuda]; <name>_slow and <name>_cuda run those, if asked for.
+# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [CUDA]): a Catch2 program and its ctest
+# entries: <name> runs everything but [slow], [long] and [cuda]; <name>_slow, <name>_long and <name>_cuda run those, if
+# asked for.
 function(strata_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;CUDA" "" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;CUDA" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
-  add_test(NAME ${name} COMMAND ${name} "~[slow]~[cuda]")
+  add_test(NAME ${name} COMMAND ${name} "~[slow]~[long]~[cuda]")
   set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
+  if(arg_LONG)
+    add_test(NAME ${name}_long COMMAND ${name} "[long]~[cuda]")
+    set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}")
+  endif()
   if(arg_SLOW)
     add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")
     set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}")

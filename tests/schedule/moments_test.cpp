@@ -291,7 +291,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run with bf16 moments learns as one with f32 moments does") {
+TEST_CASE("a run with bf16 moments learns as one with f32 moments does", "[long]") {
   RunConfig config = base_config(DType::kF32);
   config.run.steps = 300;
   config.run.threads = 1;

@@ -137,7 +137,7 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
   }
 }
 
-TEST_CASE("what is kept of a cell does not change a bit") {
+TEST_CASE("what is kept of a cell does not change a bit", "[long]") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
     for (const std::int64_t sub_batches : {1, 2, 3}) {
       for (const std::int64_t layers : {1, 2}) {
@@ -197,7 +197,7 @@ void check_tiers(RunConfig config, std::initializer_list<std::int64_t> slots) {
 
 }  // namespace
 
-TEST_CASE("what is spilled of a cell does not change a bit") {
+TEST_CASE("what is spilled of a cell does not change a bit", "[long]") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
     for (const std::int64_t sub_batches : {1, 3}) {
       for (const std::int64_t layers : {1, 2}) {
@@ -339,7 +339,7 @@ TEST_CASE("update timings without clipping are bitwise equal") {
   }
 }
 
-TEST_CASE("where state lives and where gradients are added does not change a bit") {
+TEST_CASE("where state lives and where gradients are added does not change a bit", "[long]") {
   const RunConfig base = [] {
     RunConfig c = tiny_config();
     c.run.steps = 2;

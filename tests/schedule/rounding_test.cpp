@@ -190,7 +190,8 @@ void check_all_modes(const RunConfig& base) {
 
 }  // namespace
 
-TEST_CASE("every split of the rows and every walk gives the plain run's numbers to rounding") {
+TEST_CASE("every split of the rows and every walk gives the plain run's numbers to rounding",
+          "[long]") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
     RunConfig config = smooth_config(dtype);
     config.data.sequence_length = 4;
