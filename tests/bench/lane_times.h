@@ -38,6 +38,7 @@ class LaneTimes final : public TraceSink {
     for (auto& spans : spans_) spans.clear();
     active_ = true;
   }
+  void resume() { active_ = true; }
   void stop() { active_ = false; }
 
   [[nodiscard]] const std::vector<Window>& of(Lane lane) const {

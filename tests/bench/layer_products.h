@@ -11,7 +11,7 @@
 namespace strata::bench {
 
 /// The matrix products of one layer of LLaMA 7B on 8192 tokens, forward and backward, to keep the
-/// compute lane busy. Operands are random.
+/// compute lane busy, with the plans that a run would measure for them. Operands are random.
 class LayerProducts {
  public:
   explicit LayerProducts(Backend& backend) : backend_(backend), pool_(backend, 6 * kGiB) {
@@ -26,12 +26,14 @@ class LayerProducts {
                            .row_tokens = kTokens,
                            .cell_tokens = kTokens,
                            .head_chunk = Llama::default_head_chunk(config, kTokens)};
+    std::vector<MatmulShape> shapes;
     for (const LlamaMatmul& product : Llama::matmuls(config, sizes)) {
       if (product.shape.n == config.vocab_size || product.shape.m == config.vocab_size ||
           product.shape.k == config.vocab_size) {
         continue;  // the head's
       }
       const MatmulShape& s = product.shape;
+      shapes.push_back(s);
       products_.push_back({.a = matrix(s.in, s.rows_a(), s.stride_a, columns_a(s)),
                            .b = matrix(s.in, s.rows_b(), s.stride_b, columns_b(s)),
                            .out = matrix(s.out, s.m, s.stride_out, s.n),
@@ -39,6 +41,9 @@ class LayerProducts {
                            .update = s.update});
       flops_ += s.flops();
     }
+    MatmulTuner* tuner = backend.kernels->matmul_tuner();
+    if (tuner == nullptr) return;
+    for (const MatmulPlan& plan : tuner->tune(shapes, kMeasuring)) tuner->use(plan);
   }
 
   [[nodiscard]] double flops() const { return flops_; }
@@ -52,6 +57,7 @@ class LayerProducts {
 
  private:
   static constexpr std::int64_t kTokens = 8192;
+  static constexpr std::size_t kMeasuring = 8 * kGiB;
   static std::int64_t columns_a(const MatmulShape& s) {
     return s.layout == MatmulLayout::kTN ? s.m : s.k;
   }
