@@ -175,20 +175,16 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
     Arrival arrival;
     arrival.block = block;
     Lease norms;
-    if (sum == Sum::kNone) {
-      lease.leases[i].use(device_.stream(Lane::kOut));
+    if (sum == Sum::kOnDevice) add_on_device(lease.leases[i], block, arrived, tag);
+    if (sum != Sum::kOnHost && arrived == expected) {
+      if (sum == Sum::kNone) lease.leases[i].use(device_.stream(Lane::kOut));
       const TensorView home = landing_place(block, arrival.slot);
-      norms = send_home(shard_of(lease.leases[i], block), block, home, tag);
+      const ConstTensorView whole = sum == Sum::kNone ? shard_of(lease.leases[i], block)
+                                                      : sums_[static_cast<std::size_t>(block)];
+      norms = send_home(whole, block, home, tag);
       if (arrival.slot) arrival.slot.filled();
       arrival.gradient = home;
-    } else if (sum == Sum::kOnDevice) {
-      add_on_device(lease.leases[i], block, arrived, tag);
-      const TensorView& home = state_.block(block).grad;
-      if (arrived == expected) {
-        norms = send_home(sums_[static_cast<std::size_t>(block)], block, home, tag);
-      }
-      arrival.gradient = home;
-    } else {
+    } else if (sum == Sum::kOnHost) {
       add_on_host(lease.leases[i], block, arrived, tag);
       if (arrived == expected) round_home(block, tag);
       arrival.gradient = state_.block(block).grad;

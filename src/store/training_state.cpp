@@ -107,8 +107,9 @@ DType TrainingState::gradient_storage(const ModelLayout& layout, int block,
 bool TrainingState::has_gradient_home(const ModelLayout& layout, int block,
                                       const StateOptions& options) {
   const bool streamed_layer = block > 0 && block <= layout.layers() && !options.resident(block);
-  return !streamed_layer || options.gradient_ring == 0 ||
-         gradient_contributions(layout, block, options) > 1;
+  const bool summed_there =
+      gradient_contributions(layout, block, options) > 1 && !options.sums_on_device(block);
+  return !streamed_layer || options.gradient_ring == 0 || summed_there;
 }
 
 DType TrainingState::moment_storage(const StateOptions& options) {

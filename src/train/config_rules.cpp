@@ -162,9 +162,11 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
   r.refuse_if(o.timing != UpdateTiming::kOnArrival, "gradient_ring",
               "lets gradients go as they are used, but \"before_use\" uses none before all are "
               "there; set optimizer.timing to \"on_arrival\" or this to null");
-  r.refuse_if(c.schedule.passes > 1, "gradient_ring",
-              "has no place in which several passes are summed; set schedule.passes to 1 (raise "
-              "schedule.sub_batches instead) or this to null");
+  r.refuse_if(c.schedule.passes > 1 && c.schedule.gradient_sums != GradientSums::kDevice,
+              "gradient_ring",
+              "has no place in which several passes are summed; set schedule.gradient_sums to "
+              "\"device\", schedule.passes to 1 (raise schedule.sub_batches instead) or this to "
+              "null");
   const std::int64_t deferred = std::max<std::int64_t>(o.deferred_units.value_or(0), 0);
   r.refuse_if(*o.gradient_ring < 2 || *o.gradient_ring - 2 < deferred, "gradient_ring",
               "must be at least optimizer.deferred_units + 2: a slot for each that waits for the "

@@ -433,6 +433,14 @@ TEST_CASE("a gradient ring does not change a bit") {
       same("eager with one accumulator", c);
       c.schedule.layers_per_visit = 2;
       same("eager with two layers a visit", c);
+      RunConfig passes = base;
+      passes.schedule.sub_batches = 2;
+      passes.schedule.passes = 2;
+      const RunResult summed = run_tiny(passes, ranks);
+      passes.schedule.gradient_sums = GradientSums::kDevice;
+      passes.optimizer.gradient_ring = 2;
+      passes.debug.poison_slots = true;
+      CHECK(run_tiny(passes, ranks) == summed);
     }
   }
 }

@@ -139,7 +139,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"optimizer.gradient_ring=4"},
        "optimizer.gradient_ring: lets gradients go as they are used"},
       {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "schedule.passes=2"},
-       "optimizer.gradient_ring: has no place in which several passes are summed"},
+       "optimizer.gradient_ring: has no place in which several passes are summed; set "
+       "schedule.gradient_sums to \"device\""},
       {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "optimizer.deferred_units=3"},
        "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
       {{"optimizer.gradient_ring=1", "optimizer.timing=on_arrival"},
