@@ -68,6 +68,12 @@ std::size_t ring_bytes(const ModelLayout& layout, const StateOptions& options) {
          size_of(TrainingState::gradient_storage(layout, 1, options));
 }
 
+/// Of the place that gradients of resident layers pass through, if they have no homes.
+std::size_t passing_bytes(const ModelLayout& layout, const StateOptions& options) {
+  const bool shared = options.resident(1) && !TrainingState::has_gradient_home(layout, 1, options);
+  return shared ? ring_bytes(layout, options) : 0;
+}
+
 std::size_t rounded_bytes(const StateOptions& options) { return rounds(options) ? kChunkBytes : 0; }
 
 int head_block(const ModelLayout& layout) { return static_cast<int>(layout.blocks.size()) - 1; }
@@ -92,6 +98,7 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
   plan.add_slots(Space::kDevice, "gradients.head", 1,
                  accumulator_bytes(layout, head_block(layout), options));
   plan.add(Space::kDevice, "gradients.rounded", rounded_bytes(options));
+  plan.add(Space::kDevice, "gradients.passing", passing_bytes(layout, options));
   plan.add(Space::kDevice, "gradients.norms",
            static_cast<std::size_t>(largest_norm_count(layout, options)) * sizeof(double));
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
@@ -120,6 +127,8 @@ GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels&
       head_(device_arena, "gradients.head", 1,
             accumulator_bytes(state.layout(), head_block(state.layout()), state.options())),
       rounded_(device_arena.allocate("gradients.rounded", rounded_bytes(state.options()))),
+      passing_(device_arena.allocate("gradients.passing",
+                                     passing_bytes(state.layout(), state.options()))),
       norms_(device_arena.allocate_tensor("gradients.norms", DType::kF64,
                                           {largest_norm_count(state.layout(), state.options())})),
       ring_(pinned_arena, "state.gradient_ring", state.options().gradient_ring,
@@ -237,15 +246,18 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   lease.filled(comm);
 }
 
-/// The block's home, or the next slot of the ring, which is then leased to `slot`.
+/// The block's home, or the next slot of the ring, which is then leased to `slot`. A resident layer
+/// without a home gets a place that the next one overwrites: its update goes before that, on the
+/// same lane.
 TensorView GradientStore::landing_place(int block, Lease& slot) {
   const BlockState& state = state_.block(block);
   if (state.grad) return state.grad;
+  const DType storage = TrainingState::gradient_storage(state_.layout(), block, state_.options());
+  if (state_.options().resident(block)) return {passing_, storage, state.weight.shape};
   const int free = ring_.oldest();
   if (free < 0) throw std::logic_error("every slot of the gradient ring is in use");
   slot = ring_.fill(free, block, device_.stream(Lane::kOut));
-  return {slot.data(), TrainingState::gradient_storage(state_.layout(), block, state_.options()),
-          state.weight.shape};
+  return {slot.data(), storage, state.weight.shape};
 }
 
 /// Out-lane: writes a complete shard to its home, rounded and measured on the way. Returns the

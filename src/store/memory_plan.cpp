@@ -38,7 +38,7 @@ std::string MemoryPlan::to_string() const {
   for (const Space space : {Space::kDevice, Space::kPinned, Space::kPageable}) {
     std::vector<Entry> own;
     std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(own),
-                 [&](const Entry& e) { return e.space == space; });
+                 [&](const Entry& e) { return e.space == space && e.bytes > 0; });
     std::stable_sort(own.begin(), own.end(),
                      [](const Entry& a, const Entry& b) { return a.bytes > b.bytes; });
     text += std::string(name_of(space)) + ": " + format_bytes(total(space)) + "\n";

@@ -106,10 +106,10 @@ DType TrainingState::gradient_storage(const ModelLayout& layout, int block,
 
 bool TrainingState::has_gradient_home(const ModelLayout& layout, int block,
                                       const StateOptions& options) {
-  const bool streamed_layer = block > 0 && block <= layout.layers() && !options.resident(block);
+  const bool layer = block > 0 && block <= layout.layers();
   const bool summed_there =
       gradient_contributions(layout, block, options) > 1 && !options.sums_on_device(block);
-  return !streamed_layer || options.gradient_ring == 0 || summed_there;
+  return !layer || options.gradient_ring == 0 || summed_there;
 }
 
 DType TrainingState::moment_storage(const StateOptions& options) {
@@ -188,7 +188,7 @@ void TrainingState::fill_on_device(int block, ThreadPool& pool, const Source& so
   Stream& in = device_.stream(Lane::kWeightsIn);
   const Tag tag{.phase = "initialize", .unit = block};
   for (const TensorView* view : {&s.m, &s.v, &s.grad}) {
-    in.set(view->data, 0, view->bytes().bytes, tag);
+    if (*view) in.set(view->data, 0, view->bytes().bytes, tag);
   }
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(options_.compute));
   for (std::int64_t done = 0; done < s.weight.elements(); done += chunk) {

@@ -441,6 +441,16 @@ TEST_CASE("a gradient ring does not change a bit") {
       passes.optimizer.gradient_ring = 2;
       passes.debug.poison_slots = true;
       CHECK(run_tiny(passes, ranks) == summed);
+      for (const std::int64_t resident : {4, 7}) {
+        INFO("resident units " << resident);
+        passes.schedule.resident_units = resident;
+        CHECK(run_tiny(passes, ranks) == summed);
+        c = base;
+        c.debug.poison_slots = true;
+        c.optimizer.gradient_ring = 2;
+        c.schedule.resident_units = resident;
+        same("resident units", c);
+      }
     }
   }
 }

@@ -116,20 +116,23 @@ TEST_CASE("with a gradient ring only the embedding and the head keep a gradient 
   LlamaConfig m = tiny_model();
   m.num_hidden_layers = 40;
   const ModelLayout layout = make_layout(m);
-  const auto gradient_bytes = [&](int ring) {
-    const StateOptions options{.compute = DType::kBF16, .gradient_ring = ring};
+  const auto gradient_bytes = [&](int ring, int resident) {
+    const StateOptions options{
+        .compute = DType::kBF16, .gradient_ring = ring, .resident_blocks = resident};
     MemoryPlan plan;
     TrainingState::plan(plan, layout, options);
     GradientStore::plan(plan, layout, options, 2);
     std::size_t bytes = 0;
     for (const MemoryPlan::Entry& entry : plan.entries()) {
-      if (entry.name.starts_with("state.gradient")) bytes += entry.bytes;
+      const bool place = entry.name == "gradients.passing";
+      if (place || entry.name.starts_with("state.gradient")) bytes += entry.bytes;
     }
     return bytes;
   };
   const auto layer =
       round_up(static_cast<std::size_t>(layout.blocks[1].shard_elements(1)) * 2, 256);
-  CHECK(gradient_bytes(0) - gradient_bytes(5) == (40 - 5) * layer);
+  CHECK(gradient_bytes(0, 0) - gradient_bytes(5, 0) == (40 - 5) * layer);
+  CHECK(gradient_bytes(0, 11) - gradient_bytes(5, 11) == (40 - 5 - 1) * layer);
 }
 
 TEST_CASE("weights arrive on the device and are read again only after an update") {

@@ -35,7 +35,8 @@ struct Arrival {
 /// device or on the host, with the same bits; after the last one the sum is rounded to the gradient
 /// dtype, once. A gradient that is complete on the device is rounded there, which then also takes
 /// its squared norm. With StateOptions::gradient_ring such a gradient of a layer on the host has a
-/// slot until its arrival's lease ends.
+/// slot until its arrival's lease ends, and one of a resident layer a place until the next comes
+/// on the out-lane.
 class GradientStore {
  public:
   /// `kernels` run on device lanes, `host_kernels` on the host lane.
@@ -78,6 +79,7 @@ class GradientStore {
   SlotRing layers_;
   SlotRing head_;
   std::byte* rounded_ = nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out-lane)
+  std::byte* passing_ = nullptr;  ///< device: a gradient of a resident layer without a home
   TensorView norms_;  ///< device: squared norms of the block that is leaving (out-lane), f64
   std::vector<SlotRing> home_norms_;  ///< pinned, per block: the same on the host, or no slot
   std::vector<TensorView> sums_;      ///< device, per block: [n] A where the device adds, or absent

@@ -64,7 +64,8 @@ class TrainingState {
   /// dtype in which the gradient of a block is kept at home: f32 if several contributions are
   /// summed there, whatever it is rounded to afterwards.
   static DType gradient_storage(const ModelLayout& layout, int block, const StateOptions& options);
-  /// False for layers on the host whose gradient comes in one piece, if there is a gradient ring.
+  /// False for layers whose gradient comes in one piece or is summed on the device, if there is a
+  /// gradient ring.
   static bool has_gradient_home(const ModelLayout& layout, int block, const StateOptions& options);
   /// dtype in which moments are kept: f64 if weights are.
   static DType moment_storage(const StateOptions& options);
