@@ -5,6 +5,7 @@
 #include <cmath>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "strata/base/log.h"
 #include "strata/base/random.h"
@@ -48,6 +49,13 @@ std::vector<DecayRange> decay_ranges(const Block& block, std::int64_t begin, std
   return ranges;
 }
 
+bool any_on_device(const ModelLayout& layout, const StateOptions& options) {
+  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
+    if (options.updated_on_device(b)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
@@ -56,7 +64,8 @@ void OptimizerEngine::plan(MemoryPlan& plan, const ModelLayout& layout,
            static_cast<std::size_t>(partial_count(layout, options)) * sizeof(double));
   plan.add(Space::kPageable, "optimizer.nonfinite", sizeof(std::int32_t));
   plan.add(Space::kPinned, "optimizer.scalars", sizeof(AdamWScalars));
-  if (options.resident_blocks == 0) return;
+  StateShuttle::plan(plan, layout, options);
+  if (!any_on_device(layout, options)) return;
   plan.add(Space::kDevice, "optimizer.nonfinite", sizeof(std::int32_t));
   plan.add(Space::kPinned, "optimizer.nonfinite", sizeof(std::int32_t));
 }
@@ -65,6 +74,7 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
                                  std::function<void(const StepOutcome&)> report)
     : state_(parts.state),
       weights_(parts.weights),
+      shuttle_(parts.state, parts.arenas.device),
       ranks_(parts.ranks),
       kernels_(parts.kernels),
       host_kernels_(parts.host_kernels),
@@ -81,16 +91,16 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
       arrivals_(static_cast<std::size_t>(parts.state.blocks())),
       squared_norms_(static_cast<std::size_t>(parts.state.blocks())) {
   *nonfinite_.as<std::int32_t>() = 0;
-  if (state_.options().resident_blocks == 0) return;
+  if (!any_on_device(state_.layout(), state_.options())) return;
   device_nonfinite_ = parts.arenas.device.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
   landed_nonfinite_ = parts.arenas.pinned.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
   out_.set(device_nonfinite_.data, 0, sizeof(std::int32_t), {.phase = "initialize"});
 }
 
-/// Resident blocks are never deferred: the device updates them faster than it reads them.
+/// On arrival the device updates at once: deferring is for the host, which is slower than backward.
 bool OptimizerEngine::deferred(int block) const {
   if (options_.timing == UpdateTiming::kBeforeUse) return true;
-  return block < options_.deferred_blocks && !state_.options().resident(block);
+  return block < options_.deferred_blocks && !state_.options().updated_on_device(block);
 }
 
 Accesses OptimizerEngine::writes_scalars() const {
@@ -160,61 +170,88 @@ void OptimizerEngine::require_finite(int block, const Tag& tag) {
     throw NumericalError(
         "step " + std::to_string(step_.plan.step) + ": the gradient of " +
         state_.layout().blocks[static_cast<std::size_t>(block)].name + " is not finite" +
-        (state_.options().resident(block) ? "" : "; its weights were not changed") +
+        (state_.options().updated_on_device(block) ? "" : "; its weights were not changed") +
         " (lower optimizer.lr, or use optimizer.timing = before_use, which skips "
         "such steps)");
   });
 }
 
 void OptimizerEngine::update(int block, const Tag& tag) {
-  const BlockState& s = state_.block(block);
-  Arrival& arrival = arrivals_[static_cast<std::size_t>(block)];
-  const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
-  const bool resident = state_.options().resident(block);
-  Stream& lane = resident ? out_ : host_;
-  Kernels& kernels = resident ? kernels_ : host_kernels_;
-  if (resident) out_.wait(decided_.value(), WaitFor::kDecided);
-  const std::int64_t n = s.weight.elements();
   const Tag own{tag.phase, tag.pass, block, -1};
-  for (const DecayRange& range : decay_ranges(layout, s.begin, s.begin + n)) {
-    const std::int64_t count = range.end - range.begin;
-    const bool decays = range.decay || options_.decay_norms;
-    kernels.run(lane,
-                AdamW{.weight = s.weight.slice_rows(range.begin, count),
-                      .low = s.low ? s.low.slice_rows(range.begin, count) : TensorView{},
-                      .m = s.m.slice_rows(range.begin, count),
-                      .v = s.v.slice_rows(range.begin, count),
-                      .grad = arrival.gradient.slice_rows(range.begin, count),
-                      .scalars = scalars_,
-                      .weight_decay = decays ? options_.weight_decay : 0.0,
-                      .rounding_stream = static_cast<std::uint64_t>(block),
-                      .rounding_begin = s.begin + range.begin,
-                      .nonfinite = resident ? device_nonfinite_ : nonfinite_},
-                own);
-  }
+  const StateOptions& where = state_.options();
+  if (where.interleaved(block)) return ship(block, decided_.value(), own);
+  Arrival& arrival = arrivals_[static_cast<std::size_t>(block)];
+  const bool resident = where.resident(block);
+  if (resident) out_.wait(decided_.value(), WaitFor::kDecided);
+  adamw(state_.block(block), arrival.gradient, block, own);
   arrival.slot.end();
-  if (!resident) check_update(nonfinite_, layout.name, own);
-  weights_.updated(block, lane.record());
+  if (!resident) {
+    check_update(nonfinite_, state_.layout().blocks[static_cast<std::size_t>(block)].name, 0, own);
+  }
+  weights_.updated(block, (resident ? out_ : host_).record());
 }
 
+/// An interleaved block. `decided`: decided_ of its step, which may be over.
+void OptimizerEngine::ship(int block, Event decided, const Tag& tag) {
+  out_.wait(decided, WaitFor::kDecided);
+  const Event home = shuttle_.ship(
+      block, [&](const BlockState& part) { adamw(part, part.grad, block, tag); }, tag);
+  weights_.updated(block, home);
+}
+
+/// A block or a part of it, on the lane that updates it.
+void OptimizerEngine::adamw(const BlockState& part, const ConstTensorView& gradient, int block,
+                            const Tag& tag) {
+  const bool on_device = state_.options().updated_on_device(block);
+  const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
+  const std::int64_t n = part.weight.elements();
+  for (const DecayRange& range : decay_ranges(layout, part.begin, part.begin + n)) {
+    const std::int64_t count = range.end - range.begin;
+    const bool decays = range.decay || options_.decay_norms;
+    (on_device ? kernels_ : host_kernels_)
+        .run(on_device ? out_ : host_,
+             AdamW{.weight = part.weight.slice_rows(range.begin, count),
+                   .low = part.low ? part.low.slice_rows(range.begin, count) : TensorView{},
+                   .m = part.m.slice_rows(range.begin, count),
+                   .v = part.v.slice_rows(range.begin, count),
+                   .grad = gradient.slice_rows(range.begin, count),
+                   .scalars = scalars_,
+                   .weight_decay = decays ? options_.weight_decay : 0.0,
+                   .rounding_stream = static_cast<std::uint64_t>(block),
+                   .rounding_begin = part.begin + range.begin,
+                   .nonfinite = on_device ? device_nonfinite_ : nonfinite_},
+             tag);
+  }
+}
+
+/// `steps_ago`: whose update it was, counted from the step that the host lane is at.
 void OptimizerEngine::check_update(const TensorView& nonfinite, const std::string& what,
-                                   const Tag& tag) {
+                                   int steps_ago, const Tag& tag) {
   host_.host_task("check_update", Accesses({ConstTensorView(nonfinite).bytes()}, {}), tag,
-                  [this, nonfinite, what] {
+                  [this, nonfinite, what, steps_ago] {
                     if (*nonfinite.as<std::int32_t>() == 0) return;
-                    throw NumericalError("step " + std::to_string(step_.plan.step) +
+                    throw NumericalError("step " + std::to_string(step_.plan.step - steps_ago) +
                                          ": a weight of " + what +
                                          " is not finite after its update (lower optimizer.lr)");
                   });
 }
 
 /// What the device found, once a step; the host lane then also knows that the scalars were read.
-void OptimizerEngine::check_resident_updates(const Tag& tag) {
+void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
   if (!device_nonfinite_) return;
   out_.copy(landed_nonfinite_.data, device_nonfinite_.data, sizeof(std::int32_t), tag);
   host_.wait(out_.record(), WaitFor::kArrived);
-  check_update(landed_nonfinite_, "the blocks on the device", tag);
+  check_update(landed_nonfinite_, "the blocks updated on the device", steps_ago, tag);
 }
+
+/// Ends what the last step left to loads, before its scalars are written again.
+void OptimizerEngine::catch_up(int steps_ago, const Tag& tag) {
+  if (!std::exchange(updates_wait_, false)) return;
+  weights_.submit_updates();
+  check_device_updates(steps_ago, tag);
+}
+
+void OptimizerEngine::submit_updates(const Tag& tag) { catch_up(0, tag); }
 
 void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const int block = arrival.block;
@@ -269,12 +306,20 @@ void OptimizerEngine::decide() {
 
 void OptimizerEngine::finish_step(const Tag& tag) {
   const bool before_use = options_.timing == UpdateTiming::kBeforeUse;
+  catch_up(1, tag);
   host_.host_task("decide", before_use ? writes_scalars() : Accesses{}, tag, [this] { decide(); });
   if (before_use) decided_ = host_.record();
   for (int b = 0; b < state_.blocks(); ++b) {
-    if (deferred(b)) update(b, tag);
+    if (!deferred(b)) continue;
+    if (state_.options().interleaved(b)) {
+      updates_wait_ = true;
+      const Tag own{tag.phase, tag.pass, b, -1};
+      weights_.update_later(b, [this, b, own, decided = *decided_] { ship(b, decided, own); });
+    } else {
+      update(b, tag);
+    }
   }
-  check_resident_updates(tag);
+  if (!updates_wait_) check_device_updates(0, tag);
 }
 
 }  // namespace strata

@@ -267,17 +267,17 @@ Lease GradientStore::send_home(const ConstTensorView& shard, int block, const Te
   Stream& out = device_.stream(Lane::kOut);
   const TensorView norms =
       norms_.slice_rows(0, norm_count(state_.layout(), block, state_.options()));
-  const bool resident = state_.options().resident(block);
+  const bool stays = state_.options().updated_on_device(block);
   if (home.dtype == shard.dtype) {
     kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
     copy_in_chunks(out, static_cast<std::byte*>(home.data),
                    static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag);
-  } else if (resident) {
+  } else if (stays) {
     kernels_.run(out, CastSquaredNorm{.x = shard, .y = home, .partial = norms}, tag);
   } else {
     round_away(shard, home, norms, tag);
   }
-  if (!resident) offloaded_bytes_ += home.bytes().bytes;
+  if (!stays) offloaded_bytes_ += home.bytes().bytes;
   Lease lease = home_norms_[static_cast<std::size_t>(block)].fill(0, block, out);
   out.copy(lease.data(), norms.data, norms.bytes().bytes, tag);
   lease.filled();

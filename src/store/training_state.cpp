@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -71,19 +72,22 @@ void store_master(const TensorView& weight, const TensorView& low, std::int64_t 
 
 /// Where the tensors of a block live.
 struct Home {
-  Space streamed;  ///< what crosses the link if it is on the host
+  Space weight;
+  Space gradient;
   Space private_;  ///< what only the optimizer reads
 };
 
 Home home_of(const StateOptions& options, int block) {
-  if (options.resident(block)) return {Space::kDevice, Space::kDevice};
-  return {Space::kPinned, Space::kPageable};
+  if (options.resident(block)) return {Space::kDevice, Space::kDevice, Space::kDevice};
+  if (options.interleaved(block)) return {Space::kPinned, Space::kDevice, Space::kPinned};
+  return {Space::kPinned, Space::kPinned, Space::kPageable};
 }
 
-/// Of each of two buffers: one chunk of a resident shard's weights.
+/// Of each of two buffers: one chunk of a shard's weights, of which the device holds state.
 std::size_t staging_bytes(const ModelLayout& layout, const StateOptions& options) {
   std::int64_t largest = 0;
-  for (int b = 0; b < options.resident_blocks; ++b) {
+  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
+    if (!options.updated_on_device(b)) continue;
     const Block& block = layout.blocks[static_cast<std::size_t>(b)];
     largest = std::max(largest, block.shard_elements(options.ranks));
   }
@@ -91,6 +95,13 @@ std::size_t staging_bytes(const ModelLayout& layout, const StateOptions& options
 }
 
 }  // namespace
+
+bool StateOptions::interleaved(int block) const {
+  const int first = std::max(1, resident_blocks);
+  if (block < first || block > layers) return false;
+  const int i = block - first;
+  return std::floor((i + 1) * interleave) > std::floor(i * interleave);
+}
 
 int TrainingState::gradient_contributions(const ModelLayout& layout, int block,
                                           const StateOptions& options) {
@@ -106,10 +117,10 @@ DType TrainingState::gradient_storage(const ModelLayout& layout, int block,
 
 bool TrainingState::has_gradient_home(const ModelLayout& layout, int block,
                                       const StateOptions& options) {
-  const bool layer = block > 0 && block <= layout.layers();
+  const bool shares = block > 0 && block <= layout.layers() && !options.interleaved(block);
   const bool summed_there =
       gradient_contributions(layout, block, options) > 1 && !options.sums_on_device(block);
-  return !layer || options.gradient_ring == 0 || summed_there;
+  return !shares || options.gradient_ring == 0 || summed_there;
 }
 
 DType TrainingState::moment_storage(const StateOptions& options) {
@@ -122,9 +133,9 @@ void TrainingState::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
     const auto n = static_cast<std::size_t>(
         layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks));
     const Home home = home_of(options, b);
-    plan.add(home.streamed, "state.weight", n * size_of(options.compute));
+    plan.add(home.weight, "state.weight", n * size_of(options.compute));
     if (has_gradient_home(layout, b, options)) {
-      plan.add(home.streamed, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
+      plan.add(home.gradient, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
     }
     if (options.compute == DType::kBF16) plan.add(home.private_, "state.low", n * 2);
     plan.add(home.private_, "state.m", n * size_of(moment));
@@ -145,10 +156,10 @@ TrainingState::TrainingState(const ModelLayout& layout, const StateOptions& opti
     const std::int64_t n = layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
     const Home home = home_of(options, b);
     BlockState state;
-    state.weight = arena(home.streamed).allocate_tensor("state.weight", options.compute, {n});
+    state.weight = arena(home.weight).allocate_tensor("state.weight", options.compute, {n});
     if (has_gradient_home(layout, b, options)) {
       state.grad =
-          arena(home.streamed)
+          arena(home.gradient)
               .allocate_tensor("state.gradient", gradient_storage(layout, b, options), {n});
     }
     if (options.compute == DType::kBF16) {
@@ -210,7 +221,13 @@ void TrainingState::fill(ThreadPool& pool, const Source& source) {
       continue;
     }
     const BlockState& s = blocks_[static_cast<std::size_t>(b)];
-    for (const TensorView* view : {&s.m, &s.v, &s.grad}) zero(*view, pool);
+    for (const TensorView* view : {&s.m, &s.v}) zero(*view, pool);
+    if (options_.interleaved(b)) {
+      device_.stream(Lane::kOut)
+          .set(s.grad.data, 0, s.grad.bytes().bytes, {.phase = "initialize", .unit = b});
+    } else {
+      zero(s.grad, pool);
+    }
     fill_masters(b, {s.weight, s.low, s.begin}, pool, source);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/store/chunks.h"
@@ -71,7 +72,8 @@ WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arena& devic
       head_(device_arena, "weights.head",
             slot_counts(state.layout(), state.options(), layer_slots).head,
             unit_bytes(state.layout(), state.layout().units.back(), state.options())),
-      updated_(static_cast<std::size_t>(state.blocks())) {}
+      updated_(static_cast<std::size_t>(state.blocks())),
+      pending_(static_cast<std::size_t>(state.blocks())) {}
 
 SlotRing& WeightStore::ring_of(int unit) {
   switch (state_.layout().units.at(static_cast<std::size_t>(unit)).kind) {
@@ -97,6 +99,9 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
   if (slot < 0) return false;
   const std::int64_t held = ring.key(slot);
   if (held != SlotRing::kNoKey && plan_.next_use(held) <= needed_at) return false;
+  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
+    submit_update(b);
+  }
 
   Stream& in = device_.stream(Lane::kWeightsIn);
   Lease lease = ring.fill(slot, unit, in);
@@ -166,6 +171,24 @@ void WeightStore::prefetch(const Tag& tag) {
 
 void WeightStore::updated(int block, Event event) {
   updated_[static_cast<std::size_t>(block)] = event;
+  forget(block);
+}
+
+void WeightStore::update_later(int block, std::function<void()> submit) {
+  pending_[static_cast<std::size_t>(block)] = std::move(submit);
+  forget(block);
+}
+
+void WeightStore::submit_update(int block) {
+  const auto submit = std::exchange(pending_[static_cast<std::size_t>(block)], nullptr);
+  if (submit) submit();
+}
+
+void WeightStore::submit_updates() {
+  for (int b = 0; b < state_.blocks(); ++b) submit_update(b);
+}
+
+void WeightStore::forget(int block) {
   const ModelLayout& layout = state_.layout();
   for (int u = 0; u < static_cast<int>(layout.units.size()); ++u) {
     const std::vector<int>& blocks = layout.units[static_cast<std::size_t>(u)].blocks;

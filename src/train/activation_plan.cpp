@@ -11,6 +11,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
+#include "strata/optimizer/state_shuttle.h"
 
 namespace strata {
 
@@ -218,8 +219,8 @@ class ActivationPlanner {
   }
 
   /// Bytes that the link can take away while a cell of a layer runs forward, and bring back while
-  /// it runs backward, beside the boundary and its share of the weights; nothing if these are too
-  /// many already, or the device's speed is unknown.
+  /// it runs backward, beside the boundary and its share of weights and interleaved state; nothing
+  /// if these are too many already, or the device's speed is unknown.
   [[nodiscard]] std::optional<std::size_t> idle_bytes(const Setup& s) const {
     const double peak = s.config.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
     if (!(peak > 0)) return std::nullopt;
@@ -234,8 +235,13 @@ class ActivationPlanner {
     const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
     const double weights = static_cast<double>(s.layout.blocks[1].shard_elements(s.state.ranks)) *
                            static_cast<double>(size_of(s.state.compute)) / s.activations.cells;
+    const double state = static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) /
+                         static_cast<double>(cells_);
+    const bool in_forward = s.optimizer.timing == UpdateTiming::kBeforeUse;
     // Backward takes twice as long as forward, and longer where it computes again.
-    const double idle = std::min(forward_bytes, 2 * forward_bytes - weights) - boundary;
+    const double idle = std::min(forward_bytes - (in_forward ? state : 0.0),
+                                 2 * forward_bytes - weights - (in_forward ? 0.0 : state)) -
+                        boundary;
     if (idle < 0) return std::nullopt;
     return static_cast<std::size_t>(idle);
   }

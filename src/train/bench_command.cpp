@@ -25,6 +25,7 @@ struct BenchResult {
   std::vector<double> step_s;  ///< of the measured steps
   double mean_s = 0;           ///< from the first measured step to the end of all pending updates
   std::size_t weights_in = 0, activations_in = 0, out = 0;  ///< bytes per step on the link
+  std::size_t state = 0;                                    ///< likewise, each way
   std::vector<LaneReport> lanes;
   std::size_t races = 0;
   MemoryReport memory;
@@ -55,6 +56,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   const std::size_t weights = session.weights().loaded_bytes();
   const std::size_t in = loaded_activations(session);
   const std::size_t out = bytes_out(session);
+  const std::size_t state = session.optimizer().shipped_bytes();
   const double begin_s = steady_seconds();
   for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
   session.synchronize();
@@ -70,6 +72,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   result.weights_in = per_step(session.weights().loaded_bytes(), weights);
   result.activations_in = per_step(loaded_activations(session), in);
   result.out = per_step(bytes_out(session), out);
+  result.state = per_step(session.optimizer().shipped_bytes(), state);
   trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
   result.lanes = lane_times(recorder, 2);
   result.races = recorder.races(1).size();
@@ -107,6 +110,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"weights_in_bytes", r.weights_in},
                       {"activations_in_bytes", r.activations_in},
                       {"out_bytes", r.out},
+                      {"state_bytes", r.state},
                       {"device_planned_bytes", r.memory.device_planned},
                       {"device_measured_bytes", r.memory.device_measured},
                       {"host_planned_bytes", r.memory.host_planned},
@@ -148,6 +152,7 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       "training state  {}\n"
       "link, in        {} weights, {} activations a step\n"
       "link, out       {} gradients and activations a step\n"
+      "link, each way  {} state a step\n"
       "{}\n",
       j["device"].get<std::string>(), j["backend"].get<std::string>(), j["ranks"].get<int>(),
       format_count(j["parameters"].get<std::int64_t>()), j["step_s_mean"].get<double>(),
@@ -157,7 +162,7 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
       j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
       j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
-      bytes("activations_in_bytes"), bytes("out_bytes"), to_string(memory));
+      bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
     text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
                         times["busy_s"].get<double>(), times["exposed_s"].get<double>());

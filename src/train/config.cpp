@@ -94,6 +94,9 @@ void OptimizerSection::fields(FieldList& f) {
   f.add("gradient_ring", gradient_ring,
         "on_arrival: layers whose gradients are on the host at once, deferred_units + 2 or more; "
         "null: all");
+  f.add("interleave", interleave,
+        "share, from 0 to 1, of the layers with state on the host that the device updates: their "
+        "state crosses the link for it, their gradients stay there");
   f.choice("lr_schedule", lr_schedule, kLrScheduleNames, "shape behind the warm-up");
   f.add("warmup_steps", warmup_steps, "steps of linear warm-up");
   f.add("min_lr_ratio", min_lr_ratio, "last learning rate of linear, cosine and wsd over lr");

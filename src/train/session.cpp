@@ -267,6 +267,9 @@ double Session::evaluate() {
   return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
 }
 
-void Session::synchronize() { backend_.device->synchronize(); }
+void Session::synchronize() {
+  optimizer_->submit_updates({.phase = "update"});
+  backend_.device->synchronize();
+}
 
 }  // namespace strata

@@ -191,7 +191,9 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
              .gradient_ring = to_int(
                  std::min(config.optimizer.gradient_ring.value_or(0), model.num_hidden_layers)),
              .rank = rank,
-             .ranks = ranks};
+             .ranks = ranks,
+             .layers = to_int(model.num_hidden_layers),
+             .interleave = config.optimizer.interleave};
   s.batch = {.batch = {.rows = schedule.rows,
                        .tokens = config.data.sequence_length,
                        .sub_batches = schedule.sub_batches},
@@ -299,10 +301,17 @@ std::string Setup::state_text() const {
   }
   text += ", " + std::to_string(state.resident_blocks) + " of " +
           std::to_string(layout.units.size()) + " units resident";
+  const auto count = [&](bool (StateOptions::*is)(int) const) {
+    int blocks = 0;
+    for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) blocks += (state.*is)(b);
+    return blocks;
+  };
+  if (const int interleaved = count(&StateOptions::interleaved); interleaved > 0) {
+    text += ", " + std::to_string(interleaved) + " interleaved";
+  }
   if (state.passes > 1) {
     text += ", " + std::to_string(state.passes) + " passes, sums of " +
-            std::to_string(std::max(state.device_sums, state.resident_blocks)) +
-            " units on the device";
+            std::to_string(count(&StateOptions::sums_on_device)) + " units on the device";
   }
   return text;
 }

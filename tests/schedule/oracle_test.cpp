@@ -564,6 +564,7 @@ TEST_CASE("every planned byte is taken and no other") {
       config.schedule.activation_slots = slots;
       config.schedule.passes = slots == 3 ? 2 : 1;  // norms on the host, and on the device
       config.schedule.resident_units = dtype == DType::kBF16 ? 3 : 0;
+      config.optimizer.interleave = slots == 3 ? 0.5 : 0;
       // Room for some of what cells may keep.
       config.memory.device_limit =
           ByteSize{make_setup(config, 0, 1, {}).device_bytes() + 20 * kKiB};

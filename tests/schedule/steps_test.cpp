@@ -40,7 +40,9 @@ double squares_of_gradients(const TrainingState& state) {
 }  // namespace
 
 TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
+  const double interleave = GENERATE(0.0, 1.0);
   RunConfig config = tiny_config();
+  config.optimizer.interleave = interleave;
   const auto self = make_self_communicator();
   Session session(config, *self);
   session.submit(0, 1e-2);

@@ -243,30 +243,46 @@ TEST_CASE("spills stop at what they may take of the host, first layers first") {
 }
 
 TEST_CASE("a cell spills no more than the link takes while it computes") {
-  RunConfig config = config_of(std::nullopt);
   // Forward of a cell: 7 tokens through all products of a layer, and attention.
   constexpr double kFlops = 7 * 2.0 * (24 * 7 + 24 * 20 + 20 * 48 + 20 * 54 + 20 * 27);
-  const Budget budget{
-      .device_limit = least_bytes() + 4 * kFullBytes, .host_limit = kGiB, .peak_tflops = 1e-3};
   const double forward_s = kFlops / (0.65 * 1e9);
   const double weights =
-      8.0 * static_cast<double>(make_setup(config, 0, 1, {}).layout.blocks[1].shard_elements(1)) /
+      8.0 * static_cast<double>(setup_with(std::nullopt, kGiB).layout.blocks[1].shard_elements(1)) /
       6;
-  for (const std::size_t idle : {kAttentionBytes + kOutBytes, kAttentionBytes, std::size_t{0}}) {
-    INFO(idle);
-    // Backward's side is the narrow one here: weights come in as well. A slot for every boundary,
-    // so that these take nothing.
-    config.schedule.activation_slots = kBoundaries;
-    config.hardware.link_gbs =
-        (static_cast<double>(idle) + 0.5 + weights) / 2 / (0.8 * forward_s) / 1e9;
-    const Setup s = make_setup(config, 0, 1, budget);
-    for (std::size_t i = 0; i < kCells; ++i) {
-      CHECK(spilled_bytes(s.kept_tensors(), s.kept.levels[i], s.kept.reach[i]) <= idle);
+  struct Row {
+    UpdateTiming timing;
+    double interleave;
+  };
+  for (const Row& row : {Row{UpdateTiming::kBeforeUse, 0}, Row{UpdateTiming::kBeforeUse, 1},
+                         Row{UpdateTiming::kOnArrival, 1}}) {
+    for (const std::size_t idle : {kAttentionBytes + kOutBytes, kAttentionBytes, std::size_t{0}}) {
+      INFO(idle << ", interleaved " << row.interleave);
+      RunConfig config = config_of(KeepLevel::kRecompute);
+      config.optimizer.timing = row.timing;
+      config.optimizer.interleave = row.interleave;
+      // A slot for every boundary, so that these take nothing.
+      config.schedule.activation_slots = kBoundaries;
+      const Budget budget{
+          .device_limit = make_setup(config, 0, 1, {}).device_bytes() + 4 * kFullBytes,
+          .host_limit = kGiB,
+          .peak_tflops = 1e-3};
+      config.schedule.activations = std::nullopt;
+      // Backward's side is the narrow one: weights come in as well. With the state of all layers,
+      // weight, m and v, it is the side where that travels.
+      const double state = row.interleave * 3 * weights;
+      const double bytes = static_cast<double>(idle) + 0.5 + state;
+      const bool in_forward = state > 0 && row.timing == UpdateTiming::kBeforeUse;
+      config.hardware.link_gbs =
+          (in_forward ? bytes : (bytes + weights) / 2) / (0.8 * forward_s) / 1e9;
+      const Setup s = make_setup(config, 0, 1, budget);
+      for (std::size_t i = 0; i < kCells; ++i) {
+        CHECK(spilled_bytes(s.kept_tensors(), s.kept.levels[i], s.kept.reach[i]) <= idle);
+      }
+      CHECK((pinned_bytes(s, "kept.spilled") > 0) == (idle > 0));
+      config.schedule.spill = KeepLevel::kRecompute;
+      CHECK((s.recompute_flops_per_token() <
+             make_setup(config, 0, 1, budget).recompute_flops_per_token()) == (idle > 0));
     }
-    CHECK((pinned_bytes(s, "kept.spilled") > 0) == (idle > 0));
-    CHECK((s.recompute_flops_per_token() <
-           setup_with(std::nullopt, *budget.device_limit).recompute_flops_per_token()) ==
-          (idle > 0));
   }
 }
 

@@ -184,6 +184,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"optimizer.lr=-1"}, "optimizer.lr: must not be negative"},
       {{"optimizer.betas=[0.9, 1]"}, "optimizer.betas: must both be in [0, 1)"},
       {{"optimizer.grad_clip=0"}, "optimizer.grad_clip: must be above 0; null turns clipping off"},
+      {{"optimizer.interleave=1.1"}, "optimizer.interleave: must be in [0, 1]"},
+      {{"optimizer.interleave=-0.5"}, "optimizer.interleave: must be in [0, 1]"},
       {{"optimizer.lr_schedule=wsd"}, "optimizer.wsd_decay_steps: is required"},
       {{"optimizer.wsd_decay_steps=5"}, "optimizer.wsd_decay_steps: belongs to"},
       {{"optimizer.warmup_steps=-1"}, "optimizer.warmup_steps: must be"},

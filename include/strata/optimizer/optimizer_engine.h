@@ -8,6 +8,7 @@
 
 #include "strata/comm/communicator.h"
 #include "strata/ops/kernels.h"
+#include "strata/optimizer/state_shuttle.h"
 #include "strata/optimizer/timing.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/training_state.h"
@@ -55,8 +56,10 @@ struct OptimizerParts {
 };
 
 /// AdamW where the state lives: host shards on the host lane, resident blocks on the out-lane,
-/// right behind the gradient. All decisions that depend on data (clip factor, skip) are taken
-/// inside host tasks; what is submitted depends on the options alone.
+/// right behind the gradient. Interleaved blocks live on the host and are updated on the out-lane,
+/// before use only when their weights are loaded: a lane that took all of them at once would hold
+/// up what the forward needs meanwhile. All decisions that depend on data (clip factor, skip) are
+/// taken inside host tasks; what is submitted depends on the options alone.
 class OptimizerEngine {
  public:
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
@@ -72,6 +75,10 @@ class OptimizerEngine {
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
   void finish_step(const Tag& tag);
+  /// Submits the updates that wait for a load. For whoever waits for the device to be done.
+  void submit_updates(const Tag& tag);
+  /// Bytes of state that have crossed the link for updates so far, each way.
+  [[nodiscard]] std::size_t shipped_bytes() const { return shuttle_.shipped_bytes(); }
   /// Number of updates that have been applied since the start (t of the bias correction). Valid
   /// after Device::synchronize.
   [[nodiscard]] std::int64_t updates() const { return updates_; }
@@ -85,8 +92,12 @@ class OptimizerEngine {
 
   void measure(Arrival& arrival, const Tag& tag);
   void update(int block, const Tag& tag);
-  void check_update(const TensorView& nonfinite, const std::string& what, const Tag& tag);
-  void check_resident_updates(const Tag& tag);
+  void ship(int block, Event decided, const Tag& tag);
+  void adamw(const BlockState& part, const ConstTensorView& gradient, int block, const Tag& tag);
+  void check_update(const TensorView& nonfinite, const std::string& what, int steps_ago,
+                    const Tag& tag);
+  void check_device_updates(int steps_ago, const Tag& tag);
+  void catch_up(int steps_ago, const Tag& tag);
   void require_finite(int block, const Tag& tag);
   void set_scalars(double factor, bool apply);
   void decide();
@@ -95,6 +106,7 @@ class OptimizerEngine {
 
   TrainingState& state_;
   WeightStore& weights_;
+  StateShuttle shuttle_;
   Communicator& ranks_;
   Kernels& kernels_;
   Kernels& host_kernels_;
@@ -105,13 +117,14 @@ class OptimizerEngine {
   TensorView partials_;                ///< of the block that the host measures: SquaredNorm's, f64
   AdamWScalars* scalars_ = nullptr;    ///< pinned, of this step
   TensorView nonfinite_;               ///< [1] i32: of updates on the host
-  TensorView device_nonfinite_;        ///< [1] i32, device: of resident updates, or absent
+  TensorView device_nonfinite_;        ///< [1] i32, device: of updates there, or absent
   TensorView landed_nonfinite_;        ///< [1] i32, pinned: what the device says, or absent
   std::vector<Arrival> arrivals_;      ///< per block, until its update is submitted
   std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
   Step step_;
   /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.
   std::optional<Event> decided_;
+  bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
   std::int64_t updates_ = 0;
   int nonfinite_in_a_row_ = 0;
 };

@@ -24,16 +24,26 @@ struct StateOptions {
   int ranks = 1;
   int resident_blocks = 0;  ///< the first blocks: their state stays on the device, updated there
   int device_sums = 0;      ///< the first blocks: several contributions are summed on the device
+  int layers = 0;           ///< of the model, if some are interleaved
+  double interleave = 0;    ///< share of the layers with state on the host that is updated on the
+                          ///< device, spread evenly: at f the i-th if floor((i + 1) f) > floor(i f)
 
   [[nodiscard]] bool resident(int block) const { return block < resident_blocks; }
+  /// True for a layer whose state lives on the host and visits the device for its update.
+  [[nodiscard]] bool interleaved(int block) const;
+  /// Updated on the device, where its gradient lives too.
+  [[nodiscard]] bool updated_on_device(int block) const {
+    return resident(block) || interleaved(block);
+  }
   [[nodiscard]] bool sums_on_device(int block) const {
-    return block < device_sums || resident(block);
+    return block < device_sums || updated_on_device(block);
   }
 };
 
 /// One rank's shard of one block: the home of its parameters. [n] each, n = shard_elements(ranks).
 /// All on the device for a resident block. Else what streams (weight, grad) is pinned; what only
-/// the host's optimizer reads is pageable.
+/// the host's optimizer reads is pageable. Of an interleaved block the gradient is on the device,
+/// everything else pinned.
 struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
@@ -65,7 +75,7 @@ class TrainingState {
   /// summed there, whatever it is rounded to afterwards.
   static DType gradient_storage(const ModelLayout& layout, int block, const StateOptions& options);
   /// False for layers whose gradient comes in one piece or is summed on the device, if there is a
-  /// gradient ring.
+  /// gradient ring. Interleaved layers have one: their gradients wait on the device.
   static bool has_gradient_home(const ModelLayout& layout, int block, const StateOptions& options);
   /// dtype in which moments are kept: f64 if weights are.
   static DType moment_storage(const StateOptions& options);
@@ -110,7 +120,7 @@ class TrainingState {
   StateOptions options_;
   Device& device_;
   std::vector<BlockState> blocks_;
-  /// Pinned, up to kChunkBytes each, if blocks are resident: their way to the device and back.
+  /// Pinned, up to kChunkBytes each, if the device holds state: its way there and back.
   std::byte* staged_weight_ = nullptr;
   std::byte* staged_low_ = nullptr;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "strata/comm/communicator.h"
@@ -35,6 +36,11 @@ class WeightStore {
   /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
   /// next load, or use at home, waits.
   void updated(int block, Event event);
+  /// The block's weights will change at home by work that `submit` submits, which ends with
+  /// updated(): copies in slots are stale, and `submit` is called ahead of the next load.
+  void update_later(int block, std::function<void()> submit);
+  /// Calls every `submit` that no load has called yet, in the order of blocks.
+  void submit_updates();
   /// Bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
 
@@ -45,6 +51,9 @@ class WeightStore {
   /// Fills the unit's slot; `needed_at` is the position of the access it is for. False if every
   /// slot is taken by something needed earlier.
   bool load(int unit, std::int64_t needed_at, const Tag& tag);
+  void submit_update(int block);
+  /// Copies of the block in slots are stale.
+  void forget(int block);
 
   TrainingState& state_;
   Communicator& ranks_;
@@ -53,7 +62,8 @@ class WeightStore {
   SlotRing layers_;
   SlotRing head_;
   AccessPlan plan_;
-  std::vector<Event> updated_;  ///< per block
+  std::vector<Event> updated_;                  ///< per block
+  std::vector<std::function<void()>> pending_;  ///< per block: its update, or empty
   std::size_t loaded_bytes_ = 0;
 };
 

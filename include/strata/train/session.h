@@ -55,6 +55,7 @@ class Session {
   [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
   [[nodiscard]] const ActivationStore& activations() const { return *activations_; }
   [[nodiscard]] const KeptStore& kept() const { return *kept_; }
+  [[nodiscard]] const OptimizerEngine& optimizer() const { return *optimizer_; }
   /// All arenas: device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const;
   [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }

@@ -1,0 +1,299 @@
+// Layers whose state visits the device for its update: the same bits as on the host, from the same
+// bytes, in an order that holds nothing up.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "strata/ops/backend.h"
+#include "strata/optimizer/state_shuttle.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_model.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+struct Case {
+  DType dtype, moments;
+  UpdateTiming timing;
+  std::int64_t passes;
+  bool tied;
+  int ranks;
+};
+
+constexpr Case kCases[] = {
+    {DType::kF64, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1},
+    {DType::kF64, DType::kF32, UpdateTiming::kOnArrival, 2, true, 1},
+    {DType::kF32, DType::kF32, UpdateTiming::kOnArrival, 1, true, 2},
+    {DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 2, false, 2},
+    {DType::kBF16, DType::kBF16, UpdateTiming::kBeforeUse, 1, true, 1},
+    {DType::kBF16, DType::kBF16, UpdateTiming::kOnArrival, 1, false, 1},
+    {DType::kBF16, DType::kBF16, UpdateTiming::kOnArrival, 2, false, 2},
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config = tiny_config();
+  config.debug.poison_slots = true;
+  config.run.dtype = c.dtype;
+  config.optimizer.moment_dtype = c.moments;
+  config.optimizer.gradient_dtype = c.dtype == DType::kF64 ? DType::kF32 : DType::kBF16;
+  config.optimizer.timing = c.timing;
+  if (c.timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+  config.schedule.sub_batches = 2;
+  config.schedule.passes = c.passes;
+  config.model.llama.tie_word_embeddings = c.tied;
+  config.model.llama.num_hidden_layers = 4;
+  return config;
+}
+
+std::string text_of(const Case& c) {
+  return std::string(name_of(c.dtype)) + ", moments in " + std::string(name_of(c.moments)) + ", " +
+         std::string(enum_name(kUpdateTimingNames, c.timing)) + ", passes " +
+         std::to_string(c.passes) + ", tied " + std::to_string(c.tied) + ", ranks " +
+         std::to_string(c.ranks);
+}
+
+/// The steps of a run on the first of its ranks.
+void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
+               std::optional<WaitFor> omit = {}) {
+  run_ranks(ranks, [&](Communicator& communicator) {
+    const bool watched = communicator.rank() == 0;
+    Session session(config, communicator,
+                    {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
+    if (watched) recorder.start();
+    for (std::int64_t step = 0; step < config.run.steps; ++step) session.submit(step, 1e-3);
+    session.synchronize();
+    if (watched) recorder.stop();
+  });
+}
+
+std::vector<std::size_t> on_lane(const Recorder& r, std::vector<std::size_t> found, Lane lane) {
+  std::erase_if(found, [&](std::size_t i) { return r.records()[i].lane != lane; });
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
+  const auto chosen = [](double share, int resident) {
+    const StateOptions options{.resident_blocks = resident, .layers = 8, .interleave = share};
+    std::string text;
+    for (int block = 0; block < 10; ++block) text += options.interleaved(block) ? 'x' : '.';
+    return text;
+  };
+  CHECK(chosen(0, 0) == "..........");
+  CHECK(chosen(0.25, 0) == "....x...x.");
+  CHECK(chosen(0.5, 0) == "..x.x.x.x.");
+  CHECK(chosen(0.75, 0) == "..xxx.xxx.");
+  CHECK(chosen(1, 0) == ".xxxxxxxx.");
+  CHECK(chosen(1, 4) == "....xxxxx.");
+  CHECK(chosen(0.5, 3) == "....x.x.x.");
+}
+
+TEST_CASE("interleaving does not change a bit") {
+  for (const Case& c : kCases) {
+    INFO(text_of(c));
+    RunConfig config = config_of(c);
+    const RunResult plain = run_tiny(config, c.ranks);
+    config.optimizer.interleave = 0.5;
+    config.optimizer.deferred_units = 2;
+    config.schedule.gradient_sums = GradientSums::kDevice;
+    CHECK(run_tiny(config, c.ranks) == plain);
+    config.optimizer.interleave = 1;
+    config.schedule.gradient_sums = GradientSums::kHost;
+    config.schedule.weight_slots = 1;
+    // One thread for all lanes would wait for the other rank in two places.
+    config.debug.execution = c.ranks == 1 ? Execution::kShuffled : Execution::kThreads;
+    CHECK(run_tiny(config, c.ranks) == plain);
+    config.optimizer.interleave = 0.7;
+    config.schedule.resident_units = 2;
+    config.schedule.layers_per_visit = 2;
+    config.schedule.weight_slots = std::nullopt;
+    config.debug.execution = Execution::kThreads;
+    const bool ring = c.timing == UpdateTiming::kOnArrival && c.passes == 1;
+    if (ring) config.optimizer.gradient_ring = 4;
+    CHECK(run_tiny(config, c.ranks) == plain);
+  }
+}
+
+TEST_CASE("a layer of more than one chunk does not change a bit", "[slow]") {
+  RunConfig config = config_of({DType::kBF16, DType::kBF16, UpdateTiming::kBeforeUse, 1, false, 1});
+  config.run.steps = 2;
+  config.debug.poison_slots = false;
+  config.model.llama.num_hidden_layers = 1;
+  config.model.llama.intermediate_size = 140'001;
+  config.schedule.sub_batches = 1;
+  REQUIRE(make_layout(config.model.llama).blocks[1].elements > StateShuttle::kChunk);
+  const RunResult plain = run_tiny(config);
+  config.optimizer.interleave = 1;
+  CHECK(run_tiny(config) == plain);
+}
+
+TEST_CASE("steps with interleaved layers have no race, and update them on the out-lane") {
+  for (const Case& c : kCases) {
+    INFO(text_of(c));
+    RunConfig config = config_of(c);
+    config.debug.poison_slots = false;
+    config.optimizer.interleave = 0.5;
+    config.schedule.activation_slots = 4;
+    Recorder r;
+    trace_run(r, config, c.ranks);
+    const std::vector<Race> races = r.races(1);
+    CHECK((races.empty() ? "" : races.front().text) == "");
+    for (int block = 0; block < 6; ++block) {
+      const std::vector<std::size_t> updates = r.find(AdamW::kName, {"update", -1, block, -1});
+      if (block == 5 && c.tied) continue;
+      CHECK(!updates.empty());
+      const Lane lane = block == 2 || block == 4 ? Lane::kOut : Lane::kHost;
+      CHECK(on_lane(r, updates, lane) == updates);
+    }
+  }
+}
+
+TEST_CASE("waits that protect state on its way are found when left out") {
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const WaitFor omitted :
+         {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kUpdated, WaitFor::kDecided}) {
+      INFO(std::string(enum_name(kUpdateTimingNames, timing))
+           << ", left out: " << std::string(name_of(omitted)));
+      RunConfig config = config_of({DType::kBF16, DType::kF32, timing, 1, false, 1});
+      config.debug.poison_slots = false;
+      config.debug.execution = Execution::kEager;  // the numbers stay right
+      config.optimizer.interleave = 1;
+      Recorder r;
+      trace_run(r, config, 1, omitted);
+      const auto of_update = [&](std::size_t i) {
+        const Submission& what = r.records()[i].what;
+        return what.tag.phase == "update" && r.records()[i].lane != Lane::kHost;
+      };
+      const std::vector<Race> races = r.races(100'000);
+      CHECK(std::ranges::any_of(races, [&](const Race& race) {
+        return of_update(race.first) || of_update(race.second);
+      }));
+    }
+  }
+}
+
+TEST_CASE("before use the state of a layer travels while the layers ahead of it run") {
+  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  config.run.steps = 2;
+  config.debug.poison_slots = false;
+  config.optimizer.interleave = 1;
+  config.schedule.weight_slots = 2;
+  config.schedule.activation_slots = 3;
+  Recorder r;
+  trace_run(r, config);
+  const std::vector<std::size_t> updates = r.find(AdamW::kName, {"update", -1, 4, -1});
+  REQUIRE(!updates.empty());
+  const std::size_t last_layer = updates.front();  // of the first step
+  const auto second_step = [&](std::string_view name, const Tag& tag, Lane lane) {
+    const std::vector<std::size_t> found = on_lane(r, r.find(name, tag), lane);
+    REQUIRE(found.size() > 1);
+    return found.at(found.size() / 2);
+  };
+  CHECK(r.may_overlap(last_layer, second_step("matmul", {"forward", -1, 3, -1}, Lane::kCompute)));
+  // What the first layers spill is not held up behind it.
+  CHECK(second_step("copy", {"forward", -1, 1, 0}, Lane::kOut) < last_layer);
+}
+
+TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the device") {
+  const auto bytes = [](const Setup& s, Space space) {
+    std::size_t sum = 0;
+    for (const MemoryPlan::Entry& entry : s.plan.entries()) {
+      if (entry.space == space && entry.name.starts_with("state.")) sum += entry.bytes;
+    }
+    return sum;
+  };
+  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  const Setup host = make_setup(config, 0, 1, {});
+  config.optimizer.interleave = 0.5;
+  const Setup some = make_setup(config, 0, 1, {});
+  MemoryPlan layer;  // two of them
+  const auto n = static_cast<std::size_t>(host.layout.blocks[1].shard_elements(1));
+  for (int i = 0; i < 2; ++i) {
+    layer.add(Space::kDevice, "gradient", 2 * n);
+    for (const std::size_t size : {2, 4, 4}) layer.add(Space::kPinned, "low, m, v", size * n);
+  }
+  const std::size_t gradients = layer.total(Space::kDevice);
+  const std::size_t others = layer.total(Space::kPinned);
+  CHECK(bytes(some, Space::kDevice) == gradients);
+  CHECK(bytes(some, Space::kPinned) + gradients == bytes(host, Space::kPinned) + others);
+  CHECK(bytes(some, Space::kPageable) + others == bytes(host, Space::kPageable));
+  CHECK_THAT(some.state_text(), ContainsSubstring("0 of 6 units resident, 2 interleaved"));
+}
+
+TEST_CASE("state that travels in chunks is updated as the whole would be") {
+  const ModelLayout layout = make_layout(tiny_model());
+  const StateOptions options{.compute = DType::kBF16,
+                             .moment = DType::kBF16,
+                             .layers = static_cast<int>(layout.layers()),
+                             .interleave = 1};
+  constexpr int kBlock = 2;
+  const std::int64_t n = layout.blocks[kBlock].elements;
+  AdamWScalars scalars{.lr = 0.1, .correction1 = 0.1, .correction2 = 0.05, .rounding_seed = 7};
+  std::vector<std::byte> whole;
+  for (const std::int64_t chunk : {n, std::int64_t{1000}, std::int64_t{257}}) {
+    INFO(n << " elements in chunks of " << chunk);
+    BackendOptions backend_options;
+    backend_options.device.execution = Execution::kShuffled;
+    backend_options.device.poison_slots = true;
+    const Backend backend = make_backend(BackendKind::kCpu, backend_options);
+    Device& device = *backend.device;
+    constexpr std::size_t kRoom = std::size_t{1} << 20;
+    Arena on_device(device, Space::kDevice, kRoom, "device");
+    Arena pinned(device, Space::kPinned, kRoom, "pinned");
+    Arena pageable(device, Space::kPageable, kRoom, "pageable");
+    TrainingState state(layout, options, {on_device, pinned, pageable});
+    state.initialize(3, 0.5, *backend.pool);
+    const std::size_t before = on_device.used();
+    StateShuttle shuttle(state, on_device, chunk);
+    MemoryPlan plan;
+    StateShuttle::plan(plan, layout, options, chunk);
+    CHECK(on_device.used() - before == plan.total(Space::kDevice));
+    const TensorView nonfinite = on_device.allocate_tensor("nonfinite", DType::kI32, {1});
+    device.synchronize();
+    *nonfinite.as<std::int32_t>() = 0;
+    const BlockState& home = state.block(kBlock);
+    for (std::int64_t i = 0; i < n; ++i) {
+      home.grad.as<Bf16>()[i] = Bf16(static_cast<float>(i % 101) * 0.01f - 0.5f);
+    }
+    for (int step = 0; step < 2; ++step) {
+      std::int64_t next = home.begin;
+      const Event done = shuttle.ship(kBlock,
+                                      [&](const BlockState& part) {
+                                        CHECK(part.begin == next);
+                                        next += part.weight.elements();
+                                        backend.kernels->run(device.stream(Lane::kOut),
+                                                             AdamW{.weight = part.weight,
+                                                                   .low = part.low,
+                                                                   .m = part.m,
+                                                                   .v = part.v,
+                                                                   .grad = part.grad,
+                                                                   .scalars = &scalars,
+                                                                   .weight_decay = 0.1,
+                                                                   .rounding_stream = kBlock,
+                                                                   .rounding_begin = part.begin,
+                                                                   .nonfinite = nonfinite},
+                                                             {});
+                                      },
+                                      {});
+      CHECK(next == home.begin + home.weight.elements());
+      device.wait(done);
+    }
+    CHECK(shuttle.shipped_bytes() == 2 * 8 * static_cast<std::size_t>(home.weight.elements()));
+    std::vector<std::byte> result;
+    for (const TensorView& tensor : {home.weight, home.low, home.m, home.v}) {
+      const auto* data = static_cast<const std::byte*>(tensor.data);
+      result.insert(result.end(), data, data + tensor.bytes().bytes);
+    }
+    if (whole.empty()) whole = result;
+    CHECK(result == whole);
+  }
+}
+
+}  // namespace strata::test
