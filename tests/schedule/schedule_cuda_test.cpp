@@ -197,6 +197,32 @@ TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cu
   }
 }
 
+TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]") {
+  if (skipped()) return;
+  RunConfig base = gpu_config(DType::kBF16);
+  base.run.steps = 4;
+  base.optimizer.moment_dtype = DType::kBF16;
+  base.optimizer.grad_clip = std::nullopt;
+  RunConfig passes = base;
+  passes.schedule.passes = 2;
+  RunConfig chunks = base;  // more than one of a layer
+  chunks.model.llama.num_hidden_layers = 2;
+  chunks.model.llama.intermediate_size = 16384;
+  for (RunConfig c : {base, passes, chunks}) {
+    const RunResult plain = run_tiny(c);
+    for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+      for (const double share : {0.5, 1.0}) {
+        INFO(std::string(enum_name(kUpdateTimingNames, timing))
+             << ", passes " << c.schedule.passes << ", intermediate size "
+             << c.model.llama.intermediate_size << ", interleaved " << share);
+        c.optimizer.timing = timing;
+        c.optimizer.interleave = share;
+        CHECK(run_tiny(c) == plain);
+      }
+    }
+  }
+}
+
 TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
   if (skipped()) return;
   for (const bool tied : {false, true}) {
@@ -284,6 +310,11 @@ TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;
   config.optimizer.gradient_ring = 2;
+  check_traces(config);
+  config.optimizer.interleave = 0.5;
+  check_traces(config);
+  config.optimizer.timing = UpdateTiming::kBeforeUse;
+  config.optimizer.gradient_ring = std::nullopt;
   check_traces(config);
 }
 
