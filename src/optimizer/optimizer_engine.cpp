@@ -80,6 +80,8 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
       host_kernels_(parts.host_kernels),
       host_(parts.arenas.device.device().stream(Lane::kHost)),
       out_(parts.arenas.device.device().stream(Lane::kOut)),
+      weights_in_(parts.arenas.device.device().stream(Lane::kWeightsIn)),
+      activations_in_(parts.arenas.device.device().stream(Lane::kActivationsIn)),
       options_(options),
       report_(std::move(report)),
       partials_(parts.arenas.pageable.allocate_tensor(
@@ -97,10 +99,11 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
   out_.set(device_nonfinite_.data, 0, sizeof(std::int32_t), {.phase = "initialize"});
 }
 
-/// On arrival the device updates at once: deferring is for the host, which is slower than backward.
+/// Resident blocks are never deferred on arrival: the device updates them faster than it reads
+/// them.
 bool OptimizerEngine::deferred(int block) const {
   if (options_.timing == UpdateTiming::kBeforeUse) return true;
-  return block < options_.deferred_blocks && !state_.options().updated_on_device(block);
+  return block < options_.deferred_blocks && !state_.options().resident(block);
 }
 
 Accesses OptimizerEngine::writes_scalars() const {
@@ -108,12 +111,7 @@ Accesses OptimizerEngine::writes_scalars() const {
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
-  const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
-  host_.host_task("begin_step", on_arrival ? writes_scalars() : Accesses{}, tag,
-                  [this, plan, on_arrival] {
-                    step_ = {.plan = plan};
-                    if (on_arrival) set_scalars(1.0, plan.valid_tokens > 0);
-                  });
+  host_.host_task("begin_step", {}, tag, [this, plan] { step_ = {.plan = plan}; });
   decided_.reset();
 }
 
@@ -167,19 +165,22 @@ void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
 void OptimizerEngine::require_finite(int block, const Tag& tag) {
   host_.host_task("require_finite", {}, tag, [this, block] {
     if (std::isfinite(squared_norms_[static_cast<std::size_t>(block)])) return;
-    throw NumericalError(
-        "step " + std::to_string(step_.plan.step) + ": the gradient of " +
-        state_.layout().blocks[static_cast<std::size_t>(block)].name + " is not finite" +
-        (state_.options().updated_on_device(block) ? "" : "; its weights were not changed") +
-        " (lower optimizer.lr, or use optimizer.timing = before_use, which skips "
-        "such steps)");
+    throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
+                         state_.layout().blocks[static_cast<std::size_t>(block)].name +
+                         " is not finite" +
+                         (state_.options().updated_on_device(block) && !deferred(block)
+                              ? ""
+                              : "; its weights were not changed") +
+                         " (lower optimizer.lr, or use optimizer.timing = before_use, which skips "
+                         "such steps)");
   });
 }
 
 void OptimizerEngine::update(int block, const Tag& tag) {
   const Tag own{tag.phase, tag.pass, block, -1};
   const StateOptions& where = state_.options();
-  if (where.interleaved(block)) return ship(block, decided_.value(), own);
+  // Behind what backward reads next on activations_in it would be late; of weights there is a lead.
+  if (where.interleaved(block)) return ship(block, weights_in_, decided_.value(), own);
   Arrival& arrival = arrivals_[static_cast<std::size_t>(block)];
   const bool resident = where.resident(block);
   if (resident) out_.wait(decided_.value(), WaitFor::kDecided);
@@ -192,10 +193,10 @@ void OptimizerEngine::update(int block, const Tag& tag) {
 }
 
 /// An interleaved block. `decided`: decided_ of its step, which may be over.
-void OptimizerEngine::ship(int block, Event decided, const Tag& tag) {
+void OptimizerEngine::ship(int block, Stream& in, Event decided, const Tag& tag) {
   out_.wait(decided, WaitFor::kDecided);
   const Event home = shuttle_.ship(
-      block, [&](const BlockState& part) { adamw(part, part.grad, block, tag); }, tag);
+      block, in, [&](const BlockState& part) { adamw(part, part.grad, block, tag); }, tag);
   weights_.updated(block, home);
 }
 
@@ -257,7 +258,12 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const int block = arrival.block;
   const Tag own{tag.phase, tag.pass, block, -1};
   // The first arrival comes behind the loss of the last pass.
-  if (options_.timing == UpdateTiming::kOnArrival && !decided_) decided_ = host_.record();
+  if (options_.timing == UpdateTiming::kOnArrival && !decided_) {
+    catch_up(1, tag);
+    host_.host_task("set_scalars", writes_scalars(), tag,
+                    [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
+    decided_ = host_.record();
+  }
   host_.wait(arrival.event, WaitFor::kArrived);
   if (arrival.slot) arrival.slot.use(host_, WaitFor::kArrived);
   measure(arrival, own);
@@ -314,7 +320,9 @@ void OptimizerEngine::finish_step(const Tag& tag) {
     if (state_.options().interleaved(b)) {
       updates_wait_ = true;
       const Tag own{tag.phase, tag.pass, b, -1};
-      weights_.update_later(b, [this, b, own, decided = *decided_] { ship(b, decided, own); });
+      // Loads on weights_in wait for the host's updates and for slots, which this need not do.
+      weights_.update_later(
+          b, [this, b, own, decided = *decided_] { ship(b, activations_in_, decided, own); });
     } else {
       update(b, tag);
     }

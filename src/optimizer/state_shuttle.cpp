@@ -104,23 +104,23 @@ std::size_t StateShuttle::step_bytes(const ModelLayout& layout, const StateOptio
 StateShuttle::StateShuttle(TrainingState& state, Arena& device_arena, std::int64_t chunk)
     : state_(state),
       chunk_(chunk),
-      in_(device_arena.device().stream(Lane::kWeightsIn)),
       out_(device_arena.device().stream(Lane::kOut)),
       ring_(device_arena, "optimizer.shuttle", slot_count(state.layout(), state.options()),
             slot_bytes(state.layout(), state.options(), chunk)),
       home_(static_cast<std::size_t>(state.blocks())) {}
 
-Event StateShuttle::ship(int block, const std::function<void(const BlockState& part)>& update,
+Event StateShuttle::ship(int block, Stream& in,
+                         const std::function<void(const BlockState& part)>& update,
                          const Tag& tag) {
   const BlockState& home = state_.block(block);
   Event& at_home = home_[static_cast<std::size_t>(block)];
-  in_.wait(at_home, WaitFor::kUpdated);
+  in.wait(at_home, WaitFor::kUpdated);
   for (std::int64_t done = 0; done < home.weight.elements(); done += chunk_) {
     const std::int64_t count = std::min(chunk_, home.weight.elements() - done);
     const BlockState part = part_of(home, done, count);
-    Lease slot = ring_.fill(ring_.oldest(), block, in_);
+    Lease slot = ring_.fill(ring_.oldest(), block, in);
     const BlockState there = placed_in(slot.data(), part);
-    copy(in_, there, part, tag);
+    copy(in, there, part, tag);
     slot.filled();
     slot.use(out_);
     update(there);

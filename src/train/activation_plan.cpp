@@ -237,10 +237,11 @@ class ActivationPlanner {
                            static_cast<double>(size_of(s.state.compute)) / s.activations.cells;
     const double state = static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) /
                          static_cast<double>(cells_);
-    const bool in_forward = s.optimizer.timing == UpdateTiming::kBeforeUse;
+    const bool in_backward = s.optimizer.timing == UpdateTiming::kOnArrival;
+    const bool in_forward = !in_backward || s.optimizer.deferred_blocks > 1;
     // Backward takes twice as long as forward, and longer where it computes again.
     const double idle = std::min(forward_bytes - (in_forward ? state : 0.0),
-                                 2 * forward_bytes - weights - (in_forward ? 0.0 : state)) -
+                                 2 * forward_bytes - weights - (in_backward ? state : 0.0)) -
                         boundary;
     if (idle < 0) return std::nullopt;
     return static_cast<std::size_t>(idle);

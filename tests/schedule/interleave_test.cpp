@@ -179,26 +179,32 @@ TEST_CASE("waits that protect state on its way are found when left out") {
   }
 }
 
-TEST_CASE("before use the state of a layer travels while the layers ahead of it run") {
-  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
-  config.run.steps = 2;
-  config.debug.poison_slots = false;
-  config.optimizer.interleave = 1;
-  config.schedule.weight_slots = 2;
-  config.schedule.activation_slots = 3;
-  Recorder r;
-  trace_run(r, config);
-  const std::vector<std::size_t> updates = r.find(AdamW::kName, {"update", -1, 4, -1});
-  REQUIRE(!updates.empty());
-  const std::size_t last_layer = updates.front();  // of the first step
-  const auto second_step = [&](std::string_view name, const Tag& tag, Lane lane) {
-    const std::vector<std::size_t> found = on_lane(r, r.find(name, tag), lane);
-    REQUIRE(found.size() > 1);
-    return found.at(found.size() / 2);
-  };
-  CHECK(r.may_overlap(last_layer, second_step("matmul", {"forward", -1, 3, -1}, Lane::kCompute)));
-  // What the first layers spill is not held up behind it.
-  CHECK(second_step("copy", {"forward", -1, 1, 0}, Lane::kOut) < last_layer);
+TEST_CASE("state that is updated in forward travels with the loads, while earlier layers run") {
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const bool spilled : {false, true}) {
+      INFO(std::string(enum_name(kUpdateTimingNames, timing)) << ", spilled " << spilled);
+      RunConfig config = config_of({DType::kBF16, DType::kF32, timing, 1, false, 1});
+      config.run.steps = 2;
+      config.debug.poison_slots = false;
+      config.optimizer.interleave = 1;
+      config.optimizer.deferred_units = 5;
+      config.schedule.weight_slots = 2;
+      config.schedule.activation_slots = spilled ? 3 : 100;
+      Recorder r;
+      trace_run(r, config);
+      const std::size_t update = r.find(AdamW::kName, {"update", -1, 4, -1}).at(0);
+      // Records of the second step are the second half.
+      const auto forward = [&](std::string_view name, int unit, Lane lane) {
+        const std::vector<std::size_t> found =
+            on_lane(r, r.find(name, {"forward", -1, unit, 0}), lane);
+        return found.at(found.size() / 2);
+      };
+      CHECK(r.may_overlap(update, forward("matmul", 3, Lane::kCompute)));
+      // The out-lane takes what the first layers spill first.
+      CHECK(r.may_overlap(update, forward("matmul", 1, Lane::kCompute)) != spilled);
+      if (spilled) CHECK(forward("copy", 1, Lane::kOut) < update);
+    }
+  }
 }
 
 TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the device") {
@@ -264,24 +270,25 @@ TEST_CASE("state that travels in chunks is updated as the whole would be") {
     }
     for (int step = 0; step < 2; ++step) {
       std::int64_t next = home.begin;
-      const Event done = shuttle.ship(kBlock,
-                                      [&](const BlockState& part) {
-                                        CHECK(part.begin == next);
-                                        next += part.weight.elements();
-                                        backend.kernels->run(device.stream(Lane::kOut),
-                                                             AdamW{.weight = part.weight,
-                                                                   .low = part.low,
-                                                                   .m = part.m,
-                                                                   .v = part.v,
-                                                                   .grad = part.grad,
-                                                                   .scalars = &scalars,
-                                                                   .weight_decay = 0.1,
-                                                                   .rounding_stream = kBlock,
-                                                                   .rounding_begin = part.begin,
-                                                                   .nonfinite = nonfinite},
-                                                             {});
-                                      },
-                                      {});
+      const Event done =
+          shuttle.ship(kBlock, device.stream(step == 0 ? Lane::kWeightsIn : Lane::kActivationsIn),
+                       [&](const BlockState& part) {
+                         CHECK(part.begin == next);
+                         next += part.weight.elements();
+                         backend.kernels->run(device.stream(Lane::kOut),
+                                              AdamW{.weight = part.weight,
+                                                    .low = part.low,
+                                                    .m = part.m,
+                                                    .v = part.v,
+                                                    .grad = part.grad,
+                                                    .scalars = &scalars,
+                                                    .weight_decay = 0.1,
+                                                    .rounding_stream = kBlock,
+                                                    .rounding_begin = part.begin,
+                                                    .nonfinite = nonfinite},
+                                              {});
+                       },
+                       {});
       CHECK(next == home.begin + home.weight.elements());
       device.wait(done);
     }

@@ -252,14 +252,16 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
   struct Row {
     UpdateTiming timing;
     double interleave;
+    std::int64_t deferred = 0;
   };
   for (const Row& row : {Row{UpdateTiming::kBeforeUse, 0}, Row{UpdateTiming::kBeforeUse, 1},
-                         Row{UpdateTiming::kOnArrival, 1}}) {
+                         Row{UpdateTiming::kOnArrival, 1}, Row{UpdateTiming::kOnArrival, 1, 2}}) {
     for (const std::size_t idle : {kAttentionBytes + kOutBytes, kAttentionBytes, std::size_t{0}}) {
       INFO(idle << ", interleaved " << row.interleave);
       RunConfig config = config_of(KeepLevel::kRecompute);
       config.optimizer.timing = row.timing;
       config.optimizer.interleave = row.interleave;
+      config.optimizer.deferred_units = row.deferred;
       // A slot for every boundary, so that these take nothing.
       config.schedule.activation_slots = kBoundaries;
       const Budget budget{
@@ -268,10 +270,11 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
           .peak_tflops = 1e-3};
       config.schedule.activations = std::nullopt;
       // Backward's side is the narrow one: weights come in as well. With the state of all layers,
-      // weight, m and v, it is the side where that travels.
+      // weight, m and v, it is the first side where that travels.
       const double state = row.interleave * 3 * weights;
       const double bytes = static_cast<double>(idle) + 0.5 + state;
-      const bool in_forward = state > 0 && row.timing == UpdateTiming::kBeforeUse;
+      const bool in_forward =
+          state > 0 && (row.timing == UpdateTiming::kBeforeUse || row.deferred > 1);
       config.hardware.link_gbs =
           (in_forward ? bytes : (bytes + weights) / 2) / (0.8 * forward_s) / 1e9;
       const Setup s = make_setup(config, 0, 1, budget);

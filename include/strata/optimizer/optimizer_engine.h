@@ -56,10 +56,10 @@ struct OptimizerParts {
 };
 
 /// AdamW where the state lives: host shards on the host lane, resident blocks on the out-lane,
-/// right behind the gradient. Interleaved blocks live on the host and are updated on the out-lane,
-/// before use only when their weights are loaded: a lane that took all of them at once would hold
-/// up what the forward needs meanwhile. All decisions that depend on data (clip factor, skip) are
-/// taken inside host tasks; what is submitted depends on the options alone.
+/// right behind the gradient. Interleaved blocks live on the host and are updated on the out-lane;
+/// updates in forward are submitted when the weights are loaded: a lane that took all of them at
+/// once would hold up what the forward needs meanwhile. All decisions that depend on data (clip
+/// factor, skip) are taken inside host tasks; what is submitted depends on the options alone.
 class OptimizerEngine {
  public:
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
@@ -92,7 +92,7 @@ class OptimizerEngine {
 
   void measure(Arrival& arrival, const Tag& tag);
   void update(int block, const Tag& tag);
-  void ship(int block, Event decided, const Tag& tag);
+  void ship(int block, Stream& in, Event decided, const Tag& tag);
   void adamw(const BlockState& part, const ConstTensorView& gradient, int block, const Tag& tag);
   void check_update(const TensorView& nonfinite, const std::string& what, int steps_ago,
                     const Tag& tag);
@@ -112,6 +112,8 @@ class OptimizerEngine {
   Kernels& host_kernels_;
   Stream& host_;
   Stream& out_;
+  Stream& weights_in_;
+  Stream& activations_in_;
   OptimizerOptions options_;
   std::function<void(const StepOutcome&)> report_;
   TensorView partials_;                ///< of the block that the host measures: SquaredNorm's, f64

@@ -11,8 +11,8 @@
 namespace strata {
 
 /// Takes the state of interleaved blocks to the device for their update and back to its pinned
-/// home, chunk by chunk through a few slots: in on the weights_in lane, updated and out on the
-/// out-lane.
+/// home, chunk by chunk through a few slots: in on the lane that the caller names, updated and out
+/// on the out-lane.
 class StateShuttle {
  public:
   /// Elements of a chunk by default: 16 MiB of what is least, split weights.
@@ -29,14 +29,14 @@ class StateShuttle {
   /// `update` submits on the out-lane what changes a part of a block: its state on the device, its
   /// gradient in its home there, `begin` its first element in the block. Returns the event after
   /// which everything is home.
-  Event ship(int block, const std::function<void(const BlockState& part)>& update, const Tag& tag);
+  Event ship(int block, Stream& in, const std::function<void(const BlockState& part)>& update,
+             const Tag& tag);
   /// Bytes that have crossed the link so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const { return shipped_bytes_; }
 
  private:
   TrainingState& state_;
   std::int64_t chunk_;
-  Stream& in_;
   Stream& out_;
   SlotRing ring_;
   std::vector<Event> home_;  ///< per block: when its state was last written at home
