@@ -116,6 +116,7 @@ void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
 }
 
 std::function<void(double)> OptimizerEngine::loss_receiver() {
+  catch_up(1, {.phase = "update"});
   return [this](double sum) {
     step_.loss_sum += sum;
     if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum)) {
@@ -245,7 +246,8 @@ void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
   check_update(landed_nonfinite_, "the blocks updated on the device", steps_ago, tag);
 }
 
-/// Ends what the last step left to loads, before its scalars are written again.
+/// Ends what the last step left to loads: the host lane then knows that it was right, and that its
+/// scalars were read.
 void OptimizerEngine::catch_up(int steps_ago, const Tag& tag) {
   if (!std::exchange(updates_wait_, false)) return;
   weights_.submit_updates();
@@ -259,7 +261,6 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const Tag own{tag.phase, tag.pass, block, -1};
   // The first arrival comes behind the loss of the last pass.
   if (options_.timing == UpdateTiming::kOnArrival && !decided_) {
-    catch_up(1, tag);
     host_.host_task("set_scalars", writes_scalars(), tag,
                     [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
     decided_ = host_.record();
@@ -312,7 +313,6 @@ void OptimizerEngine::decide() {
 
 void OptimizerEngine::finish_step(const Tag& tag) {
   const bool before_use = options_.timing == UpdateTiming::kBeforeUse;
-  catch_up(1, tag);
   host_.host_task("decide", before_use ? writes_scalars() : Accesses{}, tag, [this] { decide(); });
   if (before_use) decided_ = host_.record();
   for (int b = 0; b < state_.blocks(); ++b) {

@@ -140,6 +140,7 @@ TEST_CASE("steps with interleaved layers have no race, and update them on the ou
     RunConfig config = config_of(c);
     config.debug.poison_slots = false;
     config.optimizer.interleave = 0.5;
+    config.optimizer.deferred_units = 3;  // on arrival one of the two interleaved layers
     config.schedule.activation_slots = 4;
     Recorder r;
     trace_run(r, config, c.ranks);

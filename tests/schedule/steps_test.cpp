@@ -106,6 +106,31 @@ TEST_CASE("on arrival a loss that is not finite stops the run before any update"
   }
 }
 
+TEST_CASE("a weight that is not finite after its update stops the run with the step named") {
+  for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+    for (const double interleave : {0.0, 1.0}) {
+      for (const int steps : {1, 2}) {
+        INFO(std::string(enum_name(kUpdateTimingNames, timing))
+             << ", interleaved " << interleave << ", steps " << steps);
+        RunConfig config = tiny_config();
+        config.run.dtype = DType::kF32;
+        config.optimizer.timing = timing;
+        config.optimizer.interleave = interleave;
+        config.optimizer.deferred_units = 4;  // of five: all layers in forward
+        if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+        const auto self = make_self_communicator();
+        Session session(config, *self);
+        session.state().block(2).m.as<float>()[0] = std::numeric_limits<float>::infinity();
+        const auto train = [&] {
+          for (int step = 0; step < steps; ++step) session.submit(step, 1e-2);
+          session.synchronize();
+        };
+        CHECK_THROWS_WITH(train(), ContainsSubstring("step 0: a weight of"));
+      }
+    }
+  }
+}
+
 TEST_CASE("a step without valid targets has no gradient and no update") {
   RunConfig config = tiny_config();
   const auto self = make_self_communicator();

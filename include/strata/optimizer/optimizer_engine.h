@@ -67,7 +67,7 @@ class OptimizerEngine {
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
 
   void begin_step(const StepPlan& plan, const Tag& tag);
-  /// Receives the loss sum of a pass; called on the host lane.
+  /// Receives the loss sum of a pass; called on the host lane, behind the last step's updates.
   [[nodiscard]] std::function<void(double)> loss_receiver();
   /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
   /// and, on arrival, updates the block. Once the update is submitted the arrival's slot is free.
