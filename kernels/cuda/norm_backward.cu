@@ -288,11 +288,14 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
                                  .rows = rows,
                                  .rows_per_block = per_block,
                                  .columns = static_cast<int>(columns)};
+    const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
+    // Equal parts for all threads: a row that is no multiple of kThreads pieces takes fewer of
+    // them, and a multiprocessor more blocks.
+    const std::int64_t each = wide ? W * pieces : W;
     Launch where{.name = op.kName,
                  .stream = stream,
                  .grid = blocks,
-                 .block = whole_warps((columns + W - 1) / W, kThreads)};
-    const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
+                 .block = whole_warps((columns + each - 1) / each, kThreads)};
     if (wide && pieces <= kMostPieces && launch_with_ring(where, pieces, arguments)) return;
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(float);
     launch(where, rmsnorm_backward_reread<T, W>, arguments);
