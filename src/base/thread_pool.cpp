@@ -5,8 +5,12 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "strata/base/log.h"
+#include "strata/base/this_thread.h"
 
 namespace strata {
 
@@ -47,6 +51,7 @@ struct ThreadPool::Impl {
   std::condition_variable helper_left;
   std::vector<Loop*> loops;
   bool stop = false;
+  bool refusal_told = false;
   std::vector<std::thread> workers;  // last: they use everything above
 
   /// The loop with chunks left that has the fewest helpers, so callers share the workers evenly.
@@ -58,8 +63,13 @@ struct ThreadPool::Impl {
     return best;
   }
 
-  void serve() {
+  void serve(int index, std::span<const int> core) {
+    name_this_thread("strata-pool-" + std::to_string(index));
+    const std::error_code refused = core.empty() ? std::error_code{} : bind_this_thread(core);
     std::unique_lock lock(mutex);
+    if (refused && !std::exchange(refusal_told, true)) {
+      log::warn("threads are not bound to cores: {}", refused.message());
+    }
     for (;;) {
       Loop* loop = nullptr;
       work_there.wait(lock, [&] { return stop || (loop = neediest()) != nullptr; });
@@ -95,10 +105,16 @@ struct ThreadPool::Impl {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : impl_(std::make_unique<Impl>()) {
-  const int wanted = threads > 0 ? threads : usable_cores();
+ThreadPool::ThreadPool(int threads, std::span<const int> cores) : impl_(std::make_unique<Impl>()) {
+  const int bindable = static_cast<int>(cores.size());
+  const int unasked = cores.empty() ? usable_cores() : bindable;
+  const int wanted = threads > 0 ? threads : unasked;
   try {
-    for (int i = 1; i < wanted; ++i) impl_->workers.emplace_back([this] { impl_->serve(); });
+    for (int i = 1; i < wanted; ++i) {
+      std::vector<int> core;
+      if (i < bindable) core.push_back(cores[static_cast<std::size_t>(i)]);
+      impl_->workers.emplace_back([this, i, core] { impl_->serve(i, core); });
+    }
   } catch (...) {
     impl_->shut_down();
     throw;

@@ -1,5 +1,3 @@
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include <thread>
 
 #include "base/control_groups.h"
+#include "strata/base/this_thread.h"
 #include "strata/base/thread_pool.h"
 
 namespace strata {
@@ -16,11 +15,8 @@ namespace strata {
 namespace {
 
 int cores_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  // More than CPU_SETSIZE processors.
-  return static_cast<int>(std::thread::hardware_concurrency());
+  const std::size_t cores = cores_of_this_thread().size();
+  return static_cast<int>(cores > 0 ? cores : std::thread::hardware_concurrency());
 }
 
 /// Cores that one control group folder grants; infinity if it sets no limit.

@@ -27,6 +27,8 @@ void RunSection::fields(FieldList& f) {
   f.add("eval_batches", eval_batches, "passes of a validation; 0: the whole validation set");
   f.add("log_every", log_every, "steps between progress lines");
   f.add("threads", threads, "CPU threads of a rank; 0: one per usable core");
+  f.choice("bind", bind, kThreadBindingNames,
+           "auto: each of these threads to a core of its own, if the rank has 4 or more");
   f.add("max_nonfinite_steps", max_nonfinite_steps,
         "consecutive steps with a non-finite loss or norm that are skipped before the run stops");
 }

@@ -16,6 +16,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/train/budget.h"
 #include "train/matmul_plans.h"
+#include "train/core_binding.h"
 
 namespace strata {
 
@@ -79,7 +80,9 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
         "run.backend: several ranks run on the cpu backend only; this program has no "
         "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
   }
-  backend_ = make_backend(kind, backend_options(config, hooks));
+  BackendOptions options = backend_options(config, hooks);
+  if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
+  backend_ = make_backend(kind, options);
   open_data();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace strata {
 
@@ -11,8 +12,10 @@ namespace strata {
 /// Which thread takes which chunk is not fixed: a loop body's result must not depend on it.
 class ThreadPool {
  public:
-  /// `threads` counts the caller: 1 means no workers at all. 0 means one per usable core.
-  explicit ThreadPool(int threads);
+  /// `threads` counts the caller: 1 means no workers at all. 0 means one per usable core, or one
+  /// for each of `cores`. Worker i, from 1, is bound to cores[i]: cores[0] is the caller's, whom
+  /// the pool does not bind. Where the system refuses, workers stay unbound, and the log says so.
+  explicit ThreadPool(int threads, std::span<const int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

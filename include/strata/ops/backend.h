@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "strata/base/thread_pool.h"
 #include "strata/device/device.h"
@@ -25,6 +26,9 @@ struct BackendOptions {
   DeviceOptions device;
   /// Threads for CPU kernels, the optimizer's included; 0: one per usable core.
   int threads = 0;
+  /// One for each of these threads, the host lane's first; it and the pool's workers are bound to
+  /// them. Empty: threads run where the system puts them.
+  std::vector<int> cores{};
   AttentionKernels attention = AttentionKernels::kAuto;
   std::size_t matmul_workspace_bytes = std::size_t{32} << 20;  ///< cuBLASLt, allocated at start-up
 };

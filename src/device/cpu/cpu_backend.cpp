@@ -5,7 +5,7 @@ namespace strata {
 
 Backend make_cpu_backend(const BackendOptions& options) {
   Backend backend;
-  backend.pool = std::make_shared<ThreadPool>(options.threads);
+  backend.pool = std::make_shared<ThreadPool>(options.threads, options.cores);
   backend.device = make_cpu_device(options.device);
   backend.kernels = make_cpu_kernels(backend.pool);
   return backend;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/base/random.h"
+#include "strata/base/this_thread.h"
 
 namespace strata {
 
@@ -75,6 +76,7 @@ class ThreadsExecutor final : public Executor {
   }
 
   void serve(Lane lane) {
+    name_this_thread(std::string(name_of(lane)));
     Queue& queue = queues_[index_of(lane)];
     std::unique_lock lock(mutex_);
     for (;;) {

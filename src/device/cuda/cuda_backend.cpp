@@ -12,8 +12,8 @@ namespace strata {
 
 Backend make_cuda_backend(const BackendOptions& options) {
   Backend backend;
-  backend.pool = std::make_shared<ThreadPool>(options.threads);
-  auto device = std::make_unique<CudaDevice>(options.device);
+  backend.pool = std::make_shared<ThreadPool>(options.threads, options.cores);
+  auto device = std::make_unique<CudaDevice>(options.device, options.cores);
   backend.host_kernels_owner = make_cpu_kernels(backend.pool);
   backend.kernels = std::make_unique<CudaKernels>(device->driver(), options);
   backend.device = std::move(device);

@@ -33,7 +33,7 @@ int select(int device_index) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(const DeviceOptions& options)
+CudaDevice::CudaDevice(const DeviceOptions& options, std::span<const int> cores)
     : Device(options),
       index_(select(options.device_index)),
       context_{
@@ -46,7 +46,8 @@ CudaDevice::CudaDevice(const DeviceOptions& options)
     set_stream(lane, std::move(created));
   }
   cuda::require_independent(context_.driver, handles);
-  set_stream(Lane::kHost, std::make_unique<HostLane>(*this, context_));
+  set_stream(Lane::kHost,
+             std::make_unique<HostLane>(*this, context_, cores.empty() ? -1 : cores.front()));
 }
 
 CudaDevice::~CudaDevice() {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <span>
 
 #include "src/device/cuda/cuda_stream.h"
 #include "src/device/cuda/gpu_info.h"
@@ -16,8 +17,9 @@ namespace strata {
 class CudaDevice final : public Device {
  public:
   /// Makes `options.device_index` the calling thread's CUDA device. Throws BackendError if it is
-  /// not there, or if its streams do not run independently of each other.
-  explicit CudaDevice(const DeviceOptions& options);
+  /// not there, or if its streams do not run independently of each other. The host lane's thread is
+  /// bound to the first of `cores`, if there are any.
+  explicit CudaDevice(const DeviceOptions& options, std::span<const int> cores = {});
   ~CudaDevice() override;
 
   [[nodiscard]] DeviceInfo info() const override;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/this_thread.h"
 #include "strata/device/device.h"
 
 namespace strata {
@@ -32,8 +33,8 @@ void poll(const Done& done) {
 
 }  // namespace
 
-HostLane::HostLane(Device& device, CudaLaneContext& context)
-    : Stream(device, Lane::kHost), context_(context), worker_([this] { work(); }) {}
+HostLane::HostLane(Device& device, CudaLaneContext& context, int core)
+    : Stream(device, Lane::kHost), context_(context), worker_([this, core] { work(core); }) {}
 
 HostLane::~HostLane() {
   abandon();
@@ -103,7 +104,10 @@ void HostLane::push(Item item) {
   filled_.notify_one();
 }
 
-void HostLane::work() {
+void HostLane::work(int core) {
+  name_this_thread("strata-host");
+  // If this is refused the pool's workers are too, and they say so.
+  if (core >= 0) (void)bind_this_thread({&core, 1});
   std::unique_lock lock(mutex_);
   while (true) {
     filled_.wait(lock, [&] { return stop_ || !queue_.empty(); });

@@ -23,8 +23,8 @@ namespace strata {
 /// are still published, so that device lanes behind them drain.
 class HostLane final : public Stream {
  public:
-  /// `context` must outlive the lane.
-  HostLane(Device& device, CudaLaneContext& context);
+  /// `context` must outlive the lane. Its thread is bound to `core`, unless that is -1.
+  HostLane(Device& device, CudaLaneContext& context, int core);
   /// Abandons what has not run.
   ~HostLane() override;
 
@@ -52,7 +52,7 @@ class HostLane final : public Stream {
     bool timed = false;
   };
   void push(Item item);
-  void work();
+  void work(int core);
   void run(const Item& item);
   /// Polls until `event` has passed or the lane is to skip its work.
   void await(Event event) const;
