@@ -11,7 +11,7 @@ if [ -x "$directory/bin/nvcc" ]; then
 fi
 packages=(
   nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.* nvidia-cuda-runtime==13.0.*
-  nvidia-cuda-culibos==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.1.*
+  nvidia-cuda-culibos==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.1.* nvidia-nvtx==13.0.*
 )
 
 rm -rf "$directory" "$directory.venv"

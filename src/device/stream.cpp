@@ -72,6 +72,7 @@ void Stream::host_task(std::string_view name, Accesses accesses, const Tag& tag,
 
 void Stream::submit(Submission what, const std::function<void()>& enqueue) {
   const std::uint64_t ticket = ticket_ + 1;
+  do_announce(what);
   do_begin(ticket);
   enqueue();
   do_end(ticket);

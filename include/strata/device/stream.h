@@ -51,6 +51,8 @@ class Stream {
   virtual void do_wait(Event event) = 0;
   virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void do_set(void* to, std::uint8_t value, std::size_t bytes) = 0;
+  /// Called first of a submission, for backends that tell a profiler what they are working on.
+  virtual void do_announce(const Submission& /*what*/) {}
   /// Called before and after `enqueue`, so that a backend can number and time the submission.
   virtual void do_begin(std::uint64_t ticket) = 0;
   virtual void do_end(std::uint64_t ticket) = 0;

@@ -39,6 +39,7 @@ CudaStream::CudaStream(Device& device, Lane lane, CudaLaneContext& context)
   STRATA_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   STRATA_CUDA_CHECK(cudaStreamCreateWithPriority(&handle_, cudaStreamNonBlocking,
                                                  lane == Lane::kCompute ? greatest : least));
+  context_.profiler.name_stream(handle_, lane);
 }
 
 CudaStream::~CudaStream() { STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaStreamDestroy(handle_)); }
@@ -88,11 +89,16 @@ void CudaStream::do_set(void* to, std::uint8_t value, std::size_t bytes) {
   });
 }
 
+void CudaStream::do_announce(const Submission& what) {
+  range_.emplace(context_.profiler, lane(), what.name, what.tag);
+}
+
 void CudaStream::do_begin(std::uint64_t ticket) { context_.timer.begin({lane(), ticket}, handle_); }
 
 void CudaStream::do_end(std::uint64_t ticket) {
   context_.timer.end({lane(), ticket}, handle_);
   submitted_ = ticket;
+  range_.reset();
 }
 
 cudaStream_t native_stream(Stream& stream) {

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include <optional>
 #include "src/device/cuda/counters.h"
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/event_pool.h"
 #include "src/device/cuda/span_timer.h"
+#include "src/device/cuda/profiler.h"
 #include "strata/device/stream.h"
 
 namespace strata {
@@ -17,6 +19,7 @@ struct CudaLaneContext {
   cuda::Driver driver;
   cuda::TicketCounters counters;
   cuda::SpanTimer timer;
+  cuda::Profiler profiler{};
 };
 
 /// A device lane: one non-blocking CUDA stream.
@@ -40,12 +43,14 @@ class CudaStream final : public Stream {
   void do_begin(std::uint64_t ticket) override;
   void do_end(std::uint64_t ticket) override;
 
+  void do_announce(const Submission& what) override;
  private:
   CudaLaneContext& context_;
   cudaStream_t handle_ = nullptr;
   cuda::EventPool events_;
   std::uint64_t submitted_ = 0;
-  std::uint64_t told_ = 0;  ///< newest ticket that a counter write stands behind
+  std::uint64_t told_ = 0;                    ///< newest ticket that a counter write stands behind
+  std::optional<cuda::ProfilerRange> range_;  ///< of the submission under way
 };
 
 /// The CUDA stream of a lane. Throws BackendError for kHost and for lanes of other backends.

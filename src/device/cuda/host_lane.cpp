@@ -90,8 +90,13 @@ void HostLane::require_host_memory(const void* memory, std::size_t bytes) const 
   }
 }
 
+void HostLane::do_announce(const Submission& what) {
+  current_ = {.event = {}, .tasks = {}, .name = what.name, .tag = what.tag};
+}
+
 void HostLane::do_begin(std::uint64_t ticket) {
-  current_ = {.event = {Lane::kHost, ticket}, .tasks = {}, .timed = context_.timer.active()};
+  current_.event = {Lane::kHost, ticket};
+  current_.timed = context_.timer.active();
 }
 
 void HostLane::do_end(std::uint64_t) { push(std::exchange(current_, {})); }
@@ -133,6 +138,7 @@ void HostLane::await(Event event) const {
 void HostLane::run(const Item& item) {
   if (skip_.load(std::memory_order_acquire)) return;
   try {
+    const cuda::ProfilerRange range(context_.profiler, Lane::kHost, item.name, item.tag);
     const double begin_us = context_.timer.now_us();
     for (const auto& task : item.tasks) task();
     if (item.timed) {

@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -41,6 +42,7 @@ class HostLane final : public Stream {
   void do_wait(Event event) override;
   void do_copy(void* to, const void* from, std::size_t bytes) override;
   void do_set(void* to, std::uint8_t value, std::size_t bytes) override;
+  void do_announce(const Submission& what) override;
   void do_begin(std::uint64_t ticket) override;
   void do_end(std::uint64_t ticket) override;
 
@@ -49,6 +51,8 @@ class HostLane final : public Stream {
   struct Item {
     Event event;  ///< waited for, or published when the tasks have run
     std::vector<std::function<void()>> tasks;
+    std::string_view name{};  ///< of the submission, for profilers
+    Tag tag{};
     bool timed = false;
   };
   void push(Item item);
