@@ -76,6 +76,12 @@ bool Recorder::Impl::ordered(std::size_t a, std::size_t b) const {
   return first.by_submitter || before[b][index_of(first.lane)] >= first.ticket;
 }
 
+std::size_t Recorder::Impl::record_at(Event event) const {
+  return std::ranges::lower_bound(on_lane[index_of(event.lane)], event.ticket, {},
+                                  &Position::ticket)
+      ->record;
+}
+
 std::vector<Recorder::Impl::Run> Recorder::Impl::recorded_runs(Lane lane) const {
   std::vector<Run> kept;
   {

@@ -17,17 +17,20 @@ using Clock = std::array<std::uint64_t, kLaneCount>;
 
 constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
 
+/// When a submission of a lane ran.
+struct TraceRun {
+  std::uint64_t ticket = 0;
+  double begin_us = 0;
+  double end_us = 0;
+};
+
 /// What is behind a Recorder. The submitting thread writes everything but `runs`.
 struct Recorder::Impl {
   struct NamedArena {
     std::string name;
     ByteRange range;
   };
-  struct Run {
-    std::uint64_t ticket = 0;
-    double begin_us = 0;
-    double end_us = 0;
-  };
+  using Run = TraceRun;
   struct Position {
     std::uint64_t ticket = 0;
     std::size_t record = 0;
@@ -49,6 +52,8 @@ struct Recorder::Impl {
   [[nodiscard]] Clock passed(Event event) const;
   /// True if record `a` has finished before record `b` begins; a < b.
   [[nodiscard]] bool ordered(std::size_t a, std::size_t b) const;
+  /// Index of the record of a submission that was recorded.
+  [[nodiscard]] std::size_t record_at(Event event) const;
   /// Measured runs of recorded submissions on this lane, tickets ascending.
   [[nodiscard]] std::vector<Run> recorded_runs(Lane lane) const;
   /// "arena+offset:bytes"; memory outside of all arenas is "pageable:bytes".

@@ -24,9 +24,9 @@ constexpr std::int64_t kWarmUpSteps = 2;
 struct BenchResult {
   std::vector<double> step_s;  ///< of the measured steps
   double mean_s = 0;           ///< from the first measured step to the end of all pending updates
-  std::size_t weights_in = 0, activations_in = 0, out = 0;  ///< bytes per step on the link
-  std::size_t state = 0;                                    ///< likewise, each way
+  LinkBytes link;              ///< per step
   std::vector<LaneReport> lanes;
+  Recorder::WorkTime updates;  ///< per step, of the traced ones
   std::size_t races = 0;
   MemoryReport memory;
 };
@@ -37,15 +37,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
-std::size_t loaded_activations(const Session& session) {
-  return session.activations().loaded_bytes() + session.kept().loaded_bytes();
-}
-
-std::size_t bytes_out(const Session& session) {
-  return session.activations().spilled_bytes() + session.kept().spilled_bytes() +
-         session.gradients().offloaded_bytes();
-}
-
 BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   const double lr = session.setup().config.optimizer.lr;
   BenchResult result;
@@ -53,10 +44,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   while (step < kWarmUpSteps) session.submit(step++, lr);
   session.synchronize();
   (void)session.take_finished();
-  const std::size_t weights = session.weights().loaded_bytes();
-  const std::size_t in = loaded_activations(session);
-  const std::size_t out = bytes_out(session);
-  const std::size_t state = session.optimizer().shipped_bytes();
+  const LinkBytes before = session.link_bytes();
   const double begin_s = steady_seconds();
   for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
   session.synchronize();
@@ -66,15 +54,13 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
     result.step_s.push_back(f.finished_s - last_s);
     last_s = f.finished_s;
   }
-  const auto per_step = [&](std::size_t now, std::size_t before) {
-    return (now - before) / static_cast<std::size_t>(steps);
-  };
-  result.weights_in = per_step(session.weights().loaded_bytes(), weights);
-  result.activations_in = per_step(loaded_activations(session), in);
-  result.out = per_step(bytes_out(session), out);
-  result.state = per_step(session.optimizer().shipped_bytes(), state);
+  const LinkBytes all = session.link_bytes() - before;
+  const auto count = static_cast<std::size_t>(steps);
+  result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
+                 all.state / count};
   trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
   result.lanes = lane_times(recorder, 2);
+  result.updates = update_time(recorder, 2);
   result.races = recorder.races(1).size();
   result.memory = measure_memory(session);
   return result;
@@ -107,10 +93,10 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"mfu", nullptr},
                       {"hfu", nullptr},
                       {"peak_tflops", nullptr},
-                      {"weights_in_bytes", r.weights_in},
-                      {"activations_in_bytes", r.activations_in},
-                      {"out_bytes", r.out},
-                      {"state_bytes", r.state},
+                      {"weights_in_bytes", r.link.weights_in},
+                      {"activations_in_bytes", r.link.activations_in},
+                      {"out_bytes", r.link.out},
+                      {"state_bytes", r.link.state},
                       {"device_planned_bytes", r.memory.device_planned},
                       {"device_measured_bytes", r.memory.device_measured},
                       {"host_planned_bytes", r.memory.host_planned},
@@ -131,10 +117,16 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   for (const LaneReport& lane : r.lanes) {
     json["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
   }
+  json["updates"] = {{"busy_s", r.updates.busy_s},
+                     {"exposed_s", r.updates.exposed_s},
+                     {"hidden", r.updates.hidden()}};
+  for (const auto& [name, seconds] : parts_of(session.startup())) {
+    json[std::string(name)] = seconds;
+  }
   return json;
 }
 
-void print_table(const nlohmann::json& j, const MemoryReport& memory) {
+void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTimes& startup) {
   const auto percent = [&](const char* key) {
     return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
                             : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
@@ -162,11 +154,13 @@ void print_table(const nlohmann::json& j, const MemoryReport& memory) {
       j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
       j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
       j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
-      bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(memory));
+      bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(r.memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
     text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
                         times["busy_s"].get<double>(), times["exposed_s"].get<double>());
   }
+  text += fmt::format("updates              {}\n", to_string(r.updates));
+  text += fmt::format("start                {}\n", to_string(startup));
   text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
   std::fputs(text.c_str(), stdout);
 }
@@ -186,7 +180,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
     if (ranks.rank() != 0) return 0;
     const nlohmann::json json = to_json(result, session, ranks.size());
-    print_table(json, result.memory);
+    print_table(json, result, session.startup());
     if (options.json.empty()) return 0;
     std::ofstream file(options.json);
     file << json.dump(2) << '\n';

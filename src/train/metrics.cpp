@@ -98,6 +98,8 @@ void MetricsLog::eval(std::int64_t step, double val_loss) {
   write("eval", {metrics});
 }
 
+void MetricsLog::trace(std::span<const Metric> metrics) { write("trace", {metrics}); }
+
 void MetricsLog::end(std::span<const Metric> metrics) { write("end", {metrics}); }
 
 void MetricsLog::write(std::string_view event,

@@ -2,6 +2,8 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/log.h"
+#include "strata/ops/optimizer.h"
 
 namespace strata {
 
@@ -28,6 +30,16 @@ std::vector<LaneReport> lane_times(const Recorder& recorder, int steps) {
                      .exposed_s = exposed.at(static_cast<std::size_t>(i)) / steps});
   }
   return lanes;
+}
+
+Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
+  const Recorder::WorkTime all = recorder.work_time(AdamW::kName);
+  return {.busy_s = all.busy_s / steps, .exposed_s = all.exposed_s / steps};
+}
+
+std::string to_string(const Recorder::WorkTime& updates) {
+  return fmt::format("busy {:.3f} s a step, exposed {:.3f} s: {:.1f} % hidden under compute",
+                     updates.busy_s, updates.exposed_s, 100 * updates.hidden());
 }
 
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,

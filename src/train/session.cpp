@@ -12,15 +12,28 @@
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
+#include "strata/base/process.h"
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
 #include "strata/train/budget.h"
-#include "train/matmul_plans.h"
 #include "train/core_binding.h"
+#include "train/matmul_plans.h"
 
 namespace strata {
 
 namespace {
+
+/// Seconds since it was made, or since it was asked last.
+class Lap {
+ public:
+  double operator()() {
+    const double begin_s = std::exchange(last_s_, steady_seconds());
+    return last_s_ - begin_s;
+  }
+
+ private:
+  double last_s_ = steady_seconds();
+};
 
 /// Throws ConfigError if "auto" becomes a backend that cannot run the config.
 BackendKind choose_backend(const RunConfig& config) {
@@ -74,6 +87,8 @@ double steady_seconds() {
 
 Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
     : config_(config), ranks_(ranks), hooks_(hooks) {
+  startup_.program_s = process_age_s();
+  Lap lap;
   const BackendKind kind = choose_backend(config);
   if (kind == BackendKind::kCuda && ranks.size() > 1) {
     throw ConfigError(
@@ -83,12 +98,15 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   BackendOptions options = backend_options(config, hooks);
   if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
   backend_ = make_backend(kind, options);
+  startup_.machine_s = lap();
   open_data();
+  startup_.data_s = lap();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   setup_ = make_setup(config_, ranks.rank(), ranks.size(),
                       make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
   if (const std::string warning = setup_.host_warning(); !warning.empty()) log::warn("{}", warning);
+  startup_.plans_s = lap();
   build_stores();
 }
 
@@ -151,11 +169,13 @@ void Session::plan_products() {
 void Session::build_stores() {
   const Setup& s = setup_;
   Device& device = *backend_.device;
-  const double begin_s = steady_seconds();
+  Lap lap;
   device_arena_ =
       std::make_unique<Arena>(device, Space::kDevice, s.plan.total(Space::kDevice), "device");
+  startup_.device_s = lap();
   pinned_arena_ =
       std::make_unique<Arena>(device, Space::kPinned, s.plan.total(Space::kPinned), "pinned");
+  startup_.pinned_s = lap();
   pageable_arena_ =
       std::make_unique<Arena>(device, Space::kPageable, s.plan.total(Space::kPageable), "pageable");
   const StateArenas arenas{*device_arena_, *pinned_arena_, *pageable_arena_};
@@ -177,11 +197,7 @@ void Session::build_stores() {
   optimizer_ = std::make_unique<OptimizerEngine>(
       OptimizerParts{*state_, *weights_, ranks_, *backend_.kernels, backend_.host_kernels(),
                      arenas},
-      s.optimizer, [this](const StepOutcome& outcome) {
-        const std::lock_guard lock(finished_mutex_);
-        finished_.push_back(
-            {outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)], steady_seconds()});
-      });
+      s.optimizer, [this](const StepOutcome& outcome) { step_finished(outcome); });
   std::vector<TensorView> boundary_gradients;
   for (int cell = 0; cell < s.activations.cells; ++cell) {
     boundary_gradients.push_back(
@@ -192,13 +208,14 @@ void Session::build_stores() {
                                                 *activations_, *kept_, *losses_, *optimizer_},
                                          s.walk, device.stream(Lane::kCompute),
                                          std::move(boundary_gradients));
+  startup_.stores_s = lap();
   if (s.config.model.path.empty()) {
     state_->initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);
   } else {
     state_->load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
   }
-  log::debug("memory taken and weights ready in {:.1f} s", steady_seconds() - begin_s);
+  startup_.weights_s = lap();
 }
 
 std::vector<const Arena*> Session::arenas() const {
@@ -234,13 +251,44 @@ void Session::submit(std::int64_t step, double lr) {
     batches_->set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
   }
   step_tokens_[parity] = valid;
+  if (startup_.begun_s == 0) startup_.begun_s = process_age_s();
+  const LinkBytes before = link_bytes();
+  step_links_.emplace_back();
   schedule_->step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  step_links_.back() = link_bytes() - before;
   step_ends_[parity] = device.stream(Lane::kHost).record();
 }
 
-std::vector<FinishedStep> Session::take_finished() {
+LinkBytes Session::link_bytes() const {
+  return {
+      .weights_in = weights_->loaded_bytes(),
+      .activations_in = activations_->loaded_bytes() + kept_->loaded_bytes(),
+      .out = activations_->spilled_bytes() + kept_->spilled_bytes() + gradients_->offloaded_bytes(),
+      .state = optimizer_->shipped_bytes()};
+}
+
+/// On the host lane.
+void Session::step_finished(const StepOutcome& outcome) {
+  const double busy_s = backend_.device->host_busy_s();
+  const double host_s = busy_s - std::exchange(host_counted_s_, busy_s);
+  const auto parity = static_cast<std::size_t>(outcome.step % 2);
   const std::lock_guard lock(finished_mutex_);
-  return std::exchange(finished_, {});
+  if (first_end_s_ == 0) first_end_s_ = process_age_s();
+  finished_.push_back({outcome, step_tokens_[parity], steady_seconds(), host_s});
+}
+
+std::vector<FinishedStep> Session::take_finished() {
+  std::vector<FinishedStep> finished;
+  {
+    const std::lock_guard lock(finished_mutex_);
+    finished = std::exchange(finished_, {});
+    startup_.ended_s = first_end_s_;
+  }
+  for (FinishedStep& step : finished) {
+    step.link = step_links_.front();
+    step_links_.pop_front();
+  }
+  return finished;
 }
 
 double Session::evaluate() {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "strata/base/log.h"
 #include "strata/train/commands.h"
@@ -15,6 +17,8 @@ namespace strata {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
 /// One rank's training run; rank 0 also writes the run folder and the progress lines.
 class Trainer {
@@ -99,8 +103,15 @@ class Trainer {
       m.step_s = step_s;
       m.mfu =
           model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
-      metrics_->step(m, std::vector<Metric>{{"valid_tokens", finished.valid_tokens},
-                                            {"applied", finished.outcome.applied}});
+      metrics_->step(
+          m, std::vector<Metric>{{"valid_tokens", finished.valid_tokens},
+                                 {"applied", finished.outcome.applied},
+                                 {"host_busy_s", finished.host_busy_s},
+                                 {"weights_in_bytes", metric_of(finished.link.weights_in)},
+                                 {"activations_in_bytes", metric_of(finished.link.activations_in)},
+                                 {"out_bytes", metric_of(finished.link.out)},
+                                 {"state_bytes", metric_of(finished.link.state)}});
+      if (m.step == 1) log::info("{}", to_string(session_.startup()));
       progress_.add(m);
       const bool shown = m.step % std::max<std::int64_t>(1, config_.run.log_every) == 0;
       if (shown || m.step == config_.run.steps) log::info("{}", progress_.line());
@@ -121,10 +132,13 @@ class Trainer {
   void trace(std::int64_t step) {
     trace_two_steps(session_, recorder_, step, [this](std::int64_t s) { submit(s); });
     for (const Race& race : recorder_.races()) log::error("race: {}", race.text);
-    for (const LaneReport& lane : lane_times(recorder_, 2)) {
+    const std::vector<LaneReport> lanes = lane_times(recorder_, 2);
+    for (const LaneReport& lane : lanes) {
       log::info("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step", lane.lane, lane.busy_s,
                 lane.exposed_s);
     }
+    const Recorder::WorkTime updates = update_time(recorder_, 2);
+    log::info("updates {}", to_string(updates));
     if (ranks_.rank() == 0) {
       recorder_.write_chrome_trace((folder_ / "trace.json").string());
       log::info("trace of steps {} and {} in {}", step, step + 1,
@@ -132,17 +146,40 @@ class Trainer {
     }
     recorder_.clear();
     report_finished();
+    if (ranks_.rank() == 0) log_trace(step, lanes, updates);
     reference_s_ = steady_seconds();
+  }
+
+  /// Per step of the two.
+  void log_trace(std::int64_t step, const std::vector<LaneReport>& lanes,
+                 const Recorder::WorkTime& updates) {
+    std::vector<std::string> keys;
+    for (const LaneReport& lane : lanes) {
+      keys.push_back(lane.lane + "_busy_s");
+      keys.push_back(lane.lane + "_exposed_s");
+    }
+    std::vector<Metric> metrics{{"step", step + 1}};
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      metrics.push_back({keys[2 * i], lanes[i].busy_s});
+      metrics.push_back({keys[2 * i + 1], lanes[i].exposed_s});
+    }
+    metrics.push_back({"updates_busy_s", updates.busy_s});
+    metrics.push_back({"updates_exposed_s", updates.exposed_s});
+    metrics.push_back({"updates_hidden", updates.hidden()});
+    metrics_->trace(metrics);
   }
 
   void end() {
     const MemoryReport memory = measure_memory(session_);
     log::info("{}", to_string(memory));
     if (ranks_.rank() != 0) return;
-    metrics_->end(std::vector<Metric>{
-        {"steps", config_.run.steps},
-        {"device_measured_bytes", static_cast<std::int64_t>(memory.device_measured)},
-        {"host_peak_bytes", static_cast<std::int64_t>(memory.host_peak)}});
+    std::vector<Metric> metrics{{"steps", config_.run.steps},
+                                {"device_measured_bytes", metric_of(memory.device_measured)},
+                                {"host_peak_bytes", metric_of(memory.host_peak)}};
+    for (const auto& [key, seconds] : parts_of(session_.startup())) {
+      metrics.push_back({key, seconds});
+    }
+    metrics_->end(metrics);
   }
 
   fs::path folder_;

@@ -182,6 +182,45 @@ TEST_CASE("a gap of the compute lane is charged to the lane that ended it") {
   CHECK(near(trace.lane_time(Lane::kCompute).span_s, 600e-6));
 }
 
+TEST_CASE("work that held compute up through other lanes is exposed, the rest is hidden") {
+  Recorder trace;
+  trace.start();
+  const auto run = [&](Lane lane, std::uint64_t ticket, const char* name, double begin_us,
+                       double end_us, std::vector<Wait> waits) {
+    trace.submitted({.lane = lane,
+                     .ticket = ticket,
+                     .what = {.name = name, .accesses = {}, .tag = {}},
+                     .waits = std::move(waits),
+                     .joined = {}});
+    trace.ran(lane, ticket, begin_us, end_us);
+  };
+  const auto after = [](Lane lane, std::uint64_t ticket) {
+    return std::vector<Wait>{{{lane, ticket}, WaitFor::kFilled}};
+  };
+  run(Lane::kHost, 1, "update", -50, 20, {});  // 20 us lie within compute's span
+  run(Lane::kCompute, 1, "forward", 0, 100, {});
+  run(Lane::kHost, 2, "update", 80, 140, {});
+  run(Lane::kHost, 3, "norm", 140, 150, {});
+  run(Lane::kHost, 4, "update", 150, 180, {});
+  run(Lane::kWeightsIn, 1, "load", 190, 230, after(Lane::kHost, 4));
+  // The gap from 100 to 230, from its end: load 40, 10 of nobody, update 30, norm 10, update 40.
+  run(Lane::kCompute, 2, "forward", 230, 300, after(Lane::kWeightsIn, 1));
+  run(Lane::kHost, 5, "update", 230, 290, {});  // under compute
+  run(Lane::kOut, 1, "offload", 280, 320, {});
+  run(Lane::kHost, 6, "update", 300, 310, {});  // in a gap, but nobody waited for it
+  run(Lane::kCompute, 3, "backward", 320, 400, after(Lane::kOut, 1));
+  run(Lane::kHost, 7, "update", 390, 500, {});  // 10 us lie within compute's span
+
+  const Recorder::WorkTime update = trace.work_time("update");
+  CHECK(near(update.busy_s, (20 + 60 + 30 + 60 + 10 + 10) * 1e-6));
+  CHECK(near(update.exposed_s, (30 + 40) * 1e-6));
+  CHECK(near(update.hidden(), 1 - 70.0 / 190));
+  CHECK(near(trace.work_time("load").exposed_s, 40e-6));
+  CHECK(near(trace.work_time("load").hidden(), 0));
+  CHECK(trace.work_time("nothing of this name").busy_s == 0);
+  CHECK(trace.work_time("nothing of this name").hidden() == 1);
+}
+
 TEST_CASE("runs of work that was not recorded are ignored") {
   Recorder trace;
   trace.start();

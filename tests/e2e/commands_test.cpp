@@ -107,17 +107,28 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   INFO(done.text);
   REQUIRE(done.code == 0);
   const std::vector<nlohmann::json> lines = metrics(folder / "run");
-  REQUIRE(lines.size() == 6);
-  CHECK(lines.front()["event"] == "start");
-  CHECK(lines.back()["event"] == "end");
-  for (int step = 1; step <= 4; ++step) {
-    const nlohmann::json& line = lines[static_cast<std::size_t>(step)];
-    CHECK(line["step"] == step);
-    for (const char* key : {"loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s"}) {
+  std::vector<std::string> events;
+  for (const nlohmann::json& line : lines) events.push_back(line["event"]);
+  REQUIRE(events ==
+          std::vector<std::string>{"start", "step", "step", "step", "trace", "step", "end"});
+  for (const std::size_t at : {1, 2, 3, 5}) {
+    const nlohmann::json& line = lines[at];
+    CHECK(line["step"] == (at < 4 ? at : 4));
+    for (const char* key : {"loss", "grad_norm", "lr", "tokens", "step_s", "tokens_per_s",
+                            "host_busy_s", "activations_in_bytes", "out_bytes"}) {
       CHECK(line[key].is_number());
     }
+    CHECK(line["weights_in_bytes"] > 0);
     CHECK(line["mfu"].is_null());
   }
+  CHECK(lines[4]["step"] == 2);
+  CHECK(lines[4]["compute_busy_s"] > 0);
+  CHECK(lines[4]["host_exposed_s"] >= 0);
+  CHECK(lines[4]["updates_busy_s"] > 0);
+  CHECK(lines[4]["updates_hidden"] >= 0);
+  CHECK(lines[4]["updates_hidden"] <= 1);
+  CHECK(lines.back()["first_step_begun_s"] >= lines.back()["startup_weights_s"]);
+  CHECK(lines.back()["first_step_ended_s"] >= lines.back()["first_step_begun_s"]);
   const nlohmann::json trace = nlohmann::json::parse(read_file(folder / "run/trace.json"));
   CHECK(trace["traceEvents"].size() > 100);
   CHECK_THAT(done.text, ContainsSubstring("step 4/4 loss"));
@@ -171,8 +182,8 @@ TEST_CASE("a validation that is due within the traced steps comes behind them") 
       events.push_back(line["event"].get<std::string>() + std::to_string(line["step"].get<int>()));
     }
   }
-  CHECK(events == std::vector<std::string>{"step1", "step2", "step3", "step4", "eval4", "step5",
-                                           "step6", "eval6", "step7", "step8", "eval8"});
+  CHECK(events == std::vector<std::string>{"step1", "step2", "step3", "step4", "trace3", "eval4",
+                                           "step5", "step6", "eval6", "step7", "step8", "eval8"});
   CHECK(read_file(folder / "run/trace.json").find("evaluate") == std::string::npos);
   CHECK(done.text.find("race:") == std::string::npos);
 }
@@ -266,6 +277,9 @@ TEST_CASE("bench prints a table and writes JSON") {
   const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
   CHECK(json["steps"] == 3);
   CHECK(json["races"] == 0);
+  CHECK(json["updates"]["busy_s"] > 0);
+  CHECK(json["updates"]["hidden"] <= 1);
+  CHECK(json["first_step_ended_s"] >= json["first_step_begun_s"]);
   CHECK(json["tokens_per_step"] == 512);
   const double tokens_per_s = json["tokens_per_s"];
   CHECK(std::abs(tokens_per_s * json["step_s_mean"].get<double>() / 512.0 - 1.0) < 1e-9);

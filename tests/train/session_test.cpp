@@ -108,6 +108,25 @@ TEST_CASE("a session that goes while steps are in flight ends them first") {
   }
 }
 
+TEST_CASE("the bytes of steps over the link add up to those of the session") {
+  const auto self = make_self_communicator();
+  Session session(tiny_config(), *self);
+  for (int step = 0; step < 3; ++step) session.submit(step, 1e-2);
+  session.synchronize();
+  const std::vector<FinishedStep> steps = session.take_finished();
+  REQUIRE(steps.size() == 3);
+  LinkBytes left = session.link_bytes();
+  CHECK(left.weights_in > 0);
+  CHECK(left.out > 0);
+  for (const FinishedStep& step : steps) left = left - step.link;
+  CHECK(left.weights_in == 0);
+  CHECK(left.activations_in == 0);
+  CHECK(left.out == 0);
+  CHECK(steps[1].link.weights_in == steps[2].link.weights_in);
+  CHECK(steps[1].host_busy_s > 0);
+  CHECK(session.startup().ended_s >= session.startup().begun_s);
+}
+
 TEST_CASE("a session whose work failed goes without a word of its own") {
   const auto self = make_self_communicator();
   std::atomic<bool> thrown = false;

@@ -67,6 +67,9 @@ class Device {
   /// For cpu the bytes of live kDevice allocations.
   [[nodiscard]] virtual std::size_t device_bytes_in_use() const = 0;
 
+  /// Seconds in which tasks of the host lane have run so far; 0 where none do. Any thread.
+  [[nodiscard]] virtual double host_busy_s() const { return 0; }
+
   /// Blocks the submitting thread. Never inside a step.
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.

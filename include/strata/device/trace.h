@@ -101,6 +101,18 @@ class Recorder final : public TraceSink {
   [[nodiscard]] LaneTime lane_time(Lane lane) const;
   /// Compute-lane gaps by the lane whose event the next submission waited for: "exposed" time, s.
   [[nodiscard]] std::vector<double> exposed_s() const;
+  /// Work of one name, on whatever lanes, from the begin of the first to the end of the last
+  /// submission of the compute lane, seconds.
+  struct WorkTime {
+    double busy_s = 0;  ///< it ran
+    /// It ran and compute stood still because of it: each gap of the compute lane is followed back
+    /// from its end to the submission that let compute go on last, from the begin of that one to
+    /// what it came behind last, on its own lane or another, and so on to the gap's begin.
+    double exposed_s = 0;
+    /// Share of the work that was hidden under compute, in [0, 1]; 1 if there was none.
+    [[nodiscard]] double hidden() const { return busy_s > 0 ? 1 - exposed_s / busy_s : 1; }
+  };
+  [[nodiscard]] WorkTime work_time(std::string_view name) const;
   /// One line per record, without addresses: arena names and offsets. For comparing backends.
   [[nodiscard]] std::string canonical() const;
   /// Chrome trace event format (chrome://tracing, Perfetto); lanes are threads. `file` is replaced.

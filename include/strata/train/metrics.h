@@ -60,6 +60,8 @@ class MetricsLog {
   void step(const StepMetrics& metrics, std::span<const Metric> extras = {});
   /// {"event":"eval","step","val_loss"}
   void eval(std::int64_t step, double val_loss);
+  /// {"event":"trace", ...}: where the time of the traced steps went.
+  void trace(std::span<const Metric> metrics);
   /// {"event":"end", ...}
   void end(std::span<const Metric> metrics);
 

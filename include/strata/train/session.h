@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -15,14 +16,31 @@
 #include "strata/ops/backend.h"
 #include "strata/schedule/schedule.h"
 #include "strata/train/setup.h"
+#include "strata/train/startup.h"
 
 namespace strata {
+
+/// Bytes of one rank over the link between host and device.
+struct LinkBytes {
+  std::size_t weights_in = 0;
+  std::size_t activations_in = 0;
+  std::size_t out = 0;    ///< gradients and spilled activations
+  std::size_t state = 0;  ///< of interleaved units, each way
+
+  friend LinkBytes operator-(const LinkBytes& a, const LinkBytes& b) {
+    return {a.weights_in - b.weights_in, a.activations_in - b.activations_in, a.out - b.out,
+            a.state - b.state};
+  }
+};
 
 /// A step that is over, as the submitting thread receives it.
 struct FinishedStep {
   StepOutcome outcome;
   std::int64_t valid_tokens = 0;
   double finished_s = 0;  ///< steady clock, when norm and loss were known
+  /// Of the host lane since the step before was finished (norms, sums, updates).
+  double host_busy_s = 0;
+  LinkBytes link{};  ///< that the step submitted
 };
 
 /// What a session is watched or tested with.
@@ -58,6 +76,9 @@ class Session {
   [[nodiscard]] const OptimizerEngine& optimizer() const { return *optimizer_; }
   /// All arenas: device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const;
+  /// Submitted so far, evaluations included.
+  [[nodiscard]] LinkBytes link_bytes() const;
+  [[nodiscard]] const StartupTimes& startup() const { return startup_; }
   [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }
   /// Tokens of all ranks in a step, targets that are ignored included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
@@ -76,6 +97,7 @@ class Session {
   void open_data();
   void plan_products();
   void build_stores();
+  void step_finished(const StepOutcome& outcome);
   [[nodiscard]] std::int64_t global_count(std::int64_t local);
 
   RunConfig config_;
@@ -99,8 +121,12 @@ class Session {
 
   std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
   std::array<std::int64_t, 2> step_tokens_{};
+  std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
+  StartupTimes startup_;
   std::mutex finished_mutex_;
-  std::vector<FinishedStep> finished_;
+  std::vector<FinishedStep> finished_;  ///< guarded by finished_mutex_, but for `link`
+  double host_counted_s_ = 0;           ///< of the host lane, in finished steps; host lane's
+  double first_end_s_ = 0;              ///< the process's age; guarded by finished_mutex_
 };
 
 /// Seconds of a steady clock.

@@ -94,6 +94,7 @@ class CpuDevice final : public Device {
 
   [[nodiscard]] std::size_t device_bytes_in_use() const override { return device_bytes_; }
   void throw_if_failed() override { executor_->throw_if_failed(); }
+  [[nodiscard]] double host_busy_s() const override { return executor_->host_busy_s(); }
 
  protected:
   void do_wait(Event event) override { executor_->wait(event); }

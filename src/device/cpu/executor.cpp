@@ -195,7 +195,7 @@ class ShuffledExecutor final : public Executor {
 void Executor::run(Lane lane, Work& work) noexcept {
   const std::function<void()> task = std::exchange(work.task, nullptr);
   if (!task || failed_.load(std::memory_order_acquire)) return;
-  const double begin_us = work.timed ? now_us() : 0;
+  const double begin_us = now_us();
   try {
     task();
   } catch (...) {
@@ -203,7 +203,9 @@ void Executor::run(Lane lane, Work& work) noexcept {
     if (!failure_) failure_ = std::current_exception();
     failed_.store(true, std::memory_order_release);
   }
-  if (work.timed) trace_->ran(lane, work.ticket, begin_us, now_us());
+  const double end_us = now_us();
+  if (lane == Lane::kHost) host_busy_us_.store(host_busy_us_.load() + end_us - begin_us);
+  if (work.timed) trace_->ran(lane, work.ticket, begin_us, end_us);
 }
 
 void Executor::throw_if_failed() {

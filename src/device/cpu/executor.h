@@ -38,6 +38,8 @@ class Executor {
   /// Blocks until the event has passed.
   virtual void wait(Event event) = 0;
   void throw_if_failed();
+  /// In which tasks of the host lane ran.
+  [[nodiscard]] double host_busy_s() const { return host_busy_us_.load() * 1e-6; }
 
  protected:
   /// Runs the task, or skips it, and releases what it holds.
@@ -45,6 +47,7 @@ class Executor {
 
  private:
   TraceSink* trace_;
+  std::atomic<double> host_busy_us_{0};  ///< written by whoever runs the host lane's work
   std::atomic<bool> failed_{false};
   std::mutex failure_mutex_;
   std::exception_ptr failure_;

@@ -27,6 +27,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::size_t device_bytes_in_use() const override;
   [[nodiscard]] const cuda::Driver& driver() const { return context_.driver; }
   void throw_if_failed() override;
+  [[nodiscard]] double host_busy_s() const override { return context_.host_busy_us.load() * 1e-6; }
 
  protected:
   void do_wait(Event event) override;

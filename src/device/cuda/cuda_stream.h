@@ -2,14 +2,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
-
 #include <optional>
+
 #include "src/device/cuda/counters.h"
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/event_pool.h"
-#include "src/device/cuda/span_timer.h"
 #include "src/device/cuda/profiler.h"
+#include "src/device/cuda/span_timer.h"
 #include "strata/device/stream.h"
 
 namespace strata {
@@ -20,6 +21,7 @@ struct CudaLaneContext {
   cuda::TicketCounters counters;
   cuda::SpanTimer timer;
   cuda::Profiler profiler{};
+  std::atomic<double> host_busy_us{0};  ///< written by the host lane's thread alone
 };
 
 /// A device lane: one non-blocking CUDA stream.
@@ -40,10 +42,10 @@ class CudaStream final : public Stream {
   void do_wait(Event event) override;
   void do_copy(void* to, const void* from, std::size_t bytes) override;
   void do_set(void* to, std::uint8_t value, std::size_t bytes) override;
+  void do_announce(const Submission& what) override;
   void do_begin(std::uint64_t ticket) override;
   void do_end(std::uint64_t ticket) override;
 
-  void do_announce(const Submission& what) override;
  private:
   CudaLaneContext& context_;
   cudaStream_t handle_ = nullptr;

@@ -141,8 +141,10 @@ void HostLane::run(const Item& item) {
     const cuda::ProfilerRange range(context_.profiler, Lane::kHost, item.name, item.tag);
     const double begin_us = context_.timer.now_us();
     for (const auto& task : item.tasks) task();
+    const double end_us = context_.timer.now_us();
+    context_.host_busy_us.store(context_.host_busy_us.load() + end_us - begin_us);
     if (item.timed) {
-      context_.timer.sink()->ran(Lane::kHost, item.event.ticket, begin_us, context_.timer.now_us());
+      context_.timer.sink()->ran(Lane::kHost, item.event.ticket, begin_us, end_us);
     }
   } catch (...) {
     {

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace strata {
+
+/// Seconds since this process was started, to a hundredth; 0 where the system does not say.
+[[nodiscard]] double process_age_s();
+
+}  // namespace strata

@@ -1,0 +1,33 @@
+#include "strata/base/process.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+namespace strata {
+
+double process_age_s() {
+  std::ifstream file("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t bracket = text.rfind(')');  // of the program's name, which may hold anything
+  if (bracket == std::string::npos) return 0;
+  constexpr int kStartTime = 22;  // fields of proc(5), the name being the second
+  std::istringstream fields(text.substr(bracket + 1));
+  std::string field;
+  for (int i = 3; i <= kStartTime; ++i) fields >> field;
+  double start_ticks = 0;
+  timespec now{};
+  if (!(std::istringstream(field) >> start_ticks) || clock_gettime(CLOCK_BOOTTIME, &now) != 0) {
+    return 0;
+  }
+  const double start_s = start_ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double now_s = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  return std::max(0.0, now_s - start_s);
+}
+
+}  // namespace strata
