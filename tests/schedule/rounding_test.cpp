@@ -171,19 +171,36 @@ void check_walks(RunConfig config, const Split& split, const Reference& plain) {
   }
 }
 
+/// The plain runs that all splits are compared with, by rows of a step. A norm is one number, whose
+/// error may be small by chance in one run, and does not depend on the rows: its size is that of
+/// all these runs.
+std::map<std::int64_t, Reference> measure_references(const RunConfig& base) {
+  std::map<std::int64_t, Reference> references;
+  for (const Split& split : all_splits()) {
+    if (references.contains(split.rows())) continue;
+    RunConfig plain = base;
+    plain.schedule.rows = split.rows();
+    plain.schedule.sub_batches = 1;
+    references.emplace(split.rows(), measure_sums(plain));
+  }
+  double squares = 0;
+  for (const auto& [rows, reference] : references) {
+    squares += reference.rounding.norms * reference.rounding.norms;
+  }
+  const double size = std::sqrt(squares / static_cast<double>(references.size()));
+  for (auto& [rows, reference] : references) {
+    reference.rounding.norms = std::max(reference.rounding.norms, size);
+  }
+  return references;
+}
+
 /// Every split and walk against the run of one sub-batch, one pass and one rank.
 void check_all_modes(const RunConfig& base) {
-  std::map<std::int64_t, Reference> references;  // by rows of a step
+  const std::map<std::int64_t, Reference> references = measure_references(base);
   for (const Split& split : all_splits()) {
     INFO(std::string(name_of(base.run.dtype))
          << (base.optimizer.grad_clip ? ", clipped" : ", not clipped") << ", S = "
          << split.sub_batches << ", " << split.passes << " passes, " << split.ranks << " ranks");
-    if (!references.contains(split.rows())) {
-      RunConfig plain = base;
-      plain.schedule.rows = split.rows();
-      plain.schedule.sub_batches = 1;
-      references.emplace(split.rows(), measure_sums(plain));
-    }
     check_walks(base, split, references.at(split.rows()));
   }
 }
