@@ -55,13 +55,6 @@ std::vector<double> load_as_double(const ConstTensorView& tensor) {
   }
 }
 
-SplitF32 split_f32(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto high = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
-  const auto low = static_cast<std::uint16_t>(bits - (static_cast<std::uint32_t>(high) << 16));
-  return {high, std::bit_cast<std::int16_t>(low)};
-}
-
 float join_f32(SplitF32 parts) {
   const auto low = static_cast<std::uint32_t>(static_cast<std::int32_t>(parts.low));
   return std::bit_cast<float>((static_cast<std::uint32_t>(parts.high) << 16) + low);

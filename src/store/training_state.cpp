@@ -238,11 +238,9 @@ void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool&
       std::fill(values.begin(), values.end(), 1.0);
       return;
     }
-    const std::uint64_t stream = stream_of(run.source->name);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto index = static_cast<std::uint64_t>(run.source_begin) + i;
-      values[i] = deviation * random_normal(seed, stream, index);
-    }
+    random_normals(seed, stream_of(run.source->name), static_cast<std::uint64_t>(run.source_begin),
+                   values);
+    for (double& value : values) value *= deviation;
   });
 }
 

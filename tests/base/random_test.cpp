@@ -1,9 +1,13 @@
 #include "strata/base/random.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <numbers>
 #include <set>
+#include <vector>
 
 #include "support/catch.h"
 
@@ -44,6 +48,38 @@ TEST_CASE("normal numbers have the moments of the normal distribution") {
   CHECK(std::abs(sum / kDraws) < 5 * std::sqrt(1.0 / kDraws));
   CHECK(std::abs(squares / kDraws - 1) < 5 * std::sqrt(2.0 / kDraws));
   CHECK(std::abs(fourths / kDraws - 3) < 5 * std::sqrt(96.0 / kDraws));
+}
+
+TEST_CASE("many normal numbers at once are the single ones") {
+  std::vector<double> values(1000);
+  random_normals(6, 7, 12345, values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    REQUIRE(values[i] == random_normal(6, 7, 12345 + i));
+  }
+}
+
+TEST_CASE("normal numbers follow the distribution function, deep into the tails") {
+  constexpr std::size_t kDraws = 2000000;
+  std::vector<double> values(kDraws);
+  random_normals(8, 9, 0, values);
+  std::ranges::sort(values);
+  // Kolmogorov and Smirnov: 1.95 / sqrt(n) is passed once in a thousand times.
+  double distance = 0;
+  for (std::size_t i = 0; i < kDraws; ++i) {
+    const double expected = 0.5 * std::erfc(-values[i] / std::numbers::sqrt2);
+    const auto rank = static_cast<double>(i);
+    distance = std::max(
+        {distance, std::abs(expected - rank / kDraws), std::abs(expected - (rank + 1) / kDraws)});
+  }
+  CHECK(distance < 1.95 / std::sqrt(static_cast<double>(kDraws)));
+  for (const double x : {2.0, 3.0, 3.4, 3.6, 4.0, 4.5}) {
+    CAPTURE(x);
+    const double expected = kDraws * 0.5 * std::erfc(x / std::numbers::sqrt2);
+    const auto above = static_cast<double>(values.end() - std::ranges::upper_bound(values, x));
+    const auto below = static_cast<double>(std::ranges::lower_bound(values, -x) - values.begin());
+    CHECK(std::abs(above - expected) < 5 * std::sqrt(expected));
+    CHECK(std::abs(below - expected) < 5 * std::sqrt(expected));
+  }
 }
 
 TEST_CASE("seed, stream and index each change the draw") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,7 +22,12 @@ struct SplitF32 {
   std::uint16_t high = 0;
   std::int16_t low = 0;
 };
-[[nodiscard]] SplitF32 split_f32(float value);
+[[nodiscard]] constexpr SplitF32 split_f32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const auto high = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
+  const auto low = static_cast<std::uint16_t>(bits - (static_cast<std::uint32_t>(high) << 16));
+  return {high, std::bit_cast<std::int16_t>(low)};
+}
 [[nodiscard]] float join_f32(SplitF32 parts);
 
 }  // namespace strata

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <numbers>
+#include <span>
 
 namespace strata {
 
@@ -27,12 +26,11 @@ namespace strata {
   return (static_cast<double>(random_bits(seed, stream, index) >> 11) + 0.5) * 0x1.0p-53;
 }
 
-/// Standard normal (Box-Muller on two counters), f64.
-[[nodiscard]] inline double random_normal(std::uint64_t seed, std::uint64_t stream,
-                                          std::uint64_t index) {
-  const double u = random_uniform(seed, stream, 2 * index);
-  const double v = random_uniform(seed, stream, 2 * index + 1);
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
-}
+/// Standard normal, f64: the ziggurat of Marsaglia and Tsang (2000) in the form of Doornik (2005),
+/// which follows the distribution exactly, tails included.
+[[nodiscard]] double random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
+/// values[i] = random_normal(seed, stream, first + i), for whole tensors.
+void random_normals(std::uint64_t seed, std::uint64_t stream, std::uint64_t first,
+                    std::span<double> values);
 
 }  // namespace strata

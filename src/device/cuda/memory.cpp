@@ -52,9 +52,16 @@ class Mapping {
   std::byte* data_ = nullptr;
 };
 
+/// Without them (switched off, or an old kernel) everything works, only slower.
+void prefer_huge_pages(std::byte* data, std::size_t bytes) {
+  madvise(data, round_up(bytes, kPage), MADV_HUGEPAGE);
+}
+
 class PageableMemory final : public DeviceMemory {
  public:
-  explicit PageableMemory(std::size_t bytes) : mapping_("pageable", bytes, kPage) {}
+  explicit PageableMemory(std::size_t bytes) : mapping_("pageable", bytes, kHugePage) {
+    prefer_huge_pages(mapping_.data(), bytes);
+  }
   [[nodiscard]] std::byte* data() const override { return mapping_.data(); }
 
  private:
@@ -104,8 +111,7 @@ class PinnedMemory final : public DeviceMemory {
   explicit PinnedMemory(std::size_t bytes)
       : bytes_(round_up(std::max<std::size_t>(bytes, 1), kPage)),
         mapping_("pinned", bytes_, kHugePage) {
-    // Without huge pages (switched off, or an old kernel) everything works, only slower.
-    madvise(mapping_.data(), bytes_, MADV_HUGEPAGE);
+    prefer_huge_pages(mapping_.data(), bytes_);
     touch(mapping_.data(), bytes_);
     try {
       register_slices();

@@ -26,7 +26,7 @@ inline constexpr std::size_t kPinnedSlice = kGiB;
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_device(std::size_t bytes);
 /// Huge pages where the system gives them, touched by all usable cores, then registered.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t bytes);
-/// Plain mmap; touched when used.
+/// Huge pages where the system gives them; touched when used.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pageable(std::size_t bytes);
 
 }  // namespace strata::cuda
