@@ -6,7 +6,7 @@
 set -euo pipefail
 
 directory=${1:?usage: scripts/install_cuda_toolkit.sh DIR}
-if [ -x "$directory/bin/nvcc" ]; then
+if [ -x "$directory/bin/nvcc" ] && [ -d "$directory/include/nvtx3" ]; then
   exit 0
 fi
 packages=(

@@ -18,11 +18,11 @@ using namespace strata;
 
 namespace {
 
-/// What the system says, by its own call.
+/// What the system says, by its own call. Any thread, so nothing is checked here.
 std::vector<int> cores_by_system() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  REQUIRE(sched_getaffinity(0, sizeof(set), &set) == 0);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return {};
   std::vector<int> cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &set)) cores.push_back(core);
