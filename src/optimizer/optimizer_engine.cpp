@@ -93,6 +93,10 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
       arrivals_(static_cast<std::size_t>(parts.state.blocks())),
       squared_norms_(static_cast<std::size_t>(parts.state.blocks())) {
   *nonfinite_.as<std::int32_t>() = 0;
+  if (!options_.speculated_blocks.empty()) {
+    undo_ = std::make_unique<UndoLog>(state_, options_.speculated_blocks, parts.arenas.pageable,
+                                      parts.pool);
+  }
   if (!any_on_device(state_.layout(), state_.options())) return;
   device_nonfinite_ = parts.arenas.device.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
   landed_nonfinite_ = parts.arenas.pinned.allocate_tensor("optimizer.nonfinite", DType::kI32, {1});
@@ -102,8 +106,12 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
 /// Resident blocks are never deferred on arrival: the device updates them faster than it reads
 /// them.
 bool OptimizerEngine::deferred(int block) const {
-  if (options_.timing == UpdateTiming::kBeforeUse) return true;
+  if (options_.timing != UpdateTiming::kOnArrival) return true;
   return block < options_.deferred_blocks && !state_.options().resident(block);
+}
+
+const std::string& OptimizerEngine::block_name(int block) const {
+  return state_.layout().blocks[static_cast<std::size_t>(block)].name;
 }
 
 Accesses OptimizerEngine::writes_scalars() const {
@@ -111,7 +119,12 @@ Accesses OptimizerEngine::writes_scalars() const {
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
-  host_.host_task("begin_step", {}, tag, [this, plan] { step_ = {.plan = plan}; });
+  Accesses accesses;
+  if (undo_) accesses.writes.push_back(undo_->numbers());
+  host_.host_task("begin_step", std::move(accesses), tag, [this, plan] {
+    step_ = {.plan = plan};
+    if (undo_) undo_->predict(scalars_of(1.0, plan.valid_tokens > 0));
+  });
   decided_.reset();
 }
 
@@ -129,19 +142,24 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
 
 /// t counts applied updates, and is all that a step's rounding depends on beside the run's seed;
 /// the bias corrections are taken in f64 on the host.
+AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
+  const std::int64_t update = updates_ + (apply ? 1 : 0);
+  const auto t = static_cast<double>(update);
+  return {.lr = step_.plan.lr,
+          .beta1 = options_.beta1,
+          .beta2 = options_.beta2,
+          .eps = options_.eps,
+          .correction1 = 1.0 - std::pow(options_.beta1, t),
+          .correction2 = 1.0 - std::pow(options_.beta2, t),
+          .grad_factor = factor,
+          .apply = apply ? 1 : 0,
+          .rounding_seed =
+              random_bits(options_.seed, kRoundingSeeds, static_cast<std::uint64_t>(update))};
+}
+
 void OptimizerEngine::set_scalars(double factor, bool apply) {
+  *scalars_ = scalars_of(factor, apply);
   if (apply) ++updates_;
-  const auto t = static_cast<double>(updates_);
-  *scalars_ = {.lr = step_.plan.lr,
-               .beta1 = options_.beta1,
-               .beta2 = options_.beta2,
-               .eps = options_.eps,
-               .correction1 = 1.0 - std::pow(options_.beta1, t),
-               .correction2 = 1.0 - std::pow(options_.beta2, t),
-               .grad_factor = factor,
-               .apply = apply ? 1 : 0,
-               .rounding_seed = random_bits(options_.seed, kRoundingSeeds,
-                                            static_cast<std::uint64_t>(updates_))};
 }
 
 /// The block's sum is taken now: its partials are the next step's, or block's, before decide().
@@ -185,24 +203,45 @@ void OptimizerEngine::update(int block, const Tag& tag) {
   Arrival& arrival = arrivals_[static_cast<std::size_t>(block)];
   const bool resident = where.resident(block);
   if (resident) out_.wait(decided_.value(), WaitFor::kDecided);
-  adamw(state_.block(block), arrival.gradient, block, own);
+  adamw(state_.block(block), arrival.gradient, block, scalars_,
+        resident ? device_nonfinite_ : nonfinite_, own);
   arrival.slot.end();
-  if (!resident) {
-    check_update(nonfinite_, state_.layout().blocks[static_cast<std::size_t>(block)].name, 0, own);
-  }
+  if (!resident) check_update(nonfinite_, block_name(block), 0, own);
   weights_.updated(block, (resident ? out_ : host_).record());
+}
+
+/// Nobody reads the new weights before confirm() tells the weight store of them.
+void OptimizerEngine::update_early(int block, const Tag& tag) {
+  undo_->save(block, host_, tag);
+  adamw(state_.block(block), arrivals_[static_cast<std::size_t>(block)].gradient, block,
+        undo_->early(), undo_->nonfinite(block), tag);
+}
+
+/// The early update stands, or the block gets its old state and the update that is due.
+void OptimizerEngine::confirm(int block, const Tag& tag) {
+  const Tag own{tag.phase, tag.pass, block, -1};
+  undo_->restore(block, host_, own);
+  adamw(state_.block(block), arrivals_[static_cast<std::size_t>(block)].gradient, block,
+        undo_->again(), undo_->nonfinite(block), own);
+  check_update(undo_->nonfinite(block), block_name(block), 0, own);
+  weights_.updated(block, host_.record());
 }
 
 /// An interleaved block. `decided`: decided_ of its step, which may be over.
 void OptimizerEngine::ship(int block, Stream& in, Event decided, const Tag& tag) {
   out_.wait(decided, WaitFor::kDecided);
   const Event home = shuttle_.ship(
-      block, in, [&](const BlockState& part) { adamw(part, part.grad, block, tag); }, tag);
+      block, in,
+      [&](const BlockState& part) {
+        adamw(part, part.grad, block, scalars_, device_nonfinite_, tag);
+      },
+      tag);
   weights_.updated(block, home);
 }
 
 /// A block or a part of it, on the lane that updates it.
 void OptimizerEngine::adamw(const BlockState& part, const ConstTensorView& gradient, int block,
+                            const AdamWScalars* scalars, const TensorView& nonfinite,
                             const Tag& tag) {
   const bool on_device = state_.options().updated_on_device(block);
   const Block& layout = state_.layout().blocks[static_cast<std::size_t>(block)];
@@ -217,11 +256,11 @@ void OptimizerEngine::adamw(const BlockState& part, const ConstTensorView& gradi
                    .m = part.m.slice_rows(range.begin, count),
                    .v = part.v.slice_rows(range.begin, count),
                    .grad = gradient.slice_rows(range.begin, count),
-                   .scalars = scalars_,
+                   .scalars = scalars,
                    .weight_decay = decays ? options_.weight_decay : 0.0,
                    .rounding_stream = static_cast<std::uint64_t>(block),
                    .rounding_begin = part.begin + range.begin,
-                   .nonfinite = on_device ? device_nonfinite_ : nonfinite_},
+                   .nonfinite = nonfinite},
              tag);
   }
 }
@@ -270,6 +309,7 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   measure(arrival, own);
   arrival.norms_lease.end();
   arrivals_[static_cast<std::size_t>(block)] = std::move(arrival);
+  if (speculated(block)) update_early(block, own);
   if (options_.timing != UpdateTiming::kOnArrival) return;
   require_finite(block, own);
   if (!deferred(block)) update(block, own);
@@ -289,11 +329,12 @@ void OptimizerEngine::decide() {
                       .applied = true};
   const bool finite = std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm);
   outcome.applied = finite && step_.plan.valid_tokens > 0;
-  if (options_.timing == UpdateTiming::kBeforeUse) {
+  if (options_.timing != UpdateTiming::kOnArrival) {
     const bool clips = options_.grad_clip && outcome.grad_norm > *options_.grad_clip;
     const double factor = clips ? *options_.grad_clip / outcome.grad_norm : 1.0;
     set_scalars(factor, outcome.applied);
   }
+  if (undo_) outcome.missed = !undo_->settle(*scalars_);
   report_(outcome);
   if (finite) {
     nonfinite_in_a_row_ = 0;
@@ -303,21 +344,30 @@ void OptimizerEngine::decide() {
     return;
   }
   log::warn("step {}: loss or gradient norm is not finite; the update is skipped", step_.plan.step);
-  if (++nonfinite_in_a_row_ >= options_.max_nonfinite_steps) {
-    throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +
-                         std::to_string(nonfinite_in_a_row_) +
-                         " steps in a row were not finite; weights are those before the first of "
-                         "them (lower optimizer.lr, or raise run.max_nonfinite_steps)");
-  }
+  ++nonfinite_in_a_row_;
+}
+
+/// Host task, behind what undoes early updates.
+void OptimizerEngine::stop_if_stuck() const {
+  if (nonfinite_in_a_row_ == 0 || nonfinite_in_a_row_ < options_.max_nonfinite_steps) return;
+  throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +
+                       std::to_string(nonfinite_in_a_row_) +
+                       " steps in a row were not finite; weights are those before the first of "
+                       "them (lower optimizer.lr, or raise run.max_nonfinite_steps)");
 }
 
 void OptimizerEngine::finish_step(const Tag& tag) {
-  const bool before_use = options_.timing == UpdateTiming::kBeforeUse;
-  host_.host_task("decide", before_use ? writes_scalars() : Accesses{}, tag, [this] { decide(); });
-  if (before_use) decided_ = host_.record();
+  const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
+  Accesses accesses = on_arrival ? Accesses{} : writes_scalars();
+  if (undo_) accesses.writes.push_back(undo_->numbers());
+  host_.host_task("decide", std::move(accesses), tag, [this] { decide(); });
+  if (!on_arrival) decided_ = host_.record();
   for (int b = 0; b < state_.blocks(); ++b) {
-    if (!deferred(b)) continue;
-    if (state_.options().interleaved(b)) {
+    if (speculated(b)) {
+      confirm(b, tag);
+    } else if (!deferred(b)) {
+      continue;
+    } else if (state_.options().interleaved(b)) {
       updates_wait_ = true;
       const Tag own{tag.phase, tag.pass, b, -1};
       // Loads on weights_in wait for the host's updates and for slots, which this need not do.
@@ -327,6 +377,7 @@ void OptimizerEngine::finish_step(const Tag& tag) {
       update(b, tag);
     }
   }
+  host_.host_task("stop_if_stuck", {}, tag, [this] { stop_if_stuck(); });
   if (!updates_wait_) check_device_updates(0, tag);
 }
 

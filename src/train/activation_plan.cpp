@@ -21,8 +21,6 @@ namespace {
 /// that spills may fill: the rest is for what is not in the model.
 constexpr double kComputeShare = 0.65;
 constexpr double kLinkShare = 0.8;
-/// Of the host limit, what is never filled by choice: one part in so many.
-constexpr std::size_t kHostReserve = 16;
 
 /// What `used` leaves of `limit`.
 std::size_t left(std::size_t limit, std::size_t used) { return limit - std::min(limit, used); }
@@ -106,8 +104,7 @@ class ActivationPlanner {
   [[nodiscard]] bool may_spill_boundaries() const {
     const Setup s = with_slots(base_.activations.forward_slots());
     const Budget& b = base_.budget;
-    return !b.device_is_host && b.host_limit && s.host_bytes() <= usable(*b.host_limit) &&
-           idle_bytes(s);
+    return !b.device_is_host && b.host_limit && s.host_bytes() <= *b.usable_host() && idle_bytes(s);
   }
 
   /// What each cell may spill. The first choice is nothing, or what the config names.
@@ -204,17 +201,13 @@ class ActivationPlanner {
     }
   }
 
-  static std::size_t usable(std::size_t host_limit) {
-    return host_limit - host_limit / kHostReserve;
-  }
-
   /// Host memory that may go to what cells spill. Without known limits none.
   [[nodiscard]] std::size_t host_room(const Setup& s) const {
     const Budget& b = s.budget;
     const std::optional<ByteSize>& given = s.config.memory.spill_limit;
     if (b.device_is_host || !b.device_limit || (!b.host_limit && !given)) return 0;
     constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
-    return std::min(b.host_limit ? left(usable(*b.host_limit), s.host_bytes()) : kAny,
+    return std::min(b.host_limit ? left(*b.usable_host(), s.host_bytes()) : kAny,
                     given ? given->bytes : kAny);
   }
 

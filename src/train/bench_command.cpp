@@ -23,6 +23,7 @@ constexpr std::int64_t kWarmUpSteps = 2;
 
 struct BenchResult {
   std::vector<double> step_s;  ///< of the measured steps
+  std::int64_t missed = 0;     ///< of them: early updates were undone
   double mean_s = 0;           ///< from the first measured step to the end of all pending updates
   LinkBytes link;              ///< per step
   std::vector<LaneReport> lanes;
@@ -52,6 +53,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   double last_s = begin_s;
   for (const FinishedStep& f : session.take_finished()) {
     result.step_s.push_back(f.finished_s - last_s);
+    result.missed += f.outcome.missed ? 1 : 0;
     last_s = f.finished_s;
   }
   const LinkBytes all = session.link_bytes() - before;
@@ -110,6 +112,10 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   json["training_state"] = session.setup().state_text();
   json["resident_units"] = session.setup().state.resident_blocks;
   json["passes"] = config.schedule.passes;
+  if (config.optimizer.timing == UpdateTiming::kSpeculative) {
+    json["speculated_units"] = session.setup().optimizer.speculated_blocks.size();
+    json["missed_steps"] = r.missed;
+  }
   for (const KeepLevel level : kKeepLevels) {
     json["kept_cells"][std::string(name_of(level))] = session.setup().kept.count(level);
     json["spilled_cells"][std::string(name_of(level))] = session.setup().kept.count_spilled(level);
@@ -161,6 +167,10 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTim
   }
   text += fmt::format("updates              {}\n", to_string(r.updates));
   text += fmt::format("start                {}\n", to_string(startup));
+  if (j.contains("missed_steps")) {
+    text += fmt::format("speculation     {} of {} steps missed\n", j["missed_steps"].get<int>(),
+                        j["steps"].get<int>());
+  }
   text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
   std::fputs(text.c_str(), stdout);
 }

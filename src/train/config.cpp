@@ -85,9 +85,13 @@ void OptimizerSection::fields(FieldList& f) {
   f.add("decay_norms", decay_norms, "weight decay also for norm weights");
   f.add("grad_clip", grad_clip, "clip the global gradient norm to this; null: off");
   f.choice("timing", timing, kUpdateTimingNames,
-           "before_use: ahead of the next forward, allows grad_clip; on_arrival: in backward");
+           "before_use: ahead of the next forward, allows grad_clip; on_arrival: in backward; "
+           "speculative: in backward as if grad_clip did not clip, and again if it does");
   f.add("deferred_units", deferred_units,
-        "on_arrival: units updated in the next forward instead; null: auto");
+        "on_arrival, speculative: units updated in the next forward instead; null: auto");
+  f.add("undo_log", undo_log,
+        "speculative: host memory for the state that units had before their early update; null: "
+        "what all but the deferred units need, as far as host_limit allows");
   f.choice("gradient_dtype", gradient_dtype, kStateDTypeNames,
            "of the gradients on the host: 2 or 4 bytes per parameter; f32 is f64 in f64 runs");
   f.choice("moment_dtype", moment_dtype, kStateDTypeNames,

@@ -160,8 +160,9 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
   const OptimizerSection& o = c.optimizer;
   if (!o.gradient_ring) return;
   r.refuse_if(o.timing != UpdateTiming::kOnArrival, "gradient_ring",
-              "lets gradients go as they are used, but \"before_use\" uses none before all are "
-              "there; set optimizer.timing to \"on_arrival\" or this to null");
+              "lets gradients go as they are used, but \"before_use\" and \"speculative\" need all "
+              "of them when the norm is known; set optimizer.timing to \"on_arrival\" or this to "
+              "null");
   r.refuse_if(c.schedule.passes > 1 && c.schedule.gradient_sums != GradientSums::kDevice,
               "gradient_ring",
               "has no place in which several passes are summed; set schedule.gradient_sums to "
@@ -186,7 +187,14 @@ void check_optimizer(const RunConfig& c, Rules r) {
   const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
   r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
               "needs the norm of all gradients before the first update, which on_arrival does not "
-              "wait for; set optimizer.timing to \"before_use\" or optimizer.grad_clip to null");
+              "wait for; set optimizer.timing to \"before_use\" or \"speculative\", or "
+              "optimizer.grad_clip to null");
+  const bool speculative = o.timing == UpdateTiming::kSpeculative;
+  r.refuse_if(speculative && !o.grad_clip, "timing",
+              "\"speculative\" updates as if nothing were clipped, and nothing is without "
+              "optimizer.grad_clip; set this to \"on_arrival\" or give optimizer.grad_clip");
+  r.refuse_if(o.undo_log && !speculative, "undo_log",
+              "belongs to optimizer.timing \"speculative\"; leave it out");
   r.at_least("deferred_units", o.deferred_units, 0);
   r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");

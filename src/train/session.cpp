@@ -105,7 +105,9 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   setup_ = make_setup(config_, ranks.rank(), ranks.size(),
                       make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
-  if (const std::string warning = setup_.host_warning(); !warning.empty()) log::warn("{}", warning);
+  for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
+    if (!warning.empty()) log::warn("{}", warning);
+  }
   startup_.plans_s = lap();
   build_stores();
 }
@@ -195,8 +197,8 @@ void Session::build_stores() {
   losses_ = std::make_unique<LossStore>(
       s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);
   optimizer_ = std::make_unique<OptimizerEngine>(
-      OptimizerParts{*state_, *weights_, ranks_, *backend_.kernels, backend_.host_kernels(),
-                     arenas},
+      OptimizerParts{*state_, *weights_, ranks_, *backend_.kernels, backend_.host_kernels(), arenas,
+                     *backend_.pool},
       s.optimizer, [this](const StepOutcome& outcome) { step_finished(outcome); });
   std::vector<TensorView> boundary_gradients;
   for (int cell = 0; cell < s.activations.cells; ++cell) {

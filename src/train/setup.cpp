@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
 
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
@@ -17,11 +20,20 @@ namespace {
 int to_int(std::int64_t value) { return narrow<int>(value); }
 
 /// By default a third of the blocks, the forward's share of a step's compute, as far as a gradient
-/// ring holds their gradients.
+/// ring holds their gradients. An early update that may be undone moves about twice the bytes, so
+/// half of them wait.
 int choose_deferred_blocks(const OptimizerSection& o, int layers) {
   if (o.deferred_units) return to_int(*o.deferred_units);
+  if (o.timing == UpdateTiming::kSpeculative) return (layers + 2) / 2;
   const int third = (layers + 2) / 3;
   return to_int(std::min<std::int64_t>(third, o.gradient_ring.value_or(third + 2) - 2));
+}
+
+/// None before a log is named or chosen.
+std::vector<int> choose_speculated_blocks(const Setup& s) {
+  if (!s.config.optimizer.undo_log) return {};
+  return UndoLog::choose(s.layout, s.state, s.optimizer.deferred_blocks,
+                         s.config.optimizer.undo_log->bytes);
 }
 
 /// Everything but activations and the scratch they may replace, which share what is left.
@@ -35,6 +47,8 @@ void plan_fixed(Setup& s) {
   BatchStore::plan(plan, s.batch);
   LossStore::plan(plan, s.batch.batch.pass_tokens(), a);
   OptimizerEngine::plan(plan, s.layout, s.state);
+  s.optimizer.speculated_blocks = choose_speculated_blocks(s);
+  UndoLog::plan(plan, s.layout, s.state, s.optimizer.speculated_blocks);
   plan.add_slots(Space::kDevice, "boundary.gradients",
                  static_cast<std::size_t>(s.activations.cells), s.activations.cell_bytes());
   plan.add(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
@@ -109,6 +123,24 @@ void place_state(Setup& s) {
   place(s, largest(least, blocks_of(s), all_else_fits));
 }
 
+/// An undo log for as many units as the host has memory for beside what a run must have; what cells
+/// spill comes behind it.
+void place_undo_log(Setup& s) {
+  std::optional<ByteSize>& log = s.config.optimizer.undo_log;
+  if (s.optimizer.timing != UpdateTiming::kSpeculative || log) return;
+  const std::vector<int> all = UndoLog::choose(s.layout, s.state, s.optimizer.deferred_blocks,
+                                               std::numeric_limits<std::size_t>::max());
+  const auto with = [&](int blocks) {
+    const std::vector<int> first(all.begin(), all.begin() + blocks);
+    log = ByteSize{UndoLog::bytes(s.layout, s.state, first)};
+    place(s, s.state.resident_blocks);
+  };
+  with(largest(0, static_cast<int>(all.size()), [&](int blocks) {
+    with(blocks);
+    return !s.budget.host_limit || s.host_bytes() <= *s.budget.usable_host();
+  }));
+}
+
 /// What to do about cells that were told to keep more than there is room for.
 std::string advice_on_kept(const Setup& s) {
   const std::optional<KeepLevel> level = s.config.schedule.activations;
@@ -144,7 +176,7 @@ void require_fit(const Setup& s) {
         (s.budget.device_is_host ? advice_on_kept(s) : std::string()) + advice_on_spills(s) +
         "Use optimizer.gradient_dtype = bf16 and optimizer.moment_dtype = bf16, an "
         "optimizer.gradient_ring (with optimizer.timing = on_arrival), lower schedule.sub_batches, "
-        "raise schedule.resident_units, use more ranks, or "
+        "optimizer.undo_log, raise schedule.resident_units, use more ranks, or "
         "raise the limit.\n" +
         s.to_string());
   }
@@ -227,6 +259,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
                  .seed = static_cast<std::uint64_t>(config.run.seed)};
   place_state(s);
+  place_undo_log(s);
 
   s.config.schedule.layers_per_visit = visit;
   s.config.schedule.weight_slots = s.weight_slots;
@@ -289,7 +322,8 @@ std::string Setup::to_string() const {
          "\nactivations kept on the device, " + kept_text() +
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks: " + state_text() + "\n";
+         " bytes per parameter over all ranks: " + state_text() + "\n" +
+         (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 
 std::string Setup::state_text() const {
@@ -313,7 +347,21 @@ std::string Setup::state_text() const {
     text += ", " + std::to_string(state.passes) + " passes, sums of " +
             std::to_string(count(&StateOptions::sums_on_device)) + " units on the device";
   }
+  if (optimizer.timing == UpdateTiming::kSpeculative) {
+    text +=
+        ", " + std::to_string(optimizer.speculated_blocks.size()) + " units updated speculatively";
+  }
   return text;
+}
+
+std::string Setup::speculation_warning() const {
+  if (optimizer.timing != UpdateTiming::kSpeculative) return {};
+  if (!optimizer.speculated_blocks.empty()) return {};
+  return "no unit is updated speculatively: optimizer.undo_log (" +
+         format_bytes(config.optimizer.undo_log.value_or(ByteSize{}).bytes) +
+         ") holds the old state of none. Everything happens as with optimizer.timing = "
+         "before_use; raise optimizer.undo_log, or lower optimizer.deferred_units or "
+         "schedule.resident_units if they leave no unit";
 }
 
 std::string Setup::host_warning() const {

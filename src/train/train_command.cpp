@@ -103,14 +103,18 @@ class Trainer {
       m.step_s = step_s;
       m.mfu =
           model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
-      metrics_->step(
-          m, std::vector<Metric>{{"valid_tokens", finished.valid_tokens},
+      std::vector<Metric> extras{{"valid_tokens", finished.valid_tokens},
                                  {"applied", finished.outcome.applied},
                                  {"host_busy_s", finished.host_busy_s},
                                  {"weights_in_bytes", metric_of(finished.link.weights_in)},
                                  {"activations_in_bytes", metric_of(finished.link.activations_in)},
                                  {"out_bytes", metric_of(finished.link.out)},
-                                 {"state_bytes", metric_of(finished.link.state)}});
+                                 {"state_bytes", metric_of(finished.link.state)}};
+      if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
+        extras.push_back({"missed", finished.outcome.missed});
+        missed_ += finished.outcome.missed ? 1 : 0;
+      }
+      metrics_->step(m, extras);
       if (m.step == 1) log::info("{}", to_string(session_.startup()));
       progress_.add(m);
       const bool shown = m.step % std::max<std::int64_t>(1, config_.run.log_every) == 0;
@@ -176,6 +180,10 @@ class Trainer {
     std::vector<Metric> metrics{{"steps", config_.run.steps},
                                 {"device_measured_bytes", metric_of(memory.device_measured)},
                                 {"host_peak_bytes", metric_of(memory.host_peak)}};
+    if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
+      log::info("speculation: {} of {} steps missed", missed_, config_.run.steps);
+      metrics.push_back({"missed_steps", missed_});
+    }
     for (const auto& [key, seconds] : parts_of(session_.startup())) {
       metrics.push_back({key, seconds});
     }
@@ -193,6 +201,7 @@ class Trainer {
   std::optional<MetricsLog> metrics_;
   double reference_s_ = 0;  ///< when stepping last began: start, evaluation, trace
   double last_finished_s_ = 0;
+  std::int64_t missed_ = 0;  ///< steps whose early updates were undone
 };
 
 }  // namespace

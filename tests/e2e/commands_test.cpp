@@ -289,6 +289,27 @@ TEST_CASE("bench prints a table and writes JSON") {
   CHECK(json["kept_cells"]["full"] == 0);
 }
 
+TEST_CASE("bench and plan say how many units are speculated, bench how many steps missed") {
+  const Folder folder;
+  const std::string config = STRATA_CONFIGS "/tiny-cpu.json --set optimizer.timing=speculative ";
+  const Outcome measured =
+      strata(folder, "bench " + config +
+                         "--set run.steps=3 --set optimizer.warmup_steps=0 --set "
+                         "optimizer.grad_clip=1e-6 --json " +
+                         (folder / "bench.json"));
+  INFO(measured.text);
+  REQUIRE(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("3 of 3 steps missed"));
+  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  CHECK(json["missed_steps"] == 3);
+  CHECK(json["speculated_units"] == 3);
+  CHECK(json["races"] == 0);
+  CHECK_THAT(strata(folder, "plan " + config).text,
+             ContainsSubstring("3 units updated speculatively"));
+  CHECK_THAT(strata(folder, "plan " + config + "--set optimizer.undo_log=1KiB").text,
+             ContainsSubstring("no unit is updated speculatively"));
+}
+
 TEST_CASE("bench counts no FLOPs of what is kept") {
   const Folder folder;
   const Outcome measured =
@@ -328,6 +349,29 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
     for (std::size_t i = 0; i < found.size(); ++i) {
       CHECK(std::abs(found[i] - expected[i]) < 1e-9 * expected[i]);
     }
+  }
+}
+
+TEST_CASE("speculative ranks find the losses of ranks that update before use", "[mpi]") {
+  const Folder folder;
+  const auto train = [&](const std::string& timing, const std::string& clip) {
+    const Outcome done =
+        strata_on_ranks(folder, 2,
+                        train_tiny(folder, timing,
+                                   "--set run.threads=1 --set optimizer.moment_dtype=bf16 --set "
+                                   "optimizer.grad_clip=" +
+                                       clip + " --set optimizer.timing=" + timing));
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+  };
+  for (const std::string clip : {"1e9", "1e-3"}) {
+    train("before_use", clip);
+    train("speculative", clip);
+    CHECK(losses(folder / "speculative") == losses(folder / "before_use"));
+    const std::vector<nlohmann::json> lines = metrics(folder / "speculative");
+    CHECK(lines.back()["missed_steps"] == (clip == "1e9" ? 0 : 4));
+    CHECK(lines[1]["missed"] == (clip != "1e9"));
+    CHECK(!metrics(folder / "before_use")[1].contains("missed"));
   }
 }
 

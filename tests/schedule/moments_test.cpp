@@ -109,8 +109,9 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   options.beta1 = 0;
   options.beta2 = 0;
   options.seed = seed;
-  OptimizerEngine engine({state, weights, *self, *backend.kernels, *backend.kernels, arenas},
-                         options, [](const StepOutcome&) {});
+  OptimizerEngine engine(
+      {state, weights, *self, *backend.kernels, *backend.kernels, arenas, *backend.pool}, options,
+      [](const StepOutcome&) {});
   Moments moments;
   for (std::int64_t step = 0; step < updates; ++step) {
     engine.begin_step({.step = step, .lr = 0, .valid_tokens = 1}, {});

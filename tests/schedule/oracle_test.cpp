@@ -38,6 +38,17 @@ RunConfig ring_config() {
   return config;
 }
 
+/// Every unit but the first is updated as soon as its gradient is there, and confirmed later.
+RunConfig speculative_config() {
+  RunConfig config = tight_config();
+  config.run.dtype = DType::kBF16;
+  config.optimizer.gradient_dtype = DType::kBF16;
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = 1;
+  config.schedule.passes = 1;
+  return config;
+}
+
 struct Traced {
   Recorder recorder;
   std::int64_t waits_in_step = 0;
@@ -325,6 +336,46 @@ TEST_CASE("training steps have no race while state lives on the device") {
   }
 }
 
+TEST_CASE("speculative steps have no race") {
+  for (const std::int64_t passes : {1, 2}) {
+    for (const std::int64_t resident : {0, 2}) {
+      for (const int ranks : {1, 2}) {
+        RunConfig config = speculative_config();
+        config.optimizer.deferred_units = passes - 1;  // the first also without
+        config.schedule.passes = passes;
+        config.schedule.resident_units = resident;
+        Traced traced;
+        trace_run(traced, config, {}, ranks);
+        INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
+        CHECK(!traced.recorder.find("restore_state").empty());
+        CHECK(first_race(traced.recorder) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("what keeps unconfirmed weights from being read is found when left out") {
+  RunConfig config = speculative_config();
+  config.debug.execution = Execution::kEager;
+  Traced traced;
+  trace_run(traced, config, WaitFor::kUpdated);
+  const Recorder& r = traced.recorder;
+  const std::vector<Race> races = r.races(100'000);
+  // Of every speculated block: its load in the next step, beside what may do its update again.
+  for (int block = 1; block <= 5; ++block) {
+    INFO("block " << block);
+    const std::vector<std::size_t> restores = r.find("restore_state", {"update", -1, block, -1});
+    REQUIRE(!restores.empty());
+    CHECK(std::ranges::any_of(races, [&](const Race& race) {
+      const TraceRecord& update = r.records()[race.first];
+      const TraceRecord& load = r.records()[race.second];
+      return race.first > restores.front() && update.what.name == AdamW::kName &&
+             update.what.tag.unit == block && load.lane == Lane::kWeightsIn &&
+             load.what.tag.unit == block;
+    }));
+  }
+}
+
 TEST_CASE("training steps with a gradient ring have no race") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     for (const int ranks : {1, 2}) {
@@ -430,22 +481,24 @@ TEST_CASE("loads, spills, offloads and updates may run during compute") {
   CHECK(overlaps(r.find("adamw", {"update", -1, 4, -1}), compute("forward", 1, -1)));
 }
 
-TEST_CASE("updates on arrival may run during backward") {
-  RunConfig config = tight_config();
-  config.schedule.passes = 1;
-  config.model.llama.tie_word_embeddings = false;
-  config.optimizer.grad_clip = std::nullopt;
-  config.optimizer.timing = UpdateTiming::kOnArrival;
-  config.optimizer.deferred_units = 2;
-  config.run.steps = 1;
-  Traced traced;
-  trace_run(traced, config);
-  const Recorder& r = traced.recorder;
-  const std::vector<std::size_t> update = r.find("adamw", {"update", -1, 4, -1});
-  const std::vector<std::size_t> backward = r.find("attention_backward", {"backward", -1, 1, -1});
-  REQUIRE(!update.empty());
-  REQUIRE(!backward.empty());
-  CHECK(r.may_overlap(update.front(), backward.front()));
+TEST_CASE("updates on arrival, and speculative ones, may run during backward") {
+  for (const UpdateTiming timing : {UpdateTiming::kOnArrival, UpdateTiming::kSpeculative}) {
+    RunConfig config = tight_config();
+    config.schedule.passes = 1;
+    config.model.llama.tie_word_embeddings = false;
+    if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+    config.optimizer.timing = timing;
+    config.optimizer.deferred_units = 2;
+    config.run.steps = 1;
+    Traced traced;
+    trace_run(traced, config);
+    const Recorder& r = traced.recorder;
+    const std::vector<std::size_t> update = r.find("adamw", {"update", -1, 4, -1});
+    const std::vector<std::size_t> backward = r.find("attention_backward", {"backward", -1, 1, -1});
+    REQUIRE(!update.empty());
+    REQUIRE(!backward.empty());
+    CHECK(r.may_overlap(update.front(), backward.front()));
+  }
 }
 
 TEST_CASE("a gradient may leave for the ring while the one before it is used") {
@@ -556,6 +609,7 @@ void check_planned_bytes(const RunConfig& config) {
 
 TEST_CASE("every planned byte is taken and no other") {
   check_planned_bytes(ring_config());
+  check_planned_bytes(speculative_config());
   for (const std::int64_t slots : {3, 100}) {
     for (const DType dtype : {DType::kF64, DType::kBF16}) {
       RunConfig config = tight_config();

@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "strata/ops/backend.h"
 #include "support/catch.h"
@@ -223,6 +225,36 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
   }
 }
 
+TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]") {
+  if (skipped()) return;
+  for (const DType moments : {DType::kF32, DType::kBF16}) {
+    RunConfig c = gpu_config(DType::kBF16);
+    c.optimizer.moment_dtype = moments;
+    c.optimizer.grad_clip = 1e9;
+    std::vector<double> norms = run_tiny(c).norms;
+    std::sort(norms.begin(), norms.end());
+    for (const double clip : {1e9, norms[norms.size() / 2], 1e-6}) {
+      INFO("moments in " << std::string(name_of(moments)) << ", clip " << clip);
+      c.optimizer.timing = UpdateTiming::kBeforeUse;
+      c.optimizer.grad_clip = clip;
+      c.schedule.resident_units = 0;
+      const RunResult plain = run_tiny(c);
+      c.optimizer.timing = UpdateTiming::kSpeculative;
+      for (const std::int64_t deferred : {0, 3}) {
+        for (const std::int64_t resident : {0, 2}) {
+          INFO("deferred " << deferred << ", resident " << resident);
+          c.optimizer.deferred_units = deferred;
+          c.schedule.resident_units = resident;
+          CHECK(run_tiny(c) == plain);
+        }
+      }
+      c.optimizer.interleave = 0.5;
+      CHECK(run_tiny(c) == plain);
+      c.optimizer.interleave = 0;
+    }
+  }
+}
+
 TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
   if (skipped()) return;
   for (const bool tied : {false, true}) {
@@ -306,6 +338,8 @@ void check_traces(RunConfig config) {
 TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
   if (skipped()) return;
   RunConfig config = gpu_config(DType::kBF16);
+  check_traces(config);
+  config.optimizer.timing = UpdateTiming::kSpeculative;
   check_traces(config);
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;

@@ -134,6 +134,12 @@ TEST_CASE("cross-field rules name the key and the remedy") {
   const std::vector<Case> cases{
       {{"optimizer.timing=on_arrival", "optimizer.grad_clip=1"},
        "optimizer.grad_clip: needs the norm of all gradients"},
+      {{"optimizer.timing=speculative"},
+       "optimizer.timing: \"speculative\" updates as if nothing were clipped"},
+      {{"optimizer.timing=speculative", "optimizer.grad_clip=1", "optimizer.gradient_ring=4"},
+       "optimizer.gradient_ring: lets gradients go as they are used"},
+      {{"optimizer.grad_clip=1", "optimizer.undo_log=1GiB"},
+       "optimizer.undo_log: belongs to optimizer.timing \"speculative\""},
       {{"run.dtype=f64"}, "optimizer.gradient_dtype: bf16 would undo run.dtype f64"},
       {{"optimizer.gradient_dtype=f64"}, "optimizer.gradient_dtype: expected one of"},
       {{"optimizer.gradient_ring=4"},
@@ -205,6 +211,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
 TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"optimizer.grad_clip=1"}) == "no error");
   CHECK(complaint({"optimizer.timing=on_arrival", "optimizer.deferred_units=2"}) == "no error");
+  CHECK(complaint({"optimizer.timing=speculative", "optimizer.grad_clip=1",
+                   "optimizer.undo_log=1GiB", "optimizer.deferred_units=2"}) == "no error");
   CHECK(complaint({"run.dtype=f64", "optimizer.gradient_dtype=f32"}) == "no error");
   CHECK(complaint({"run.dtype=f32", "optimizer.moment_dtype=bf16"}) == "no error");
   CHECK(complaint({"optimizer.gradient_ring=4", "optimizer.timing=on_arrival",

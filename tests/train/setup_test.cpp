@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "strata/base/bytes.h"
 #include "support/catch.h"
 #include "support/tiny_run.h"
 
@@ -22,6 +24,20 @@ RunConfig on_arrival_config(std::int64_t layers) {
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;
   return config;
+}
+
+RunConfig speculative_config(std::int64_t layers) {
+  RunConfig config = on_arrival_config(layers);
+  config.optimizer.grad_clip = 1.0;
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  return config;
+}
+
+std::size_t planned(const Setup& setup, const std::string& name) {
+  for (const MemoryPlan::Entry& entry : setup.plan.entries()) {
+    if (entry.name == name) return entry.bytes;
+  }
+  return 0;
 }
 
 /// The number in front of "bytes per parameter" in the printed plan.
@@ -49,6 +65,85 @@ TEST_CASE("a gradient ring has at most a slot for each layer") {
   RunConfig config = on_arrival_config(3);
   config.optimizer.gradient_ring = 100;
   CHECK(make_setup(config, 0, 1, {}).state.gradient_ring == 3);
+}
+
+TEST_CASE("half of the units are speculated unless the config says how many wait") {
+  RunConfig config = speculative_config(7);
+  const auto blocks = [&] { return make_setup(config, 0, 1, {}).optimizer.speculated_blocks; };
+  CHECK(blocks() == std::vector<int>{8, 7, 6, 5, 4});
+  config.optimizer.deferred_units = 7;
+  CHECK(blocks() == std::vector<int>{8, 7});
+  config.optimizer.deferred_units = 0;
+  config.schedule.resident_units = 6;
+  CHECK(blocks() == std::vector<int>{8, 7, 6});
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(),
+             ContainsSubstring("6 of 9 units resident, 3 units updated speculatively"));
+}
+
+TEST_CASE("an undo log takes what the state of its units takes beside gradients") {
+  for (const auto& [dtype, moment, bytes] :
+       {std::tuple{DType::kBF16, DType::kF32, std::size_t{12}},
+        std::tuple{DType::kBF16, DType::kBF16, std::size_t{8}},
+        std::tuple{DType::kF32, DType::kF32, std::size_t{12}}}) {
+    RunConfig config = speculative_config(4);
+    config.run.dtype = dtype;
+    config.optimizer.moment_dtype = moment;
+    for (const int ranks : {1, 2}) {
+      const Setup s = make_setup(config, 0, ranks, {});
+      std::size_t expected = 0;
+      for (int b = 3; b <= 5; ++b) {
+        const Block& block = s.layout.blocks[static_cast<std::size_t>(b)];
+        expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
+      }
+      CHECK(planned(s, "optimizer.undo_log") == expected);
+      CHECK(s.config.optimizer.undo_log->bytes == expected);
+    }
+  }
+}
+
+TEST_CASE("an undo log has as many units as its bytes hold, the last first, and may have none") {
+  RunConfig config = speculative_config(4);
+  config.optimizer.deferred_units = 0;
+  const Setup all = make_setup(config, 0, 1, {});
+  CHECK(all.speculation_warning().empty());
+  const auto with = [&](std::size_t bytes) {
+    config.optimizer.undo_log = ByteSize{bytes};
+    return make_setup(config, 0, 1, {});
+  };
+  const std::size_t layer = UndoLog::bytes(all.layout, all.state, {1});
+  const std::size_t head = UndoLog::bytes(all.layout, all.state, {5});
+  REQUIRE(head < layer);
+  CHECK(with(head + 2 * layer).optimizer.speculated_blocks == std::vector<int>{5, 4, 3});
+  CHECK(with(head + 2 * layer - 1).optimizer.speculated_blocks == std::vector<int>{5, 4, 0});
+  const std::size_t least = UndoLog::bytes(all.layout, all.state, {0});
+  REQUIRE(least <= head);
+  const Setup none = with(least - 1);
+  CHECK(none.optimizer.speculated_blocks.empty());
+  CHECK(planned(none, "optimizer.undo_log") == 0);
+  CHECK_THAT(none.to_string(), ContainsSubstring("0 units updated speculatively"));
+  CHECK_THAT(none.to_string(), ContainsSubstring("raise optimizer.undo_log"));
+  config.optimizer.timing = UpdateTiming::kBeforeUse;
+  config.optimizer.undo_log = std::nullopt;
+  CHECK(make_setup(config, 0, 1, {}).host_bytes() == none.host_bytes());
+}
+
+TEST_CASE("an undo log that nobody named takes what the host limit leaves, one that is named all") {
+  RunConfig config = speculative_config(4);
+  config.optimizer.deferred_units = 0;
+  const Setup all = make_setup(config, 0, 1, {});
+  const std::size_t layer = UndoLog::bytes(all.layout, all.state, {1});
+  for (const int missing : {0, 1, 2}) {
+    const auto least = all.host_bytes() - static_cast<std::size_t>(missing) * layer;
+    const std::size_t limit = least + least / 15 + 1;  // a sixteenth stays free
+    const Setup s = make_setup(config, 0, 1, {.host_limit = limit});
+    // The embedding comes last and is missed first, the layers above it next.
+    CHECK(s.optimizer.speculated_blocks.size() ==
+          static_cast<std::size_t>(6 - missing - (missing > 0)));
+    CHECK(s.host_bytes() <= limit - limit / 16);
+  }
+  config.optimizer.undo_log = all.config.optimizer.undo_log;
+  CHECK_THROWS_WITH(make_setup(config, 0, 1, {.host_limit = all.host_bytes() - 1}),
+                    ContainsSubstring("optimizer.undo_log"));
 }
 
 TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring") {

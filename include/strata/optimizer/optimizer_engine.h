@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/state_shuttle.h"
 #include "strata/optimizer/timing.h"
+#include "strata/optimizer/undo_log.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
@@ -22,11 +24,12 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;
-  std::optional<double> grad_clip;  ///< global L2 norm; needs kBeforeUse
+  std::optional<double> grad_clip;  ///< global L2 norm; not with kOnArrival
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   int deferred_blocks = 0;  ///< kOnArrival: the first blocks, updated in forward order at the end
-  int max_nonfinite_steps = 3;  ///< kBeforeUse: as many are skipped in a row before the run stops
-  std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
+  std::vector<int> speculated_blocks{};  ///< kSpeculative: UndoLog::choose
+  int max_nonfinite_steps = 3;           ///< so many in a row are skipped before the run stops
+  std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number
 };
 
 /// What is known of a step on the submitting thread.
@@ -43,6 +46,7 @@ struct StepOutcome {
   double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
   double lr = 0;
   bool applied = true;  ///< false: the step was skipped (not finite, or without valid tokens)
+  bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or not finite)
 };
 
 /// What the optimizer works with; all of it outlives the engine.
@@ -53,13 +57,15 @@ struct OptimizerParts {
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
   StateArenas arenas;
+  ThreadPool& pool;  ///< of the host lane's own tasks
 };
 
 /// AdamW where the state lives: host shards on the host lane, resident blocks on the out-lane,
-/// right behind the gradient. Interleaved blocks live on the host and are updated on the out-lane;
-/// updates in forward are submitted when the weights are loaded: a lane that took all of them at
-/// once would hold up what the forward needs meanwhile. All decisions that depend on data (clip
-/// factor, skip) are taken inside host tasks; what is submitted depends on the options alone.
+/// right behind the gradient or, unless the timing is kOnArrival, the decision. Interleaved blocks
+/// live on the host and are updated on the out-lane; updates in forward are submitted when the
+/// weights are loaded: a lane that took all of them at once would hold up what the forward needs
+/// meanwhile. All decisions that depend on data (clip factor, skip) are taken inside host tasks;
+/// what is submitted depends on the options alone.
 class OptimizerEngine {
  public:
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
@@ -70,7 +76,9 @@ class OptimizerEngine {
   /// Receives the loss sum of a pass; called on the host lane, behind the last step's updates.
   [[nodiscard]] std::function<void(double)> loss_receiver();
   /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
-  /// and, on arrival, updates the block. Once the update is submitted the arrival's slot is free.
+  /// and, on arrival, updates the block. Once the update is submitted the arrival's slot is free. A
+  /// speculated block is updated too, but keeps its gradient until finish_step() has confirmed
+  /// that.
   void arrived(Arrival arrival, const Tag& tag);
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
@@ -92,16 +100,23 @@ class OptimizerEngine {
 
   void measure(Arrival& arrival, const Tag& tag);
   void update(int block, const Tag& tag);
+  void update_early(int block, const Tag& tag);
+  void confirm(int block, const Tag& tag);
   void ship(int block, Stream& in, Event decided, const Tag& tag);
-  void adamw(const BlockState& part, const ConstTensorView& gradient, int block, const Tag& tag);
+  void adamw(const BlockState& part, const ConstTensorView& gradient, int block,
+             const AdamWScalars* scalars, const TensorView& nonfinite, const Tag& tag);
   void check_update(const TensorView& nonfinite, const std::string& what, int steps_ago,
                     const Tag& tag);
   void check_device_updates(int steps_ago, const Tag& tag);
   void catch_up(int steps_ago, const Tag& tag);
   void require_finite(int block, const Tag& tag);
+  [[nodiscard]] AdamWScalars scalars_of(double factor, bool apply) const;
   void set_scalars(double factor, bool apply);
   void decide();
+  void stop_if_stuck() const;
   [[nodiscard]] bool deferred(int block) const;
+  [[nodiscard]] const std::string& block_name(int block) const;
+  [[nodiscard]] bool speculated(int block) const { return undo_ && undo_->holds(block); }
   [[nodiscard]] Accesses writes_scalars() const;
 
   TrainingState& state_;
@@ -123,6 +138,7 @@ class OptimizerEngine {
   TensorView landed_nonfinite_;        ///< [1] i32, pinned: what the device says, or absent
   std::vector<Arrival> arrivals_;      ///< per block, until its update is submitted
   std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
+  std::unique_ptr<UndoLog> undo_;      ///< null if no block is speculated
   Step step_;
   /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.
   std::optional<Event> decided_;

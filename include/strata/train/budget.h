@@ -22,6 +22,12 @@ struct Budget {
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
   bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
+
+  /// How far the planner fills the host by choice: a sixteenth of the limit stays free.
+  [[nodiscard]] std::optional<std::size_t> usable_host() const {
+    if (!host_limit || device_is_host) return host_limit;
+    return *host_limit - *host_limit / 16;
+  }
 };
 
 /// What a rank found before it took memory for its run.

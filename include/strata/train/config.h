@@ -58,7 +58,9 @@ inline constexpr EnumName<BoundaryForm> kBoundaryFormNames[] = {{BoundaryForm::k
 }
 
 inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
-    {UpdateTiming::kBeforeUse, "before_use"}, {UpdateTiming::kOnArrival, "on_arrival"}};
+    {UpdateTiming::kBeforeUse, "before_use"},
+    {UpdateTiming::kOnArrival, "on_arrival"},
+    {UpdateTiming::kSpeculative, "speculative"}};
 
 enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
 inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConstant, "constant"},
@@ -159,6 +161,7 @@ struct OptimizerSection {
   std::optional<double> grad_clip;
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   std::optional<std::int64_t> deferred_units;
+  std::optional<ByteSize> undo_log;
   DType gradient_dtype = DType::kBF16;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
   DType moment_dtype = DType::kF32;     ///< likewise
   std::optional<std::int64_t> gradient_ring;

@@ -51,7 +51,7 @@ struct Setup {
   /// "96 cells: 12 full, 84 recompute"
   [[nodiscard]] std::string kept_text() const;
   /// "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34 units on the
-  /// device"
+  /// device, 17 units updated speculatively"
   [[nodiscard]] std::string state_text() const;
   /// "264 boundaries, 96 cells up to attention_out": what goes to the host.
   [[nodiscard]] std::string spilled_text() const;
@@ -59,6 +59,8 @@ struct Setup {
   [[nodiscard]] double recompute_flops_per_token() const;
   /// The plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
+  /// What to tell the user if nothing can be updated speculatively although that was asked for.
+  [[nodiscard]] std::string speculation_warning() const;
   /// What to tell the user if the host may not hold the run; empty if it does.
   [[nodiscard]] std::string host_warning() const;
 };

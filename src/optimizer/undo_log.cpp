@@ -1,0 +1,145 @@
+#include "strata/optimizer/undo_log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+
+namespace strata {
+
+namespace {
+
+/// Of one block's old state: weight, low half, m and v, one behind the other.
+std::size_t slot_bytes(const ModelLayout& layout, const StateOptions& options, int block) {
+  const auto n = static_cast<std::size_t>(
+      layout.blocks[static_cast<std::size_t>(block)].shard_elements(options.ranks));
+  const std::size_t low = options.compute == DType::kBF16 ? size_of(DType::kI16) : 0;
+  return n * (size_of(options.compute) + low + 2 * size_of(TrainingState::moment_storage(options)));
+}
+
+}  // namespace
+
+std::vector<int> UndoLog::choose(const ModelLayout& layout, const StateOptions& options,
+                                 int deferred, std::size_t bytes) {
+  std::vector<int> blocks;
+  for (int b = static_cast<int>(layout.blocks.size()) - 1; b >= deferred; --b) {
+    if (options.updated_on_device(b)) continue;
+    const std::size_t slot = round_up(slot_bytes(layout, options, b), Arena::kAlignment);
+    if (slot > bytes) continue;
+    bytes -= slot;
+    blocks.push_back(b);
+  }
+  return blocks;
+}
+
+std::size_t UndoLog::bytes(const ModelLayout& layout, const StateOptions& options,
+                           const std::vector<int>& blocks) {
+  std::size_t sum = 0;
+  for (const int b : blocks) sum += round_up(slot_bytes(layout, options, b), Arena::kAlignment);
+  return sum;
+}
+
+void UndoLog::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
+                   const std::vector<int>& blocks) {
+  if (blocks.empty()) return;
+  for (const int b : blocks) {
+    plan.add(Space::kPageable, "optimizer.undo_log", slot_bytes(layout, options, b));
+  }
+  plan.add(Space::kPageable, "optimizer.speculation", sizeof(Numbers));
+  plan.add(Space::kPageable, "optimizer.speculation", layout.blocks.size() * sizeof(std::int32_t));
+}
+
+UndoLog::UndoLog(TrainingState& state, const std::vector<int>& blocks, Arena& pageable,
+                 ThreadPool& pool)
+    : state_(state), pool_(pool), slots_(static_cast<std::size_t>(state.blocks())) {
+  for (const int b : blocks) {
+    slots_[index(b)] =
+        pageable.allocate("optimizer.undo_log", slot_bytes(state.layout(), state.options(), b));
+  }
+  numbers_ = new (pageable.allocate("optimizer.speculation", sizeof(Numbers))) Numbers;
+  nonfinite_ = pageable.allocate_tensor("optimizer.speculation", DType::kI32,
+                                        {std::int64_t{state.blocks()}});
+  std::fill_n(nonfinite_.as<std::int32_t>(), nonfinite_.elements(), 0);
+}
+
+/// All other numbers of the step were known.
+bool UndoLog::settle(const AdamWScalars& actual) {
+  Numbers& n = *numbers_;
+  n.missed = n.early.apply != actual.apply ||
+             (actual.apply != 0 && n.early.grad_factor != actual.grad_factor);
+  n.again = actual;
+  if (!n.missed) n.again.apply = 0;
+  count(n.missed);
+  return !n.missed;
+}
+
+void UndoLog::count(bool missed) {
+  constexpr int kWindow = 50;  // steps: the first ones of a run may clip more than the rest
+  misses_ += missed ? 1 : 0;
+  if (++steps_ < kWindow) return;
+  if (2 * misses_ > kWindow) {
+    log::warn(
+        "{} of the last {} steps were clipped or not finite, so that their early updates were "
+        "undone and done again; optimizer.timing = before_use is faster for such steps",
+        misses_, kWindow);
+  }
+  steps_ = 0;
+  misses_ = 0;
+}
+
+void UndoLog::save(int block, Stream& host, const Tag& tag) {
+  Accesses accesses({numbers()}, {slot_of(block)});
+  for (const TensorView& view : state_of(block)) accesses.reads.push_back(view.bytes());
+  host.host_task("save_state", std::move(accesses), tag, [this, block] {
+    if (numbers_->early.apply != 0) copy(block, Way::kIntoLog);
+  });
+}
+
+void UndoLog::restore(int block, Stream& host, const Tag& tag) {
+  const TensorView flag = nonfinite(block);
+  Accesses accesses({numbers(), slot_of(block)}, {flag.bytes()});
+  for (const TensorView& view : state_of(block)) accesses.writes.push_back(view.bytes());
+  host.host_task("restore_state", std::move(accesses), tag, [this, block, flag] {
+    if (!numbers_->missed) return;
+    copy(block, Way::kBack);
+    *flag.as<std::int32_t>() = 0;
+  });
+}
+
+std::vector<TensorView> UndoLog::state_of(int block) const {
+  const BlockState& s = state_.block(block);
+  std::vector<TensorView> views{s.weight, s.m, s.v};
+  if (s.low) views.push_back(s.low);
+  return views;
+}
+
+ByteRange UndoLog::slot_of(int block) const {
+  return {slots_[index(block)], slot_bytes(state_.layout(), state_.options(), block)};
+}
+
+ByteRange UndoLog::numbers() const {
+  return {reinterpret_cast<const std::byte*>(numbers_), sizeof(Numbers)};
+}
+
+void UndoLog::copy(int block, Way way) const {
+  constexpr std::size_t kPiece = kMiB;
+  std::byte* slot = slots_[index(block)];
+  for (const TensorView& view : state_of(block)) {
+    auto* home = static_cast<std::byte*>(view.data);
+    std::byte* to = way == Way::kIntoLog ? slot : home;
+    const std::byte* from = way == Way::kIntoLog ? home : slot;
+    const std::size_t bytes = view.bytes().bytes;
+    pool_.parallel_for(static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece), 1,
+                       [&](std::int64_t begin, std::int64_t end) {
+                         const std::size_t first = static_cast<std::size_t>(begin) * kPiece;
+                         const std::size_t last = static_cast<std::size_t>(end) * kPiece;
+                         std::memcpy(to + first, from + first, std::min(last, bytes) - first);
+                       });
+    slot += bytes;
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,416 @@
+// Speculative updates against updates before use: every bit of the training state, whatever the
+// steps are like.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/convert.h"
+#include "strata/base/random.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_model.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+using State = std::vector<std::vector<std::byte>>;
+
+/// Everything that an update changes: the bytes of weights, low halves and moments by block.
+State state_of(TrainingState& state) {
+  State bytes;
+  for (int b = 0; b < state.blocks(); ++b) {
+    const BlockState& s = state.block(b);
+    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v}) {
+      if (!*view) continue;
+      const auto* data = static_cast<const std::byte*>(view->data);
+      bytes.emplace_back(data, data + view->bytes().bytes);
+    }
+  }
+  return bytes;
+}
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+/// What arrives at an optimizer in a step.
+struct FedStep {
+  double scale = 1e-3;  ///< deviation of its gradients
+  double loss = 1;
+  std::int64_t valid_tokens = 1;
+  int bad_block = -1;  ///< has this in its last element, on the last rank
+  double bad_value = 0;
+  double lr = 1e-2;
+};
+
+struct Fed {
+  std::vector<State> states;  ///< after every step
+  std::vector<StepOutcome> outcomes;
+  std::int64_t updates = 0;
+  std::string error;  ///< of the last step
+};
+
+struct EngineCase {
+  DType compute = DType::kBF16;
+  DType moment = DType::kF32;
+  std::vector<int> speculated{};  ///< none: before use
+};
+
+/// One rank's optimizer alone, fed with gradients in the order of backward. The clip norm is 1.
+Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& ranks) {
+  const ModelLayout layout = make_layout(tiny_model());
+  const StateOptions options{.compute = c.compute,
+                             .gradient = DType::kF32,
+                             .moment = c.moment,
+                             .passes = 2,  // norms are taken by the engine, not on the way
+                             .rank = ranks.rank(),
+                             .ranks = ranks.size()};
+  BackendOptions machine;
+  machine.threads = 2;
+  const Backend backend = make_backend(BackendKind::kCpu, machine);
+  Arena device(*backend.device, Space::kDevice, 16 * kMiB, "device");
+  Arena pinned(*backend.device, Space::kPinned, 16 * kMiB, "pinned");
+  Arena pageable(*backend.device, Space::kPageable, 16 * kMiB, "pageable");
+  const StateArenas arenas{device, pinned, pageable};
+  TrainingState state(layout, options, arenas);
+  state.initialize(1, 0.1, *backend.pool);
+  WeightStore weights(state, ranks, device, 1);
+  OptimizerOptions optimizer;
+  optimizer.grad_clip = 1.0;
+  optimizer.seed = 7;
+  optimizer.timing = c.speculated.empty() ? UpdateTiming::kBeforeUse : UpdateTiming::kSpeculative;
+  optimizer.speculated_blocks = c.speculated;
+  Fed fed;
+  OptimizerEngine engine(
+      {state, weights, ranks, *backend.kernels, *backend.kernels, arenas, *backend.pool}, optimizer,
+      [&](const StepOutcome& outcome) { fed.outcomes.push_back(outcome); });
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const FedStep& step = steps[i];
+    engine.begin_step(
+        {.step = static_cast<std::int64_t>(i), .lr = step.lr, .valid_tokens = step.valid_tokens},
+        {});
+    const auto receive = engine.loss_receiver();
+    backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [receive, loss = step.loss] {
+      receive(loss);
+    });
+    for (int b = state.blocks() - 1; b >= 0; --b) {
+      const BlockState& s = state.block(b);
+      for (std::int64_t e = 0; e < s.grad.elements(); ++e) {
+        double value = step.scale * random_normal(i, static_cast<std::uint64_t>(b),
+                                                  static_cast<std::uint64_t>(s.begin + e));
+        const bool last = ranks.rank() + 1 == ranks.size() && e + 1 == s.grad.elements();
+        if (b == step.bad_block && last) value = step.bad_value;
+        if (s.grad.dtype == DType::kF64) {
+          s.grad.as<double>()[e] = value;
+        } else {
+          s.grad.as<float>()[e] = static_cast<float>(value);
+        }
+      }
+      Arrival arrival;
+      arrival.block = b;
+      arrival.gradient = s.grad;
+      engine.arrived(std::move(arrival), {});
+    }
+    engine.finish_step({});
+    try {
+      backend.device->synchronize();
+    } catch (const NumericalError& error) {
+      fed.error = error.what();
+    }
+    fed.states.push_back(state_of(state));
+    if (!fed.error.empty()) break;
+  }
+  fed.updates = engine.updates();
+  return fed;
+}
+
+std::vector<bool> missed(const Fed& fed) {
+  std::vector<bool> steps;
+  for (const StepOutcome& outcome : fed.outcomes) steps.push_back(outcome.missed);
+  return steps;
+}
+
+void check_same(const Fed& speculative, const Fed& reference) {
+  REQUIRE(speculative.states.size() == reference.states.size());
+  for (std::size_t i = 0; i < reference.states.size(); ++i) {
+    INFO("step " << i);
+    CHECK((speculative.states[i] == reference.states[i]));
+  }
+  REQUIRE(speculative.outcomes.size() == reference.outcomes.size());
+  for (std::size_t i = 0; i < reference.outcomes.size(); ++i) {
+    CHECK(speculative.outcomes[i].applied == reference.outcomes[i].applied);
+  }
+  CHECK(speculative.updates == reference.updates);
+  CHECK(speculative.error == reference.error);
+}
+
+std::vector<Fed> feed_ranks(const EngineCase& c, const std::vector<FedStep>& steps, int ranks) {
+  std::vector<Fed> fed(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& communicator) {
+    fed[static_cast<std::size_t>(communicator.rank())] = feed(c, steps, communicator);
+  });
+  return fed;
+}
+
+constexpr double kLarge = 1.0;  // clips
+
+}  // namespace
+
+TEST_CASE("a step that was guessed wrong leaves what it leaves before use, bit for bit") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<FedStep> steps{
+      {},
+      {},
+      {.scale = kLarge},
+      {.bad_block = 0, .bad_value = kInfinity},  // the last to arrive
+      {},
+      {.valid_tokens = 0},
+      {.loss = nan},
+      {.bad_block = 4, .bad_value = nan},
+      {.scale = kLarge},
+      {},
+  };
+  const std::vector<bool> misses{false, false, true, true, false, false, true, true, true, false};
+  for (const EngineCase& dtypes :
+       {EngineCase{DType::kF64, DType::kF32}, EngineCase{DType::kBF16, DType::kF32},
+        EngineCase{DType::kBF16, DType::kBF16}}) {
+    for (const int ranks : {1, 2}) {
+      INFO(std::string(name_of(dtypes.compute))
+           << ", moments in " << std::string(name_of(dtypes.moment)) << ", " << ranks << " ranks");
+      const auto fed = [&](const std::vector<int>& speculated) {
+        return feed_ranks({dtypes.compute, dtypes.moment, speculated}, steps, ranks);
+      };
+      const std::vector<Fed> reference = fed({});
+      const std::vector<Fed> some = fed({4, 2});
+      const std::vector<Fed> all = fed({4, 3, 2, 1, 0});
+      for (std::size_t rank = 0; rank < reference.size(); ++rank) {
+        CHECK(reference[rank].updates == 6);
+        CHECK((reference[rank].states[2] != reference[rank].states[1]));
+        CHECK((reference[rank].states[3] == reference[rank].states[2]));
+        check_same(some[rank], reference[rank]);
+        check_same(all[rank], reference[rank]);
+        CHECK(missed(all[rank]) == misses);
+        CHECK(missed(some[rank]) == misses);
+        CHECK(missed(reference[rank]) == std::vector<bool>(steps.size(), false));
+      }
+    }
+  }
+}
+
+TEST_CASE("a run that ends because its steps stay not finite ends with the last good state") {
+  const std::vector<FedStep> steps{{},
+                                   {.bad_block = 0, .bad_value = kInfinity},
+                                   {.bad_block = 1, .bad_value = kInfinity},
+                                   {.bad_block = 2, .bad_value = kInfinity}};
+  const Fed reference = feed_ranks({}, steps, 1).front();
+  const Fed speculative = feed_ranks({.speculated = {4, 3, 2, 1, 0}}, steps, 1).front();
+  CHECK_THAT(reference.error, ContainsSubstring("3 steps in a row"));
+  CHECK((speculative.states.back() == speculative.states.front()));
+  check_same(speculative, reference);
+}
+
+TEST_CASE("weights that are not finite after a speculative update end the run by name") {
+  const std::vector<FedStep> steps{{}, {.lr = 3.3e38}, {.lr = 3.3e38}};
+  const Fed reference = feed_ranks({}, steps, 1).front();
+  const Fed speculative = feed_ranks({.speculated = {4, 3, 2, 1, 0}}, steps, 1).front();
+  CHECK_THAT(reference.error, ContainsSubstring("is not finite after its update"));
+  CHECK(speculative.error == reference.error);
+}
+
+namespace {
+
+/// What a run leaves, by rank.
+struct Left {
+  RunResult run;
+  std::vector<State> states;
+  std::vector<bool> missed;
+  int speculated = 0;
+
+  [[nodiscard]] bool same_numbers(const Left& other) const {
+    return run == other.run && states == other.states;
+  }
+  [[nodiscard]] std::size_t misses() const {
+    return static_cast<std::size_t>(std::count(missed.begin(), missed.end(), true));
+  }
+};
+
+Left train(const RunConfig& config, int ranks, const SessionHooks& hooks = {}) {
+  std::mutex mutex;
+  Left left;
+  left.states.resize(static_cast<std::size_t>(ranks));
+  run_ranks(ranks, [&](Communicator& communicator) {
+    Session session(config, communicator, hooks);
+    RunResult run;
+    std::vector<bool> missed;
+    for (std::int64_t step = 0; step < config.run.steps; ++step) {
+      session.submit(step, config.optimizer.lr);
+    }
+    session.synchronize();
+    for (const FinishedStep& step : session.take_finished()) {
+      run.losses.push_back(step.outcome.loss);
+      run.norms.push_back(step.outcome.grad_norm);
+      missed.push_back(step.outcome.missed);
+    }
+    run.weights = gather_weights(session, communicator);
+    const std::lock_guard lock(mutex);
+    left.states[static_cast<std::size_t>(communicator.rank())] = state_of(session.state());
+    if (communicator.rank() != 0) return;
+    left.run = std::move(run);
+    left.missed = std::move(missed);
+    left.speculated = static_cast<int>(session.setup().optimizer.speculated_blocks.size());
+  });
+  return left;
+}
+
+RunConfig speculative(RunConfig config, std::int64_t deferred) {
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = deferred;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("speculative steps are bitwise those of updates before use") {
+  RunConfig plain = tiny_config();
+  plain.run.steps = 4;
+  plain.model.llama.num_hidden_layers = 2;
+  plain.schedule.sub_batches = 2;
+  plain.debug.poison_slots = true;
+  plain.debug.execution = Execution::kEager;
+  struct Case {
+    std::string what;
+    std::function<void(RunConfig&)> change;
+    int ranks = 1;
+    int units = 4;  ///< that are speculated if none is deferred
+  };
+  const auto bf16 = [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.optimizer.gradient_dtype = DType::kBF16;
+  };
+  const auto tied = [](RunConfig& c) { c.model.llama.tie_word_embeddings = true; };
+  const std::vector<Case> cases{
+      {"f64, threads", [](RunConfig& c) { c.debug.execution = Execution::kThreads; }},
+      {"bf16", bf16},
+      {"bf16 moments, tied, two ranks",
+       [&](RunConfig& c) {
+         bf16(c);
+         tied(c);
+         c.optimizer.moment_dtype = DType::kBF16;
+         c.debug.execution = Execution::kThreads;  // one thread cannot wait for ranks on two lanes
+       },
+       2},
+      {"bf16 moments, two passes summed on the device",
+       [&](RunConfig& c) {
+         bf16(c);
+         c.optimizer.moment_dtype = DType::kBF16;
+         c.schedule.passes = 2;
+         c.schedule.gradient_sums = GradientSums::kDevice;
+       }},
+      {"tied, two passes, shuffled",
+       [&](RunConfig& c) {
+         tied(c);
+         c.schedule.passes = 2;
+         c.debug.execution = Execution::kShuffled;
+       }},
+      {"two resident units",
+       [&](RunConfig& c) {
+         bf16(c);
+         c.schedule.resident_units = 2;
+       },
+       1, 2},
+  };
+  for (const Case& c : cases) {
+    RunConfig base = plain;
+    c.change(base);
+    base.optimizer.grad_clip = 1e9;
+    const Left unclipped = train(base, c.ranks);
+    std::vector<double> norms = unclipped.run.norms;
+    std::sort(norms.begin(), norms.end());
+    // Clipped steps change the later ones, so that this is only about the middle.
+    const double between = (norms[1] + norms[2]) / 2;
+    const std::vector<double> clips{between, 1e9, 1e-6};
+    for (const double clip : std::span(clips).first(c.ranks > 1 ? 1 : 3)) {  // ranks take longer
+      INFO(c.what << ", clip " << clip);
+      base.optimizer.grad_clip = clip;
+      const Left reference = train(base, c.ranks);
+      const Left all = train(speculative(base, 0), c.ranks);
+      CHECK(all.speculated == c.units);
+      CHECK(all.same_numbers(reference));
+      CHECK(reference.misses() == 0);
+      const auto clipped = static_cast<std::size_t>(
+          std::count_if(reference.run.norms.begin(), reference.run.norms.end(),
+                        [&](double norm) { return norm > clip; }));
+      CHECK(all.misses() == clipped);
+      if (clip == 1e9) CHECK(clipped == 0);
+      if (clip == between) CHECK((clipped > 0 && clipped < 4));
+      if (clip == 1e-6) CHECK(clipped == 4);
+      const Left some = train(speculative(base, 3), c.ranks);
+      CHECK(some.speculated == 1);
+      CHECK(some.same_numbers(reference));
+      CHECK(some.missed == all.missed);
+    }
+  }
+}
+
+TEST_CASE("speculative steps without targets or with wrong numbers leave what before use leaves") {
+  RunConfig config = tiny_config();
+  config.run.steps = 6;
+  config.optimizer.grad_clip = 1e9;
+  const LlamaConfig model = config.model.llama;
+  SessionHooks hooks;
+  hooks.fill = [&model](std::int64_t step, int pass, const BatchOptions& options,
+                        const PassBuffers& out) {
+    const SyntheticTokens tokens(1 << 20, model.vocab_size, 5);
+    ThreadPool pool(1);
+    BatchLoader loader(tokens, options, pool);
+    const std::int64_t valid = loader.fill_pass(step * loader.samples_per_step(), pass, out);
+    if (step != 2) return valid;
+    std::fill(out.targets.begin(), out.targets.end(), kIgnoreTarget);
+    return std::int64_t{0};
+  };
+  const auto run = [&](const RunConfig& c) {
+    const auto self = make_self_communicator();
+    Session session(c, *self, hooks);
+    std::vector<State> states;
+    std::vector<double> validations;
+    std::vector<bool> missed;
+    for (std::int64_t step = 0; step < c.run.steps; ++step) {
+      double& weight = session.state().block(1).weight.as<double>()[0];
+      const double kept = weight;
+      if (step == 4) weight = std::numeric_limits<double>::quiet_NaN();
+      session.submit(step, c.optimizer.lr);
+      session.synchronize();
+      if (step == 4) {
+        CHECK(std::isnan(weight));
+        weight = kept;
+      }
+      states.push_back(state_of(session.state()));
+      // A validation would leave weights on the device that step 4 could use instead of the NaN.
+      if (step != 3) validations.push_back(session.evaluate());
+    }
+    for (const FinishedStep& step : session.take_finished()) {
+      missed.push_back(step.outcome.missed);
+    }
+    return std::tuple(states, validations, missed);
+  };
+  const auto [states, validations, never] = run(config);
+  const auto [early_states, early_validations, missed] = run(speculative(config, 1));
+  CHECK((states[2] == states[1]));
+  CHECK((states[4] == states[3]));
+  CHECK((states[5] != states[4]));
+  CHECK((early_states == states));
+  CHECK(early_validations == validations);
+  CHECK(never == std::vector<bool>(6, false));
+  CHECK(missed == std::vector<bool>{false, false, false, false, true, false});
+}
+
+}  // namespace strata::test
