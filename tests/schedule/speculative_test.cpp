@@ -327,6 +327,12 @@ TEST_CASE("speculative steps are bitwise those of updates before use") {
          c.schedule.resident_units = 2;
        },
        1, 2},
+      {"one of two layers interleaved",
+       [&](RunConfig& c) {
+         bf16(c);
+         c.optimizer.interleave = 0.5;
+       },
+       1, 3},
   };
   for (const Case& c : cases) {
     RunConfig base = plain;
