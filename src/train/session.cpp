@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "strata/base/bytes.h"
@@ -109,7 +108,7 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
     if (!warning.empty()) log::warn("{}", warning);
   }
   startup_.plans_s = lap();
-  build_stores();
+  assemble();
 }
 
 /// Work in flight refers to members: it ends before they go, also when an error takes the session
@@ -168,115 +167,58 @@ void Session::plan_products() {
       format_bytes(now - std::min(now, used)));
 }
 
-void Session::build_stores() {
-  const Setup& s = setup_;
-  Device& device = *backend_.device;
+void Session::assemble() {
   Lap lap;
-  device_arena_ =
-      std::make_unique<Arena>(device, Space::kDevice, s.plan.total(Space::kDevice), "device");
-  startup_.device_s = lap();
-  pinned_arena_ =
-      std::make_unique<Arena>(device, Space::kPinned, s.plan.total(Space::kPinned), "pinned");
-  startup_.pinned_s = lap();
-  pageable_arena_ =
-      std::make_unique<Arena>(device, Space::kPageable, s.plan.total(Space::kPageable), "pageable");
-  const StateArenas arenas{*device_arena_, *pinned_arena_, *pageable_arena_};
-  state_ = std::make_unique<TrainingState>(s.layout, s.state, arenas);
-  const std::size_t rope_bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
-  model_ = std::make_unique<Llama>(
-      s.config.model.llama, s.sizes, *backend_.kernels, *device_arena_,
-      std::span<std::byte>(pinned_arena_->allocate("rope.staging", rope_bytes), rope_bytes));
-  weights_ = std::make_unique<WeightStore>(*state_, ranks_, *device_arena_, s.weight_slots);
-  gradients_ =
-      std::make_unique<GradientStore>(*state_, ranks_, *backend_.kernels, backend_.host_kernels(),
-                                      *device_arena_, *pinned_arena_, s.gradient_slots);
-  activations_ = std::make_unique<ActivationStore>(
-      s.activations, s.activation_slots, *backend_.kernels, *device_arena_, *pinned_arena_);
-  kept_ = std::make_unique<KeptStore>(s.kept_tensors(), s.kept, *device_arena_, *pinned_arena_);
-  batches_ = std::make_unique<BatchStore>(s.batch, *device_arena_, *pinned_arena_);
-  losses_ = std::make_unique<LossStore>(
-      s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), *device_arena_, *pinned_arena_);
-  optimizer_ = std::make_unique<OptimizerEngine>(
-      OptimizerParts{*state_, *weights_, ranks_, *backend_.kernels, backend_.host_kernels(), arenas,
-                     *backend_.pool},
-      s.optimizer, [this](const StepOutcome& outcome) { step_finished(outcome); });
-  std::vector<TensorView> boundary_gradients;
-  for (int cell = 0; cell < s.activations.cells; ++cell) {
-    boundary_gradients.push_back(
-        device_arena_->allocate_tensor("boundary.gradients", s.activations.dtype,
-                                       {s.activations.cell_tokens, s.activations.hidden}));
-  }
-  schedule_ = std::make_unique<Schedule>(Stores{*model_, *batches_, *weights_, *gradients_,
-                                                *activations_, *kept_, *losses_, *optimizer_},
-                                         s.walk, device.stream(Lane::kCompute),
-                                         std::move(boundary_gradients));
-  startup_.stores_s = lap();
+  assembly_ = std::make_unique<Assembly>(
+      setup_, backend_, ranks_, [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
+        step_finished(outcome, valid_tokens);
+      });
+  startup_.device_s = assembly_->device_arena_s();
+  startup_.pinned_s = assembly_->pinned_arena_s();
+  startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
+  const Setup& s = setup_;
   if (s.config.model.path.empty()) {
-    state_->initialize(static_cast<std::uint64_t>(s.config.run.seed),
+    state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);
   } else {
-    state_->load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
+    state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
   }
   startup_.weights_s = lap();
-}
-
-std::vector<const Arena*> Session::arenas() const {
-  return {device_arena_.get(), pinned_arena_.get(), pageable_arena_.get()};
 }
 
 std::int64_t Session::global_tokens_per_step() const {
   return config_.tokens_per_step() * ranks_.size();
 }
 
-std::int64_t Session::global_count(std::int64_t local) {
-  std::array<double, 1> count{static_cast<double>(local)};  // exact below 2^53
-  ranks_.all_reduce_sum(count, Channel::kSubmit);
-  return static_cast<std::int64_t>(count[0]);
-}
-
 void Session::submit(std::int64_t step, double lr) {
-  const auto parity = static_cast<std::size_t>(step % 2);
-  Device& device = *backend_.device;
-  device.wait(step_ends_[parity]);  // at most one step ahead
-  device.throw_if_failed();
-  const int passes = setup_.state.passes;
-  std::vector<int> slots;
-  std::int64_t valid = 0;
-  for (int pass = 0; pass < passes; ++pass) {
-    slots.push_back(static_cast<int>(parity) * passes + pass);
-    const PassBuffers buffers = batches_->host(slots.back());
-    valid += hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
-                         : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
-  }
-  valid = global_count(valid);
-  for (const int slot : slots) {
-    batches_->set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
-  }
-  step_tokens_[parity] = valid;
-  if (startup_.begun_s == 0) startup_.begun_s = process_age_s();
   const LinkBytes before = link_bytes();
   step_links_.emplace_back();
-  schedule_->step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  assembly_->submit(step, lr, [&](int pass, const PassBuffers& buffers) {
+    const std::int64_t valid =
+        hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
+                    : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
+    const bool last = pass + 1 == setup_.state.passes;
+    if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
+    return valid;
+  });
   step_links_.back() = link_bytes() - before;
-  step_ends_[parity] = device.stream(Lane::kHost).record();
 }
 
 LinkBytes Session::link_bytes() const {
   return {
-      .weights_in = weights_->loaded_bytes(),
-      .activations_in = activations_->loaded_bytes() + kept_->loaded_bytes(),
-      .out = activations_->spilled_bytes() + kept_->spilled_bytes() + gradients_->offloaded_bytes(),
-      .state = optimizer_->shipped_bytes()};
+      .weights_in = weights().loaded_bytes(),
+      .activations_in = activations().loaded_bytes() + kept().loaded_bytes(),
+      .out = activations().spilled_bytes() + kept().spilled_bytes() + gradients().offloaded_bytes(),
+      .state = optimizer().shipped_bytes()};
 }
 
 /// On the host lane.
-void Session::step_finished(const StepOutcome& outcome) {
+void Session::step_finished(const StepOutcome& outcome, std::int64_t valid_tokens) {
   const double busy_s = backend_.device->host_busy_s();
   const double host_s = busy_s - std::exchange(host_counted_s_, busy_s);
-  const auto parity = static_cast<std::size_t>(outcome.step % 2);
   const std::lock_guard lock(finished_mutex_);
   if (first_end_s_ == 0) first_end_s_ = process_age_s();
-  finished_.push_back({outcome, step_tokens_[parity], steady_seconds(), host_s});
+  finished_.push_back({outcome, valid_tokens, steady_seconds(), host_s});
 }
 
 std::vector<FinishedStep> Session::take_finished() {
@@ -308,11 +250,11 @@ double Session::evaluate() {
   const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
   for (std::int64_t pass = 0; pass < passes; ++pass) {
     const int slot = static_cast<int>(pass % host_slots);
-    const PassBuffers buffers = batches_->host(slot);
+    const PassBuffers buffers = assembly_->batches().host(slot);
     const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)
                                            : validation_->fill_pass(pass * rows, 0, buffers);
     valid_sum += static_cast<double>(valid);
-    schedule_->evaluate(slot, [loss_sum](double loss) { *loss_sum += loss; });
+    assembly_->schedule().evaluate(slot, [loss_sum](double loss) { *loss_sum += loss; });
   }
   synchronize();
   std::array<double, 2> sums{*loss_sum, valid_sum};
@@ -321,7 +263,7 @@ double Session::evaluate() {
 }
 
 void Session::synchronize() {
-  optimizer_->submit_updates({.phase = "update"});
+  assembly_->optimizer().submit_updates({.phase = "update"});
   backend_.device->synchronize();
 }
 

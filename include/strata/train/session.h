@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -14,7 +13,7 @@
 #include "strata/comm/communicator.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
-#include "strata/schedule/schedule.h"
+#include "strata/train/assembly.h"
 #include "strata/train/setup.h"
 #include "strata/train/startup.h"
 
@@ -54,8 +53,8 @@ struct SessionHooks {
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
 };
 
-/// One rank of a run, from a config to trained weights: builds the machine, the stores and the
-/// schedule, and feeds steps. Used by train and bench, and by tests.
+/// One rank of a run, from a config to trained weights: builds the machine, puts stores and
+/// schedule together on it, and feeds steps. Used by train and bench, and by tests.
 class Session {
  public:
   /// Allocates everything and initialises or loads weights. `ranks` must outlive the session.
@@ -67,15 +66,15 @@ class Session {
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
-  [[nodiscard]] TrainingState& state() { return *state_; }
-  [[nodiscard]] const Llama& model() const { return *model_; }
-  [[nodiscard]] const WeightStore& weights() const { return *weights_; }
-  [[nodiscard]] const GradientStore& gradients() const { return *gradients_; }
-  [[nodiscard]] const ActivationStore& activations() const { return *activations_; }
-  [[nodiscard]] const KeptStore& kept() const { return *kept_; }
-  [[nodiscard]] const OptimizerEngine& optimizer() const { return *optimizer_; }
+  [[nodiscard]] TrainingState& state() { return assembly_->state(); }
+  [[nodiscard]] const Llama& model() const { return assembly_->model(); }
+  [[nodiscard]] const WeightStore& weights() const { return assembly_->weights(); }
+  [[nodiscard]] const GradientStore& gradients() const { return assembly_->gradients(); }
+  [[nodiscard]] const ActivationStore& activations() const { return assembly_->activations(); }
+  [[nodiscard]] const KeptStore& kept() const { return assembly_->kept(); }
+  [[nodiscard]] const OptimizerEngine& optimizer() const { return assembly_->optimizer(); }
   /// All arenas: device, pinned, pageable.
-  [[nodiscard]] std::vector<const Arena*> arenas() const;
+  [[nodiscard]] std::vector<const Arena*> arenas() const { return assembly_->arenas(); }
   /// Submitted so far, evaluations included.
   [[nodiscard]] LinkBytes link_bytes() const;
   [[nodiscard]] const StartupTimes& startup() const { return startup_; }
@@ -96,9 +95,8 @@ class Session {
  private:
   void open_data();
   void plan_products();
-  void build_stores();
-  void step_finished(const StepOutcome& outcome);
-  [[nodiscard]] std::int64_t global_count(std::int64_t local);
+  void assemble();
+  void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
 
   RunConfig config_;
   Communicator& ranks_;
@@ -107,20 +105,8 @@ class Session {
   Setup setup_;
   std::unique_ptr<TokenSource> train_source_, validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
-  std::unique_ptr<Arena> device_arena_, pinned_arena_, pageable_arena_;
-  std::unique_ptr<TrainingState> state_;
-  std::unique_ptr<Llama> model_;
-  std::unique_ptr<WeightStore> weights_;
-  std::unique_ptr<GradientStore> gradients_;
-  std::unique_ptr<ActivationStore> activations_;
-  std::unique_ptr<KeptStore> kept_;
-  std::unique_ptr<BatchStore> batches_;
-  std::unique_ptr<LossStore> losses_;
-  std::unique_ptr<OptimizerEngine> optimizer_;
-  std::unique_ptr<Schedule> schedule_;
+  std::unique_ptr<Assembly> assembly_;
 
-  std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
-  std::array<std::int64_t, 2> step_tokens_{};
   std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
   StartupTimes startup_;
   std::mutex finished_mutex_;
