@@ -16,13 +16,19 @@ bool tracing(const Device& device) {
   return trace != nullptr && trace->active();
 }
 
-void require_copyable(const Device& device, const char* role, const void* data, std::size_t bytes) {
-  if (bytes == 0) return;
+/// Where the bytes of a copy are.
+Space copyable_space(const Device& device, const char* role, const void* data, std::size_t bytes) {
+  if (bytes == 0) return Space::kDevice;
   const auto space = device.space_of({static_cast<const std::byte*>(data), bytes});
-  if (space == Space::kDevice || space == Space::kPinned) return;
+  if (space == Space::kDevice || space == Space::kPinned) return *space;
   throw BackendError("copy: the " + std::string(role) + " of " + std::to_string(bytes) +
                      " bytes is not within one arena of device or pinned memory; a lane cannot " +
                      "copy pageable memory without blocking: take it from a pinned arena");
+}
+
+CostKind kind_of_copy(Space to, Space from) {
+  if (to == from) return CostKind::kMemory;
+  return to == Space::kDevice ? CostKind::kLinkIn : CostKind::kLinkOut;
 }
 
 }  // namespace
@@ -43,13 +49,14 @@ void Stream::wait(Event event, WaitFor why) {
 }
 
 void Stream::copy(void* to, const void* from, std::size_t bytes, const Tag& tag) {
-  require_copyable(device_, "destination", to, bytes);
-  require_copyable(device_, "source", from, bytes);
+  const Space into = copyable_space(device_, "destination", to, bytes);
+  const Space out_of = copyable_space(device_, "source", from, bytes);
   submit({.name = "copy",
           .kind = SubmissionKind::kCopy,
           .accesses = {{{static_cast<const std::byte*>(from), bytes}},
                        {{static_cast<const std::byte*>(to), bytes}}},
-          .tag = tag},
+          .tag = tag,
+          .cost = {.kind = kind_of_copy(into, out_of), .bytes = bytes}},
          [&] { do_copy(to, from, bytes); });
 }
 

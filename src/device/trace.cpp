@@ -35,6 +35,14 @@ Accesses::Accesses(std::initializer_list<ByteRange> reads_in,
                    std::initializer_list<ByteRange> writes_in)
     : reads(present(reads_in)), writes(present(writes_in)) {}
 
+std::size_t moved_bytes(const Submission& what) {
+  if (what.cost.bytes > 0) return what.cost.bytes;
+  std::size_t bytes = 0;
+  for (const ByteRange& range : what.accesses.reads) bytes += range.bytes;
+  for (const ByteRange& range : what.accesses.writes) bytes += range.bytes;
+  return bytes;
+}
+
 std::string text_of(const Tag& tag) {
   std::string text;
   if (!tag.phase.empty()) text.append(" ").append(tag.phase);
@@ -158,6 +166,19 @@ std::vector<std::size_t> Recorder::find(std::string_view name, const Tag& tag) c
   return found;
 }
 
+std::vector<double> Recorder::durations_s() const {
+  std::vector<double> durations(impl_->records.size());
+  for (int i = 0; i < kLaneCount; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    const auto& records = impl_->on_lane[index_of(lane)];
+    for (const auto& run : impl_->recorded_runs(lane)) {
+      const auto at = std::ranges::lower_bound(records, run.ticket, {}, &Impl::Position::ticket);
+      durations[at->record] = (run.end_us - run.begin_us) * 1e-6;
+    }
+  }
+  return durations;
+}
+
 Recorder::LaneTime Recorder::lane_time(Lane lane) const {
   LaneTime time;
   const auto runs = impl_->recorded_runs(lane);
@@ -198,8 +219,15 @@ std::vector<double> Recorder::exposed_s() const {
 
 std::string Recorder::canonical() const {
   std::ostringstream text;
+  // Tickets of earlier work, such as a start that one backend needs and another does not, are left
+  // out of the count: those events become 0.
+  const auto text_of_event = [&](Event event) {
+    const auto& lane = impl_->on_lane[index_of(event.lane)];
+    const std::uint64_t earlier = lane.empty() ? event.ticket : lane.front().ticket - 1;
+    return text_of(Event{event.lane, event.ticket - std::min(event.ticket, earlier)});
+  };
   for (const TraceRecord& record : impl_->records) {
-    text << (record.by_submitter ? "submitter" : text_of(Event{record.lane, record.ticket})) << " "
+    text << (record.by_submitter ? "submitter" : text_of_event({record.lane, record.ticket})) << " "
          << record.what.name << text_of(record.what.tag);
     for (const ByteRange& range : record.what.accesses.reads) {
       text << " reads " << impl_->place(range);
@@ -208,9 +236,9 @@ std::string Recorder::canonical() const {
       text << " writes " << impl_->place(range);
     }
     for (const Wait& wait : record.waits) {
-      text << " after " << text_of(wait.event) << "(" << name_of(wait.why) << ")";
+      text << " after " << text_of_event(wait.event) << "(" << name_of(wait.why) << ")";
     }
-    for (const Event& event : record.joined) text << " joined " << text_of(event);
+    for (const Event& event : record.joined) text << " joined " << text_of_event(event);
     text << "\n";
   }
   return text.str();

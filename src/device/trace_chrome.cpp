@@ -30,6 +30,7 @@ json arguments(const TraceRecord& record) {
   if (tag.pass >= 0) args["pass"] = tag.pass;
   if (tag.unit >= 0) args["unit"] = tag.unit;
   if (tag.cell >= 0) args["cell"] = tag.cell;
+  if (record.what.cost.flops > 0) args["flops"] = record.what.cost.flops;
   for (const Wait& wait : record.waits) {
     args["waits"].push_back(text_of(wait.event) + " " + std::string(strata::name_of(wait.why)));
   }

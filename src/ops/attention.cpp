@@ -50,6 +50,16 @@ void check_rotation(const Checker& c, const RopeAngles& rotation, const ConstTen
   c.matches_contiguous("rotation.sin", rotation.sin, table, accumulator_of(q.dtype));
 }
 
+/// Without uniform rows the lengths are in memory: the most there can be is one row of everything.
+Cost attention_cost(CostKind kind, double products, const ConstTensorView& q,
+                    const AttentionSegments& segments) {
+  const std::int64_t length = segments.uniform_length > 0 ? segments.uniform_length : q.shape[0];
+  // Each product has 2 FLOPs per element of the lower triangle and of the head dim.
+  return {.kind = kind,
+          .flops = products * static_cast<double>(q.elements()) * static_cast<double>(length),
+          .extents = {q.shape[0], length, q.shape[2]}};
+}
+
 }  // namespace
 
 void AttentionForward::check() const {
@@ -61,6 +71,10 @@ void AttentionForward::check() const {
 
 Accesses AttentionForward::accesses() const {
   return {{q.bytes(), k.bytes(), v.bytes(), segments.table.bytes()}, {o.bytes(), lse.bytes()}};
+}
+
+Cost AttentionForward::cost() const {
+  return attention_cost(CostKind::kAttentionForward, 2, q, segments);
 }
 
 void AttentionBackward::check() const {
@@ -86,6 +100,10 @@ Accesses AttentionBackward::accesses() const {
       {d_o.bytes(), q.bytes(), k.bytes(), v.bytes(), o.bytes(), lse.bytes(), segments.table.bytes(),
        rotation.positions.bytes(), rotation.cos.bytes(), rotation.sin.bytes()},
       {dq.bytes(), dk.bytes(), dv.bytes(), delta.bytes(), dq_sum.bytes()}};
+}
+
+Cost AttentionBackward::cost() const {
+  return attention_cost(CostKind::kAttentionBackward, 5, q, segments);
 }
 
 }  // namespace strata

@@ -8,6 +8,7 @@ std::string_view name_of(BackendKind kind) {
   switch (kind) {
     case BackendKind::kCpu: return "cpu";
     case BackendKind::kCuda: return "cuda";
+    case BackendKind::kDry: return "dry";
   }
   return "?";
 }
@@ -16,6 +17,7 @@ Backend make_backend(BackendKind kind, const BackendOptions& options) {
   switch (kind) {
     case BackendKind::kCpu: return make_cpu_backend(options);
     case BackendKind::kCuda: return make_cuda_backend(options);
+    case BackendKind::kDry: return make_dry_backend(options);
   }
   throw std::logic_error("make_backend: no such kind");
 }

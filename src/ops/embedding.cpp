@@ -16,6 +16,9 @@ void EmbeddingForward::check() const {
 
 Accesses EmbeddingForward::accesses() const { return {{ids.bytes(), table.bytes()}, {y.bytes()}}; }
 
+/// A row of the table for each token.
+Cost EmbeddingForward::cost() const { return {.bytes = 2 * ConstTensorView(y).bytes().bytes}; }
+
 void EmbeddingBackward::check() const {
   const Checker c(kName);
   c.rank("dy", dy, 2);
@@ -29,6 +32,12 @@ void EmbeddingBackward::check() const {
 
 Accesses EmbeddingBackward::accesses() const {
   return {{ids.bytes(), order.bytes(), dy.bytes(), d_table.bytes()}, {d_table.bytes()}};
+}
+
+/// As if no token came twice: each reads and writes its row.
+Cost EmbeddingBackward::cost() const {
+  const auto elements = static_cast<std::size_t>(dy.elements());
+  return {.bytes = elements * (size_of(dy.dtype) + 2 * size_of(d_table.dtype))};
 }
 
 }  // namespace strata

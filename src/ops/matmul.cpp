@@ -27,4 +27,11 @@ Accesses Matmul::accesses() const {
   return {{a.bytes(), b.bytes(), previous}, {out.bytes()}};
 }
 
+Cost Matmul::cost() const {
+  return {
+      .kind = CostKind::kProduct,
+      .flops = 2 * static_cast<double>(m()) * static_cast<double>(n()) * static_cast<double>(k()),
+      .extents = {m(), n(), k()}};
+}
+
 }  // namespace strata

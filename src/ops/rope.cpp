@@ -21,4 +21,9 @@ Accesses Rope::accesses() const {
   return {{x.bytes(), positions.bytes(), cos.bytes(), sin.bytes()}, {x.bytes()}};
 }
 
+/// Only the heads of a strided row.
+Cost Rope::cost() const {
+  return {.bytes = 2 * static_cast<std::size_t>(x.elements()) * size_of(x.dtype)};
+}
+
 }  // namespace strata

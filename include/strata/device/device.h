@@ -17,7 +17,7 @@
 namespace strata {
 
 struct DeviceInfo {
-  std::string backend;           ///< "cpu" or "cuda"
+  std::string backend;           ///< "cpu", "cuda" or "dry"
   std::string name;              ///< "NVIDIA H200", or the processor's model name
   std::size_t memory_bytes = 0;  ///< device memory in all; for cpu the host's
   std::size_t free_bytes = 0;    ///< of it, what nobody holds now; 0 if unknown
@@ -64,7 +64,7 @@ class Device {
   /// Start-up only. Throws OutOfMemory with the bytes asked for and those free. Contents undefined.
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) = 0;
   /// Bytes of device memory this process holds now (context and libraries included), measured.
-  /// For cpu the bytes of live kDevice allocations.
+  /// For cpu the bytes of live kDevice allocations; none for dry.
   [[nodiscard]] virtual std::size_t device_bytes_in_use() const = 0;
 
   /// Seconds in which tasks of the host lane have run so far; 0 where none do. Any thread.

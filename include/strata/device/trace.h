@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/base/tensor.h"
+#include "strata/device/cost.h"
 #include "strata/device/lane.h"
 
 namespace strata {
@@ -33,7 +34,10 @@ struct Submission {
   SubmissionKind kind = SubmissionKind::kKernel;
   Accesses accesses{};
   Tag tag{};
+  Cost cost{};
 };
+/// Bytes that it moves.
+[[nodiscard]] std::size_t moved_bytes(const Submission& what);
 
 struct Wait {
   Event event;
@@ -93,6 +97,8 @@ class Recorder final : public TraceSink {
   [[nodiscard]] bool may_overlap(std::size_t a, std::size_t b) const;
   /// Indices of records with this name whose tag matches every field of `tag` that is not -1 or "".
   [[nodiscard]] std::vector<std::size_t> find(std::string_view name, const Tag& tag = {}) const;
+  /// Measured seconds from `ran`, per record; 0 if that did not come.
+  [[nodiscard]] std::vector<double> durations_s() const;
   /// Measured seconds from `ran`, per lane: busy, and the span from first begin to last end.
   struct LaneTime {
     double busy_s = 0;
@@ -113,7 +119,8 @@ class Recorder final : public TraceSink {
     [[nodiscard]] double hidden() const { return busy_s > 0 ? 1 - exposed_s / busy_s : 1; }
   };
   [[nodiscard]] WorkTime work_time(std::string_view name) const;
-  /// One line per record, without addresses: arena names and offsets. For comparing backends.
+  /// One line per record, without addresses: arena names and offsets, tickets counted from start().
+  /// For comparing backends.
   [[nodiscard]] std::string canonical() const;
   /// Chrome trace event format (chrome://tracing, Perfetto); lanes are threads. `file` is replaced.
   void write_chrome_trace(const std::string& file) const;

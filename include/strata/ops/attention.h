@@ -35,6 +35,7 @@ struct AttentionForward {
   double scale = 1.0;  ///< usually 1/sqrt(D)
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
 };
 
 /// Gradients of AttentionForward. With P = exp(scale * q k^T - lse) and delta = rowsum(d_o * o):
@@ -60,6 +61,7 @@ struct AttentionBackward {
   double scale = 1.0;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
 };
 
 }  // namespace strata

@@ -12,7 +12,11 @@
 
 namespace strata {
 
-enum class BackendKind : std::uint8_t { kCpu, kCuda };
+enum class BackendKind : std::uint8_t {
+  kCpu,
+  kCuda,
+  kDry,  ///< takes no memory and runs nothing: records what would be submitted
+};
 [[nodiscard]] std::string_view name_of(BackendKind kind);
 
 /// Which kernels compute attention on CUDA.
@@ -53,9 +57,11 @@ struct Backend {
 /// True if this program can run attention through cuDNN; says nothing of devices.
 [[nodiscard]] bool cudnn_available() noexcept;
 
-// One each in src/device/cpu and src/device/cuda (or its absent twin); called by make_backend only.
+// One each in src/device/cpu, src/device/cuda (or its absent twin) and src/device/dry; called by
+// make_backend only.
 [[nodiscard]] Backend make_cpu_backend(const BackendOptions& options);
 [[nodiscard]] Backend make_cuda_backend(const BackendOptions& options);
+[[nodiscard]] Backend make_dry_backend(const BackendOptions& options);
 /// CPU operators for any stream with a host thread (defined in kernels/cpu).
 [[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(std::shared_ptr<ThreadPool> pool);
 

@@ -19,6 +19,7 @@ struct EmbeddingForward {
   TensorView y;           ///< [N, C] X
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
 };
 
 /// d_table[ids[n]] += dy[n], each table row in ascending n (so the result is deterministic).
@@ -30,6 +31,7 @@ struct EmbeddingBackward {
   TensorView d_table;     ///< [V, C] A, added to
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
 };
 
 }  // namespace strata

@@ -24,6 +24,16 @@ concept Op = requires(const O& op) {
   { op.accesses() } -> std::same_as<Accesses>;
 };
 
+/// What an operator costs. Those that say nothing move the bytes that they access.
+template <Op O>
+[[nodiscard]] Cost cost_of(const O& op) {
+  if constexpr (requires { op.cost(); }) {
+    return op.cost();
+  } else {
+    return {};
+  }
+}
+
 /// The operators of one backend. `run` checks, traces and launches; it never blocks.
 class Kernels {
  public:
@@ -35,9 +45,12 @@ class Kernels {
   template <Op O>
   void run(Stream& stream, const O& op, const Tag& tag) {
     op.check();
-    stream.submit(
-        {.name = O::kName, .kind = SubmissionKind::kKernel, .accesses = op.accesses(), .tag = tag},
-        [&] { launch(stream, op); });
+    stream.submit({.name = O::kName,
+                   .kind = SubmissionKind::kKernel,
+                   .accesses = op.accesses(),
+                   .tag = tag,
+                   .cost = cost_of(op)},
+                  [&] { launch(stream, op); });
   }
 
   /// For the start of a run, so that no launch of an operator of this shape and layout allocates or

@@ -29,6 +29,7 @@ struct Matmul {
   MatmulUpdate update = MatmulUpdate::kOverwrite;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
   [[nodiscard]] std::int64_t m() const { return out.shape[0]; }
   [[nodiscard]] std::int64_t n() const { return out.shape[1]; }
   [[nodiscard]] std::int64_t k() const {

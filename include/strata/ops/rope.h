@@ -26,6 +26,7 @@ struct Rope {
   RopeDirection direction = RopeDirection::kForward;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
 };
 
 }  // namespace strata

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "strata/device/device.h"
+
+namespace strata {
+
+/// The abstract machine without memory or work: what is submitted goes to the trace, and is over.
+/// Memory is reserved address space. The host's may be written to, and takes what is written;
+/// device memory may not be touched.
+[[nodiscard]] std::unique_ptr<Device> make_dry_device(const DeviceOptions& options);
+
+}  // namespace strata

@@ -1,0 +1,260 @@
+#include "strata/device/timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace strata {
+
+namespace {
+
+/// What running work shares with other work.
+enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
+constexpr std::size_t kShareCount = 5;
+
+/// Work as it would run alone.
+struct Demand {
+  double alone_s = 0;
+  Share share = Share::kNone;
+};
+
+double seconds(double amount, double rate, double unit) {
+  if (amount <= 0) return 0;
+  if (!(rate > 0)) throw std::invalid_argument("a timeline needs the rate of every kind of work");
+  return amount / (rate * unit);
+}
+
+double attention_s(const Cost& cost, double tflops, double half_length, double head_share) {
+  constexpr std::int64_t kNarrowHead = 64;
+  const auto length = static_cast<double>(cost.extents[1]);
+  const double share =
+      length / (length + half_length) * (cost.extents[2] > kNarrowHead ? 1.0 : head_share);
+  return seconds(cost.flops, tflops * share, 1e12);
+}
+
+Demand demand_of(const TraceRecord& record, const Rates& r) {
+  if (record.by_submitter) return {};
+  const auto bytes = static_cast<double>(moved_bytes(record.what));
+  const Cost& cost = record.what.cost;
+  if (record.lane == Lane::kHost) {
+    const bool task = record.what.kind == SubmissionKind::kHostTask;
+    return {r.task_us * 1e-6 + seconds(bytes, task ? r.task_gbs : r.host_gbs, 1e9),
+            task ? Share::kNone : Share::kHost};
+  }
+  const double kernel_s = r.kernel_us * 1e-6;
+  const double copy_s = r.copy_us * 1e-6;
+  switch (cost.kind) {
+    case CostKind::kMemory: return {kernel_s + seconds(bytes, r.device_gbs, 1e9), Share::kDevice};
+    case CostKind::kLinkIn: return {copy_s + seconds(bytes, r.link_gbs, 1e9), Share::kLinkIn};
+    case CostKind::kLinkOut: return {copy_s + seconds(bytes, r.link_gbs, 1e9), Share::kLinkOut};
+    case CostKind::kProduct:
+      return {kernel_s + seconds(cost.flops, r.product_tflops, 1e12), Share::kDevice};
+    case CostKind::kAttentionForward:
+      return {kernel_s + attention_s(cost, r.attention_forward_tflops, r.attention_forward_length,
+                                     r.attention_head_share),
+              Share::kDevice};
+    case CostKind::kAttentionBackward:
+      return {kernel_s + attention_s(cost, r.attention_backward_tflops, r.attention_backward_length,
+                                     r.attention_head_share),
+              Share::kDevice};
+  }
+  return {};
+}
+
+/// How much of everything is running.
+using Running = std::array<int, kShareCount>;
+
+double speed(Share share, const Running& running, const Rates& r) {
+  const auto count = [&](Share s) { return running[static_cast<std::size_t>(s)]; };
+  const auto lost = [](double remaining, double part) { return 1 - (1 - remaining) * part; };
+  const double ways =
+      0.5 * ((count(Share::kLinkIn) > 0 ? 1 : 0) + (count(Share::kLinkOut) > 0 ? 1 : 0));
+  const bool host = count(Share::kHost) > 0;
+  switch (share) {
+    case Share::kDevice: return lost(r.device_under_copies, ways) / count(Share::kDevice);
+    case Share::kHost: return lost(r.host_under_copies, ways);
+    case Share::kLinkIn:
+      return (count(Share::kLinkOut) > 0 ? r.link_both_ways : 1) *
+             (host ? r.link_in_under_host : 1) / count(Share::kLinkIn);
+    case Share::kLinkOut:
+      return (count(Share::kLinkIn) > 0 ? r.link_both_ways : 1) *
+             (host ? r.link_out_under_host : 1) / count(Share::kLinkOut);
+    case Share::kNone: break;
+  }
+  return 1;
+}
+
+/// Moves from event to event: between two of them every running piece of work has one speed. The
+/// submitting thread is one more lane, whose work is to submit.
+class Simulation {
+ public:
+  Simulation(std::span<const TraceRecord> records, const Rates& rates,
+             std::vector<PredictedRun>& runs)
+      : records_(records), rates_(rates), runs_(runs) {
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      const TraceRecord& record = records[i];
+      if (record.by_submitter) continue;
+      LaneState& lane = lanes_[static_cast<std::size_t>(record.lane)];
+      if (lane.order.empty()) lane.first_ticket = record.ticket;
+      if (record.ticket != lane.first_ticket + lane.order.size()) {
+        throw std::invalid_argument("a timeline needs every submission of a lane");
+      }
+      lane.order.push_back(i);
+    }
+    runs_.resize(2 * records.size());
+  }
+
+  double run() {
+    while (true) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        if (!lanes_[lane].busy) start(lane);
+      }
+      const double step_s = time_to_next_end();
+      if (step_s < 0) break;
+      advance(step_s);
+    }
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      if (has_next(lane)) throw std::invalid_argument("a wait for what never ends");
+    }
+    return now_s_;
+  }
+
+ private:
+  static constexpr std::size_t kLanes = kLaneCount + 1;
+  static constexpr std::size_t kSubmitter = kLaneCount;
+
+  struct LaneState {
+    std::vector<std::size_t> order;  ///< records, in ticket order
+    std::uint64_t first_ticket = 1;
+    std::size_t done = 0;  ///< of them
+    bool busy = false;
+    Share share = Share::kNone;
+    double remaining_s = 0;  ///< at full speed
+  };
+
+  [[nodiscard]] std::size_t next_run(std::size_t lane) const {
+    if (lane == kSubmitter) return records_.size() + submitted_;
+    return lanes_[lane].order[lanes_[lane].done];
+  }
+
+  [[nodiscard]] bool has_next(std::size_t lane) const {
+    if (lane == kSubmitter) return submitted_ < records_.size();
+    return lanes_[lane].done < lanes_[lane].order.size();
+  }
+
+  /// Run that ends with the event; kNone if that is over since before the first record.
+  [[nodiscard]] std::size_t run_of(const Event& event) const {
+    const LaneState& lane = lanes_[static_cast<std::size_t>(event.lane)];
+    if (lane.order.empty() || event.ticket < lane.first_ticket) return PredictedRun::kNone;
+    return lane.order.at(event.ticket - lane.first_ticket);
+  }
+
+  [[nodiscard]] bool passed(const Event& event) const {
+    const LaneState& lane = lanes_[static_cast<std::size_t>(event.lane)];
+    return lane.order.empty() || event.ticket < lane.first_ticket + lane.done;
+  }
+
+  void start(std::size_t lane) {
+    if (!has_next(lane)) return;
+    const std::size_t run = next_run(lane);
+    const bool submits = lane == kSubmitter;
+    const std::size_t record = submits ? submitted_ : run;
+    if (!submits && record >= submitted_) return;
+    const TraceRecord& r = records_[record];
+    PredictedRun& result = runs_[run];
+    double released_s = -1;
+    const auto released_by = [&](std::size_t cause) {
+      if (cause == PredictedRun::kNone || runs_[cause].end_s < released_s) return;
+      released_s = runs_[cause].end_s;
+      result.cause = cause;
+    };
+    if (submits) {
+      for (const Event& event : r.joined) {
+        if (!passed(event)) return;
+        released_by(run_of(event));
+      }
+      if (submitted_ > 0) released_by(run - 1);
+    } else {
+      for (const Wait& wait : r.waits) {
+        if (!passed(wait.event)) return;
+        released_by(run_of(wait.event));
+      }
+      released_by(records_.size() + record);
+      LaneState& own = lanes_[lane];
+      if (own.done > 0) released_by(own.order[own.done - 1]);
+    }
+    const Demand demand =
+        submits ? Demand{rates_.submit_us * 1e-6, Share::kNone} : demand_of(r, rates_);
+    result.begin_s = now_s_;
+    LaneState& own = lanes_[lane];
+    own.busy = true;
+    own.share = demand.share;
+    own.remaining_s = demand.alone_s;
+    ++running_[static_cast<std::size_t>(demand.share)];
+  }
+
+  /// Negative if nothing runs.
+  [[nodiscard]] double time_to_next_end() const {
+    double least = -1;
+    for (const LaneState& lane : lanes_) {
+      if (!lane.busy) continue;
+      const double needed = lane.remaining_s / speed(lane.share, running_, rates_);
+      if (least < 0 || needed < least) least = needed;
+    }
+    return least;
+  }
+
+  void advance(double step_s) {
+    // What ends within a picosecond ends now: sums of steps are not exact.
+    constexpr double kNow = 1e-12;
+    now_s_ += step_s;
+    const Running running = running_;
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      LaneState& lane = lanes_[i];
+      if (!lane.busy) continue;
+      lane.remaining_s -= step_s * speed(lane.share, running, rates_);
+      if (lane.remaining_s > kNow) continue;
+      runs_[next_run(i)].end_s = now_s_;
+      lane.busy = false;
+      --running_[static_cast<std::size_t>(lane.share)];
+      if (i != kSubmitter) {
+        ++lane.done;
+        continue;
+      }
+      if (records_[submitted_].by_submitter) {
+        runs_[submitted_] = {now_s_, now_s_, records_.size() + submitted_};
+      }
+      ++submitted_;
+    }
+  }
+
+  std::span<const TraceRecord> records_;
+  const Rates& rates_;
+  std::vector<PredictedRun>& runs_;
+  std::array<LaneState, kLanes> lanes_;
+  Running running_{};
+  std::size_t submitted_ = 0;
+  double now_s_ = 0;
+};
+
+}  // namespace
+
+Timeline::Timeline(std::span<const TraceRecord> records, const Rates& rates) : records_(records) {
+  end_s_ = Simulation(records, rates, runs_).run();
+}
+
+Timeline::CriticalPath Timeline::critical_path(std::size_t last, double from_s) const {
+  CriticalPath path{.lanes_s = std::vector<double>(kLaneCount, 0.0)};
+  for (std::size_t at = last; at != PredictedRun::kNone && runs_[at].end_s > from_s;
+       at = runs_[at].cause) {
+    const double spent_s = runs_[at].end_s - std::max(runs_[at].begin_s, from_s);
+    if (at >= records_.size() || records_[at].by_submitter) {
+      path.submit_s += spent_s;
+    } else {
+      path.lanes_s[static_cast<std::size_t>(records_[at].lane)] += spent_s;
+    }
+  }
+  return path;
+}
+
+}  // namespace strata

@@ -1,0 +1,249 @@
+// Graphs whose end is known.
+
+#include "strata/device/timeline.h"
+
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+
+using namespace strata;
+
+namespace {
+
+/// A second each: 1 GB over the link or of the host, 1 GB of device memory, a product of 1 TFLOP.
+Rates second_rates() {
+  Rates r;
+  r.product_tflops = 1;
+  r.attention_forward_tflops = 1;
+  r.attention_backward_tflops = 1;
+  r.device_gbs = 1;
+  r.link_gbs = 1;
+  r.host_gbs = 1;
+  r.task_gbs = 1;
+  return r;
+}
+
+/// Records as a device would make them.
+class Graph {
+ public:
+  Event add(Lane lane, CostKind kind, double seconds, const std::vector<Event>& after = {}) {
+    TraceRecord record;
+    record.lane = lane;
+    record.ticket = ++tickets_[static_cast<std::size_t>(lane)];
+    record.what.name = "work";
+    record.what.cost.kind = kind;
+    if (kind == CostKind::kProduct) {
+      record.what.cost.flops = seconds * 1e12;
+    } else {
+      record.what.cost.bytes = static_cast<std::size_t>(seconds * 1e9);
+    }
+    for (const Event& event : after) record.waits.push_back({event, WaitFor::kFilled});
+    records_.push_back(std::move(record));
+    return {lane, tickets_[static_cast<std::size_t>(lane)]};
+  }
+  Event compute(double seconds, const std::vector<Event>& after = {}) {
+    return add(Lane::kCompute, CostKind::kProduct, seconds, after);
+  }
+  Event in(double seconds, const std::vector<Event>& after = {}) {
+    return add(Lane::kWeightsIn, CostKind::kLinkIn, seconds, after);
+  }
+  Event out(double seconds, const std::vector<Event>& after = {}) {
+    return add(Lane::kOut, CostKind::kLinkOut, seconds, after);
+  }
+  Event host(double seconds, const std::vector<Event>& after = {}) {
+    return add(Lane::kHost, CostKind::kMemory, seconds, after);
+  }
+  std::vector<TraceRecord>& records() { return records_; }
+  [[nodiscard]] double end_s(const Rates& rates = second_rates()) const {
+    return Timeline(records_, rates).end_s();
+  }
+
+ private:
+  std::vector<TraceRecord> records_;
+  std::array<std::uint64_t, kLaneCount> tickets_{};
+};
+
+bool near(double a, double b) { return std::abs(a - b) < 1e-9; }
+
+/// `count` loads of `load_s` into a ring of `slots`, each used for `use_s`.
+double ring_s(int slots, int count, double load_s, double use_s) {
+  Graph graph;
+  std::vector<Event> used;
+  for (int i = 0; i < count; ++i) {
+    std::vector<Event> free;
+    if (i >= slots) free.push_back(used[static_cast<std::size_t>(i - slots)]);
+    const Event filled = graph.in(load_s, free);
+    used.push_back(graph.compute(use_s, {filled}));
+  }
+  return graph.end_s();
+}
+
+}  // namespace
+
+TEST_CASE("work of two lanes that do not wait for each other overlaps") {
+  Graph graph;
+  graph.compute(2);
+  graph.in(1);
+  graph.in(0.5);
+  CHECK(near(graph.end_s(), 2));
+  graph.in(3);
+  CHECK(near(graph.end_s(), 4.5));
+}
+
+TEST_CASE("a chain of waits takes the sum of its work, and is what the time went to") {
+  Graph graph;
+  const Event loaded = graph.in(1);
+  const Event computed = graph.compute(2, {loaded});
+  graph.compute(0.25);
+  const Event gone = graph.out(3, {computed});
+  graph.host(4, {gone});
+  const Timeline timeline(graph.records(), second_rates());
+  CHECK(near(timeline.end_s(), 10));
+  CHECK(near(timeline.run(2).begin_s, 3));
+  const Timeline::CriticalPath path = timeline.critical_path(4, 0.5);
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kWeightsIn)], 0.5));
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kCompute)], 2));
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kOut)], 3));
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kHost)], 4));
+  CHECK(path.submit_s == 0);
+}
+
+TEST_CASE("the number of slots decides how far loads run ahead") {
+  CHECK(near(ring_s(1, 5, 1, 3), 5 * (1 + 3)));
+  CHECK(near(ring_s(2, 5, 1, 3), 1 + 5 * 3));
+  CHECK(near(ring_s(2, 5, 3, 1), 5 * 3 + 1));
+}
+
+TEST_CASE("copies both ways slow each other while both run") {
+  Rates rates = second_rates();
+  rates.link_both_ways = 0.5;
+  Graph graph;
+  graph.in(1);
+  graph.out(2);
+  // Both at half speed until the load is there, then 1 s of the other is left.
+  CHECK(near(graph.end_s(rates), 3));
+}
+
+TEST_CASE("the two in-lanes share one engine") {
+  Graph graph;
+  graph.in(1);
+  graph.add(Lane::kActivationsIn, CostKind::kLinkIn, 2);
+  CHECK(near(graph.end_s(), 3));
+}
+
+TEST_CASE("host memory and copies take from each other") {
+  Rates rates = second_rates();
+  rates.host_under_copies = 0.5;
+  rates.link_in_under_host = 0.8;
+  Graph one_way;
+  one_way.in(1);
+  one_way.host(2);
+  // The copy takes 1 / 0.8 s, in which the host has 3 / 4 of its speed.
+  CHECK(near(one_way.end_s(rates), 1.25 + (2 - 1.25 * 0.75)));
+  Graph both_ways = one_way;
+  both_ways.out(1);
+  // Out ends first, after 1 s at half speed of the host; in has 0.2 s of work left.
+  CHECK(near(both_ways.end_s(rates), 1 + 0.25 + (2 - 0.5 - 0.25 * 0.75)));
+}
+
+TEST_CASE("host tasks of one thread take nothing from copies") {
+  Rates rates = second_rates();
+  rates.host_under_copies = 0.5;
+  rates.link_in_under_host = 0.5;
+  Graph graph;
+  graph.in(1);
+  graph.host(1);
+  graph.records().back().what.kind = SubmissionKind::kHostTask;
+  CHECK(near(graph.end_s(rates), 1));
+}
+
+TEST_CASE("kernels of two lanes share the device, and copies slow them") {
+  Graph graph;
+  graph.compute(2);
+  graph.add(Lane::kOut, CostKind::kMemory, 1);
+  CHECK(near(graph.end_s(), 3));
+  Rates rates = second_rates();
+  rates.device_under_copies = 0.8;
+  Graph copies;
+  copies.compute(2);
+  copies.in(1);
+  CHECK(near(copies.end_s(rates), 1 + (2 - 0.9)));
+}
+
+TEST_CASE("every submission takes its start, and the submitting thread its time") {
+  Rates rates = second_rates();
+  rates.kernel_us = 1e5;
+  rates.copy_us = 2e5;
+  rates.task_us = 3e5;
+  Graph graph;
+  const Event computed = graph.compute(1);
+  const Event gone = graph.out(1, {computed});
+  graph.host(1, {gone});
+  CHECK(near(graph.end_s(rates), 3.6));
+  rates.submit_us = 4e6;
+  const Timeline timeline(graph.records(), rates);
+  CHECK(near(timeline.end_s(), 3 * 4 + 1.3));
+  CHECK(near(timeline.critical_path(2, 0).submit_s, 12));
+}
+
+TEST_CASE("the submitting thread waits for what it joined") {
+  Rates rates = second_rates();
+  rates.submit_us = 1e5;
+  Graph graph;
+  const Event first = graph.compute(2);
+  graph.compute(1);
+  graph.records().back().joined = {first};
+  TraceRecord access;
+  access.by_submitter = true;
+  graph.records().insert(graph.records().begin() + 1, access);
+  const Timeline timeline(graph.records(), rates);
+  CHECK(near(timeline.run(1).end_s, 0.2));
+  CHECK(near(timeline.end_s(), 0.1 + 2 + 0.1 + 1));
+  CHECK(near(timeline.critical_path(2, 0).submit_s, 0.2));
+}
+
+TEST_CASE("attention is slower for short rows and narrow heads") {
+  Rates rates = second_rates();
+  rates.attention_forward_length = 1024;
+  rates.attention_head_share = 0.5;
+  const auto seconds = [&](CostKind kind, std::int64_t length, std::int64_t head_dim) {
+    Graph graph;
+    graph.compute(0);
+    graph.records()[0].what.cost = {
+        .kind = kind, .flops = 1e12, .extents = {4096, length, head_dim}};
+    return graph.end_s(rates);
+  };
+  CHECK(near(seconds(CostKind::kAttentionForward, 1024, 128), 2));
+  CHECK(near(seconds(CostKind::kAttentionForward, 3072, 128), 4.0 / 3));
+  CHECK(near(seconds(CostKind::kAttentionForward, 3072, 64), 8.0 / 3));
+  CHECK(near(seconds(CostKind::kAttentionBackward, 1024, 128), 1));
+}
+
+TEST_CASE("what was submitted before the first record is over") {
+  Graph graph;
+  const Event before = graph.in(5);
+  const Event earlier = graph.compute(5);
+  graph.compute(1, {before, earlier});
+  const std::vector<TraceRecord> last(graph.records().end() - 1, graph.records().end());
+  CHECK(near(Timeline(last, second_rates()).end_s(), 1));
+}
+
+TEST_CASE("a graph with holes, cycles or work without a rate is refused") {
+  Graph hole;
+  hole.compute(1);
+  hole.compute(1);
+  hole.compute(1);
+  hole.records().erase(hole.records().begin() + 1);
+  CHECK_THROWS_AS(hole.end_s(), std::invalid_argument);
+  Graph later;
+  later.compute(1, {Event{Lane::kOut, 2}});
+  later.out(1);
+  CHECK_THROWS_AS(later.end_s(), std::invalid_argument);
+  Graph unknown;
+  unknown.compute(1);
+  CHECK_THROWS_AS(unknown.end_s(Rates{}), std::invalid_argument);
+}
