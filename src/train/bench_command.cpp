@@ -9,6 +9,7 @@
 #include "strata/base/log.h"
 #include "strata/train/commands.h"
 #include "strata/train/metrics.h"
+#include "strata/train/prediction.h"
 #include "strata/train/report.h"
 #include "strata/train/session.h"
 #include "train/run_ranks.h"
@@ -28,6 +29,7 @@ struct BenchResult {
   LinkBytes link;              ///< per step
   std::vector<LaneReport> lanes;
   Recorder::WorkTime updates;  ///< per step, of the traced ones
+  std::vector<WorkReport> work;
   std::size_t races = 0;
   MemoryReport memory;
 };
@@ -63,6 +65,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
   result.lanes = lane_times(recorder, 2);
   result.updates = update_time(recorder, 2);
+  result.work = work_times(recorder, 2);
   result.races = recorder.races(1).size();
   result.memory = measure_memory(session);
   return result;
@@ -132,6 +135,54 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   return json;
 }
 
+/// Predicted beside measured: the step, its lanes and its work.
+void add_prediction(nlohmann::json& json, const BenchResult& r, const Prediction& p) {
+  for (const WorkReport& work : r.work) {
+    nlohmann::json entry{{"lane", work.lane},     {"name", work.name},
+                         {"flops", work.flops},   {"bytes", work.bytes},
+                         {"count", work.count},   {"measured_s", work.busy_s},
+                         {"predicted_s", nullptr}};
+    for (const WorkReport& other : p.traced_work) {
+      const bool same =
+          other.lane == work.lane && other.name == work.name && other.flops == work.flops;
+      if (same) entry["predicted_s"] = other.busy_s;
+    }
+    json["work"].push_back(std::move(entry));
+  }
+  if (!p.unknown.empty()) {
+    json["prediction"] = {{"unknown", p.unknown}};
+    return;
+  }
+  json["prediction"] = {{"step_s", p.step_s},
+                        {"step_s_mean", p.mean_s(static_cast<double>(r.step_s.size()))},
+                        {"tokens_per_s", p.tokens_per_s},
+                        {"mfu", nullptr}};
+  nlohmann::json& prediction = json["prediction"];
+  if (p.mfu) prediction["mfu"] = *p.mfu;
+  for (const Prediction::Part& part : p.critical) prediction["critical"][part.name] = part.share;
+  for (const LaneReport& lane : p.traced_lanes) {
+    prediction["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
+  }
+}
+
+std::string prediction_text(const nlohmann::json& j) {
+  const nlohmann::json& p = j["prediction"];
+  if (p.contains("unknown")) return "prediction      unknown: " + p["unknown"].get<std::string>();
+  const auto compare = [&](const char* key, const char* measured) {
+    const double predicted = p[key].get<double>();
+    return fmt::format("{:.4f} s ({:.3f} of measured)", predicted,
+                       predicted / j[measured].get<double>());
+  };
+  std::string text =
+      fmt::format("prediction      mean {}, step amid many {}; bound by",
+                  compare("step_s_mean", "step_s_mean"), compare("step_s", "step_s_median"));
+  constexpr double kWorthAWord = 0.005;
+  for (const auto& [lane, share] : p["critical"].items()) {
+    if (share >= kWorthAWord) text += fmt::format(" {} {:.0f} %", lane, 100 * share.get<double>());
+  }
+  return text;
+}
+
 void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTimes& startup) {
   const auto percent = [&](const char* key) {
     return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
@@ -162,8 +213,14 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTim
       j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
       bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(r.memory));
   for (const auto& [lane, times] : j["lanes"].items()) {
-    text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step\n", lane,
+    text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step", lane,
                         times["busy_s"].get<double>(), times["exposed_s"].get<double>());
+    if (j["prediction"].contains("lanes")) {
+      const nlohmann::json& predicted = j["prediction"]["lanes"][lane];
+      text += fmt::format("; predicted {:.3f} and {:.3f}", predicted["busy_s"].get<double>(),
+                          predicted["exposed_s"].get<double>());
+    }
+    text += "\n";
   }
   text += fmt::format("updates              {}\n", to_string(r.updates));
   text += fmt::format("start                {}\n", to_string(startup));
@@ -171,6 +228,7 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTim
     text += fmt::format("speculation     {} of {} steps missed\n", j["missed_steps"].get<int>(),
                         j["steps"].get<int>());
   }
+  text += prediction_text(j) + "\n";
   text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
   std::fputs(text.c_str(), stdout);
 }
@@ -188,8 +246,10 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
+    const Prediction prediction = predict(session.setup(), ranks, session.device().info().name);
     if (ranks.rank() != 0) return 0;
-    const nlohmann::json json = to_json(result, session, ranks.size());
+    nlohmann::json json = to_json(result, session, ranks.size());
+    add_prediction(json, result, prediction);
     print_table(json, result, session.startup());
     if (options.json.empty()) return 0;
     std::ofstream file(options.json);

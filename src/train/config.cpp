@@ -120,7 +120,15 @@ void MemorySection::fields(FieldList& f) {
 
 void HardwareSection::fields(FieldList& f) {
   f.add("peak_tflops", peak_tflops, "dense bf16 peak for MFU; null: the device's datasheet");
-  f.add("link_gbs", link_gbs, "GB/s of the link each way, both at once, for schedule.spill auto");
+  f.add("link_gbs", link_gbs,
+        "GB/s of the link each way, both at once, for schedule.spill auto and for predictions");
+  f.add("product_tflops", product_tflops,
+        "rate of large bf16 matrix products, for predictions; null: as measured on the device");
+  f.add("attention_forward_tflops", attention_forward_tflops,
+        "likewise of attention's forward, for endless rows and a head dim of 128");
+  f.add("attention_backward_tflops", attention_backward_tflops, "likewise of its backward");
+  f.add("device_gbs", device_gbs, "GB/s of operators that move device memory, likewise");
+  f.add("host_gbs", host_gbs, "GB/s of host memory that AdamW on all threads moves, likewise");
 }
 
 void KernelsSection::fields(FieldList& f) {

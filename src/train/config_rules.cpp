@@ -218,6 +218,21 @@ void check_optimizer(const RunConfig& c, Rules r) {
       "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
 }
 
+void check_hardware(const HardwareSection& h, Rules rules) {
+  rules.refuse_if(!(h.link_gbs > 0), "link_gbs", "must be above 0");
+  const auto above_zero = [&](const std::optional<double>& rate, const char* key,
+                              const char* otherwise) {
+    rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
+  };
+  above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
+  constexpr const char* kMeasured = "as measured on the device";
+  above_zero(h.product_tflops, "product_tflops", kMeasured);
+  above_zero(h.attention_forward_tflops, "attention_forward_tflops", kMeasured);
+  above_zero(h.attention_backward_tflops, "attention_backward_tflops", kMeasured);
+  above_zero(h.device_gbs, "device_gbs", kMeasured);
+  above_zero(h.host_gbs, "host_gbs", kMeasured);
+}
+
 }  // namespace
 
 void RunConfig::validate(std::string_view source) const {
@@ -236,10 +251,7 @@ void RunConfig::validate(std::string_view source) const {
                          "must be above 0; null: what is free");
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
                          "belongs to schedule.spill \"auto\"; leave it out");
-  Rules(problems, "hardware").refuse_if(!(hardware.link_gbs > 0), "link_gbs", "must be above 0");
-  Rules(problems, "hardware")
-      .refuse_if(hardware.peak_tflops && !(*hardware.peak_tflops > 0), "peak_tflops",
-                 "must be above 0; null: the device's datasheet");
+  check_hardware(hardware, Rules(problems, "hardware"));
   Rules(problems, "debug")
       .refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
   problems.throw_if_any(source);

@@ -2,7 +2,9 @@
 
 #include "strata/comm/communicator.h"
 #include "strata/train/commands.h"
+#include "strata/train/prediction.h"
 #include "strata/train/setup.h"
+#include "train/rates.h"
 
 namespace strata {
 
@@ -27,6 +29,8 @@ int plan_command(const RunConfig& config) {
         "nothing more is kept by schedule.activations auto\n",
         stdout);
   }
+  const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
+  std::fputs(predict(setup, *ranks, device).to_string().c_str(), stdout);
   return 0;
 }
 

@@ -20,18 +20,6 @@ std::string to_string(const MemoryReport& r) {
          ", peak " + format_bytes(r.host_peak);
 }
 
-std::vector<LaneReport> lane_times(const Recorder& recorder, int steps) {
-  const std::vector<double> exposed = recorder.exposed_s();
-  std::vector<LaneReport> lanes;
-  for (int i = 0; i < kLaneCount; ++i) {
-    const auto lane = static_cast<Lane>(i);
-    lanes.push_back({.lane = std::string(name_of(lane)),
-                     .busy_s = recorder.lane_time(lane).busy_s / steps,
-                     .exposed_s = exposed.at(static_cast<std::size_t>(i)) / steps});
-  }
-  return lanes;
-}
-
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
   const Recorder::WorkTime all = recorder.work_time(AdamW::kName);
   return {.busy_s = all.busy_s / steps, .exposed_s = all.exposed_s / steps};

@@ -16,7 +16,8 @@ struct BenchOptions {
 
 /// Trains and writes the run folder `config.run.output`.
 int train_command(const RunConfig& config);
-/// Prints every byte that the run will take, per memory and rank. Needs no GPU, allocates nothing.
+/// Prints every byte that the run will take, per memory and rank, and the step that it predicts.
+/// Needs no GPU, allocates nothing.
 int plan_command(const RunConfig& config);
 /// Measures steps on synthetic tokens and prints a table.
 int bench_command(const RunConfig& config, const BenchOptions& options);

@@ -183,6 +183,11 @@ struct MemorySection {
 struct HardwareSection {
   std::optional<double> peak_tflops;
   double link_gbs = 50;  ///< each way, both at once
+  std::optional<double> product_tflops;
+  std::optional<double> attention_forward_tflops;
+  std::optional<double> attention_backward_tflops;
+  std::optional<double> device_gbs;
+  std::optional<double> host_gbs;
   void fields(FieldList& f);
 };
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "strata/device/trace.h"
+#include "strata/train/lane_report.h"
 #include "strata/train/session.h"
 
 namespace strata {
@@ -21,15 +21,6 @@ struct MemoryReport {
 [[nodiscard]] MemoryReport measure_memory(Session& session);
 /// One line per memory.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
-
-/// Where the time of traced steps went.
-struct LaneReport {
-  std::string lane;
-  double busy_s = 0;     ///< work ran on the lane
-  double exposed_s = 0;  ///< compute stood still and waited for the lane
-};
-/// Per step, from a trace of `steps` steps.
-[[nodiscard]] std::vector<LaneReport> lane_times(const Recorder& recorder, int steps);
 
 /// AdamW, on the host and of resident units, per step of a trace of `steps` steps.
 [[nodiscard]] Recorder::WorkTime update_time(const Recorder& recorder, int steps);

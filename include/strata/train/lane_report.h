@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// Where the time of traced steps went.
+struct LaneReport {
+  std::string lane;
+  double busy_s = 0;     ///< work ran on the lane
+  double exposed_s = 0;  ///< compute stood still and waited for the lane
+};
+/// Per step, from a trace of `steps` steps.
+[[nodiscard]] std::vector<LaneReport> lane_times(const Recorder& recorder, int steps);
+
+/// What submissions of one kind took: those of one name, lane and number of FLOPs.
+struct WorkReport {
+  std::string lane;
+  std::string name;
+  double flops = 0;   ///< of each; 0: what moves bytes
+  double bytes = 0;   ///< of each, the mean
+  double count = 0;   ///< a step
+  double busy_s = 0;  ///< a step, of all
+};
+/// Likewise, longest first.
+[[nodiscard]] std::vector<WorkReport> work_times(const Recorder& recorder, int steps);
+
+}  // namespace strata

@@ -1,0 +1,47 @@
+#include "strata/train/lane_report.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <tuple>
+
+namespace strata {
+
+std::vector<LaneReport> lane_times(const Recorder& recorder, int steps) {
+  const std::vector<double> exposed = recorder.exposed_s();
+  std::vector<LaneReport> lanes;
+  for (int i = 0; i < kLaneCount; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    lanes.push_back({.lane = std::string(name_of(lane)),
+                     .busy_s = recorder.lane_time(lane).busy_s / steps,
+                     .exposed_s = exposed.at(static_cast<std::size_t>(i)) / steps});
+  }
+  return lanes;
+}
+
+std::vector<WorkReport> work_times(const Recorder& recorder, int steps) {
+  std::map<std::tuple<Lane, std::string_view, double>, WorkReport> kinds;
+  const std::vector<double> durations = recorder.durations_s();
+  for (std::size_t i = 0; i < durations.size(); ++i) {
+    const TraceRecord& record = recorder.records()[i];
+    if (record.by_submitter) continue;
+    const Submission& what = record.what;
+    WorkReport& kind = kinds[{record.lane, what.name, what.cost.flops}];
+    kind.lane = name_of(record.lane);
+    kind.name = what.name;
+    kind.flops = what.cost.flops;
+    kind.bytes += static_cast<double>(moved_bytes(what));
+    kind.count += 1;
+    kind.busy_s += durations[i] / steps;
+  }
+  std::vector<WorkReport> reports;
+  for (auto& [key, kind] : kinds) {
+    kind.bytes /= kind.count;
+    kind.count /= steps;
+    reports.push_back(kind);
+  }
+  std::ranges::stable_sort(reports, std::ranges::greater{}, &WorkReport::busy_s);
+  return reports;
+}
+
+}  // namespace strata

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "strata/device/rates.h"
+#include "strata/train/config.h"
+
+namespace strata {
+
+/// Name of the device whose rates a plan is made with where there is no device.
+inline constexpr std::string_view kPlannedDevice = "NVIDIA H200";
+
+/// The rates of a device, or why they are not known.
+struct KnownRates {
+  Rates rates;
+  std::string missing;  ///< empty: they are known
+};
+
+/// What was measured on a device of this name, where `hardware` does not say something else. The
+/// rates of a device that nobody has measured are known if `hardware` gives all of them.
+[[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware);
+
+}  // namespace strata

@@ -1,0 +1,274 @@
+// The machine that only records is the machine that trains, and what is predicted from its records.
+
+#include "strata/train/prediction.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "strata/base/host_memory.h"
+#include "strata/train/assembly.h"
+#include "strata/train/metrics.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_run.h"
+
+namespace {
+
+using namespace strata;
+
+constexpr int kSteps = 3;
+
+struct Case {
+  std::string name;
+  RunConfig config;
+};
+
+/// Every way of placing, moving and updating that changes what is submitted.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const char* name, const auto& change) {
+    Case c{name, test::tiny_config()};
+    change(c.config);
+    all.push_back(std::move(c));
+  };
+  add("plain", [](RunConfig&) {});
+  add("bf16, kept", [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.optimizer.gradient_dtype = DType::kBF16;
+    c.optimizer.moment_dtype = DType::kBF16;
+    c.schedule.activations = KeepLevel::kSelective;
+  });
+  add("short rings, alternating", [](RunConfig& c) {
+    c.schedule.activation_slots = 3;
+    c.schedule.weight_slots = 2;
+    c.schedule.layers_per_visit = 2;
+    c.schedule.direction = Direction::kAlternating;
+  });
+  add("spilled", [](RunConfig& c) {
+    c.schedule.activations = KeepLevel::kRecompute;
+    c.schedule.spill = KeepLevel::kFull;
+    c.schedule.spill_slots = 2;
+  });
+  add("boundaries in int8", [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.schedule.activations = KeepLevel::kAttention;
+    c.schedule.spill_dtype = BoundaryForm::kInt8;
+  });
+  add("passes, summed on the host", [](RunConfig& c) {
+    c.schedule.passes = 2;
+    c.schedule.sub_batches = 3;
+  });
+  add("passes, summed on the device", [](RunConfig& c) {
+    c.schedule.passes = 2;
+    c.schedule.sub_batches = 3;
+    c.schedule.gradient_sums = GradientSums::kDevice;
+  });
+  add("some resident", [](RunConfig& c) { c.schedule.resident_units = 2; });
+  add("all resident, tied", [](RunConfig& c) {
+    c.model.llama.tie_word_embeddings = true;
+    c.schedule.resident_units = 5;
+  });
+  add("on arrival, in a ring", [](RunConfig& c) {
+    c.optimizer.grad_clip = std::nullopt;
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+    c.optimizer.gradient_ring = 2;
+    c.schedule.resident_units = 1;
+  });
+  add("masked documents", [](RunConfig& c) { c.data.document_mask = true; });
+  return all;
+}
+
+bool same(const Cost& a, const Cost& b) {
+  return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents;
+}
+
+/// What a run on the cpu submits against what a dry run of its setup does.
+void compare(const RunConfig& config, Communicator& ranks) {
+  Recorder ran, dry;
+  Session session(config, ranks, {.trace = &ran});
+  ran.start();
+  for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
+  ran.stop();
+  const std::vector<std::size_t> ends = record_steps(session.setup(), ranks, kSteps, dry);
+  REQUIRE(ends.size() == kSteps);
+  CHECK(ends[0] < ends[1]);
+  CHECK(ends.back() == dry.records().size());
+  CHECK(dry.canonical() == ran.canonical());
+  REQUIRE(dry.records().size() == ran.records().size());
+  std::size_t other_costs = 0;
+  for (std::size_t i = 0; i < ran.records().size(); ++i) {
+    if (!same(ran.records()[i].what.cost, dry.records()[i].what.cost)) ++other_costs;
+  }
+  CHECK(other_costs == 0);
+  CHECK(dry.races(1).empty());
+}
+
+RunConfig config_file(const char* name, const std::vector<std::string>& sets = {}) {
+  return load_run_config(std::string(STRATA_CONFIG_DIR) + "/" + name, sets,
+                         TrainingData::kOptional);
+}
+
+Budget budget_of(const RunConfig& config) {
+  Budget budget;
+  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
+  return budget;
+}
+
+/// bf16, everything kept, nothing of it slow but what the test says.
+RunConfig fast_machine() {
+  RunConfig config = test::tiny_config();
+  config.run.dtype = DType::kBF16;
+  config.schedule.activations = KeepLevel::kFull;
+  constexpr double kInstant = 1e12;
+  config.hardware.product_tflops = kInstant;
+  config.hardware.attention_forward_tflops = kInstant;
+  config.hardware.attention_backward_tflops = kInstant;
+  config.hardware.device_gbs = kInstant;
+  config.hardware.host_gbs = kInstant;
+  config.hardware.link_gbs = kInstant;
+  return config;
+}
+
+Prediction predict_on_paper(const RunConfig& config) {
+  const auto self = make_self_communicator();
+  return predict(make_setup(config, 0, 1, {}), *self, "a device of the future");
+}
+
+double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {
+  for (const LaneReport& lane : lanes) {
+    if (lane.lane == name) return lane.busy_s;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a dry run submits what a run on the cpu submits") {
+  for (const Case& c : cases()) {
+    INFO(c.name);
+    const auto self = make_self_communicator();
+    compare(c.config, *self);
+  }
+}
+
+TEST_CASE("a dry run submits what each of several ranks submits") {
+  run_ranks(2, [](Communicator& ranks) {
+    static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
+    RunConfig config = test::tiny_config();
+    Recorder ran, dry;
+    Session session(config, ranks, {.trace = &ran});
+    ran.start();
+    for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
+    ran.stop();
+    session.synchronize();
+    record_steps(session.setup(), ranks, kSteps, dry);
+    const std::lock_guard lock(one_at_a_time);
+    CHECK(dry.canonical() == ran.canonical());
+  });
+}
+
+TEST_CASE("a dry run of a model larger than memory takes none") {
+  const RunConfig config = config_file("llama-70b.json", {"schedule.sub_batches=1"});
+  const auto self = make_self_communicator();
+  const Setup setup = make_setup(config, 0, 1, budget_of(config));
+  const std::size_t before = resident_bytes();
+  const Backend backend = make_backend(BackendKind::kDry, {});
+  Assembly assembly(setup, backend, *self, [](const StepOutcome&, std::int64_t) {});
+  assembly.submit(0, 1e-4, [](int, const PassBuffers&) { return std::int64_t{1}; });
+  const std::size_t after = resident_bytes();
+  const std::size_t model = setup.plan.total(Space::kDevice) + setup.plan.host_total();
+  CHECK(after < before + model / 1000);
+  CHECK(backend.device->info().backend == "dry");
+}
+
+TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
+  const RunConfig config = config_file("llama-70b.json");
+  const auto self = make_self_communicator();
+  const auto begin = std::chrono::steady_clock::now();
+  const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), *self, "NVIDIA H200");
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  CHECK(elapsed.count() < 30);  // a second or two where nothing else runs
+  REQUIRE(p.unknown.empty());
+  // No faster than its FLOPs at the peak, and a step is what its lanes did.
+  const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
+  CHECK(p.step_s > flops * static_cast<double>(config.tokens_per_step()) / 989.4e12);
+  double exposed_s = 0;
+  for (const LaneReport& lane : p.lanes) exposed_s += lane.exposed_s;
+  CHECK(std::abs(busy_s(p.lanes, "compute") + exposed_s - p.step_s) < 1e-3 * p.step_s);
+  double shares = 0;
+  for (const Prediction::Part& part : p.critical) shares += part.share;
+  CHECK(std::abs(shares - 1) < 1e-9);
+}
+
+TEST_CASE("products that are slow enough are the whole step") {
+  RunConfig config = fast_machine();
+  config.hardware.product_tflops = 1e-6;
+  const Prediction p = predict_on_paper(config);
+  REQUIRE(p.unknown.empty());
+  const LlamaConfig& m = config.model.llama;
+  const double attention = 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads *
+                                                     m.head_size() * config.data.sequence_length);
+  const double products = flops_per_token(m, config.data.sequence_length) - attention;
+  // The logits' product has rows of a multiple of 8 columns in memory, but counts the vocabulary.
+  const double expected = products * static_cast<double>(config.tokens_per_step()) / 1e6;
+  CHECK(std::abs(p.step_s / expected - 1) < 0.01);
+  CHECK(p.critical.front().name == "compute");
+  CHECK(p.critical.front().share > 0.99);
+  CHECK(!p.mfu.has_value());
+}
+
+TEST_CASE("a link that is slow enough is the whole step") {
+  RunConfig config = fast_machine();
+  config.schedule.sub_batches = 1;
+  const double fast = predict_on_paper(config).step_s;
+  config.hardware.link_gbs = 1e-5;
+  const Prediction p = predict_on_paper(config);
+  CHECK(p.step_s > 10 * fast);
+  CHECK((p.critical.front().name == "weights_in" || p.critical.front().name == "out"));
+  config.hardware.link_gbs = 0.5e-5;
+  CHECK(std::abs(predict_on_paper(config).step_s / p.step_s - 2) < 0.05);
+}
+
+TEST_CASE("updates of a slow host are hidden as their timing says") {
+  RunConfig before_use = fast_machine();
+  before_use.hardware.host_gbs = 1e-3;
+  before_use.hardware.product_tflops = 5e-5;
+  RunConfig on_arrival = before_use;
+  on_arrival.optimizer.grad_clip = std::nullopt;
+  on_arrival.optimizer.timing = UpdateTiming::kOnArrival;
+  const Prediction early = predict_on_paper(on_arrival);
+  const Prediction late = predict_on_paper(before_use);
+  CHECK(early.step_s < late.step_s);
+  // Neither order can hide more than the longer of the two.
+  CHECK(early.step_s >=
+        0.999 * std::max(busy_s(early.lanes, "compute"), busy_s(early.lanes, "host")));
+}
+
+TEST_CASE("the mean of a run is that of its steps and of what comes once") {
+  Prediction p;
+  p.step_s = 2;
+  p.once_s = 1;
+  CHECK(p.mean_s(4) == 2.25);
+}
+
+TEST_CASE("what nobody has measured is not predicted") {
+  const auto self = make_self_communicator();
+  RunConfig config = test::tiny_config();
+  const auto unknown = [&](const char* device) {
+    return predict(make_setup(config, 0, 1, {}), *self, device).unknown;
+  };
+  CHECK(unknown("NVIDIA H200") == "rates are those of bf16");
+  config.run.dtype = DType::kBF16;
+  CHECK(unknown("NVIDIA H200").empty());
+  config.hardware.host_gbs = 100;
+  CHECK(unknown("NVIDIA H100") ==
+        "nobody has measured this device; set hardware.product_tflops, "
+        "hardware.attention_forward_tflops, hardware.attention_backward_tflops, "
+        "hardware.device_gbs");
+  config.data.document_mask = true;
+  CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("data.document_mask"));
+}
