@@ -8,6 +8,7 @@
 #include "strata/train/commands.h"
 #include "strata/train/lr_schedule.h"
 #include "strata/train/metrics.h"
+#include "strata/train/prediction.h"
 #include "strata/train/report.h"
 #include "strata/train/session.h"
 #include "train/run_ranks.h"
@@ -143,6 +144,8 @@ class Trainer {
     }
     const Recorder::WorkTime updates = update_time(recorder_, 2);
     log::info("updates {}", to_string(updates));
+    const Prediction predicted = predict(session_.setup(), ranks_, session_.device().info().name);
+    if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
     if (ranks_.rank() == 0) {
       recorder_.write_chrome_trace((folder_ / "trace.json").string());
       log::info("trace of steps {} and {} in {}", step, step + 1,

@@ -254,6 +254,8 @@ TEST_CASE("plan prints every memory and allocates nothing") {
   for (const char* text : {"device", "pinned", "pageable", "state.weight", "14.00 bytes"}) {
     CHECK_THAT(planned.text, ContainsSubstring(text));
   }
+  CHECK_THAT(planned.text, ContainsSubstring(" tokens/s, MFU "));
+  CHECK_THAT(planned.text, ContainsSubstring("bound by compute"));
   CHECK(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 2GiB").code == 3);
   // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
   CHECK_THAT(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 300GiB").text,
@@ -308,6 +310,41 @@ TEST_CASE("bench and plan say how many units are speculated, bench how many step
              ContainsSubstring("3 units updated speculatively"));
   CHECK_THAT(strata(folder, "plan " + config + "--set optimizer.undo_log=1KiB").text,
              ContainsSubstring("no unit is updated speculatively"));
+}
+
+TEST_CASE("bench predicts what it measures if it is told the machine's rates") {
+  const Folder folder;
+  const std::string bench = "bench " STRATA_CONFIGS
+                            "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "
+                            "--set run.dtype=bf16 --json " +
+                            (folder / "bench.json");
+  const Outcome unknown = strata(folder, bench);
+  INFO(unknown.text);
+  REQUIRE(unknown.code == 0);
+  CHECK_THAT(unknown.text, ContainsSubstring("nobody has measured this device"));
+  nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  CHECK(json["prediction"].contains("unknown"));
+  const Outcome told =
+      strata(folder, bench +
+                         " --set hardware.product_tflops=0.05 --set hardware.device_gbs=10 --set "
+                         "hardware.attention_forward_tflops=0.05 --set hardware.host_gbs=10 --set "
+                         "hardware.attention_backward_tflops=0.05");
+  INFO(told.text);
+  REQUIRE(told.code == 0);
+  CHECK_THAT(told.text, ContainsSubstring("; predicted "));
+  json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  const nlohmann::json& prediction = json["prediction"];
+  CHECK(prediction["step_s"] > 0);
+  CHECK(prediction["step_s_mean"] >= prediction["step_s"]);
+  CHECK(prediction["lanes"].size() == json["lanes"].size());
+  double products = 0;
+  for (const nlohmann::json& work : json["work"]) {
+    INFO(work.dump());
+    CHECK(work["predicted_s"].is_number());
+    if (work["name"] == "matmul") products += work["predicted_s"].get<double>();
+  }
+  CHECK(products > 0);
+  CHECK(products < prediction["lanes"]["compute"]["busy_s"]);
 }
 
 TEST_CASE("bench counts no FLOPs of what is kept") {

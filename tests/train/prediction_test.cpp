@@ -3,8 +3,8 @@
 #include "strata/train/prediction.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -188,10 +188,9 @@ TEST_CASE("a dry run of a model larger than memory takes none") {
 TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
   const RunConfig config = config_file("llama-70b.json");
   const auto self = make_self_communicator();
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), *self, "NVIDIA H200");
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  CHECK(elapsed.count() < 30);  // a second or two where nothing else runs
+  CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
   REQUIRE(p.unknown.empty());
   // No faster than its FLOPs at the peak, and a step is what its lanes did.
   const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
