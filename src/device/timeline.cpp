@@ -32,33 +32,41 @@ double attention_s(const Cost& cost, double tflops, double half_length, double h
   return seconds(cost.flops, tflops * share, 1e12);
 }
 
+OperatorShare share_of(std::string_view name, const Rates& r) {
+  const auto at = std::ranges::find(r.operators, name, &OperatorShare::name);
+  return at == r.operators.end() ? OperatorShare{} : *at;
+}
+
+double device_s(const TraceRecord& record, const Rates& r) {
+  const Cost& cost = record.what.cost;
+  const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
+                                 r.device_gbs * share_of(record.what.name, r).device, 1e9);
+  switch (cost.kind) {
+    case CostKind::kProduct: return std::max(bytes_s, seconds(cost.flops, r.product_tflops, 1e12));
+    case CostKind::kAttentionForward:
+      return attention_s(cost, r.attention_forward_tflops, r.attention_forward_length,
+                         r.attention_head_share);
+    case CostKind::kAttentionBackward:
+      return attention_s(cost, r.attention_backward_tflops, r.attention_backward_length,
+                         r.attention_head_share);
+    default: return bytes_s;
+  }
+}
+
 Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.by_submitter) return {};
   const auto bytes = static_cast<double>(moved_bytes(record.what));
-  const Cost& cost = record.what.cost;
+  const CostKind kind = record.what.cost.kind;
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask;
-    return {r.task_us * 1e-6 + seconds(bytes, task ? r.task_gbs : r.host_gbs, 1e9),
-            task ? Share::kNone : Share::kHost};
+    const double gbs = task ? r.task_gbs : r.host_gbs * share_of(record.what.name, r).host;
+    return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
   }
-  const double kernel_s = r.kernel_us * 1e-6;
-  const double copy_s = r.copy_us * 1e-6;
-  switch (cost.kind) {
-    case CostKind::kMemory: return {kernel_s + seconds(bytes, r.device_gbs, 1e9), Share::kDevice};
-    case CostKind::kLinkIn: return {copy_s + seconds(bytes, r.link_gbs, 1e9), Share::kLinkIn};
-    case CostKind::kLinkOut: return {copy_s + seconds(bytes, r.link_gbs, 1e9), Share::kLinkOut};
-    case CostKind::kProduct:
-      return {kernel_s + seconds(cost.flops, r.product_tflops, 1e12), Share::kDevice};
-    case CostKind::kAttentionForward:
-      return {kernel_s + attention_s(cost, r.attention_forward_tflops, r.attention_forward_length,
-                                     r.attention_head_share),
-              Share::kDevice};
-    case CostKind::kAttentionBackward:
-      return {kernel_s + attention_s(cost, r.attention_backward_tflops, r.attention_backward_length,
-                                     r.attention_head_share),
-              Share::kDevice};
+  if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
+    return {r.copy_us * 1e-6 + seconds(bytes, r.link_gbs, 1e9),
+            kind == CostKind::kLinkIn ? Share::kLinkIn : Share::kLinkOut};
   }
-  return {};
+  return {r.kernel_us * 1e-6 + device_s(record, r), Share::kDevice};
 }
 
 /// How much of everything is running.
@@ -71,7 +79,7 @@ double speed(Share share, const Running& running, const Rates& r) {
       0.5 * ((count(Share::kLinkIn) > 0 ? 1 : 0) + (count(Share::kLinkOut) > 0 ? 1 : 0));
   const bool host = count(Share::kHost) > 0;
   switch (share) {
-    case Share::kDevice: return lost(r.device_under_copies, ways) / count(Share::kDevice);
+    case Share::kDevice: return lost(r.device_under_copies, ways);
     case Share::kHost: return lost(r.host_under_copies, ways);
     case Share::kLinkIn:
       return (count(Share::kLinkOut) > 0 ? r.link_both_ways : 1) *
@@ -106,7 +114,9 @@ class Simulation {
 
   double run() {
     while (true) {
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const std::size_t first = device_lane_ + 1;  // whoever had the device last comes last
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        const std::size_t lane = (first + i) % kLanes;
         if (!lanes_[lane].busy) start(lane);
       }
       const double step_s = time_to_next_end();
@@ -185,7 +195,13 @@ class Simulation {
     }
     const Demand demand =
         submits ? Demand{rates_.submit_us * 1e-6, Share::kNone} : demand_of(r, rates_);
-    result.begin_s = now_s_;
+    result.begin_s = std::max(released_s, 0.0);
+    if (demand.share == Share::kDevice) {
+      if (running_[static_cast<std::size_t>(Share::kDevice)] > 0) return;
+      if (released_s < now_s_) released_by(device_run_);
+      device_run_ = run;
+      device_lane_ = lane;
+    }
     LaneState& own = lanes_[lane];
     own.busy = true;
     own.share = demand.share;
@@ -234,6 +250,8 @@ class Simulation {
   std::array<LaneState, kLanes> lanes_;
   Running running_{};
   std::size_t submitted_ = 0;
+  std::size_t device_run_ = PredictedRun::kNone;  ///< the last kernel that began
+  std::size_t device_lane_ = kSubmitter;          ///< its lane
   double now_s_ = 0;
 };
 
@@ -247,7 +265,9 @@ Timeline::CriticalPath Timeline::critical_path(std::size_t last, double from_s) 
   CriticalPath path{.lanes_s = std::vector<double>(kLaneCount, 0.0)};
   for (std::size_t at = last; at != PredictedRun::kNone && runs_[at].end_s > from_s;
        at = runs_[at].cause) {
-    const double spent_s = runs_[at].end_s - std::max(runs_[at].begin_s, from_s);
+    const PredictedRun& run = runs_[at];
+    const double before_s = run.cause == PredictedRun::kNone ? 0 : runs_[run.cause].end_s;
+    const double spent_s = run.end_s - std::max(before_s, from_s);
     if (at >= records_.size() || records_[at].by_submitter) {
       path.submit_s += spent_s;
     } else {

@@ -101,6 +101,13 @@ std::string why_unknown(const Setup& setup, int ranks, const KnownRates& known) 
   if (ranks > 1) return "nobody has measured collectives of several ranks";
   if (setup.config.data.document_mask) return "with data.document_mask work depends on the data";
   if (setup.config.run.dtype != DType::kBF16) return "rates are those of bf16";
+  const HardwareSection& hardware = setup.config.hardware;
+  const bool attention_given =
+      hardware.attention_forward_tflops && hardware.attention_backward_tflops;
+  if (setup.config.kernels.attention != AttentionKernels::kAuto && !attention_given) {
+    return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
+           "attention_backward_tflops";
+  }
   if (!known.missing.empty()) return "nobody has measured this device; set " + known.missing;
   return {};
 }

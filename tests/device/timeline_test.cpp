@@ -161,11 +161,24 @@ TEST_CASE("host tasks of one thread take nothing from copies") {
   CHECK(near(graph.end_s(rates), 1));
 }
 
-TEST_CASE("kernels of two lanes share the device, and copies slow them") {
+TEST_CASE("the device runs one kernel at a time, lanes in turns") {
   Graph graph;
   graph.compute(2);
+  graph.compute(2);
   graph.add(Lane::kOut, CostKind::kMemory, 1);
-  CHECK(near(graph.end_s(), 3));
+  graph.add(Lane::kOut, CostKind::kMemory, 1);
+  graph.compute(2);
+  const Timeline timeline(graph.records(), second_rates());
+  const std::array<double, 5> ends{2, 5, 3, 6, 8};
+  for (std::size_t i = 0; i < ends.size(); ++i) CHECK(near(timeline.run(i).end_s, ends[i]));
+  // The lane was held up from when its kernel could begin; the chain is that of the device.
+  CHECK(near(timeline.run(2).begin_s, 0));
+  const Timeline::CriticalPath path = timeline.critical_path(4, 0);
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kCompute)], 6));
+  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kOut)], 2));
+}
+
+TEST_CASE("copies slow kernels") {
   Rates rates = second_rates();
   rates.device_under_copies = 0.8;
   Graph copies;
@@ -204,6 +217,28 @@ TEST_CASE("the submitting thread waits for what it joined") {
   CHECK(near(timeline.run(1).end_s, 0.2));
   CHECK(near(timeline.end_s(), 0.1 + 2 + 0.1 + 1));
   CHECK(near(timeline.critical_path(2, 0).submit_s, 0.2));
+}
+
+TEST_CASE("operators that move bytes have their own share of the rate") {
+  Rates rates = second_rates();
+  rates.operators = {{.name = "work", .device = 0.5, .host = 0.25}};
+  Graph device;
+  device.add(Lane::kCompute, CostKind::kMemory, 1);
+  CHECK(near(device.end_s(rates), 2));
+  Graph host;
+  host.host(1);
+  CHECK(near(host.end_s(rates), 4));
+  device.records()[0].what.name = "other work";
+  CHECK(near(device.end_s(rates), 1));
+}
+
+TEST_CASE("a product takes the longer of its FLOPs and its bytes") {
+  Graph graph;
+  graph.compute(1);
+  graph.records()[0].what.cost.bytes = 3'000'000'000;
+  CHECK(near(graph.end_s(), 3));
+  graph.records()[0].what.cost.bytes = 500'000'000;
+  CHECK(near(graph.end_s(), 1));
 }
 
 TEST_CASE("attention is slower for short rows and narrow heads") {

@@ -200,6 +200,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"optimizer.min_lr_ratio=0.1"}, "optimizer.min_lr_ratio: has no effect on a constant"},
       {{"memory.device_limit=0"}, "memory.device_limit: must be above 0"},
       {{"hardware.peak_tflops=0"}, "hardware.peak_tflops: must be above 0"},
+      {{"hardware.product_tflops=-1"}, "hardware.product_tflops: must be above 0"},
+      {{"hardware.host_gbs=0"}, "hardware.host_gbs: must be above 0; null: as measured"},
       {{"model.num_key_value_heads=3"}, "model.num_key_value_heads: must divide"},
   };
   for (const Case& c : cases) {

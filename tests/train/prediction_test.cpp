@@ -268,6 +268,11 @@ TEST_CASE("what nobody has measured is not predicted") {
         "nobody has measured this device; set hardware.product_tflops, "
         "hardware.attention_forward_tflops, hardware.attention_backward_tflops, "
         "hardware.device_gbs");
+  config.kernels.attention = AttentionKernels::kPortable;
+  CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("kernels.attention"));
+  config.hardware.attention_forward_tflops = 300;
+  config.hardware.attention_backward_tflops = 200;
+  CHECK(unknown("NVIDIA H200").empty());
   config.data.document_mask = true;
   CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("data.document_mask"));
 }

@@ -1,6 +1,16 @@
 #pragma once
 
+#include <string_view>
+#include <vector>
+
 namespace strata {
+
+/// An operator that moves bytes at a rate of its own, as a share of the common one.
+struct OperatorShare {
+  std::string_view name;
+  double device = 1;
+  double host = 1;
+};
 
 /// How fast a machine does what submissions ask for. Rates are those that hold in a run of many
 /// steps, each measured while nothing else ran; what they lose to each other comes behind them.
@@ -12,6 +22,7 @@ struct Rates {
   double link_gbs = 0;                   ///< copies each way
   double host_gbs = 0;                   ///< operators of many threads: AdamW, sums
   double task_gbs = 0;                   ///< host tasks, of one thread
+  std::vector<OperatorShare> operators;  ///< those that are not near device_gbs or host_gbs
 
   /// Length of rows at which attention has half of its rate.
   double attention_forward_length = 0;
