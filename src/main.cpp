@@ -78,7 +78,9 @@ class CommandLine {
   }
   void add_plan(CLI::App& app) {
     CLI::App& plan = add_run_command(
-        app, "plan", "Show every byte that a run takes, before anything is allocated", run_);
+        app, "plan",
+        "Show every byte that a run takes, and predict its speed, before anything is allocated",
+        run_);
     plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
         ->type_name("SIZE");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")

@@ -60,6 +60,66 @@ TEST_CASE("the trace of a program is the same in every execution") {
   CHECK_THAT(eager, ContainsSubstring(" joined compute@8 joined weights_in@8 joined out@8"));
 }
 
+TEST_CASE("the canonical trace counts tickets from its start") {
+  Recorder trace;
+  const auto device = make_cpu_device({.execution = Execution::kEager, .trace = &trace});
+  Stream& out = device->stream(Lane::kOut);
+  Stream& host = device->stream(Lane::kHost);
+  out.host_task("before", {}, {}, kNothing);
+  const Event before = out.record();
+  host.host_task("before", {}, {}, kNothing);
+  trace.start();
+  host.wait(before, WaitFor::kArrived);
+  host.host_task("a", {}, {}, kNothing);
+  out.host_task("b", {}, {}, kNothing);
+  host.wait(out.record(), WaitFor::kArrived);
+  host.host_task("c", {}, {}, kNothing);
+  CHECK(trace.canonical() ==
+        "host@1 a after out@0(arrived)\n"
+        "out@1 b\n"
+        "host@2 c after out@1(arrived)\n");
+}
+
+TEST_CASE("a copy says which way it goes, and every submission how many bytes it moves") {
+  Recorder trace;
+  trace.start();
+  const auto device = make_cpu_device({.execution = Execution::kEager, .trace = &trace});
+  Arena on_device(*device, Space::kDevice, 1024, "device");
+  Arena on_host(*device, Space::kPinned, 1024, "host");
+  std::byte* const there = on_device.allocate("there", 512);
+  std::byte* const here = on_host.allocate("here", 512);
+  Stream& out = device->stream(Lane::kOut);
+  out.copy(there, here, 100, {});
+  out.copy(here, there, 200, {});
+  out.copy(there + 256, there, 128, {});
+  out.set(there, 0, 64, {});
+  out.host_task("task", {{{here, 16}}, {{here + 64, 8}}}, {}, kNothing);
+  const std::vector<CostKind> kinds{CostKind::kLinkIn, CostKind::kLinkOut, CostKind::kMemory,
+                                    CostKind::kMemory, CostKind::kMemory};
+  const std::vector<std::size_t> bytes{100, 200, 128, 64, 24};
+  REQUIRE(trace.records().size() == kinds.size());
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    CHECK(trace.records()[i].what.cost.kind == kinds[i]);
+    CHECK(moved_bytes(trace.records()[i].what) == bytes[i]);
+  }
+}
+
+TEST_CASE("every record has the time that it ran") {
+  Recorder trace;
+  trace.start();
+  trace.submitted(work(1, {}));
+  trace.submitted(work(2, {}));
+  trace.submitted(work(3, {}));
+  trace.ran(Lane::kCompute, 3, 5e6, 9e6);
+  trace.ran(Lane::kCompute, 1, 1e6, 1.5e6);
+  trace.ran(Lane::kCompute, 7, 0, 1e6);
+  const std::vector<double> durations = trace.durations_s();
+  REQUIRE(durations.size() == 3);
+  CHECK(near(durations[0], 0.5));
+  CHECK(durations[1] == 0);
+  CHECK(near(durations[2], 4));
+}
+
 TEST_CASE("memory outside of every arena has no address in the canonical trace") {
   Recorder trace;
   trace.start();

@@ -203,6 +203,24 @@ TEST_CASE("a step of 70B parameters is predicted within seconds, and without the
   CHECK(std::abs(shares - 1) < 1e-9);
 }
 
+TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
+  RunConfig config = fast_machine();
+  config.model.llama.tie_word_embeddings = true;
+  config.schedule.passes = 2;
+  const auto self = make_self_communicator();
+  Recorder recorder;
+  record_steps(make_setup(config, 0, 1, {}), *self, 1, recorder);
+  double flops = 0;
+  for (const TraceRecord& record : recorder.records()) {
+    // Attention's backward computes scores again: five products, of which four are counted.
+    const bool backward = record.what.cost.kind == CostKind::kAttentionBackward;
+    flops += record.what.cost.flops * (backward ? 0.8 : 1.0);
+  }
+  const double counted = flops_per_token(config.model.llama, config.data.sequence_length) *
+                         static_cast<double>(config.tokens_per_step());
+  CHECK(std::abs(flops / counted - 1) < 1e-12);
+}
+
 TEST_CASE("products that are slow enough are the whole step") {
   RunConfig config = fast_machine();
   config.hardware.product_tflops = 1e-6;
@@ -212,7 +230,6 @@ TEST_CASE("products that are slow enough are the whole step") {
   const double attention = 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads *
                                                      m.head_size() * config.data.sequence_length);
   const double products = flops_per_token(m, config.data.sequence_length) - attention;
-  // The logits' product has rows of a multiple of 8 columns in memory, but counts the vocabulary.
   const double expected = products * static_cast<double>(config.tokens_per_step()) / 1e6;
   CHECK(std::abs(p.step_s / expected - 1) < 0.01);
   CHECK(p.critical.front().name == "compute");
