@@ -36,12 +36,21 @@ class DryRun {
     return timeline_.critical_path(last_compute(last), computed_s(first - 1));
   }
 
-  /// The trace of steps [first, last], as it would have been recorded.
+  /// The trace of steps [first, last], as it would have been recorded, without addresses.
   void trace(Recorder& trace, int first, int last) const {
     trace.start();
     for (std::size_t i = begin_of(first); i < begin_of(last + 1); ++i) {
       const TraceRecord& record = recorder_.records()[i];
-      trace.submitted(record);
+      const Submission& what = record.what;
+      Cost cost = what.cost;
+      cost.bytes = moved_bytes(what);
+      trace.submitted(
+          {.lane = record.lane,
+           .ticket = record.ticket,
+           .what = {.name = what.name, .kind = what.kind, .tag = what.tag, .cost = cost},
+           .waits = record.waits,
+           .joined = record.joined,
+           .by_submitter = record.by_submitter});
       const PredictedRun& run = timeline_.run(i);
       if (!record.by_submitter) {
         trace.ran(record.lane, record.ticket, run.begin_s * 1e6, run.end_s * 1e6);
