@@ -24,31 +24,21 @@ double seconds(double amount, double rate, double unit) {
   return amount / (rate * unit);
 }
 
-double attention_s(const Cost& cost, double tflops, double half_length, double head_share) {
-  constexpr std::int64_t kNarrowHead = 64;
-  const auto length = static_cast<double>(cost.extents[1]);
-  const double share =
-      length / (length + half_length) * (cost.extents[2] > kNarrowHead ? 1.0 : head_share);
+double attention_s(const Cost& cost, const Rates& r, double tflops, double half_length) {
+  const double share = attention_share(r, cost.extents[1], half_length, cost.extents[2]);
   return seconds(cost.flops, tflops * share, 1e12);
-}
-
-OperatorShare share_of(std::string_view name, const Rates& r) {
-  const auto at = std::ranges::find(r.operators, name, &OperatorShare::name);
-  return at == r.operators.end() ? OperatorShare{} : *at;
 }
 
 double device_s(const TraceRecord& record, const Rates& r) {
   const Cost& cost = record.what.cost;
   const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
-                                 r.device_gbs * share_of(record.what.name, r).device, 1e9);
+                                 r.device_gbs * operator_share(r, record.what.name).device, 1e9);
   switch (cost.kind) {
     case CostKind::kProduct: return std::max(bytes_s, seconds(cost.flops, r.product_tflops, 1e12));
     case CostKind::kAttentionForward:
-      return attention_s(cost, r.attention_forward_tflops, r.attention_forward_length,
-                         r.attention_head_share);
+      return attention_s(cost, r, r.attention_forward_tflops, r.attention_forward_length);
     case CostKind::kAttentionBackward:
-      return attention_s(cost, r.attention_backward_tflops, r.attention_backward_length,
-                         r.attention_head_share);
+      return attention_s(cost, r, r.attention_backward_tflops, r.attention_backward_length);
     default: return bytes_s;
   }
 }
@@ -59,7 +49,7 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   const CostKind kind = record.what.cost.kind;
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask;
-    const double gbs = task ? r.task_gbs : r.host_gbs * share_of(record.what.name, r).host;
+    const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
     return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
   }
   if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {

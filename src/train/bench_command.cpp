@@ -12,6 +12,7 @@
 #include "strata/train/prediction.h"
 #include "strata/train/report.h"
 #include "strata/train/session.h"
+#include "train/rates.h"
 #include "train/run_ranks.h"
 
 namespace strata {
@@ -135,8 +136,9 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   return json;
 }
 
-/// Predicted beside measured: the step, its lanes and its work.
-void add_prediction(nlohmann::json& json, const BenchResult& r, const Prediction& p) {
+/// Predicted beside measured: the step, its lanes and its work; and the rates that this work had.
+void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& session,
+                    const Prediction& p) {
   for (const WorkReport& work : r.work) {
     nlohmann::json entry{{"lane", work.lane},     {"name", work.name},
                          {"flops", work.flops},   {"bytes", work.bytes},
@@ -149,6 +151,17 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Prediction
     }
     json["work"].push_back(std::move(entry));
   }
+  const RunConfig& config = session.setup().config;
+  const HardwareSection hardware =
+      measured_rates(r.work, config.data.sequence_length, config.model.llama.head_size());
+  const auto add_rate = [&](const char* key, const std::optional<double>& rate) {
+    if (rate) json["hardware"][key] = *rate;
+  };
+  add_rate("product_tflops", hardware.product_tflops);
+  add_rate("attention_forward_tflops", hardware.attention_forward_tflops);
+  add_rate("attention_backward_tflops", hardware.attention_backward_tflops);
+  add_rate("device_gbs", hardware.device_gbs);
+  add_rate("host_gbs", hardware.host_gbs);
   if (!p.unknown.empty()) {
     json["prediction"] = {{"unknown", p.unknown}};
     return;
@@ -228,7 +241,11 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTim
     text += fmt::format("speculation     {} of {} steps missed\n", j["missed_steps"].get<int>(),
                         j["steps"].get<int>());
   }
-  text += prediction_text(j) + "\n";
+  text += prediction_text(j) + "\nrates          ";
+  for (const auto& [key, rate] : j["hardware"].items()) {
+    text += fmt::format(" hardware.{}={:.4g}", key, rate.get<double>());
+  }
+  text += " (as traced)\n";
   text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
   std::fputs(text.c_str(), stdout);
 }
@@ -249,7 +266,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     const Prediction prediction = predict(session.setup(), ranks, session.device().info().name);
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
-    add_prediction(json, result, prediction);
+    add_prediction(json, result, session, prediction);
     print_table(json, result, session.startup());
     if (options.json.empty()) return 0;
     std::ofstream file(options.json);

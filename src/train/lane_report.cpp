@@ -29,6 +29,7 @@ std::vector<WorkReport> work_times(const Recorder& recorder, int steps) {
     WorkReport& kind = kinds[{record.lane, what.name, what.cost.flops}];
     kind.lane = name_of(record.lane);
     kind.name = what.name;
+    kind.kind = what.cost.kind;
     kind.flops = what.cost.flops;
     kind.bytes += static_cast<double>(moved_bytes(what));
     kind.count += 1;

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "strata/ops/optimizer.h"
+
 namespace strata {
 
 namespace {
@@ -60,6 +62,47 @@ KnownRates known_rates(std::string_view device, const HardwareSection& hardware)
   take(r.host_gbs, hardware.host_gbs, "host_gbs");
   r.link_gbs = hardware.link_gbs / r.link_both_ways;
   return known;
+}
+
+HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t length,
+                               std::int64_t head_dim) {
+  const Rates known = rates_of_h200();
+  const std::string_view compute = name_of(Lane::kCompute);
+  const auto rate = [&](std::string_view lane, const auto& counts, const auto& amount,
+                        double start_us, double unit) -> std::optional<double> {
+    double all = 0, busy_s = 0;
+    for (const WorkReport& w : work) {
+      if (w.lane != lane || !counts(w)) continue;
+      all += w.count * amount(w);
+      busy_s += w.busy_s - w.count * start_us * 1e-6;
+    }
+    if (!(all > 0 && busy_s > 0)) return std::nullopt;
+    return all / busy_s / unit;
+  };
+  const auto of_kind = [](CostKind kind) {
+    return [kind](const WorkReport& w) { return w.kind == kind; };
+  };
+  const auto flops = [](const WorkReport& w) { return w.flops; };
+  const auto attention = [&](CostKind kind, double half_length) {
+    const double share = attention_share(known, length, half_length, head_dim);
+    return rate(
+        compute, of_kind(kind), [&](const WorkReport& w) { return w.flops / share; },
+        known.kernel_us, 1e12);
+  };
+  HardwareSection h;
+  h.product_tflops = rate(compute, of_kind(CostKind::kProduct), flops, known.kernel_us, 1e12);
+  h.attention_forward_tflops =
+      attention(CostKind::kAttentionForward, known.attention_forward_length);
+  h.attention_backward_tflops =
+      attention(CostKind::kAttentionBackward, known.attention_backward_length);
+  h.device_gbs = rate(
+      compute, of_kind(CostKind::kMemory),
+      [&](const WorkReport& w) { return w.bytes / operator_share(known, w.name).device; },
+      known.kernel_us, 1e9);
+  h.host_gbs = rate(
+      name_of(Lane::kHost), [](const WorkReport& w) { return w.name == AdamW::kName; },
+      [](const WorkReport& w) { return w.bytes; }, known.task_us, 1e9);
+  return h;
 }
 
 }  // namespace strata

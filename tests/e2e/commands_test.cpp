@@ -324,6 +324,10 @@ TEST_CASE("bench predicts what it measures if it is told the machine's rates") {
   CHECK_THAT(unknown.text, ContainsSubstring("nobody has measured this device"));
   nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
   CHECK(json["prediction"].contains("unknown"));
+  for (const char* rate :
+       {"product_tflops", "attention_forward_tflops", "device_gbs", "host_gbs"}) {
+    CHECK(json["hardware"][rate] > 0);
+  }
   const Outcome told =
       strata(folder, bench +
                          " --set hardware.product_tflops=0.05 --set hardware.device_gbs=10 --set "

@@ -15,6 +15,7 @@
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_run.h"
+#include "train/rates.h"
 
 namespace {
 
@@ -262,6 +263,39 @@ TEST_CASE("updates of a slow host are hidden as their timing says") {
   // Neither order can hide more than the longer of the two.
   CHECK(early.step_s >=
         0.999 * std::max(busy_s(early.lanes, "compute"), busy_s(early.lanes, "host")));
+}
+
+TEST_CASE("rates found in traced work are those with which it ran") {
+  RunConfig config = fast_machine();
+  HardwareSection& given = config.hardware;  // slow: starts do not count
+  given.product_tflops = 3e-6;
+  given.attention_forward_tflops = 2e-6;
+  given.attention_backward_tflops = 1e-6;
+  given.device_gbs = 4e-3;
+  given.host_gbs = 5e-3;
+  given.link_gbs = 1e3;
+  const Prediction p = predict_on_paper(config);
+  const HardwareSection found =
+      measured_rates(p.traced_work, config.data.sequence_length, config.model.llama.head_size());
+  const auto same_rate = [](const std::optional<double>& a, const std::optional<double>& b) {
+    REQUIRE(a.has_value());
+    CHECK(std::abs(*a / *b - 1) < 0.01);
+  };
+  same_rate(found.product_tflops, given.product_tflops);
+  same_rate(found.attention_forward_tflops, given.attention_forward_tflops);
+  same_rate(found.attention_backward_tflops, given.attention_backward_tflops);
+  same_rate(found.host_gbs, given.host_gbs);
+  // Work that waits for a kernel of the out lane counts as if it ran.
+  REQUIRE(found.device_gbs.has_value());
+  CHECK(*found.device_gbs <= *given.device_gbs);
+  double wait_s = 0, moved_s = 0;
+  for (const WorkReport& work : p.traced_work) {
+    if (work.kind != CostKind::kMemory) continue;
+    if (work.lane == "out") wait_s += work.busy_s;
+    if (work.lane == "compute") moved_s += work.busy_s;
+  }
+  CHECK(*found.device_gbs >= *given.device_gbs * (1 - wait_s / moved_s));
+  CHECK(!measured_rates({}, 1, 1).product_tflops.has_value());
 }
 
 TEST_CASE("the mean of a run is that of its steps and of what comes once") {

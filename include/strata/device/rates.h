@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -43,5 +44,11 @@ struct Rates {
   double link_in_under_host = 1;
   double link_out_under_host = 1;
 };
+
+/// Share of its rate that attention has for rows of this length, which is half at `half_length`.
+[[nodiscard]] double attention_share(const Rates& rates, std::int64_t length, double half_length,
+                                     std::int64_t head_dim);
+/// Of an operator that moves bytes.
+[[nodiscard]] OperatorShare operator_share(const Rates& rates, std::string_view name);
 
 }  // namespace strata

@@ -20,6 +20,7 @@ struct LaneReport {
 struct WorkReport {
   std::string lane;
   std::string name;
+  CostKind kind = CostKind::kMemory;
   double flops = 0;   ///< of each; 0: what moves bytes
   double bytes = 0;   ///< of each, the mean
   double count = 0;   ///< a step
