@@ -79,6 +79,17 @@ std::vector<Case> cases() {
     c.optimizer.gradient_ring = 2;
     c.schedule.resident_units = 1;
   });
+  add("interleaved", [](RunConfig& c) {
+    c.optimizer.interleave = 0.5;
+    c.optimizer.grad_clip = std::nullopt;
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+  });
+  add("speculative, interleaved", [](RunConfig& c) {
+    c.optimizer.interleave = 0.5;
+    c.optimizer.grad_clip = 1.0;
+    c.optimizer.timing = UpdateTiming::kSpeculative;
+    c.optimizer.deferred_units = 1;
+  });
   add("masked documents", [](RunConfig& c) { c.data.document_mask = true; });
   return all;
 }
