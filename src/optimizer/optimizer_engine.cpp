@@ -185,8 +185,7 @@ void OptimizerEngine::require_finite(int block, const Tag& tag) {
   host_.host_task("require_finite", {}, tag, [this, block] {
     if (std::isfinite(squared_norms_[static_cast<std::size_t>(block)])) return;
     throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
-                         state_.layout().blocks[static_cast<std::size_t>(block)].name +
-                         " is not finite" +
+                         block_name(block) + " is not finite" +
                          (state_.options().updated_on_device(block) && !deferred(block)
                               ? ""
                               : "; its weights were not changed") +

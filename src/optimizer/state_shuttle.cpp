@@ -1,7 +1,6 @@
 #include "strata/optimizer/state_shuttle.h"
 
 #include <algorithm>
-#include <array>
 
 #include "strata/base/bytes.h"
 #include "strata/device/device.h"
@@ -13,10 +12,6 @@ namespace {
 /// One that is filled, one that is updated and sent, and one so that neither lane waits for the
 /// other's last copy.
 constexpr int kSlots = 3;
-
-/// What travels of a block.
-constexpr std::array kTravels = {&BlockState::weight, &BlockState::low, &BlockState::m,
-                                 &BlockState::v};
 
 /// Of an interleaved shard; 0 if there is none.
 std::int64_t largest_chunk(const ModelLayout& layout, const StateOptions& options,
@@ -47,7 +42,7 @@ int slot_count(const ModelLayout& layout, const StateOptions& options) {
 /// Elements [begin, begin + count) of a shard.
 BlockState part_of(const BlockState& whole, std::int64_t begin, std::int64_t count) {
   BlockState part;
-  for (const auto tensor : kTravels) {
+  for (const auto tensor : kUpdatedTensors) {
     if (whole.*tensor) part.*tensor = (whole.*tensor).slice_rows(begin, count);
   }
   part.grad = whole.grad.slice_rows(begin, count);
@@ -58,7 +53,7 @@ BlockState part_of(const BlockState& whole, std::int64_t begin, std::int64_t cou
 /// The same with what travels in a slot.
 BlockState placed_in(std::byte* slot, const BlockState& part) {
   BlockState placed = part;
-  for (const auto tensor : kTravels) {
+  for (const auto tensor : kUpdatedTensors) {
     TensorView& view = placed.*tensor;
     if (!view) continue;
     view.data = slot;
@@ -70,7 +65,7 @@ BlockState placed_in(std::byte* slot, const BlockState& part) {
 /// Returns the bytes.
 std::size_t copy(Stream& lane, const BlockState& to, const BlockState& from, const Tag& tag) {
   std::size_t bytes = 0;
-  for (const auto tensor : kTravels) {
+  for (const auto tensor : kUpdatedTensors) {
     if (!(to.*tensor)) continue;
     const std::size_t size = (to.*tensor).bytes().bytes;
     lane.copy((to.*tensor).data, (from.*tensor).data, size, tag);
@@ -89,14 +84,12 @@ void StateShuttle::plan(MemoryPlan& plan, const ModelLayout& layout, const State
 }
 
 std::size_t StateShuttle::step_bytes(const ModelLayout& layout, const StateOptions& options) {
-  const std::size_t low = options.compute == DType::kBF16 ? size_of(DType::kI16) : 0;
-  const std::size_t each =
-      size_of(options.compute) + low + 2 * size_of(TrainingState::moment_storage(options));
   std::size_t bytes = 0;
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
     if (!options.interleaved(b)) continue;
     const Block& block = layout.blocks[static_cast<std::size_t>(b)];
-    bytes += static_cast<std::size_t>(block.shard_elements(options.ranks)) * each;
+    bytes += static_cast<std::size_t>(block.shard_elements(options.ranks)) *
+             TrainingState::updated_bytes(options);
   }
   return bytes;
 }

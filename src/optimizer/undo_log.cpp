@@ -16,8 +16,7 @@ namespace {
 std::size_t slot_bytes(const ModelLayout& layout, const StateOptions& options, int block) {
   const auto n = static_cast<std::size_t>(
       layout.blocks[static_cast<std::size_t>(block)].shard_elements(options.ranks));
-  const std::size_t low = options.compute == DType::kBF16 ? size_of(DType::kI16) : 0;
-  return n * (size_of(options.compute) + low + 2 * size_of(TrainingState::moment_storage(options)));
+  return n * TrainingState::updated_bytes(options);
 }
 
 }  // namespace
@@ -111,8 +110,10 @@ void UndoLog::restore(int block, Stream& host, const Tag& tag) {
 
 std::vector<TensorView> UndoLog::state_of(int block) const {
   const BlockState& s = state_.block(block);
-  std::vector<TensorView> views{s.weight, s.m, s.v};
-  if (s.low) views.push_back(s.low);
+  std::vector<TensorView> views;
+  for (const auto tensor : kUpdatedTensors) {
+    if (s.*tensor) views.push_back(s.*tensor);
+  }
   return views;
 }
 

@@ -127,6 +127,11 @@ DType TrainingState::moment_storage(const StateOptions& options) {
   return options.compute == DType::kF64 ? DType::kF64 : options.moment;
 }
 
+std::size_t TrainingState::updated_bytes(const StateOptions& options) {
+  const std::size_t low = options.compute == DType::kBF16 ? size_of(DType::kI16) : 0;
+  return size_of(options.compute) + low + 2 * size_of(moment_storage(options));
+}
+
 void TrainingState::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options) {
   const DType moment = moment_storage(options);
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {

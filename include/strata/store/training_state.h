@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -54,6 +56,10 @@ struct BlockState {
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
+/// What an update changes of a block.
+inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
+                                               &BlockState::m, &BlockState::v};
+
 /// Where training state lives.
 struct StateArenas {
   Arena& device;
@@ -79,6 +85,8 @@ class TrainingState {
   static bool has_gradient_home(const ModelLayout& layout, int block, const StateOptions& options);
   /// dtype in which moments are kept: f64 if weights are.
   static DType moment_storage(const StateOptions& options);
+  /// Of kUpdatedTensors, for one parameter.
+  static std::size_t updated_bytes(const StateOptions& options);
 
   [[nodiscard]] const ModelLayout& layout() const { return layout_; }
   [[nodiscard]] const StateOptions& options() const { return options_; }
