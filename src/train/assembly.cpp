@@ -1,9 +1,10 @@
 #include "strata/train/assembly.h"
 
-#include <chrono>
 #include <cstddef>
 #include <span>
 #include <utility>
+
+#include "strata/base/process.h"
 
 namespace strata {
 
@@ -11,10 +12,6 @@ namespace {
 
 Arena take(Device& device, const Setup& s, Space space) {
   return {device, space, s.plan.total(space), std::string(name_of(space))};
-}
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 std::span<std::byte> rope_staging(Arena& pinned, const Setup& s) {
@@ -38,11 +35,11 @@ Assembly::Assembly(const Setup& s, const Backend& backend, Communicator& ranks, 
       device_(*backend.device),
       ranks_(ranks),
       report_(std::move(report)),
-      begun_s_(now_s()),
+      begun_s_(steady_seconds()),
       device_arena_(take(device_, s, Space::kDevice)),
-      device_taken_s_(now_s()),
+      device_taken_s_(steady_seconds()),
       pinned_arena_(take(device_, s, Space::kPinned)),
-      pinned_taken_s_(now_s()),
+      pinned_taken_s_(steady_seconds()),
       pageable_arena_(take(device_, s, Space::kPageable)),
       state_(s.layout, s.state, {device_arena_, pinned_arena_, pageable_arena_}),
       model_(s.config.model.llama, s.sizes, *backend.kernels, device_arena_,

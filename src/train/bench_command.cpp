@@ -7,6 +7,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
+#include "strata/base/process.h"
 #include "strata/train/commands.h"
 #include "strata/train/metrics.h"
 #include "strata/train/prediction.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -79,10 +78,6 @@ std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::str
 }
 
 }  // namespace
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
     : config_(config), ranks_(ranks), hooks_(hooks) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/base/log.h"
+#include "strata/base/process.h"
 #include "strata/train/commands.h"
 #include "strata/train/lr_schedule.h"
 #include "strata/train/metrics.h"

@@ -115,7 +115,4 @@ class Session {
   double first_end_s_ = 0;              ///< the process's age; guarded by finished_mutex_
 };
 
-/// Seconds of a steady clock.
-[[nodiscard]] double steady_seconds();
-
 }  // namespace strata
