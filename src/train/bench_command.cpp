@@ -155,14 +155,11 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
   const RunConfig& config = session.setup().config;
   const HardwareSection hardware =
       measured_rates(r.work, config.data.sequence_length, config.model.llama.head_size());
-  const auto add_rate = [&](const char* key, const std::optional<double>& rate) {
-    if (rate) json["hardware"][key] = *rate;
-  };
-  add_rate("product_tflops", hardware.product_tflops);
-  add_rate("attention_forward_tflops", hardware.attention_forward_tflops);
-  add_rate("attention_backward_tflops", hardware.attention_backward_tflops);
-  add_rate("device_gbs", hardware.device_gbs);
-  add_rate("host_gbs", hardware.host_gbs);
+  for (const RateKey& key : kRateKeys) {
+    if (const std::optional<double>& rate = hardware.*key.given) {
+      json["hardware"][std::string(key.key)] = *rate;
+    }
+  }
   if (!p.unknown.empty()) {
     json["prediction"] = {{"unknown", p.unknown}};
     return;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "strata/train/config.h"
+#include "train/rates.h"
 
 namespace strata {
 namespace {
@@ -220,17 +221,14 @@ void check_optimizer(const RunConfig& c, Rules r) {
 
 void check_hardware(const HardwareSection& h, Rules rules) {
   rules.refuse_if(!(h.link_gbs > 0), "link_gbs", "must be above 0");
-  const auto above_zero = [&](const std::optional<double>& rate, const char* key,
+  const auto above_zero = [&](const std::optional<double>& rate, std::string_view key,
                               const char* otherwise) {
     rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
   };
   above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
-  constexpr const char* kMeasured = "as measured on the device";
-  above_zero(h.product_tflops, "product_tflops", kMeasured);
-  above_zero(h.attention_forward_tflops, "attention_forward_tflops", kMeasured);
-  above_zero(h.attention_backward_tflops, "attention_backward_tflops", kMeasured);
-  above_zero(h.device_gbs, "device_gbs", kMeasured);
-  above_zero(h.host_gbs, "host_gbs", kMeasured);
+  for (const RateKey& key : kRateKeys) {
+    above_zero(h.*key.given, key.key, "as measured on the device");
+  }
 }
 
 }  // namespace

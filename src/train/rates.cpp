@@ -46,20 +46,14 @@ KnownRates known_rates(std::string_view device, const HardwareSection& hardware)
   // What a rate loses to others is taken to be alike on every machine.
   KnownRates known{.rates = rates_of_h200(), .missing = {}};
   const bool measured = device == kPlannedDevice;
-  const auto take = [&](double& rate, const std::optional<double>& given, const char* key) {
-    if (given) {
-      rate = *given;
+  for (const RateKey& key : kRateKeys) {
+    if (const std::optional<double>& given = hardware.*key.given) {
+      known.rates.*key.rate = *given;
     } else if (!measured) {
-      known.missing += (known.missing.empty() ? "hardware." : ", hardware.") + std::string(key);
+      known.missing += (known.missing.empty() ? "hardware." : ", hardware.") + std::string(key.key);
     }
-  };
+  }
   Rates& r = known.rates;
-  take(r.product_tflops, hardware.product_tflops, "product_tflops");
-  take(r.attention_forward_tflops, hardware.attention_forward_tflops, "attention_forward_tflops");
-  take(r.attention_backward_tflops, hardware.attention_backward_tflops,
-       "attention_backward_tflops");
-  take(r.device_gbs, hardware.device_gbs, "device_gbs");
-  take(r.host_gbs, hardware.host_gbs, "host_gbs");
   r.link_gbs = hardware.link_gbs / r.link_both_ways;
   return known;
 }

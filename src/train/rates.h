@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,21 @@ namespace strata {
 
 /// Name of the device whose rates a plan is made with where there is no device.
 inline constexpr std::string_view kPlannedDevice = "NVIDIA H200";
+
+/// A rate that hardware.* can give.
+struct RateKey {
+  std::string_view key;
+  std::optional<double> HardwareSection::*given;
+  double Rates::*rate;
+};
+inline constexpr RateKey kRateKeys[] = {
+    {"product_tflops", &HardwareSection::product_tflops, &Rates::product_tflops},
+    {"attention_forward_tflops", &HardwareSection::attention_forward_tflops,
+     &Rates::attention_forward_tflops},
+    {"attention_backward_tflops", &HardwareSection::attention_backward_tflops,
+     &Rates::attention_backward_tflops},
+    {"device_gbs", &HardwareSection::device_gbs, &Rates::device_gbs},
+    {"host_gbs", &HardwareSection::host_gbs, &Rates::host_gbs}};
 
 /// The rates of a device, or why they are not known.
 struct KnownRates {
