@@ -170,10 +170,8 @@ std::vector<double> Recorder::durations_s() const {
   std::vector<double> durations(impl_->records.size());
   for (int i = 0; i < kLaneCount; ++i) {
     const auto lane = static_cast<Lane>(i);
-    const auto& records = impl_->on_lane[index_of(lane)];
     for (const auto& run : impl_->recorded_runs(lane)) {
-      const auto at = std::ranges::lower_bound(records, run.ticket, {}, &Impl::Position::ticket);
-      durations[at->record] = (run.end_us - run.begin_us) * 1e-6;
+      durations[impl_->record_at({lane, run.ticket})] = (run.end_us - run.begin_us) * 1e-6;
     }
   }
   return durations;
