@@ -69,11 +69,12 @@ void Stream::set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag
 }
 
 void Stream::host_task(std::string_view name, Accesses accesses, const Tag& tag,
-                       std::function<void()> task) {
+                       std::function<void()> task, const Cost& cost) {
   submit({.name = name,
           .kind = SubmissionKind::kHostTask,
           .accesses = std::move(accesses),
-          .tag = tag},
+          .tag = tag,
+          .cost = cost},
          [&] { enqueue_host(std::move(task)); });
 }
 

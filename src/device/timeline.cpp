@@ -48,7 +48,7 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   const auto bytes = static_cast<double>(moved_bytes(record.what));
   const CostKind kind = record.what.cost.kind;
   if (record.lane == Lane::kHost) {
-    const bool task = record.what.kind == SubmissionKind::kHostTask;
+    const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
     const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
     return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
   }

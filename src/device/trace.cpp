@@ -36,6 +36,7 @@ Accesses::Accesses(std::initializer_list<ByteRange> reads_in,
     : reads(present(reads_in)), writes(present(writes_in)) {}
 
 std::size_t moved_bytes(const Submission& what) {
+  if (what.cost.kind == CostKind::kRare) return 0;
   if (what.cost.bytes > 0) return what.cost.bytes;
   std::size_t bytes = 0;
   for (const ByteRange& range : what.accesses.reads) bytes += range.bytes;

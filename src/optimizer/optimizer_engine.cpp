@@ -259,7 +259,8 @@ void OptimizerEngine::adamw(const BlockState& part, const ConstTensorView& gradi
                    .weight_decay = decays ? options_.weight_decay : 0.0,
                    .rounding_stream = static_cast<std::uint64_t>(block),
                    .rounding_begin = part.begin + range.begin,
-                   .nonfinite = nonfinite},
+                   .nonfinite = nonfinite,
+                   .rare = undo_ && scalars == undo_->again()},
              tag);
   }
 }

@@ -92,20 +92,24 @@ void UndoLog::count(bool missed) {
 void UndoLog::save(int block, Stream& host, const Tag& tag) {
   Accesses accesses({numbers()}, {slot_of(block)});
   for (const TensorView& view : state_of(block)) accesses.reads.push_back(view.bytes());
-  host.host_task("save_state", std::move(accesses), tag, [this, block] {
-    if (numbers_->early.apply != 0) copy(block, Way::kIntoLog);
-  });
+  host.host_task("save_state", std::move(accesses), tag,
+                 [this, block] {
+                   if (numbers_->early.apply != 0) copy(block, Way::kIntoLog);
+                 },
+                 {.kind = CostKind::kPooled});
 }
 
 void UndoLog::restore(int block, Stream& host, const Tag& tag) {
   const TensorView flag = nonfinite(block);
   Accesses accesses({numbers(), slot_of(block)}, {flag.bytes()});
   for (const TensorView& view : state_of(block)) accesses.writes.push_back(view.bytes());
-  host.host_task("restore_state", std::move(accesses), tag, [this, block, flag] {
-    if (!numbers_->missed) return;
-    copy(block, Way::kBack);
-    *flag.as<std::int32_t>() = 0;
-  });
+  host.host_task("restore_state", std::move(accesses), tag,
+                 [this, block, flag] {
+                   if (!numbers_->missed) return;
+                   copy(block, Way::kBack);
+                   *flag.as<std::int32_t>() = 0;
+                 },
+                 {.kind = CostKind::kRare});
 }
 
 std::vector<TensorView> UndoLog::state_of(int block) const {

@@ -161,6 +161,19 @@ TEST_CASE("host tasks of one thread take nothing from copies") {
   CHECK(near(graph.end_s(rates), 1));
 }
 
+TEST_CASE("host tasks of all threads are host memory's work, and rare ones take nothing") {
+  Graph graph;
+  for (const CostKind kind : {CostKind::kPooled, CostKind::kRare}) {
+    graph.add(Lane::kHost, kind, 1);
+    graph.records().back().what.kind = SubmissionKind::kHostTask;
+  }
+  Rates rates = second_rates();
+  rates.task_gbs = 1e-3;
+  CHECK(near(graph.end_s(rates), 1));
+  rates.host_gbs = 0.5;
+  CHECK(near(graph.end_s(rates), 2));
+}
+
 TEST_CASE("the device runs one kernel at a time, lanes in turns") {
   Graph graph;
   graph.compute(2);

@@ -276,6 +276,24 @@ TEST_CASE("updates of a slow host are hidden as their timing says") {
         0.999 * std::max(busy_s(early.lanes, "compute"), busy_s(early.lanes, "host")));
 }
 
+TEST_CASE("a speculative step is predicted as one that clips nothing") {
+  RunConfig config = fast_machine();
+  config.hardware.host_gbs = 1e-3;
+  const double late_s = busy_s(predict_on_paper(config).lanes, "host");
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = 0;
+  const double early_s = busy_s(predict_on_paper(config).lanes, "host");
+  // Weight, low half and moments are read and written once more, and nothing is undone.
+  double parameters = 0;
+  for (const Block& block : make_setup(config, 0, 1, {}).layout.blocks) {
+    parameters += static_cast<double>(block.elements);
+  }
+  const double copies_s =
+      24 * parameters /
+      (1e6 * operator_share(known_rates("", config.hardware).rates, "save_state").host);
+  CHECK(std::abs((early_s - late_s) / copies_s - 1) < 0.01);
+}
+
 TEST_CASE("rates found in traced work are those with which it ran") {
   RunConfig config = fast_machine();
   HardwareSection& given = config.hardware;  // slow: starts do not count

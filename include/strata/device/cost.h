@@ -9,6 +9,8 @@ namespace strata {
 /// What the time of a submission goes to.
 enum class CostKind : std::uint8_t {
   kMemory,   ///< moves bytes of one memory: the host's on the host lane, else the device's
+  kPooled,   ///< likewise, a host task that has all threads work for it
+  kRare,     ///< moves nothing but in rare steps, which are not counted
   kLinkIn,   ///< copies from the host to the device
   kLinkOut,  ///< copies from the device to the host
   kProduct,  ///< multiplies matrices

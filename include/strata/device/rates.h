@@ -21,8 +21,8 @@ struct Rates {
   double attention_backward_tflops = 0;  ///< likewise
   double device_gbs = 0;                 ///< kernels and copies within device memory
   double link_gbs = 0;                   ///< copies each way
-  double host_gbs = 0;                   ///< operators of many threads: AdamW, sums
-  double task_gbs = 0;                   ///< host tasks, of one thread
+  double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
+  double task_gbs = 0;                   ///< other host tasks, of one thread
   std::vector<OperatorShare> operators;  ///< those that are not near device_gbs or host_gbs
 
   /// Length of rows at which attention has half of its rate.

@@ -38,7 +38,7 @@ class Stream {
   /// Runs `task` on a host thread in lane order: on kHost, and on any lane of the cpu backend.
   /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
   void host_task(std::string_view name, Accesses accesses, const Tag& tag,
-                 std::function<void()> task);
+                 std::function<void()> task, const Cost& cost = {});
   /// For backends and communicators: accounts for one submission (ticket, trace) around `enqueue`,
   /// which must put exactly this work on the lane's queue.
   void submit(Submission what, const std::function<void()>& enqueue);

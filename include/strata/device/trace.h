@@ -36,7 +36,7 @@ struct Submission {
   Tag tag{};
   Cost cost{};
 };
-/// Bytes that it moves.
+/// Bytes that it moves, in steps that are not rare.
 [[nodiscard]] std::size_t moved_bytes(const Submission& what);
 
 struct Wait {

@@ -81,8 +81,10 @@ struct AdamW {
   std::uint64_t rounding_stream = 0;  ///< of bf16 moments: which run of parameters this is part of
   std::int64_t rounding_begin = 0;    ///< place of element 0 in that run, not negative
   TensorView nonfinite;               ///< [1] i32
+  bool rare = false;                  ///< `scalars` say in most steps that nothing is applied
   void check() const;
   [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const { return {.kind = rare ? CostKind::kRare : CostKind::kMemory}; }
 };
 
 }  // namespace strata
