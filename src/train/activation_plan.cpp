@@ -226,8 +226,13 @@ class ActivationPlanner {
     const double forward_bytes = kLinkShare * forward_s * s.config.hardware.link_gbs * 1e9;
     const bool spilled = s.activations.homes(s.activation_slots) > 0;
     const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
+    int streamed = 0;  // layers whose weights come; the embedding is block 0
+    for (int layer = 0; layer < s.activations.layers; ++layer) {
+      streamed += s.state.resident(layer + 1) ? 0 : 1;
+    }
     const double weights = static_cast<double>(s.layout.blocks[1].shard_elements(s.state.ranks)) *
-                           static_cast<double>(size_of(s.state.compute)) / s.activations.cells;
+                           static_cast<double>(size_of(s.state.compute)) * streamed /
+                           static_cast<double>(cells_);
     const double state = static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) /
                          static_cast<double>(cells_);
     const bool in_backward = s.optimizer.timing == UpdateTiming::kOnArrival;
