@@ -131,6 +131,14 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   json["updates"] = {{"busy_s", r.updates.busy_s},
                      {"exposed_s", r.updates.exposed_s},
                      {"hidden", r.updates.hidden()}};
+  json["choices"] = nlohmann::json::array();
+  for (const PlacementChoice& choice : session.choices()) {
+    json["choices"].push_back({{"key", choice.key},
+                               {"value", choice.value},
+                               {"step_s", choice.step_s},
+                               {"other", choice.other},
+                               {"other_s", choice.other_s}});
+  }
   for (const auto& [name, seconds] : parts_of(session.startup())) {
     json[std::string(name)] = seconds;
   }
@@ -194,7 +202,7 @@ std::string prediction_text(const nlohmann::json& j) {
   return text;
 }
 
-void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTimes& startup) {
+void print_table(const nlohmann::json& j, const BenchResult& r, const Session& session) {
   const auto percent = [&](const char* key) {
     return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
                             : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
@@ -234,10 +242,13 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const StartupTim
     text += "\n";
   }
   text += fmt::format("updates              {}\n", to_string(r.updates));
-  text += fmt::format("start                {}\n", to_string(startup));
+  text += fmt::format("start                {}\n", to_string(session.startup()));
   if (j.contains("missed_steps")) {
     text += fmt::format("speculation     {} of {} steps missed\n", j["missed_steps"].get<int>(),
                         j["steps"].get<int>());
+  }
+  for (const PlacementChoice& choice : session.choices()) {
+    text += "choice          " + choice.to_string() + "\n";
   }
   text += prediction_text(j) + "\nrates          ";
   for (const auto& [key, rate] : j["hardware"].items()) {
@@ -265,7 +276,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
     add_prediction(json, result, session, prediction);
-    print_table(json, result, session.startup());
+    print_table(json, result, session);
     if (options.json.empty()) return 0;
     std::ofstream file(options.json);
     file << json.dump(2) << '\n';

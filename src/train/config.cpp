@@ -87,8 +87,10 @@ void OptimizerSection::fields(FieldList& f) {
   f.choice("timing", timing, kUpdateTimingNames,
            "before_use: ahead of the next forward, allows grad_clip; on_arrival: in backward; "
            "speculative: in backward as if grad_clip did not clip, and again if it does");
-  f.add("deferred_units", deferred_units,
-        "on_arrival, speculative: units updated in the next forward instead; null: auto");
+  f.add(
+      "deferred_units", deferred_units,
+      "on_arrival, speculative: units updated in the next forward instead; null: what predictions "
+      "find, a third or half without them");
   f.add("undo_log", undo_log,
         "speculative: host memory for the state that units had before their early update; null: "
         "what all but the deferred units need, as far as host_limit allows");
@@ -102,7 +104,8 @@ void OptimizerSection::fields(FieldList& f) {
         "null: all");
   f.add("interleave", interleave,
         "share, from 0 to 1, of the layers with state on the host that the device updates: their "
-        "state crosses the link for it, their gradients stay there");
+        "state crosses the link for it, their gradients stay there; null: what predictions find, 0 "
+        "without them");
   f.choice("lr_schedule", lr_schedule, kLrScheduleNames, "shape behind the warm-up");
   f.add("warmup_steps", warmup_steps, "steps of linear warm-up");
   f.add("min_lr_ratio", min_lr_ratio, "last learning rate of linear, cosine and wsd over lr");

@@ -201,7 +201,8 @@ void check_optimizer(const RunConfig& c, Rules r) {
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
   r.refuse_if(o.moment_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "moment_dtype",
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
-  r.refuse_if(!(o.interleave >= 0 && o.interleave <= 1), "interleave", "must be in [0, 1]");
+  r.refuse_if(o.interleave && !(*o.interleave >= 0 && *o.interleave <= 1), "interleave",
+              "must be in [0, 1]");
   r.at_least("warmup_steps", o.warmup_steps, 0);
   r.at_least("wsd_decay_steps", o.wsd_decay_steps, 0);
   r.refuse_if(!(o.min_lr_ratio >= 0 && o.min_lr_ratio <= 1), "min_lr_ratio", "must be in [0, 1]");

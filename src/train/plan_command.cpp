@@ -1,9 +1,9 @@
 #include <cstdio>
 
 #include "strata/comm/communicator.h"
+#include "strata/train/choose_placement.h"
 #include "strata/train/commands.h"
 #include "strata/train/prediction.h"
-#include "strata/train/setup.h"
 #include "train/rates.h"
 
 namespace strata {
@@ -20,7 +20,9 @@ int plan_command(const RunConfig& config) {
   budget.device_overhead = estimated_device_overhead(backend);
   budget.peak_tflops = estimated_peak_tflops(backend);
   budget.host_overhead = estimated_host_overhead(backend);
-  const Setup setup = make_setup(config, ranks->rank(), ranks->size(), budget);
+  const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
+  const Placement placement = choose_placement(config, *ranks, budget, device);
+  const Setup& setup = placement.setup;
   if (ranks->rank() != 0) return 0;
   std::fputs(setup.to_string().c_str(), stdout);
   if (!budget.device_limit && !budget.device_is_host) {
@@ -29,7 +31,7 @@ int plan_command(const RunConfig& config) {
         "nothing more is kept by schedule.activations auto\n",
         stdout);
   }
-  const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
+  std::fputs(placement.to_string().c_str(), stdout);
   std::fputs(predict(setup, *ranks, device).to_string().c_str(), stdout);
   return 0;
 }

@@ -30,6 +30,10 @@ class DryRun {
   [[nodiscard]] double computed_s(int step) const {
     return timeline_.run(last_compute(step)).end_s;
   }
+  /// Of a step amid many.
+  [[nodiscard]] double step_s() const {
+    return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
+  }
   [[nodiscard]] double end_s() const { return timeline_.end_s(); }
 
   [[nodiscard]] Timeline::CriticalPath critical_path(int first, int last) const {
@@ -145,7 +149,7 @@ Prediction predict(const Setup& setup, Communicator& ranks, std::string_view dev
   p.unknown = why_unknown(setup, ranks.size(), known);
   if (!p.unknown.empty()) return p;
   const DryRun run(setup, ranks, known.rates);
-  p.step_s = (run.computed_s(kSteps - 1) - run.computed_s(kSteps - 3)) / 2;
+  p.step_s = run.step_s();
   p.once_s = run.end_s() - kSteps * p.step_s;
   const RunConfig& config = setup.config;
   p.tokens_per_s = static_cast<double>(config.tokens_per_step() * ranks.size()) / p.step_s;
@@ -159,6 +163,13 @@ Prediction predict(const Setup& setup, Communicator& ranks, std::string_view dev
   p.traced_lanes = lane_times(traced, kTraced);
   p.traced_work = work_times(traced, kTraced);
   return p;
+}
+
+std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
+                                     std::string_view device) {
+  const KnownRates known = known_rates(device, setup.config.hardware);
+  if (!why_unknown(setup, ranks.size(), known).empty()) return std::nullopt;
+  return DryRun(setup, ranks, known.rates).step_s();
 }
 
 std::string Prediction::to_string() const {

@@ -97,8 +97,11 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   startup_.data_s = lap();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
-  setup_ = make_setup(config_, ranks.rank(), ranks.size(),
-                      make_budget(config_.memory, measure_machine(*backend_.device, ranks_)));
+  Placement placement = choose_placement(
+      config_, ranks_, make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
+      backend_.device->info().name);
+  setup_ = std::move(placement.setup);
+  choices_ = std::move(placement.choices);
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
   }

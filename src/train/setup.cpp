@@ -225,7 +225,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
              .rank = rank,
              .ranks = ranks,
              .layers = to_int(model.num_hidden_layers),
-             .interleave = config.optimizer.interleave};
+             .interleave = config.optimizer.interleave.value_or(0)};
   s.batch = {.batch = {.rows = schedule.rows,
                        .tokens = config.data.sequence_length,
                        .sub_batches = schedule.sub_batches},
@@ -268,6 +268,7 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   s.config.schedule.resident_units = s.state.resident_blocks;
   s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
   s.config.optimizer.deferred_units = s.optimizer.deferred_blocks;
+  s.config.optimizer.interleave = s.state.interleave;
   require_fit(s);
   return s;
 }

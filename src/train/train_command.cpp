@@ -74,6 +74,7 @@ class Trainer {
 
   void start() {
     log::info("memory plan:\n{}", session_.setup().to_string());
+    for (const PlacementChoice& choice : session_.choices()) log::info("{}", choice.to_string());
     if (ranks_.rank() != 0) return;
     save_run_config(config_, folder_ / "config.json");
     metrics_.emplace(folder_ / "metrics.jsonl");

@@ -165,7 +165,7 @@ struct OptimizerSection {
   DType gradient_dtype = DType::kBF16;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
   DType moment_dtype = DType::kF32;     ///< likewise
   std::optional<std::int64_t> gradient_ring;
-  double interleave = 0;  ///< share of the layers on the host that the device updates
+  std::optional<double> interleave;  ///< share of the layers on the host that the device updates
   LrSchedule lr_schedule = LrSchedule::kConstant;
   std::int64_t warmup_steps = 0;
   double min_lr_ratio = 0.0;

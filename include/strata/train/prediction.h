@@ -45,4 +45,8 @@ std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, i
 /// Predicts a run on a device of this name. Takes no memory but for the recorded steps.
 [[nodiscard]] Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device);
 
+/// Its step_s alone, in less time; absent if the step is unknown.
+[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
+                                                   std::string_view device);
+
 }  // namespace strata

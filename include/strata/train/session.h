@@ -14,6 +14,7 @@
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
 #include "strata/train/assembly.h"
+#include "strata/train/choose_placement.h"
 #include "strata/train/setup.h"
 #include "strata/train/startup.h"
 
@@ -65,6 +66,8 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   [[nodiscard]] const Setup& setup() const { return setup_; }
+  /// What was chosen by prediction.
+  [[nodiscard]] const std::vector<PlacementChoice>& choices() const { return choices_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
   [[nodiscard]] TrainingState& state() { return assembly_->state(); }
   [[nodiscard]] const Llama& model() const { return assembly_->model(); }
@@ -103,6 +106,7 @@ class Session {
   SessionHooks hooks_;
   Backend backend_;
   Setup setup_;
+  std::vector<PlacementChoice> choices_;
   std::unique_ptr<TokenSource> train_source_, validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
   std::unique_ptr<Assembly> assembly_;
