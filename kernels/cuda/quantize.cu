@@ -4,7 +4,7 @@
 // Shapes: x [N, C], q [N, C] int8, rows may be strided; scale [N] f32.
 // Tile: quantise takes a block a row, which reads it twice, the second time from a cache;
 // dequantise takes a thread for W columns of one row. W = 8 in bf16, 4 in f32: 16 bytes of x.
-// Numerics: f32 with exact divisions; the maximum is that of the bits of magnitudes, so NaNs come
+// Numerics: f32, as if divided exactly; the maximum is that of the bits of magnitudes, so NaNs come
 // out on top and the order does not matter; bitwise equal to the CPU but for the bits of NaNs.
 // Naive version: kernels/cpu.
 
@@ -35,6 +35,17 @@ struct TakeLarger {
   __device__ Largest operator()(Largest a, Largest b) const { return {max(a.bits, b.bits)}; }
 };
 
+/// x / scale to the nearest integer, for |x| < 255 scale: what an exact division gives. A product
+/// with the inverse is off by less than 255 * 2^-22, so it is on the same side of a half unless it
+/// comes close to one; then it is divided after all.
+__device__ __forceinline__ int nearest_level(float x, float scale, float inverse) {
+  constexpr float kSurelyNearest = 0.5f - 1e-4f;
+  const float product = x * inverse;
+  const float level = rintf(product);
+  const bool sure = fabsf(product - level) < kSurelyNearest;  // false for NaN
+  return sure ? static_cast<int>(level) : __float2int_rn(__fdiv_rn(x, scale));
+}
+
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads)
     quantize_rows(Rows<const T> x, Rows<std::int8_t> q, float* scales, int columns) {
@@ -58,13 +69,14 @@ __global__ void __launch_bounds__(kThreads)
              : __uint_as_float(kQuietNan);
   if (threadIdx.x == 0) scales[n] = scale;
   const bool zeros = !(scale > 0.0f);
+  const float inverse = __fdiv_rn(1.0f, scale);
   for (int c = first; c < columns; c += step) {
     float values[W];
     load(x.row(n) + c, values);
     Vector<std::int8_t, W> rounded;
 #pragma unroll
     for (int i = 0; i < W; ++i) {
-      const int level = zeros ? 0 : __float2int_rn(__fdiv_rn(values[i], scale));
+      const int level = zeros ? 0 : nearest_level(values[i], scale, inverse);
       rounded.values[i] =
           static_cast<std::int8_t>(min(max(level, -QuantizeRows::kLevels), QuantizeRows::kLevels));
     }

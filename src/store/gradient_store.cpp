@@ -104,7 +104,8 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
   for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
     plan.add_slots(Space::kPinned, "gradients.norms", measures(layout, b, options) ? 1 : 0,
                    static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
-    plan.add(Space::kDevice, "gradients.sums", sum_bytes(layout, b, options));
+    const std::size_t sum = sum_bytes(layout, b, options);
+    plan.add_slots(Space::kDevice, "gradients.sums", sum > 0 ? 1 : 0, sum);
   }
   plan.add_slots(Space::kPinned, "state.gradient_ring",
                  static_cast<std::size_t>(options.gradient_ring), ring_bytes(layout, options));
@@ -131,6 +132,7 @@ GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels&
                                      passing_bytes(state.layout(), state.options()))),
       norms_(device_arena.allocate_tensor("gradients.norms", DType::kF64,
                                           {largest_norm_count(state.layout(), state.options())})),
+      open_sums_(static_cast<std::size_t>(state.blocks())),
       ring_(pinned_arena, "state.gradient_ring", state.options().gradient_ring,
             ring_bytes(state.layout(), state.options())),
       landing_(pinned_arena, "gradients.landing", kLandingSlots,
@@ -140,11 +142,8 @@ GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels&
     home_norms_.emplace_back(
         pinned_arena, "gradients.norms", measures(state.layout(), b, state.options()) ? 1 : 0,
         static_cast<std::size_t>(norm_count(state.layout(), b, state.options())) * sizeof(double));
-    const std::int64_t summed = sum_elements(state.layout(), b, state.options());
-    sums_.push_back(summed > 0
-                        ? device_arena.allocate_tensor(
-                              "gradients.sums", accumulator_of(state.options().compute), {summed})
-                        : TensorView{});
+    const std::size_t sum = sum_bytes(state.layout(), b, state.options());
+    sums_.emplace_back(device_arena, "gradients.sums", sum > 0 ? 1 : 0, sum);
   }
 }
 
@@ -159,9 +158,12 @@ GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) 
   GradientLease result;
   result.unit = unit;
   for (const int block : state_.layout().units.at(static_cast<std::size_t>(unit)).blocks) {
-    SlotRing& ring = ring_of(block);
-    const int slot = ring.oldest();
-    Lease lease = ring.fill(slot, block, compute);
+    const bool begins_sum = arrivals_[static_cast<std::size_t>(block)] == 0 &&
+                            sum_of(state_.layout(), block, state_.options()) == Sum::kOnDevice;
+    // With several ranks the sum is that of a shard, behind the reduction.
+    const bool in_place = begins_sum && state_.options().ranks == 1;
+    SlotRing& ring = in_place ? sums_[static_cast<std::size_t>(block)] : ring_of(block);
+    Lease lease = ring.fill(ring.oldest(), block, compute);
     compute.set(lease.data(), 0, accumulator_bytes(state_.layout(), block, state_.options()), tag);
     result.blocks.push_back(lease.data());
     result.leases.push_back(std::move(lease));
@@ -184,13 +186,14 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
     Arrival arrival;
     arrival.block = block;
     Lease norms;
-    if (sum == Sum::kOnDevice) add_on_device(lease.leases[i], block, arrived, tag);
+    if (sum == Sum::kOnDevice) add_on_device(std::move(lease.leases[i]), block, tag);
     if (sum != Sum::kOnHost && arrived == expected) {
-      if (sum == Sum::kNone) lease.leases[i].use(device_.stream(Lane::kOut));
+      const bool summed = sum == Sum::kOnDevice;
+      Lease whole =
+          std::move(summed ? open_sums_[static_cast<std::size_t>(block)] : lease.leases[i]);
+      whole.use(device_.stream(Lane::kOut));
       const TensorView home = landing_place(block, arrival.slot);
-      const ConstTensorView whole = sum == Sum::kNone ? shard_of(lease.leases[i], block)
-                                                      : sums_[static_cast<std::size_t>(block)];
-      norms = send_home(whole, block, home, tag);
+      norms = send_home(summed ? sum_in(whole, block) : shard_of(whole, block), block, home, tag);
       if (arrival.slot) arrival.slot.filled();
       arrival.gradient = home;
     } else if (sum == Sum::kOnHost) {
@@ -218,18 +221,32 @@ ConstTensorView GradientStore::shard_of(const Lease& lease, int block) const {
   return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.weight.shape};
 }
 
-/// Adds a contribution to the block's sum on the device, on the out-lane: compute does not wait for
-/// ranks.
-void GradientStore::add_on_device(Lease& lease, int block, int arrived, const Tag& tag) {
-  Stream& out = device_.stream(Lane::kOut);
-  lease.use(out);
-  const ConstTensorView shard = shard_of(lease, block);
-  const TensorView& sum = sums_[static_cast<std::size_t>(block)];
-  if (arrived == 1) {
-    out.copy(sum.data, shard.data, shard.bytes().bytes, tag);
-  } else {
-    kernels_.run(out, Accumulate{.x = shard, .sum = sum}, tag);
+/// What a slot of sums_ holds.
+TensorView GradientStore::sum_in(const Lease& lease, int block) const {
+  return {lease.data(), accumulator_of(state_.options().compute), state_.block(block).weight.shape};
+}
+
+/// Adds a contribution to the block's sum on the device. With one rank the first contribution was
+/// made in the sum's own place, and the others follow on the compute lane: on another one they
+/// would wait for its kernels, again and again. With several ranks they come from the reduction,
+/// and compute does not wait for that: the out-lane adds them.
+void GradientStore::add_on_device(Lease contribution, int block, const Tag& tag) {
+  Lease& sum = open_sums_[static_cast<std::size_t>(block)];
+  const bool in_place = state_.options().ranks == 1;
+  if (!sum && in_place) {
+    sum = std::move(contribution);
+    return;
   }
+  Stream& lane = device_.stream(in_place ? Lane::kCompute : Lane::kOut);
+  contribution.use(lane);
+  const ConstTensorView shard = shard_of(contribution, block);
+  if (!sum) {
+    sum = sums_[static_cast<std::size_t>(block)].fill(0, block, lane);
+    lane.copy(sum.data(), shard.data, shard.bytes().bytes, tag);
+  } else {
+    kernels_.run(lane, Accumulate{.x = shard, .sum = sum_in(sum, block)}, tag);
+  }
+  sum.filled();
 }
 
 /// Sum over ranks; the own shard stays in its place in the accumulator.

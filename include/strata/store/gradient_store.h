@@ -61,7 +61,8 @@ class GradientStore {
   [[nodiscard]] SlotRing& ring_of(int block);
   void reduce(Lease& lease, int block, const Tag& tag);
   [[nodiscard]] ConstTensorView shard_of(const Lease& lease, int block) const;
-  void add_on_device(Lease& lease, int block, int arrived, const Tag& tag);
+  [[nodiscard]] TensorView sum_in(const Lease& lease, int block) const;
+  void add_on_device(Lease contribution, int block, const Tag& tag);
   [[nodiscard]] TensorView landing_place(int block, Lease& slot);
   [[nodiscard]] Lease send_home(const ConstTensorView& shard, int block, const TensorView& home,
                                 const Tag& tag);
@@ -82,10 +83,11 @@ class GradientStore {
   std::byte* passing_ = nullptr;  ///< device: a gradient of a resident layer without a home
   TensorView norms_;  ///< device: squared norms of the block that is leaving (out-lane), f64
   std::vector<SlotRing> home_norms_;  ///< pinned, per block: the same on the host, or no slot
-  std::vector<TensorView> sums_;      ///< device, per block: [n] A where the device adds, or absent
-  SlotRing ring_;                     ///< pinned gradients of layers that have no home
-  SlotRing landing_;                  ///< pinned chunks: contributions that are added on the host
-  std::vector<int> arrivals_;         ///< per block, of this step
+  std::vector<SlotRing> sums_;    ///< device, per block: [n] A where the device adds, or no slot
+  std::vector<Lease> open_sums_;  ///< per block: from its first contribution of a step to its last
+  SlotRing ring_;                 ///< pinned gradients of layers that have no home
+  SlotRing landing_;              ///< pinned chunks: contributions that are added on the host
+  std::vector<int> arrivals_;     ///< per block, of this step
   std::size_t offloaded_bytes_ = 0;
 };
 
