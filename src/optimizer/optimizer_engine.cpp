@@ -107,7 +107,8 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
 /// them.
 bool OptimizerEngine::deferred(int block) const {
   if (options_.timing != UpdateTiming::kOnArrival) return true;
-  return block < options_.deferred_blocks && !state_.options().resident(block);
+  return is_deferred(block, options_.deferred_blocks, state_.blocks()) &&
+         !state_.options().resident(block);
 }
 
 const std::string& OptimizerEngine::block_name(int block) const {

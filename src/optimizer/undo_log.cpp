@@ -7,6 +7,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
+#include "strata/optimizer/timing.h"
 
 namespace strata {
 
@@ -24,8 +25,10 @@ std::size_t slot_bytes(const ModelLayout& layout, const StateOptions& options, i
 std::vector<int> UndoLog::choose(const ModelLayout& layout, const StateOptions& options,
                                  int deferred, std::size_t bytes) {
   std::vector<int> blocks;
-  for (int b = static_cast<int>(layout.blocks.size()) - 1; b >= deferred; --b) {
+  const auto all = static_cast<int>(layout.blocks.size());
+  for (int b = all - 1; b >= 0; --b) {
     if (options.updated_on_device(b)) continue;
+    if (is_deferred(b, deferred, all)) continue;
     const std::size_t slot = round_up(slot_bytes(layout, options, b), Arena::kAlignment);
     if (slot > bytes) continue;
     bytes -= slot;

@@ -236,7 +236,7 @@ class ActivationPlanner {
     const double state = static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) /
                          static_cast<double>(cells_);
     const bool in_backward = s.optimizer.timing == UpdateTiming::kOnArrival;
-    const bool in_forward = !in_backward || s.optimizer.deferred_blocks > 1;
+    const bool in_forward = !in_backward || s.optimizer.deferred_blocks > 0;
     // Backward takes twice as long as forward, and longer where it computes again.
     const double idle = std::min(forward_bytes - (in_forward ? state : 0.0),
                                  2 * forward_bytes - weights - (in_backward ? state : 0.0)) -

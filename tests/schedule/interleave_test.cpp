@@ -58,20 +58,6 @@ std::string text_of(const Case& c) {
          std::to_string(c.ranks);
 }
 
-/// The steps of a run on the first of its ranks.
-void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
-               std::optional<WaitFor> omit = {}) {
-  run_ranks(ranks, [&](Communicator& communicator) {
-    const bool watched = communicator.rank() == 0;
-    Session session(config, communicator,
-                    {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
-    if (watched) recorder.start();
-    for (std::int64_t step = 0; step < config.run.steps; ++step) session.submit(step, 1e-3);
-    session.synchronize();
-    if (watched) recorder.stop();
-  });
-}
-
 std::vector<std::size_t> on_lane(const Recorder& r, std::vector<std::size_t> found, Lane lane) {
   std::erase_if(found, [&](std::size_t i) { return r.records()[i].lane != lane; });
   return found;
@@ -140,7 +126,7 @@ TEST_CASE("steps with interleaved layers have no race, and update them on the ou
     RunConfig config = config_of(c);
     config.debug.poison_slots = false;
     config.optimizer.interleave = 0.5;
-    config.optimizer.deferred_units = 3;  // on arrival one of the two interleaved layers
+    config.optimizer.deferred_units = 2;  // on arrival one of the two interleaved layers
     config.schedule.activation_slots = 4;
     Recorder r;
     trace_run(r, config, c.ranks);

@@ -25,7 +25,7 @@ RunConfig tight_config() {
   return config;
 }
 
-/// The same with a ring of gradients that has a slot for the first layer, which is deferred, and
+/// The same with a ring of gradients that has a slot for each of two layers that are deferred, and
 /// two for the others.
 RunConfig ring_config() {
   RunConfig config = tight_config();
@@ -38,7 +38,7 @@ RunConfig ring_config() {
   return config;
 }
 
-/// Every unit but the first is updated as soon as its gradient is there, and confirmed later.
+/// Every unit but unit 3 is updated as soon as its gradient is there, and confirmed later.
 RunConfig speculative_config() {
   RunConfig config = tight_config();
   config.run.dtype = DType::kBF16;
@@ -48,12 +48,6 @@ RunConfig speculative_config() {
   config.schedule.passes = 1;
   return config;
 }
-
-struct Traced {
-  Recorder recorder;
-  std::int64_t waits_in_step = 0;
-  std::int64_t allocations_in_steps = 0;
-};
 
 /// The same, with most of what cells keep on its way to the host and back through few slots.
 RunConfig spilling_config() {
@@ -65,36 +59,16 @@ RunConfig spilling_config() {
 }
 
 /// True for the copy of what a cell of spilling_config spills, either way: by its size.
-bool moves_cell(const Recorder& recorder, std::size_t record) {
+bool moves_cell(const Recorder& r, std::size_t record) {
   static const std::size_t bytes =
       spilled_bytes(make_setup(spilling_config(), 0, 1, {}).kept_tensors(), KeepLevel::kAttention,
                     KeepLevel::kFull);
-  const Submission& what = recorder.records()[record].what;
+  const Submission& what = r.records()[record].what;
   return what.kind == SubmissionKind::kCopy && what.accesses.writes.front().bytes == bytes;
 }
 
-/// Records `steps` steps from the first on.
-void trace_run(Traced& traced, const RunConfig& config, std::optional<WaitFor> omit = {},
-               int ranks = 1) {
-  run_ranks(ranks, [&](Communicator& communicator) {
-    const bool watched = communicator.rank() == 0;
-    Session session(config, communicator,
-                    {.trace = watched ? &traced.recorder : nullptr, .omit_wait = omit});
-    const std::int64_t allocations = session.device().allocations();
-    if (watched) traced.recorder.start();
-    for (std::int64_t step = 0; step < config.run.steps; ++step) {
-      session.submit(step, config.optimizer.lr);
-    }
-    if (watched) {
-      traced.recorder.stop();
-      traced.allocations_in_steps = session.device().allocations() - allocations;
-    }
-    session.synchronize();
-  });
-}
-
-std::string first_race(const Recorder& recorder) {
-  const std::vector<Race> races = recorder.races(1);
+std::string first_race(const Recorder& r) {
+  const std::vector<Race> races = r.races(1);
   return races.empty() ? "" : races.front().text;
 }
 
@@ -113,10 +87,10 @@ TEST_CASE("training steps have no race in any mode") {
             if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
             config.schedule.direction = direction;
             config.schedule.layers_per_visit = layers_per_visit;
-            Traced traced;
-            trace_run(traced, config, {}, ranks);
-            CHECK(traced.recorder.records().size() > 100);
-            CHECK(first_race(traced.recorder) == "");
+            Recorder r;
+            trace_run(r, config, ranks);
+            CHECK(r.records().size() > 100);
+            CHECK(first_race(r) == "");
           }
         }
       }
@@ -135,10 +109,10 @@ TEST_CASE("training steps have no race while cells keep more or less") {
       const std::size_t bytes = make_setup(config, 0, 1, {}).device_bytes();
       config.schedule.activations = std::nullopt;
       config.memory.device_limit = ByteSize{bytes + 4 * kKiB};
-      Traced traced;
-      trace_run(traced, config);
-      CHECK(!traced.recorder.find("matmul", {.phase = "backward"}).empty());
-      CHECK(first_race(traced.recorder) == "");
+      Recorder r;
+      trace_run(r, config);
+      CHECK(!r.find("matmul", {.phase = "backward"}).empty());
+      CHECK(first_race(r) == "");
     }
   }
 }
@@ -154,11 +128,10 @@ TEST_CASE("training steps have no race while cells spill, in either form of boun
           config.schedule.spill_dtype = form;
           config.schedule.spill_slots = slots;
           config.debug.poison_slots = slots != 3;
-          Traced traced;
-          trace_run(traced, config);
-          CHECK(first_race(traced.recorder) == "");
-          CHECK(traced.recorder.find(QuantizeRows::kName).empty() ==
-                (form == BoundaryForm::kExact));
+          Recorder r;
+          trace_run(r, config);
+          CHECK(first_race(r) == "");
+          CHECK(r.find(QuantizeRows::kName).empty() == (form == BoundaryForm::kExact));
         }
       }
     }
@@ -171,9 +144,8 @@ TEST_CASE("waits that protect spilled cells and boundaries in int8 are found whe
       RunConfig config = spilling_config();
       config.schedule.spill_dtype = form;
       config.debug.execution = Execution::kEager;
-      Traced traced;
-      trace_run(traced, config, omitted);
-      const Recorder& r = traced.recorder;
+      Recorder r;
+      trace_run(r, config, 1, omitted);
       const std::vector<Race> races = r.races(100'000);
       const auto any_of = [&](const std::function<bool(std::size_t)>& kind) {
         return std::any_of(races.begin(), races.end(),
@@ -197,9 +169,8 @@ TEST_CASE(
     config.schedule.passes = 1;
     config.run.steps = 1;
     config.schedule.spill_slots = slots;
-    Traced traced;
-    trace_run(traced, config);
-    const Recorder& r = traced.recorder;
+    Recorder r;
+    trace_run(r, config);
     const auto moved = [&](Lane lane, const Tag& tag) {
       std::vector<std::size_t> found = r.find("copy", tag);
       std::erase_if(
@@ -241,11 +212,11 @@ TEST_CASE("with a slot more than sub-batches forward reads nothing back") {
           config.schedule.layers_per_visit = layers_per_visit;
           config.schedule.direction = direction;
           config.schedule.activation_slots = slots;
-          Traced traced;
-          trace_run(traced, config);
-          std::vector<std::size_t> loads = traced.recorder.find("copy", {"forward"});
+          Recorder r;
+          trace_run(r, config);
+          std::vector<std::size_t> loads = r.find("copy", {"forward"});
           std::erase_if(loads, [&](std::size_t i) {
-            const TraceRecord& record = traced.recorder.records()[i];
+            const TraceRecord& record = r.records()[i];
             return record.lane != Lane::kActivationsIn || record.what.tag.unit < 0;
           });
           return loads.size();
@@ -274,14 +245,14 @@ TEST_CASE("backward runs again what forward did not keep and nothing else") {
       config.schedule.passes = 1;
       config.schedule.activations = spilled ? KeepLevel::kRecompute : c.level;
       config.schedule.spill = c.level;
-      Traced traced;
-      trace_run(traced, config);
+      Recorder r;
+      trace_run(r, config);
       for (int unit = 1; unit <= 4; ++unit) {
         for (int cell = 0; cell < 3; ++cell) {
           const Tag tag{"backward", -1, unit, cell};
-          CHECK(traced.recorder.find("matmul", tag).size() == kGradients + c.products);
-          CHECK(traced.recorder.find("attention_forward", tag).size() == c.attentions);
-          CHECK(traced.recorder.find("rmsnorm_forward", tag).size() == 2);
+          CHECK(r.find("matmul", tag).size() == kGradients + c.products);
+          CHECK(r.find("attention_forward", tag).size() == c.attentions);
+          CHECK(r.find("rmsnorm_forward", tag).size() == 2);
         }
       }
     }
@@ -299,9 +270,9 @@ TEST_CASE("steps of one pass, whose norms the device takes, have no race") {
         config.optimizer.deferred_units = 0;
         config.schedule.passes = 1;
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-        Traced traced;
-        trace_run(traced, config, {}, ranks);
-        CHECK(first_race(traced.recorder) == "");
+        Recorder r;
+        trace_run(r, config, ranks);
+        CHECK(first_race(r) == "");
       }
     }
   }
@@ -320,14 +291,13 @@ TEST_CASE("training steps have no race while state lives on the device") {
           config.schedule.passes = passes;
           config.schedule.resident_units = resident;
           config.schedule.gradient_sums = GradientSums::kDevice;
-          Traced traced;
-          trace_run(traced, config, {}, ranks);
+          Recorder r;
+          trace_run(r, config, ranks);
           INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
-          CHECK(first_race(traced.recorder) == "");
-          const std::vector<std::size_t> updates = traced.recorder.find(AdamW::kName);
-          const auto on_device = std::ranges::count_if(updates, [&](std::size_t i) {
-            return traced.recorder.records()[i].lane == Lane::kOut;
-          });
+          CHECK(first_race(r) == "");
+          const std::vector<std::size_t> updates = r.find(AdamW::kName);
+          const auto on_device = std::ranges::count_if(
+              updates, [&](std::size_t i) { return r.records()[i].lane == Lane::kOut; });
           CHECK((on_device > 0) == (resident > 0));
           CHECK((on_device == std::ssize(updates)) == (resident == 6));
         }
@@ -341,14 +311,14 @@ TEST_CASE("speculative steps have no race") {
     for (const std::int64_t resident : {0, 2}) {
       for (const int ranks : {1, 2}) {
         RunConfig config = speculative_config();
-        config.optimizer.deferred_units = passes - 1;  // the first also without
+        config.optimizer.deferred_units = passes - 1;  // unit 3 also without
         config.schedule.passes = passes;
         config.schedule.resident_units = resident;
-        Traced traced;
-        trace_run(traced, config, {}, ranks);
+        Recorder r;
+        trace_run(r, config, ranks);
         INFO("passes " << passes << ", resident " << resident << ", ranks " << ranks);
-        CHECK(!traced.recorder.find("restore_state").empty());
-        CHECK(first_race(traced.recorder) == "");
+        CHECK(!r.find("restore_state").empty());
+        CHECK(first_race(r) == "");
       }
     }
   }
@@ -357,12 +327,11 @@ TEST_CASE("speculative steps have no race") {
 TEST_CASE("what keeps unconfirmed weights from being read is found when left out") {
   RunConfig config = speculative_config();
   config.debug.execution = Execution::kEager;
-  Traced traced;
-  trace_run(traced, config, WaitFor::kUpdated);
-  const Recorder& r = traced.recorder;
+  Recorder r;
+  trace_run(r, config, 1, WaitFor::kUpdated);
   const std::vector<Race> races = r.races(100'000);
   // Of every speculated block: its load in the next step, beside what may do its update again.
-  for (int block = 1; block <= 5; ++block) {
+  for (const int block : {0, 1, 2, 4, 5}) {
     INFO("block " << block);
     const std::vector<std::size_t> restores = r.find("restore_state", {"update", -1, block, -1});
     REQUIRE(!restores.empty());
@@ -391,10 +360,10 @@ TEST_CASE("training steps with a gradient ring have no race") {
         config.optimizer.moment_dtype = DType::kBF16;
         config.optimizer.deferred_units = deferred;
         config.optimizer.gradient_ring = deferred + 2;
-        Traced traced;
-        trace_run(traced, config, {}, ranks);
-        CHECK(traced.recorder.records().size() > 100);
-        CHECK(first_race(traced.recorder) == "");
+        Recorder r;
+        trace_run(r, config, ranks);
+        CHECK(r.records().size() > 100);
+        CHECK(first_race(r) == "");
       }
     }
   }
@@ -422,10 +391,10 @@ TEST_CASE("a gradient ring without its waits is found as a race") {
     RunConfig config = ring_config();
     config.model.llama.tie_word_embeddings = false;  // what is summed on the host waits too
     config.debug.execution = Execution::kEager;
-    Traced traced;
-    trace_run(traced, config, omitted);
+    Recorder r;
+    trace_run(r, config, 1, omitted);
     INFO("left out: " << std::string(name_of(omitted)));
-    CHECK(!traced.recorder.races(1).empty());
+    CHECK(!r.races(1).empty());
   }
 }
 
@@ -437,10 +406,10 @@ TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
     // Gradients of several passes are added by the host lane and wait there; those of one arrive.
     if (omitted == WaitFor::kArrived) config.schedule.passes = 1;
     if (omitted == WaitFor::kDecided) config.schedule.resident_units = 2;
-    Traced traced;
-    trace_run(traced, config, omitted, omitted == WaitFor::kGathered ? 2 : 1);
+    Recorder r;
+    trace_run(r, config, omitted == WaitFor::kGathered ? 2 : 1, omitted);
     INFO("left out: " << std::string(name_of(omitted)));
-    CHECK(!traced.recorder.races(1).empty());
+    CHECK(!r.races(1).empty());
   }
 }
 
@@ -449,9 +418,8 @@ TEST_CASE("loads, spills, offloads and updates may run during compute") {
   config.schedule.passes = 1;
   config.model.llama.tie_word_embeddings = false;
   config.run.steps = 2;
-  Traced traced;
-  trace_run(traced, config);
-  const Recorder& r = traced.recorder;
+  Recorder r;
+  trace_run(r, config);
   const auto overlaps = [&](const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
     return std::any_of(a.begin(), a.end(), [&](std::size_t x) {
       return std::any_of(b.begin(), b.end(),
@@ -488,12 +456,11 @@ TEST_CASE("updates on arrival, and speculative ones, may run during backward") {
     config.model.llama.tie_word_embeddings = false;
     if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
     config.optimizer.timing = timing;
-    config.optimizer.deferred_units = 2;
+    config.optimizer.deferred_units = 2;  // 1 and 4
     config.run.steps = 1;
-    Traced traced;
-    trace_run(traced, config);
-    const Recorder& r = traced.recorder;
-    const std::vector<std::size_t> update = r.find("adamw", {"update", -1, 4, -1});
+    Recorder r;
+    trace_run(r, config);
+    const std::vector<std::size_t> update = r.find("adamw", {"update", -1, 3, -1});
     const std::vector<std::size_t> backward = r.find("attention_backward", {"backward", -1, 1, -1});
     REQUIRE(!update.empty());
     REQUIRE(!backward.empty());
@@ -504,22 +471,22 @@ TEST_CASE("updates on arrival, and speculative ones, may run during backward") {
 TEST_CASE("a gradient may leave for the ring while the one before it is used") {
   RunConfig config = ring_config();
   config.run.steps = 2;
-  Traced traced;
-  trace_run(traced, config);
-  const Recorder& r = traced.recorder;
+  Recorder r;
+  trace_run(r, config);
   const auto first = [&](std::string_view name, const Tag& tag) {
     const std::vector<std::size_t> found = r.find(name, tag);
     REQUIRE(!found.empty());
     return found.front();
   };
-  for (const int block : {4, 5, 6}) {
+  for (const int block : {3, 5, 7}) {
     INFO(block);
     const std::size_t update = first("adamw", {"update", -1, block, -1});
     CHECK(r.may_overlap(update, first("copy", {"offload", -1, block - 1, -1})));
     CHECK(r.may_overlap(update, first("attention_backward", {"backward", -1, block - 1, -1})));
   }
-  // The first layer's gradient keeps its slot for the update in the next step's forward.
-  CHECK(r.may_overlap(first("adamw", {"update", -1, 1, -1}),
+  // The gradient of block 2, which is deferred, keeps its slot for the update in the next step's
+  // forward.
+  CHECK(r.may_overlap(first("adamw", {"update", -1, 2, -1}),
                       r.find("embedding_forward", {"forward", -1, 0, -1}).back()));
 }
 
@@ -540,13 +507,13 @@ TEST_CASE("the host takes norms of those gradients only that it sums") {
       config.schedule.passes = c.passes;
       config.model.llama.tie_word_embeddings = c.tied;
       config.optimizer.gradient_dtype = c.gradient;
-      Traced traced;
-      trace_run(traced, config, {}, ranks);
+      Recorder r;
+      trace_run(r, config, ranks);
       int on_device = 0;
       int on_host = 0;
       for (const std::string_view name : {SquaredNorm::kName, CastSquaredNorm::kName}) {
-        for (const std::size_t i : traced.recorder.find(name)) {
-          ++(traced.recorder.records()[i].lane == Lane::kOut ? on_device : on_host);
+        for (const std::size_t i : r.find(name)) {
+          ++(r.records()[i].lane == Lane::kOut ? on_device : on_host);
         }
       }
       CHECK(on_device == c.on_device);
@@ -558,13 +525,13 @@ TEST_CASE("the host takes norms of those gradients only that it sums") {
 TEST_CASE("every execution submits the same work") {
   RunConfig config = spilling_config();
   config.schedule.spill_dtype = BoundaryForm::kInt8;
-  Traced threads;
+  Recorder threads;
   trace_run(threads, config);
   for (const Execution execution : {Execution::kEager, Execution::kShuffled}) {
     config.debug.execution = execution;
-    Traced other;
+    Recorder other;
     trace_run(other, config);
-    CHECK(other.recorder.canonical() == threads.recorder.canonical());
+    CHECK(other.canonical() == threads.canonical());
   }
 }
 

@@ -359,8 +359,9 @@ TEST_CASE("speculative steps are bitwise those of updates before use") {
       if (clip == 1e9) CHECK(clipped == 0);
       if (clip == between) CHECK((clipped > 0 && clipped < 4));
       if (clip == 1e-6) CHECK(clipped == 4);
-      const Left some = train(speculative(base, 3), c.ranks);
-      CHECK(some.speculated == 1);
+      const Left some = train(speculative(base, 2), c.ranks);
+      CHECK(some.speculated > 0);
+      CHECK(some.speculated < all.speculated);
       CHECK(some.same_numbers(reference));
       CHECK(some.missed == all.missed);
     }

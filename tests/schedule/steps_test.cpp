@@ -116,7 +116,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
         config.run.dtype = DType::kF32;
         config.optimizer.timing = timing;
         config.optimizer.interleave = interleave;
-        config.optimizer.deferred_units = 4;  // of five: all layers in forward
+        config.optimizer.deferred_units = 5;  // all, in forward
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
         const auto self = make_self_communicator();
         Session session(config, *self);

@@ -63,6 +63,21 @@ std::map<std::string, std::vector<double>> gather_gradients(Session& session, Co
   return gather(session, ranks, [&](int block) { return session.state().gradient(block); });
 }
 
+void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
+               std::optional<WaitFor> omit) {
+  run_ranks(ranks, [&](Communicator& communicator) {
+    const bool watched = communicator.rank() == 0;
+    Session session(config, communicator,
+                    {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
+    if (watched) recorder.start();
+    for (std::int64_t step = 0; step < config.run.steps; ++step) {
+      session.submit(step, config.optimizer.lr);
+    }
+    session.synchronize();
+    if (watched) recorder.stop();
+  });
+}
+
 RunResult run_steps(Session& session, Communicator& ranks) {
   RunResult result;
   const RunConfig& config = session.setup().config;

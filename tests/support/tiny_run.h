@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct RunResult {
                                  const SessionHooks& hooks = {});
 /// The same steps on a session that exists.
 [[nodiscard]] RunResult run_steps(Session& session, Communicator& ranks);
+/// Records the steps of such a run on the first of its ranks, up to the end of their updates, with
+/// one kind of wait left out.
+void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
+               std::optional<WaitFor> omit = {});
 /// The master weights of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(Session& session,
                                                                         Communicator& ranks);

@@ -256,7 +256,7 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
     std::int64_t resident = 0;
   };
   for (const Row& row : {Row{UpdateTiming::kBeforeUse, 0}, Row{UpdateTiming::kBeforeUse, 1},
-                         Row{UpdateTiming::kOnArrival, 1}, Row{UpdateTiming::kOnArrival, 1, 2},
+                         Row{UpdateTiming::kOnArrival, 1}, Row{UpdateTiming::kOnArrival, 1, 1},
                          Row{UpdateTiming::kBeforeUse, 0, 0, 2}}) {
     for (const std::size_t idle : {kAttentionBytes + kOutBytes, kAttentionBytes, std::size_t{0}}) {
       INFO(idle << ", interleaved " << row.interleave << ", resident " << row.resident);
@@ -279,7 +279,7 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
       const double state = row.interleave * 3 * weights;
       const double bytes = static_cast<double>(idle) + 0.5 + state;
       const bool in_forward =
-          state > 0 && (row.timing == UpdateTiming::kBeforeUse || row.deferred > 1);
+          state > 0 && (row.timing == UpdateTiming::kBeforeUse || row.deferred > 0);
       config.hardware.link_gbs =
           (in_forward ? bytes : (bytes + weights) / 2) / (0.8 * forward_s) / 1e9;
       const Setup s = make_setup(config, 0, 1, budget);

@@ -26,7 +26,7 @@ struct OptimizerOptions {
   bool decay_norms = false;
   std::optional<double> grad_clip;  ///< global L2 norm; not with kOnArrival
   UpdateTiming timing = UpdateTiming::kBeforeUse;
-  int deferred_blocks = 0;  ///< kOnArrival: the first blocks, updated in forward order at the end
+  int deferred_blocks = 0;  ///< kOnArrival: updated in forward order at the end; is_deferred()
   std::vector<int> speculated_blocks{};  ///< kSpeculative: UndoLog::choose
   int max_nonfinite_steps = 3;           ///< so many in a row are skipped before the run stops
   std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number

@@ -18,8 +18,9 @@ namespace strata {
 /// predict, save and an update for each block, settle, restore and another update for each.
 class UndoLog {
  public:
-  /// Those of the blocks from `deferred` on whose old state fits `bytes`, in the order in which
-  /// gradients arrive: from the last. Blocks on the device are not among them.
+  /// Those of the blocks that are not among `deferred` (is_deferred) whose old state fits `bytes`,
+  /// in the order in which gradients arrive: from the last. Blocks on the device are not among
+  /// them.
   static std::vector<int> choose(const ModelLayout& layout, const StateOptions& options,
                                  int deferred, std::size_t bytes);
   /// What these blocks take of the log.
