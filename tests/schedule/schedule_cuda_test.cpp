@@ -308,7 +308,9 @@ namespace {
 void check_traces(RunConfig config) {
   config.schedule.activation_slots = 5;
   config.schedule.weight_slots = 2;
-  config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine
+  config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine,
+  config.optimizer.deferred_units = 0;                     // and so is what predictions choose
+  config.optimizer.interleave = config.optimizer.interleave.value_or(0);
   config.run.steps = 2;
   const auto trace = [](Recorder& recorder, const RunConfig& run) {
     const auto self = make_self_communicator();
