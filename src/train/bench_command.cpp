@@ -154,8 +154,8 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
                          {"count", work.count},   {"measured_s", work.busy_s},
                          {"predicted_s", nullptr}};
     for (const WorkReport& other : p.traced_work) {
-      const bool same =
-          other.lane == work.lane && other.name == work.name && other.flops == work.flops;
+      const bool same = other.lane == work.lane && other.name == work.name &&
+                        other.kind == work.kind && other.flops == work.flops;
       if (same) entry["predicted_s"] = other.busy_s;
     }
     json["work"].push_back(std::move(entry));

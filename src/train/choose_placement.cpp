@@ -21,7 +21,8 @@ struct Candidate {
   double worth = kWorthChanging;  ///< taken if it needs less than this share of the rule's time
 };
 
-/// True if the planner may fill the host that far by choice, and with spills of cells at all.
+/// What ActivationPlanner allows "auto", of what a named level makes of a setup: true if cells may
+/// spill at all, and have not taken more of the host than they may.
 bool may_spill(const Setup& s, const std::optional<ByteSize>& spill_limit) {
   const Budget& b = s.budget;
   if (b.device_is_host || !b.device_limit || (!b.host_limit && !spill_limit)) return false;
@@ -36,23 +37,21 @@ bool may_spill(const Setup& s, const std::optional<ByteSize>& spill_limit) {
 class Chooser {
  public:
   /// `rule`: what the rules make of `config`, which is predicted to take `step_s`.
-  Chooser(RunConfig config, const PlacementQueries& queries, Setup rule, double step_s)
-      : queries_(queries),
-        config_(std::move(config)),
+  Chooser(const RunConfig& config, const PlacementQueries& queries, Setup rule, double step_s)
+      : given_(config),
+        queries_(queries),
+        config_(config),
         best_{.setup = std::move(rule), .choices = {}},
         step_s_(step_s) {}
 
   Placement choose() && {
-    choose_spill();
-    const double before_s = step_s_;
     const auto blocks = static_cast<int>(best_.setup.layout.blocks.size());
     if (best_.setup.state.resident_blocks < blocks) {
       choose_deferred();
       choose_interleave();
     }
-    // Again beside what else was chosen: so a run that goes on with the config that results, and
-    // chooses between the same two, does the same.
-    if (step_s_ < before_s) choose_spill();
+    // Last: the rule of "auto" fits beside whatever else is chosen, a level need not.
+    choose_spill();
     return std::move(best_);
   }
 
@@ -91,7 +90,6 @@ class Chooser {
       best_.setup = *std::move(setup);
       step_s_ = fastest_s;
     }
-    std::erase_if(best_.choices, [&](const PlacementChoice& c) { return c.key == choice.key; });
     best_.choices.push_back(std::move(choice));
   }
 
@@ -101,7 +99,7 @@ class Chooser {
       Setup setup = queries_.setup(config);
       const bool spills =
           config.schedule.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
-      if (spills && !config_.schedule.spill && !may_spill(setup, config_.memory.spill_limit)) {
+      if (spills && !given_.schedule.spill && !may_spill(setup, given_.memory.spill_limit)) {
         return std::nullopt;
       }
       return setup;
@@ -139,10 +137,9 @@ class Chooser {
   }
 
   /// What the rule spills saves compute and fits an idle link by a rough account; whether it comes
-  /// back in time only a timeline tells. Slots of boundaries are the rule's, so that a run that
-  /// goes on with the config that results has the same candidates.
+  /// back in time only a timeline tells. Slots of boundaries are the rule's.
   void choose_spill() {
-    if (config_.schedule.spill || config_.schedule.activations) return;
+    if (given_.schedule.spill || given_.schedule.activations) return;
     const Setup& s = best_.setup;
     std::vector<Candidate> candidates;
     const auto add = [&](std::string value, KeepLevel level, int slots, double worth) {
@@ -154,10 +151,10 @@ class Chooser {
     };
     const KeepLevel off = KeepLevel::kRecompute;
     if (s.kept.levels != s.kept.reach) add("off", off, s.activation_slots, 1);
-    if (s.activations.homes(s.activation_slots) > 0 && !config_.schedule.activation_slots) {
+    if (s.activations.homes(s.activation_slots) > 0 && !given_.schedule.activation_slots) {
       add("off and all boundaries on the device", off, s.activations.keys(), 1);
     }
-    if (s.recompute_flops_per_token() > 0 && may_spill(s, config_.memory.spill_limit)) {
+    if (s.recompute_flops_per_token() > 0 && may_spill(s, given_.memory.spill_limit)) {
       for (const KeepLevel level :
            {KeepLevel::kAttentionOut, KeepLevel::kSelective, KeepLevel::kFull}) {
         add(std::string(name_of(level)), level, s.activation_slots, kWorthChanging);
@@ -166,8 +163,9 @@ class Chooser {
     choose("schedule.spill", "auto", candidates);
   }
 
+  const RunConfig& given_;  ///< what it names is not chosen
   const PlacementQueries& queries_;
-  RunConfig config_;
+  RunConfig config_;  ///< with what has been chosen
   Placement best_;
   double step_s_;
 };

@@ -20,26 +20,26 @@ std::vector<LaneReport> lane_times(const Recorder& recorder, int steps) {
 }
 
 std::vector<WorkReport> work_times(const Recorder& recorder, int steps) {
-  std::map<std::tuple<Lane, std::string_view, double>, WorkReport> kinds;
+  std::map<std::tuple<Lane, std::string_view, CostKind, double>, WorkReport> sorts;
   const std::vector<double> durations = recorder.durations_s();
   for (std::size_t i = 0; i < durations.size(); ++i) {
     const TraceRecord& record = recorder.records()[i];
     if (record.by_submitter) continue;
     const Submission& what = record.what;
-    WorkReport& kind = kinds[{record.lane, what.name, what.cost.flops}];
-    kind.lane = name_of(record.lane);
-    kind.name = what.name;
-    kind.kind = what.cost.kind;
-    kind.flops = what.cost.flops;
-    kind.bytes += static_cast<double>(moved_bytes(what));
-    kind.count += 1;
-    kind.busy_s += durations[i] / steps;
+    WorkReport& sort = sorts[{record.lane, what.name, what.cost.kind, what.cost.flops}];
+    sort.lane = name_of(record.lane);
+    sort.name = what.name;
+    sort.kind = what.cost.kind;
+    sort.flops = what.cost.flops;
+    sort.bytes += static_cast<double>(moved_bytes(what));
+    sort.count += 1;
+    sort.busy_s += durations[i] / steps;
   }
   std::vector<WorkReport> reports;
-  for (auto& [key, kind] : kinds) {
-    kind.bytes /= kind.count;
-    kind.count /= steps;
-    reports.push_back(kind);
+  for (auto& [key, sort] : sorts) {
+    sort.bytes /= sort.count;
+    sort.count /= steps;
+    reports.push_back(sort);
   }
   std::ranges::stable_sort(reports, std::ranges::greater{}, &WorkReport::busy_s);
   return reports;

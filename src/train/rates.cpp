@@ -96,7 +96,8 @@ HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t le
       [&](const WorkReport& w) { return w.bytes / operator_share(known, w.name).device; },
       known.kernel_us, 1e9);
   h.host_gbs = rate(
-      name_of(Lane::kHost), [](const WorkReport& w) { return w.name == AdamW::kName; },
+      name_of(Lane::kHost),
+      [](const WorkReport& w) { return w.name == AdamW::kName && w.kind != CostKind::kRare; },
       [](const WorkReport& w) { return w.bytes; }, known.task_us, 1e9);
   return h;
 }

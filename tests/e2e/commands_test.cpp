@@ -328,17 +328,24 @@ TEST_CASE("bench predicts what it measures if it is told the machine's rates") {
   for (const char* rate : {"product_tflops", "attention_forward_tflops"}) {
     CHECK(json["hardware"][rate] > 0);
   }
-  const Outcome told =
-      strata(folder, bench +
-                         " --set hardware.product_tflops=0.05 --set hardware.device_gbs=10 --set "
-                         "hardware.attention_forward_tflops=0.05 --set hardware.host_gbs=10 --set "
-                         "hardware.attention_backward_tflops=0.05");
+  const std::string rates =
+      " --set hardware.product_tflops=0.05 --set hardware.device_gbs=10 --set "
+      "hardware.attention_forward_tflops=0.05 --set hardware.host_gbs=10 --set "
+      "hardware.attention_backward_tflops=0.05";
+  const Outcome told = strata(folder, bench + rates);
   INFO(told.text);
   REQUIRE(told.code == 0);
   CHECK_THAT(told.text, ContainsSubstring("; predicted "));
+  CHECK_THAT(told.text, ContainsSubstring("optimizer.interleave 0 chosen: "));
   json = nlohmann::json::parse(read_file(folder / "bench.json"));
   const nlohmann::json& prediction = json["prediction"];
   CHECK(prediction["step_s"] > 0);
+  REQUIRE(json["choices"].size() == 1);
+  CHECK(json["choices"][0]["key"] == "optimizer.interleave");
+  CHECK(json["choices"][0]["step_s"] == prediction["step_s"]);
+  CHECK_THAT(
+      strata(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --set run.dtype=bf16" + rates).text,
+      ContainsSubstring("optimizer.interleave 0 chosen: "));
   CHECK(prediction["step_s_mean"] >= prediction["step_s"]);
   CHECK(prediction["lanes"].size() == json["lanes"].size());
   double products = 0;

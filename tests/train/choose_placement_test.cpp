@@ -102,7 +102,7 @@ TEST_CASE("a share is interleaved if it gains more than predictions may be wrong
         "optimizer.interleave 0 chosen: 1.000 s a step predicted, 0.990 s with 0.5\n");
 }
 
-TEST_CASE("what a config names is not chosen, and what does not fit neither") {
+TEST_CASE("what a config names is not chosen, nor is what does not fit") {
   RunConfig config = test::tiny_config();
   const auto less_is_better = [](const RunConfig& c) { return 1 - c.optimizer.interleave.value(); };
   CHECK(choose_by(config, less_is_better).setup.config.optimizer.interleave == 1.0);
@@ -203,6 +203,47 @@ TEST_CASE("every cell spills up to a level that gains more than the rule's, with
         config_hash(far.setup.config));
   config.memory.spill_limit = ByteSize{kGiB};
   CHECK(!plan(config).setup.config.schedule.spill);
+}
+
+/// The planned GPU of which only the host is slow.
+Placement on_h200(RunConfig config, double host_gbs, std::size_t device_limit) {
+  config.hardware.host_gbs = host_gbs;
+  const auto self = make_self_communicator();
+  const Budget budget{.device_limit = device_limit, .host_limit = 200 * kGiB, .peak_tflops = 989.4};
+  return choose_placement(config, *self, budget, "NVIDIA H200");
+}
+
+TEST_CASE("cells spill no more than the limit, whatever else is chosen") {
+  RunConfig config =
+      config_file("llama-13b.json", {"model.num_hidden_layers=16", "schedule.sub_batches=12",
+                                     "hardware.attention_forward_tflops=540",
+                                     "hardware.attention_backward_tflops=357"});
+  config.memory.spill_limit = ByteSize{32 * kGiB};
+  const Placement placement = on_h200(config, 80, 14 * kGiB);
+  CHECK(placement.setup.config.optimizer.interleave > 0.0);
+  std::size_t spilled = 0;
+  for (const MemoryPlan::Entry& entry : placement.setup.plan.entries()) {
+    if (entry.name == "kept.spilled") spilled += entry.bytes;
+  }
+  CHECK(spilled <= 32 * kGiB);
+}
+
+TEST_CASE("no share of interleaved layers that is named is predicted to be much faster") {
+  RunConfig config =
+      config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
+  const auto step_s = [](const Placement& placement) {
+    const auto self = make_self_communicator();
+    return predict_step_s(placement.setup, *self, "NVIDIA H200").value();
+  };
+  for (const double host_gbs : {50.0, 100.0}) {
+    config.optimizer.interleave = std::nullopt;
+    const double chosen_s = step_s(on_h200(config, host_gbs, 12 * kGiB));
+    for (const double share : {0.0, 0.25, 0.5, 0.75}) {
+      INFO(host_gbs << " GB/s, " << share);
+      config.optimizer.interleave = share;
+      CHECK(kWorthChanging * chosen_s < step_s(on_h200(config, host_gbs, 12 * kGiB)));
+    }
+  }
 }
 
 TEST_CASE("rules decide where the device is unknown, and between several ranks") {

@@ -327,6 +327,22 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   CHECK(!measured_rates({}, 1, 1).product_tflops.has_value());
 }
 
+TEST_CASE("what a missed step does again counts nothing for the host's rate") {
+  const WorkReport update{.lane = std::string(name_of(Lane::kHost)),
+                          .name = std::string(AdamW::kName),
+                          .bytes = 1e9,
+                          .count = 10,
+                          .busy_s = 0.1};
+  WorkReport again = update;
+  again.kind = CostKind::kRare;
+  again.bytes = 0;
+  const auto host_gbs = [](const std::vector<WorkReport>& work) {
+    return measured_rates(work, 4096, 128).host_gbs.value();
+  };
+  CHECK(std::abs(host_gbs({update}) / 100 - 1) < 2e-3);  // starts are not counted
+  CHECK(host_gbs({update, again}) == host_gbs({update}));
+}
+
 TEST_CASE("the mean of a run is that of its steps and of what comes once") {
   Prediction p;
   p.step_s = 2;

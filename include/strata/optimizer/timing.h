@@ -14,7 +14,7 @@ enum class UpdateTiming : std::uint8_t {
 /// True for a block whose update is left for the next forward where others are updated in backward:
 /// `deferred` of `blocks`, or all, spread evenly, each in the middle of its share. So the host is
 /// behind backward by a few blocks at most when that ends, and forward, which takes half as long,
-/// does not meet all of them at its begin.
+/// does not meet all of them at its start.
 [[nodiscard]] bool is_deferred(int block, int deferred, int blocks);
 
 }  // namespace strata

@@ -16,7 +16,7 @@ struct LaneReport {
 /// Per step, from a trace of `steps` steps.
 [[nodiscard]] std::vector<LaneReport> lane_times(const Recorder& recorder, int steps);
 
-/// What submissions of one kind took: those of one name, lane and number of FLOPs.
+/// What submissions of one sort took: those of one name, lane, kind and number of FLOPs.
 struct WorkReport {
   std::string lane;
   std::string name;
