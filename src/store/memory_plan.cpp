@@ -29,6 +29,13 @@ std::size_t MemoryPlan::total(Space space) const {
   return bytes;
 }
 
+std::size_t MemoryPlan::bytes(Space space, std::string_view name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.space == space && entry.name == name) return entry.bytes;
+  }
+  return 0;
+}
+
 std::size_t MemoryPlan::host_total() const {
   return total(Space::kPinned) + total(Space::kPageable);
 }

@@ -205,7 +205,7 @@ class ActivationPlanner {
   [[nodiscard]] std::size_t host_room(const Setup& s) const {
     const Budget& b = s.budget;
     const std::optional<ByteSize>& given = s.config.memory.spill_limit;
-    if (b.device_is_host || !b.device_limit || (!b.host_limit && !given)) return 0;
+    if (!b.may_spill(given)) return 0;
     constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
     return std::min(b.host_limit ? left(*b.usable_host(), s.host_bytes()) : kAny,
                     given ? given->bytes : kAny);

@@ -25,13 +25,9 @@ struct Candidate {
 /// spill at all, and have not taken more of the host than they may.
 bool may_spill(const Setup& s, const std::optional<ByteSize>& spill_limit) {
   const Budget& b = s.budget;
-  if (b.device_is_host || !b.device_limit || (!b.host_limit && !spill_limit)) return false;
+  if (!b.may_spill(spill_limit)) return false;
   if (b.host_limit && s.host_bytes() > *b.usable_host()) return false;
-  std::size_t spilled = 0;
-  for (const MemoryPlan::Entry& entry : s.plan.entries()) {
-    if (entry.name == "kept.spilled") spilled += entry.bytes;
-  }
-  return !spill_limit || spilled <= spill_limit->bytes;
+  return !spill_limit || s.plan.bytes(Space::kPinned, "kept.spilled") <= spill_limit->bytes;
 }
 
 class Chooser {
@@ -110,7 +106,7 @@ class Chooser {
 
   /// Halves of the rule's number, up to twice of it.
   void choose_deferred() {
-    const OptimizerSection& o = config_.optimizer;
+    const OptimizerSection& o = given_.optimizer;
     if (o.deferred_units || o.timing == UpdateTiming::kBeforeUse) return;
     const std::int64_t rule = best_.setup.optimizer.deferred_blocks;
     const auto blocks = static_cast<std::int64_t>(best_.setup.layout.blocks.size());
@@ -127,7 +123,7 @@ class Chooser {
   }
 
   void choose_interleave() {
-    if (config_.optimizer.interleave) return;
+    if (given_.optimizer.interleave) return;
     std::vector<Candidate> candidates;
     for (const double share : kShares) {
       candidates.push_back({fmt::format("{}", share), config_});

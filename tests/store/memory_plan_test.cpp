@@ -15,6 +15,9 @@ TEST_CASE("a plan adds up aligned bytes by memory") {
   CHECK(plan.total(Space::kPinned) == 512);
   CHECK(plan.total(Space::kPageable) == 768);
   CHECK(plan.host_total() == 1280);
+  CHECK(plan.bytes(Space::kDevice, "a") == 512);
+  CHECK(plan.bytes(Space::kPageable, "b") == 768);
+  CHECK(plan.bytes(Space::kDevice, "b") == 0);
 }
 
 TEST_CASE("a plan lists its largest entries first") {

@@ -181,15 +181,6 @@ Budget fast_link(std::size_t device_limit) {
 
 Setup auto_setup(const Budget& budget) { return make_setup(config_of(std::nullopt), 0, 1, budget); }
 
-/// Bytes of pinned memory under a name.
-std::size_t pinned_bytes(const Setup& s, const std::string& name) {
-  std::size_t bytes = 0;
-  for (const MemoryPlan::Entry& e : s.plan.entries()) {
-    if (e.space == Space::kPinned && e.name == name) bytes += e.bytes;
-  }
-  return bytes;
-}
-
 }  // namespace
 
 TEST_CASE("what the device cannot keep is spilled where host memory and link have room") {
@@ -199,7 +190,7 @@ TEST_CASE("what the device cannot keep is spilled where host memory and link hav
   CHECK(s.recompute_flops_per_token() == 0);
   CHECK(s.device_bytes() <= limit);
   CHECK(s.kept.count(KeepLevel::kFull) < kCells);
-  CHECK(pinned_bytes(s, "kept.spilled") > 0);
+  CHECK(s.plan.bytes(Space::kPinned, "kept.spilled") > 0);
   CHECK_THAT(s.to_string(), ContainsSubstring("cells up to full"));
   // Where everything is kept nothing is spilled.
   const Setup all = auto_setup(fast_link(least_bytes() + all_cells(kFullBytes)));
@@ -223,7 +214,7 @@ TEST_CASE("nothing is spilled by auto where a limit or a speed is unknown, or on
   RunConfig off = config_of(std::nullopt);
   off.schedule.spill = KeepLevel::kRecompute;
   CHECK(make_setup(off, 0, 1, no_host).spilled_text() == "0 boundaries");
-  CHECK(pinned_bytes(make_setup(off, 0, 1, fast_link(limit)), "kept.spilled") == 0);
+  CHECK(make_setup(off, 0, 1, fast_link(limit)).plan.bytes(Space::kPinned, "kept.spilled") == 0);
   // A level that is named is what is meant, no more.
   const Setup named = make_setup(config_of(KeepLevel::kRecompute), 0, 1, fast_link(limit));
   CHECK(named.spilled_text() == "0 boundaries");
@@ -235,7 +226,7 @@ TEST_CASE("spills stop at what they may take of the host, first layers first") {
   Budget budget = fast_link(least_bytes() + 3 * kAttentionBytes);
   budget.host_limit = std::nullopt;  // the explicit limit is enough
   const Setup s = make_setup(config, 0, 1, budget);
-  CHECK(pinned_bytes(s, "kept.spilled") == 5 * kAttentionBytes);
+  CHECK(s.plan.bytes(Space::kPinned, "kept.spilled") == 5 * kAttentionBytes);
   CHECK(s.spilled_text() == "0 boundaries, 5 cells up to attention");
   for (std::size_t i = 0; i < kCells; ++i) CHECK(s.kept.spills(i) == (i < 5));
   // Three cells would fit on the device, but not beside the slots that five need.
@@ -286,7 +277,7 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
       for (std::size_t i = 0; i < kCells; ++i) {
         CHECK(spilled_bytes(s.kept_tensors(), s.kept.levels[i], s.kept.reach[i]) <= idle);
       }
-      CHECK((pinned_bytes(s, "kept.spilled") > 0) == (idle > 0));
+      CHECK((s.plan.bytes(Space::kPinned, "kept.spilled") > 0) == (idle > 0));
       config.schedule.spill = KeepLevel::kRecompute;
       CHECK((s.recompute_flops_per_token() <
              make_setup(config, 0, 1, budget).recompute_flops_per_token()) == (idle > 0));
@@ -341,14 +332,15 @@ TEST_CASE(
   const Setup s = make_setup(config, 0, 1, {});
   CHECK(s.spilled_text() == "0 boundaries, 18 cells up to selective");
   constexpr std::size_t kSelectiveBytes = kAttentionBytes + kOutBytes + kQkvBytes;
-  CHECK(pinned_bytes(s, "kept.spilled") == kCells * kSelectiveBytes);
+  CHECK(s.plan.bytes(Space::kPinned, "kept.spilled") == kCells * kSelectiveBytes);
   CHECK(s.device_bytes() == least_bytes() + 3 * kSelectiveBytes - kSelectiveBytes);
   // With one the last cells are kept and the first are spilled.
   const Setup limited = make_setup(config, 0, 1, {.device_limit = s.device_bytes() + 20000});
   CHECK(limited.recompute_flops_per_token() == s.recompute_flops_per_token());
   CHECK(limited.kept.levels.front() == KeepLevel::kRecompute);
   CHECK(limited.kept.levels.back() > KeepLevel::kRecompute);
-  CHECK(pinned_bytes(limited, "kept.spilled") < pinned_bytes(s, "kept.spilled"));
+  CHECK(limited.plan.bytes(Space::kPinned, "kept.spilled") <
+        s.plan.bytes(Space::kPinned, "kept.spilled"));
   std::string text = "no error";
   try {
     (void)make_setup(config, 0, 1, {.host_limit = s.host_bytes() - 1});
@@ -365,6 +357,6 @@ TEST_CASE("boundaries in int8 take a byte an element, a scale a row, and slots f
   CHECK(s.activation_slots == 6 + 1);
   CHECK(s.spilled_text() == "18 boundaries in int8");
   constexpr std::size_t kHome = 256 + 256;  // 7 * 20 and 4 * 7
-  CHECK(pinned_bytes(s, "activations.spilled") == kCells * kHome);
+  CHECK(s.plan.bytes(Space::kPinned, "activations.spilled") == kCells * kHome);
   CHECK(s.device_bytes() == least_bytes() - (kBoundaries - 7) * kBoundaryBytes + 2 * kHome);
 }

@@ -14,34 +14,27 @@
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_run.h"
+#include "train/paper_machines.h"
+#include "train/rates.h"
 
 namespace {
 
 using namespace strata;
+using test::config_file;
+using test::fast_machine;
+using test::kNewDevice;
 
-constexpr const char* kNewDevice = "a device of the future";
-
-/// bf16 on a machine of which everything is known and fast. Layers are large enough that bytes
-/// count, and not the starts of copies.
-RunConfig fast_machine() {
-  RunConfig config = test::tiny_config();
-  config.run.dtype = DType::kBF16;
+/// Layers are large enough that bytes count, and not the starts of copies.
+RunConfig fast_machine_with_large_layers() {
+  RunConfig config = fast_machine();
   config.model.llama.hidden_size = 64;
   config.model.llama.intermediate_size = 256;
   config.model.llama.num_hidden_layers = 8;
-  config.schedule.activations = KeepLevel::kFull;
-  constexpr double kInstant = 1e12;
-  config.hardware.product_tflops = kInstant;
-  config.hardware.attention_forward_tflops = kInstant;
-  config.hardware.attention_backward_tflops = kInstant;
-  config.hardware.device_gbs = kInstant;
-  config.hardware.host_gbs = kInstant;
-  config.hardware.link_gbs = kInstant;
   return config;
 }
 
 RunConfig slow_host() {
-  RunConfig config = fast_machine();
+  RunConfig config = fast_machine_with_large_layers();
   config.hardware.host_gbs = 1e-3;
   return config;
 }
@@ -78,9 +71,10 @@ RunConfig reloaded(const RunConfig& config) {
   return load_run_config(folder.file("config.json"));
 }
 
-RunConfig config_file(const char* name, const std::vector<std::string>& sets) {
-  return load_run_config(std::string(STRATA_CONFIG_DIR) + "/" + name, sets,
-                         TrainingData::kOptional);
+/// On the GPU that a plan is made for.
+Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
+  const auto self = make_self_communicator();
+  return choose_placement(config, *self, budget, kPlannedDevice);
 }
 
 }  // namespace
@@ -163,7 +157,7 @@ TEST_CASE("a slow host interleaves, a slow link does not") {
 }
 
 TEST_CASE("auto spills where that is predicted to be no slower") {
-  RunConfig config = fast_machine();
+  RunConfig config = fast_machine_with_large_layers();
   config.schedule.activations = std::nullopt;
   config.schedule.activation_slots = 9 * 6;
   config.optimizer.interleave = 0;
@@ -191,11 +185,8 @@ TEST_CASE("auto spills where that is predicted to be no slower") {
 
 TEST_CASE("every cell spills up to a level that gains more than the rule's, within the limits") {
   RunConfig config = config_file("llama-13b.json", {"model.num_hidden_layers=8"});
-  const auto self = make_self_communicator();
   const Budget budget{.device_limit = 10 * kGiB, .host_limit = 100 * kGiB, .peak_tflops = 989.4};
-  const auto plan = [&](const RunConfig& c) {
-    return choose_placement(c, *self, budget, "NVIDIA H200");
-  };
+  const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
   const Placement far = plan(config);
   CHECK(far.setup.config.schedule.spill == KeepLevel::kSelective);
   CHECK(far.setup.host_bytes() <= *budget.usable_host());
@@ -205,43 +196,37 @@ TEST_CASE("every cell spills up to a level that gains more than the rule's, with
   CHECK(!plan(config).setup.config.schedule.spill);
 }
 
-/// The planned GPU of which only the host is slow.
-Placement on_h200(RunConfig config, double host_gbs, std::size_t device_limit) {
-  config.hardware.host_gbs = host_gbs;
-  const auto self = make_self_communicator();
-  const Budget budget{.device_limit = device_limit, .host_limit = 200 * kGiB, .peak_tflops = 989.4};
-  return choose_placement(config, *self, budget, "NVIDIA H200");
+Budget large_host(std::size_t device_limit) {
+  return {.device_limit = device_limit, .host_limit = 200 * kGiB, .peak_tflops = 989.4};
 }
 
 TEST_CASE("cells spill no more than the limit, whatever else is chosen") {
-  RunConfig config =
-      config_file("llama-13b.json", {"model.num_hidden_layers=16", "schedule.sub_batches=12",
-                                     "hardware.attention_forward_tflops=540",
-                                     "hardware.attention_backward_tflops=357"});
+  RunConfig config = config_file(
+      "llama-13b.json", {"model.num_hidden_layers=16", "schedule.sub_batches=12",
+                         "hardware.attention_forward_tflops=540",
+                         "hardware.attention_backward_tflops=357", "hardware.host_gbs=80"});
   config.memory.spill_limit = ByteSize{32 * kGiB};
-  const Placement placement = on_h200(config, 80, 14 * kGiB);
+  const Placement placement = choose_on_h200(config, large_host(14 * kGiB));
   CHECK(placement.setup.config.optimizer.interleave > 0.0);
-  std::size_t spilled = 0;
-  for (const MemoryPlan::Entry& entry : placement.setup.plan.entries()) {
-    if (entry.name == "kept.spilled") spilled += entry.bytes;
-  }
-  CHECK(spilled <= 32 * kGiB);
+  CHECK(placement.setup.plan.bytes(Space::kPinned, "kept.spilled") <= 32 * kGiB);
 }
 
 TEST_CASE("no share of interleaved layers that is named is predicted to be much faster") {
   RunConfig config =
       config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
-  const auto step_s = [](const Placement& placement) {
+  const auto step_s = [](const RunConfig& c) {
     const auto self = make_self_communicator();
-    return predict_step_s(placement.setup, *self, "NVIDIA H200").value();
+    const Placement placement = choose_on_h200(c, large_host(12 * kGiB));
+    return predict_step_s(placement.setup, *self, kPlannedDevice).value();
   };
   for (const double host_gbs : {50.0, 100.0}) {
+    config.hardware.host_gbs = host_gbs;
     config.optimizer.interleave = std::nullopt;
-    const double chosen_s = step_s(on_h200(config, host_gbs, 12 * kGiB));
+    const double chosen_s = step_s(config);
     for (const double share : {0.0, 0.25, 0.5, 0.75}) {
       INFO(host_gbs << " GB/s, " << share);
       config.optimizer.interleave = share;
-      CHECK(kWorthChanging * chosen_s < step_s(on_h200(config, host_gbs, 12 * kGiB)));
+      CHECK(kWorthChanging * chosen_s < step_s(config));
     }
   }
 }
@@ -265,11 +250,8 @@ TEST_CASE("rules decide where the device is unknown, and between several ranks")
 
 TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is chosen again") {
   RunConfig config = config_file("llama-7b.json", {"schedule.sub_batches=4"});
-  const auto self = make_self_communicator();
   const Budget budget{.device_limit = config.memory.device_limit->bytes, .peak_tflops = 989.4};
-  const auto plan = [&](const RunConfig& c) {
-    return choose_placement(c, *self, budget, "NVIDIA H200");
-  };
+  const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
   const Placement first = plan(config);
   CHECK(first.setup.config.optimizer.interleave > 0.0);
   CHECK(first.setup.device_bytes() <= *budget.device_limit);

@@ -15,11 +15,15 @@
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_run.h"
+#include "train/paper_machines.h"
 #include "train/rates.h"
 
 namespace {
 
 using namespace strata;
+using test::config_file;
+using test::fast_machine;
+using test::kNewDevice;
 
 constexpr int kSteps = 3;
 
@@ -119,35 +123,15 @@ void compare(const RunConfig& config, Communicator& ranks) {
   CHECK(dry.races(1).empty());
 }
 
-RunConfig config_file(const char* name, const std::vector<std::string>& sets = {}) {
-  return load_run_config(std::string(STRATA_CONFIG_DIR) + "/" + name, sets,
-                         TrainingData::kOptional);
-}
-
 Budget budget_of(const RunConfig& config) {
   Budget budget;
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
   return budget;
 }
 
-/// bf16, everything kept, nothing of it slow but what the test says.
-RunConfig fast_machine() {
-  RunConfig config = test::tiny_config();
-  config.run.dtype = DType::kBF16;
-  config.schedule.activations = KeepLevel::kFull;
-  constexpr double kInstant = 1e12;
-  config.hardware.product_tflops = kInstant;
-  config.hardware.attention_forward_tflops = kInstant;
-  config.hardware.attention_backward_tflops = kInstant;
-  config.hardware.device_gbs = kInstant;
-  config.hardware.host_gbs = kInstant;
-  config.hardware.link_gbs = kInstant;
-  return config;
-}
-
 Prediction predict_on_paper(const RunConfig& config) {
   const auto self = make_self_communicator();
-  return predict(make_setup(config, 0, 1, {}), *self, "a device of the future");
+  return predict(make_setup(config, 0, 1, {}), *self, kNewDevice);
 }
 
 double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {

@@ -33,13 +33,6 @@ RunConfig speculative_config(std::int64_t layers) {
   return config;
 }
 
-std::size_t planned(const Setup& setup, const std::string& name) {
-  for (const MemoryPlan::Entry& entry : setup.plan.entries()) {
-    if (entry.name == name) return entry.bytes;
-  }
-  return 0;
-}
-
 /// The number in front of "bytes per parameter" in the printed plan.
 double printed_bytes_per_parameter(const Setup& setup) {
   const std::string text = setup.to_string();
@@ -111,7 +104,7 @@ TEST_CASE("an undo log takes what the state of its units takes beside gradients"
         const Block& block = s.layout.blocks[static_cast<std::size_t>(b)];
         expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
       }
-      CHECK(planned(s, "optimizer.undo_log") == expected);
+      CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
       CHECK(s.config.optimizer.undo_log->bytes == expected);
     }
   }
@@ -135,7 +128,7 @@ TEST_CASE("an undo log has as many units as its bytes hold, the last first, and 
   REQUIRE(least <= head);
   const Setup none = with(least - 1);
   CHECK(none.optimizer.speculated_blocks.empty());
-  CHECK(planned(none, "optimizer.undo_log") == 0);
+  CHECK(none.plan.bytes(Space::kPageable, "optimizer.undo_log") == 0);
   CHECK_THAT(none.to_string(), ContainsSubstring("0 units updated speculatively"));
   CHECK_THAT(none.to_string(), ContainsSubstring("raise optimizer.undo_log"));
   config.optimizer.timing = UpdateTiming::kBeforeUse;

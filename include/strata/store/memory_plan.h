@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/device/trace.h"
@@ -25,6 +26,8 @@ class MemoryPlan {
 
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::size_t total(Space space) const;
+  /// Of what has this name; 0 if nothing has.
+  [[nodiscard]] std::size_t bytes(Space space, std::string_view name) const;
   /// Pinned and pageable memory together.
   [[nodiscard]] std::size_t host_total() const;
   /// A table per memory, largest entries first.

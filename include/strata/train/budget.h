@@ -28,6 +28,11 @@ struct Budget {
     if (!host_limit || device_is_host) return host_limit;
     return *host_limit - *host_limit / 16;
   }
+  /// True if what cells keep may go to the host by choice: somebody says how much the device holds
+  /// and how much the host, or `spill_limit`, may take.
+  [[nodiscard]] bool may_spill(const std::optional<ByteSize>& spill_limit) const {
+    return !device_is_host && device_limit && (host_limit || spill_limit);
+  }
 };
 
 /// What a rank found before it took memory for its run.
