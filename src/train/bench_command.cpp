@@ -93,6 +93,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"steps", r.step_s.size()},
                       {"step_s_mean", r.mean_s},
                       {"step_s_median", median(r.step_s)},
+                      {"step_s_each", r.step_s},
                       {"tokens_per_s", tokens_per_s},
                       {"flops_per_token", model},
                       {"recompute_flops_per_token", recompute},

@@ -279,6 +279,8 @@ TEST_CASE("bench prints a table and writes JSON") {
   const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
   CHECK(json["steps"] == 3);
   CHECK(json["races"] == 0);
+  REQUIRE(json["step_s_each"].size() == 3);
+  CHECK(json["step_s_each"][2] > 0);
   CHECK(json["updates"]["busy_s"] > 0);
   CHECK(json["updates"]["hidden"] <= 1);
   CHECK(json["first_step_ended_s"] >= json["first_step_begun_s"]);
