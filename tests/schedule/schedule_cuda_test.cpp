@@ -312,14 +312,6 @@ void check_traces(RunConfig config) {
   config.schedule.activations = KeepLevel::kAttentionOut;  // "auto" is for each machine,
   config.optimizer.deferred_units = 2;                     // and so is what predictions choose
   config.run.steps = 2;
-  const auto trace = [](Recorder& recorder, const RunConfig& run) {
-    const auto self = make_self_communicator();
-    Session session(run, *self, {.trace = &recorder});
-    recorder.start();
-    for (std::int64_t step = 0; step < 2; ++step) session.submit(step, 1e-3);
-    recorder.stop();
-    session.synchronize();
-  };
   RunConfig spilling = config;
   spilling.schedule.activation_slots = 7;
   spilling.schedule.spill = KeepLevel::kFull;
@@ -327,9 +319,9 @@ void check_traces(RunConfig config) {
   for (RunConfig run : {config, spilling}) {
     Recorder gpu;
     Recorder cpu;
-    trace(gpu, run);
+    trace_run(gpu, run);
     run.run.backend = BackendChoice::kCpu;
-    trace(cpu, run);
+    trace_run(cpu, run);
     CHECK(gpu.races(1).empty());
     CHECK(gpu.canonical() == cpu.canonical());
   }
