@@ -61,11 +61,13 @@ struct Divisor {
   float scale;
   float inverse;
 
-  __device__ explicit Divisor(unsigned largest)
-      : scale(largest < kInfinity
-                  ? __fdiv_rn(__uint_as_float(largest), static_cast<float>(QuantizeRows::kLevels))
-                  : __uint_as_float(kQuietNan)),
-        inverse(__fdiv_rn(1.0f, scale)) {}
+  /// By the largest magnitude of the row, given as bits.
+  __device__ static Divisor of(unsigned largest) {
+    const float scale = largest < kInfinity ? __fdiv_rn(__uint_as_float(largest),
+                                                        static_cast<float>(QuantizeRows::kLevels))
+                                            : __uint_as_float(kQuietNan);
+    return {.scale = scale, .inverse = __fdiv_rn(1.0f, scale)};
+  }
 
   /// x / scale to the nearest integer, as division has it.
   __device__ int divided(float x) const {
@@ -120,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
     largest.bits = max(largest.bits, largest_magnitude(load_packed<T, W>(row + c)));
   }
   largest = block_reduce_once(largest, Largest{0}, scratch, TakeLarger{});
-  const Divisor divisor(largest.bits);
+  const auto divisor = Divisor::of(largest.bits);
   if (threadIdx.x == 0) scales[n] = divisor.scale;
   const auto store_levels = [&](int c, const Packed<T, W>& piece) {
     float values[W];
