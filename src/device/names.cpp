@@ -24,6 +24,7 @@ std::string_view name_of(WaitFor why) {
     case WaitFor::kGathered: return "gathered";
     case WaitFor::kTaken: return "taken";
     case WaitFor::kDecided: return "decided";
+    case WaitFor::kTurn: return "turn";
   }
   return "?";
 }

@@ -73,10 +73,10 @@ double speed(Share share, const Running& running, const Rates& r) {
     case Share::kHost: return lost(r.host_under_copies, ways);
     case Share::kLinkIn:
       return (count(Share::kLinkOut) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_in_under_host : 1) / count(Share::kLinkIn);
+             (host ? r.link_in_under_host : 1);
     case Share::kLinkOut:
       return (count(Share::kLinkIn) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_out_under_host : 1) / count(Share::kLinkOut);
+             (host ? r.link_out_under_host : 1);
     case Share::kNone: break;
   }
   return 1;
@@ -104,11 +104,10 @@ class Simulation {
 
   double run() {
     while (true) {
-      const std::size_t first = device_lane_ + 1;  // whoever had the device last comes last
-      for (std::size_t i = 0; i < kLanes; ++i) {
-        const std::size_t lane = (first + i) % kLanes;
-        if (!lanes_[lane].busy) start(lane);
-      }
+      // Whoever had the link in last comes first, and whoever had the device last comes last.
+      start(link_in_.lane);
+      const std::size_t last = device_.lane;
+      for (std::size_t i = 1; i <= kLanes; ++i) start((last + i) % kLanes);
       const double step_s = time_to_next_end();
       if (step_s < 0) break;
       advance(step_s);
@@ -131,6 +130,17 @@ class Simulation {
     Share share = Share::kNone;
     double remaining_s = 0;  ///< at full speed
   };
+
+  /// What does one piece of work at a time, for several lanes.
+  struct Engine {
+    std::size_t run = PredictedRun::kNone;  ///< the last that began
+    std::size_t lane = kSubmitter;          ///< its lane
+  };
+
+  [[nodiscard]] Engine* engine_of(Share share) {
+    if (share == Share::kDevice) return &device_;
+    return share == Share::kLinkIn ? &link_in_ : nullptr;
+  }
 
   [[nodiscard]] std::size_t next_run(std::size_t lane) const {
     if (lane == kSubmitter) return records_.size() + submitted_;
@@ -155,7 +165,7 @@ class Simulation {
   }
 
   void start(std::size_t lane) {
-    if (!has_next(lane)) return;
+    if (lanes_[lane].busy || !has_next(lane)) return;
     const std::size_t run = next_run(lane);
     const bool submits = lane == kSubmitter;
     const std::size_t record = submits ? submitted_ : run;
@@ -186,11 +196,10 @@ class Simulation {
     const Demand demand =
         submits ? Demand{rates_.submit_us * 1e-6, Share::kNone} : demand_of(r, rates_);
     result.begin_s = std::max(released_s, 0.0);
-    if (demand.share == Share::kDevice) {
-      if (running_[static_cast<std::size_t>(Share::kDevice)] > 0) return;
-      if (released_s < now_s_) released_by(device_run_);
-      device_run_ = run;
-      device_lane_ = lane;
+    if (Engine* const engine = engine_of(demand.share)) {
+      if (running_[static_cast<std::size_t>(demand.share)] > 0) return;
+      if (released_s < now_s_) released_by(engine->run);
+      *engine = {run, lane};
     }
     LaneState& own = lanes_[lane];
     own.busy = true;
@@ -240,8 +249,8 @@ class Simulation {
   std::array<LaneState, kLanes> lanes_;
   Running running_{};
   std::size_t submitted_ = 0;
-  std::size_t device_run_ = PredictedRun::kNone;  ///< the last kernel that began
-  std::size_t device_lane_ = kSubmitter;          ///< its lane
+  Engine device_;
+  Engine link_in_;
   double now_s_ = 0;
 };
 

@@ -372,8 +372,10 @@ void OptimizerEngine::finish_step(const Tag& tag) {
       updates_wait_ = true;
       const Tag own{tag.phase, tag.pass, b, -1};
       // Loads on weights_in wait for the host's updates and for slots, which this need not do.
-      weights_.update_later(
-          b, [this, b, own, decided = *decided_] { ship(b, activations_in_, decided, own); });
+      weights_.update_later(b, [this, b, own, decided = *decided_](Event turn) {
+        activations_in_.wait(turn, WaitFor::kTurn);
+        ship(b, activations_in_, decided, own);
+      });
     } else {
       update(b, tag);
     }

@@ -116,6 +116,8 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     to += block_bytes(b);
   }
   lease.filled();
+  if (loads_.size() == kUpdateLead) loads_.pop_front();
+  loads_.push_back(in.record());
   if (ranks > 1) {
     Stream& comm = device_.stream(Lane::kComm);
     lease.use(comm, WaitFor::kGathered);
@@ -174,14 +176,14 @@ void WeightStore::updated(int block, Event event) {
   forget(block);
 }
 
-void WeightStore::update_later(int block, std::function<void()> submit) {
+void WeightStore::update_later(int block, std::function<void(Event turn)> submit) {
   pending_[static_cast<std::size_t>(block)] = std::move(submit);
   forget(block);
 }
 
 void WeightStore::submit_update(int block) {
   const auto submit = std::exchange(pending_[static_cast<std::size_t>(block)], nullptr);
-  if (submit) submit();
+  if (submit) submit(loads_.size() == kUpdateLead ? loads_.front() : Event{});
 }
 
 void WeightStore::submit_updates() {

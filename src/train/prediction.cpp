@@ -22,8 +22,8 @@ constexpr int kTraced = 2;
 /// Recorded steps and when they run.
 class DryRun {
  public:
-  DryRun(const Setup& setup, Communicator& ranks, const Rates& rates)
-      : ends_(record_steps(setup, ranks, kSteps, recorder_)),
+  DryRun(const Setup& setup, Communicator& ranks, const Rates& rates, int steps = kSteps)
+      : ends_(record_steps(setup, ranks, steps, recorder_)),
         timeline_(recorder_.records(), rates) {}
 
   /// End of a step's work on the compute lane.
@@ -42,8 +42,15 @@ class DryRun {
 
   /// The trace of steps [first, last], as it would have been recorded, without addresses.
   void trace(Recorder& trace, int first, int last) const {
+    trace_records(trace, begin_of(first), begin_of(last + 1));
+  }
+  /// Of all steps, and what was left of their updates.
+  void trace(Recorder& trace) const { trace_records(trace, 0, recorder_.records().size()); }
+
+ private:
+  void trace_records(Recorder& trace, std::size_t begin, std::size_t end) const {
     trace.start();
-    for (std::size_t i = begin_of(first); i < begin_of(last + 1); ++i) {
+    for (std::size_t i = begin; i < end; ++i) {
       const TraceRecord& record = recorder_.records()[i];
       const Submission& what = record.what;
       Cost cost = what.cost;
@@ -62,7 +69,6 @@ class DryRun {
     }
   }
 
- private:
   [[nodiscard]] std::size_t begin_of(int step) const {
     return step == 0 ? 0 : ends_.at(static_cast<std::size_t>(step - 1));
   }
@@ -139,6 +145,7 @@ std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, i
                     [&](int, const PassBuffers&) { return tokens; });
     ends.push_back(recorder.records().size());
   }
+  assembly.optimizer().submit_updates({.phase = "update"});
   recorder.stop();
   return ends;
 }
@@ -159,7 +166,7 @@ Prediction predict(const Setup& setup, Communicator& ranks, std::string_view dev
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
   Recorder traced;
-  run.trace(traced, 0, kTraced - 1);
+  DryRun(setup, ranks, known.rates, kTraced).trace(traced);
   p.traced_lanes = lane_times(traced, kTraced);
   p.traced_work = work_times(traced, kTraced);
   return p;

@@ -36,10 +36,10 @@ Rates rates_of_h200() {
           .task_us = 10,
           .submit_us = 18,
           .device_under_copies = 0.96,
-          .host_under_copies = 0.59,
+          .host_under_copies = 0.62,
           .link_both_ways = 0.905,
-          .link_in_under_host = 0.77,
-          .link_out_under_host = 1};
+          .link_in_under_host = 0.69,
+          .link_out_under_host = 0.9};
 }
 
 }  // namespace

@@ -384,7 +384,7 @@ TEST_CASE("a pipeline with all its waits has no race, in any execution") {
 }
 
 TEST_CASE("each kind of wait left out of the pipeline is found, from a run with right numbers") {
-  for (int kind = 0; kind < kWaitForCount; ++kind) {
+  for (int kind = 0; kind < kProtectingWaitCount; ++kind) {
     const auto why = static_cast<WaitFor>(kind);
     CAPTURE(name_of(why));
     Recorder trace;

@@ -10,6 +10,7 @@
 
 #include "strata/ops/backend.h"
 #include "strata/optimizer/state_shuttle.h"
+#include "strata/store/weight_store.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_model.h"
@@ -191,6 +192,32 @@ TEST_CASE("state that is updated in forward travels with the loads, while earlie
       CHECK(r.may_overlap(update, forward("matmul", 1, Lane::kCompute)) != spilled);
       if (spilled) CHECK(forward("copy", 1, Lane::kOut) < update);
     }
+  }
+}
+
+TEST_CASE("state that is updated in forward leaves the link to loads that are behind") {
+  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  config.run.steps = 2;
+  config.debug.poison_slots = false;
+  config.model.llama.num_hidden_layers = 12;
+  config.optimizer.interleave = 1;
+  config.schedule.weight_slots = 2;
+  Recorder r;
+  trace_run(r, config);
+  constexpr int kLead = static_cast<int>(WeightStore::kUpdateLead);
+  // Updates of the first step come in forward of the second, whose records are the second half.
+  const auto loads = [&](int unit) {
+    std::vector<std::size_t> found =
+        on_lane(r, r.find("copy", {"forward", -1, unit, -1}), Lane::kWeightsIn);
+    found.erase(found.begin(), found.begin() + std::ssize(found) / 2);
+    return found;
+  };
+  for (const int block : {kLead + 1, 12}) {
+    INFO("block " << block);
+    const std::size_t state =
+        on_lane(r, r.find("copy", {"update", -1, block, -1}), Lane::kActivationsIn).at(0);
+    for (const std::size_t load : loads(block - kLead)) CHECK(!r.may_overlap(state, load));
+    for (const std::size_t load : loads(block - kLead + 1)) CHECK(r.may_overlap(state, load));
   }
 }
 

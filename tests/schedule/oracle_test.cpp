@@ -399,7 +399,7 @@ TEST_CASE("a gradient ring without its waits is found as a race") {
 }
 
 TEST_CASE("every kind of wait that is left out on purpose is found as a race") {
-  for (int kind = 0; kind < kWaitForCount; ++kind) {
+  for (int kind = 0; kind < kProtectingWaitCount; ++kind) {
     const auto omitted = static_cast<WaitFor>(kind);
     RunConfig config = tight_config();
     config.debug.execution = Execution::kEager;  // the numbers stay right; only the order is wrong

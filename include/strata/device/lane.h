@@ -36,8 +36,9 @@ enum class WaitFor : std::uint8_t {
   kGathered,  ///< a collective's input must be complete, or its output
   kTaken,     ///< the host must have finished with a buffer before it is written again
   kDecided,   ///< what the host decides (clip factor, skip) must be known before a device reads it
+  kTurn,      ///< protects nothing: on a link that several lanes use others are to come first
 };
-inline constexpr int kWaitForCount = 7;
+inline constexpr int kProtectingWaitCount = 7;  ///< all but kTurn
 [[nodiscard]] std::string_view name_of(WaitFor why);
 
 /// Who asked for a submission: for traces, error messages and the watchdog. -1 means "not of one".

@@ -13,7 +13,8 @@ namespace strata {
 /// When a record ran, or when the submitting thread submitted it.
 struct PredictedRun {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  double begin_s = 0;  ///< when it could; a kernel may then wait for one of another lane
+  double begin_s =
+      0;  ///< when it could; a kernel or a copy in may then wait for one of another lane
   double end_s = 0;
   /// The run whose end let this one begin; kNone at the start.
   std::size_t cause = kNone;
@@ -22,8 +23,9 @@ struct PredictedRun {
 /// Runs recorded submissions on paper: each begins when it was submitted, its lane is free and its
 /// waits have passed, and takes the time that the rates give its work, longer while others take a
 /// part of the memory or link that it uses. The device runs one kernel at a time, lanes in turns: a
-/// kernel fills it, and another lane's begins when it ends. Everything submitted before the first
-/// record counts as finished.
+/// kernel fills it, and another lane's begins when it ends. The link in carries one copy at a time,
+/// and the lane that has it keeps it until its next copy may not begin. Everything submitted before
+/// the first record counts as finished.
 class Timeline {
  public:
   /// `records` outlive the timeline.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -36,9 +37,13 @@ class WeightStore {
   /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
   /// next load, or use at home, waits.
   void updated(int block, Event event);
+  /// Loads that an update called by a load may be ahead of.
+  static constexpr std::size_t kUpdateLead = 8;
   /// The block's weights will change at home by work that `submit` submits, which ends with
-  /// updated(): copies in slots are stale, and `submit` is called ahead of the next load.
-  void update_later(int block, std::function<void()> submit);
+  /// updated(): copies in slots are stale, and `submit` is called ahead of the next load. Its
+  /// copies to the device should come behind `turn`, the end of the load kUpdateLead before that
+  /// one: a lane that always has something to copy keeps the link to itself.
+  void update_later(int block, std::function<void(Event turn)> submit);
   /// Calls every `submit` that no load has called yet, in the order of blocks.
   void submit_updates();
   /// Bytes that loads have moved over this rank's link so far.
@@ -62,8 +67,9 @@ class WeightStore {
   SlotRing layers_;
   SlotRing head_;
   AccessPlan plan_;
-  std::vector<Event> updated_;                  ///< per block
-  std::vector<std::function<void()>> pending_;  ///< per block: its update, or empty
+  std::vector<Event> updated_;                       ///< per block
+  std::vector<std::function<void(Event)>> pending_;  ///< per block: its update, or empty
+  std::deque<Event> loads_;                          ///< ends of the last kUpdateLead
   std::size_t loaded_bytes_ = 0;
 };
 

@@ -37,8 +37,8 @@ struct Prediction {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Submits the first steps of a run to a machine that takes no memory and only records. Returns the
-/// number of records up to the end of each step.
+/// Submits the first steps of a run, and what is then left of their updates, to a machine that
+/// takes no memory and only records. Returns the number of records up to the end of each step.
 std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
                                       Recorder& recorder);
 
