@@ -19,7 +19,8 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kHeld = 4;  ///< pieces of a row that a thread of quantize_rows keeps in registers
+constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
+constexpr int kResident = 5;  ///< its blocks on a multiprocessor, for which a few registers spill
 constexpr unsigned kMagnitude = 0x7fffffffu;
 constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< of two bf16
 constexpr unsigned kInfinity = 0x7f800000u;
@@ -102,7 +103,7 @@ struct Divisor {
 };
 
 template <class T, int W>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident)
     quantize_rows(Rows<const T> x, Rows<std::int8_t> q, float* scales, int columns) {
   __shared__ Largest scratch[kMostWarps];
   const std::int64_t n = blockIdx.x;
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto store_levels = [&](int c, const Packed<T, W>& piece) {
     float values[W];
     unpack(piece, values);
-    store_raw(q.row(n) + c, divisor.levels(values));
+    store_raw_streaming(q.row(n) + c, divisor.levels(values));
   };
 #pragma unroll
   for (int i = 0; i < kHeld; ++i) {

@@ -40,6 +40,16 @@ __device__ __forceinline__ void store_raw(T* to, const Vector<T, W>& from) {
   *reinterpret_cast<Vector<T, W>*>(to) = from;
 }
 
+/// The same for what no kernel reads soon: the first to leave the cache.
+template <class T, int W>
+__device__ __forceinline__ void store_raw_streaming(T* to, const Vector<T, W>& from) {
+  if constexpr (sizeof(from) == sizeof(uint2)) {
+    __stcs(reinterpret_cast<uint2*>(to), __builtin_bit_cast(uint2, from));
+  } else {
+    store_raw(to, from);
+  }
+}
+
 template <class T, int W>
 __device__ __forceinline__ void unpack(const Vector<T, W>& from, float (&to)[W]) {
 #pragma unroll

@@ -200,6 +200,7 @@ class Simulation {
       if (running_[static_cast<std::size_t>(demand.share)] > 0) return;
       if (released_s < now_s_) released_by(engine->run);
       *engine = {run, lane};
+      if (demand.share == Share::kLinkIn) result.begin_s = std::max(released_s, 0.0);
     }
     LaneState& own = lanes_[lane];
     own.busy = true;

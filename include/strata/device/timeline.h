@@ -13,8 +13,7 @@ namespace strata {
 /// When a record ran, or when the submitting thread submitted it.
 struct PredictedRun {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  double begin_s =
-      0;  ///< when it could; a kernel or a copy in may then wait for one of another lane
+  double begin_s = 0;  ///< when it could; a kernel may then wait for one of another lane
   double end_s = 0;
   /// The run whose end let this one begin; kNone at the start.
   std::size_t cause = kNone;
