@@ -40,7 +40,7 @@ __device__ __forceinline__ void store_raw(T* to, const Vector<T, W>& from) {
   *reinterpret_cast<Vector<T, W>*>(to) = from;
 }
 
-/// The same for what no kernel reads soon: the first to leave the cache.
+/// The same for what no kernel reads soon: 8 bytes are then the first to leave the cache.
 template <class T, int W>
 __device__ __forceinline__ void store_raw_streaming(T* to, const Vector<T, W>& from) {
   if constexpr (sizeof(from) == sizeof(uint2)) {

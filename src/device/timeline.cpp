@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <stdexcept>
 
 namespace strata {
@@ -105,7 +106,7 @@ class Simulation {
   double run() {
     while (true) {
       // Whoever had the link in last comes first, and whoever had the device last comes last.
-      start(link_in_.lane);
+      start(link_in_.lane, Share::kLinkIn);
       const std::size_t last = device_.lane;
       for (std::size_t i = 1; i <= kLanes; ++i) start((last + i) % kLanes);
       const double step_s = time_to_next_end();
@@ -164,7 +165,8 @@ class Simulation {
     return lane.order.empty() || event.ticket < lane.first_ticket + lane.done;
   }
 
-  void start(std::size_t lane) {
+  /// Starts the lane's next work, if it may begin and `only` is not another sort.
+  void start(std::size_t lane, std::optional<Share> only = {}) {
     if (lanes_[lane].busy || !has_next(lane)) return;
     const std::size_t run = next_run(lane);
     const bool submits = lane == kSubmitter;
@@ -195,6 +197,7 @@ class Simulation {
     }
     const Demand demand =
         submits ? Demand{rates_.submit_us * 1e-6, Share::kNone} : demand_of(r, rates_);
+    if (only && demand.share != *only) return;
     result.begin_s = std::max(released_s, 0.0);
     if (Engine* const engine = engine_of(demand.share)) {
       if (running_[static_cast<std::size_t>(demand.share)] > 0) return;

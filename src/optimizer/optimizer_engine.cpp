@@ -371,7 +371,7 @@ void OptimizerEngine::finish_step(const Tag& tag) {
     } else if (state_.options().interleaved(b)) {
       updates_wait_ = true;
       const Tag own{tag.phase, tag.pass, b, -1};
-      // Loads on weights_in wait for the host's updates and for slots, which this need not do.
+      // Loads on weights_in wait for the host's updates and for slots, this for loads long before.
       weights_.update_later(b, [this, b, own, decided = *decided_](Event turn) {
         activations_in_.wait(turn, WaitFor::kTurn);
         ship(b, activations_in_, decided, own);

@@ -152,6 +152,18 @@ TEST_CASE("of the two in-lanes one has the link until its next copy may not begi
   CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kActivationsIn)], 6));
 }
 
+TEST_CASE("a lane that had the link in last is not first on the device") {
+  Graph graph;
+  const Event gate = graph.host(1);
+  graph.add(Lane::kActivationsIn, CostKind::kLinkIn, 0.5);
+  graph.add(Lane::kOut, CostKind::kMemory, 0.5);
+  graph.compute(1, {gate});
+  graph.add(Lane::kActivationsIn, CostKind::kMemory, 1, {gate});
+  const Timeline timeline(graph.records(), second_rates());
+  CHECK(near(timeline.run(3).end_s, 2));
+  CHECK(near(timeline.run(4).end_s, 3));
+}
+
 TEST_CASE("host memory and copies take from each other") {
   Rates rates = second_rates();
   rates.host_under_copies = 0.5;

@@ -210,6 +210,7 @@ TEST_CASE("state that is updated in forward leaves the link to loads that are be
     std::vector<std::size_t> found =
         on_lane(r, r.find("copy", {"forward", -1, unit, -1}), Lane::kWeightsIn);
     found.erase(found.begin(), found.begin() + std::ssize(found) / 2);
+    REQUIRE(!found.empty());
     return found;
   };
   for (const int block : {kLead + 1, 12}) {
@@ -219,6 +220,24 @@ TEST_CASE("state that is updated in forward leaves the link to loads that are be
     for (const std::size_t load : loads(block - kLead)) CHECK(!r.may_overlap(state, load));
     for (const std::size_t load : loads(block - kLead + 1)) CHECK(r.may_overlap(state, load));
   }
+}
+
+TEST_CASE("turns protect nothing") {
+  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  config.run.steps = 2;
+  config.model.llama.num_hidden_layers = 12;
+  config.optimizer.interleave = 1;
+  config.schedule.weight_slots = 2;
+  config.debug.poison_slots = false;
+  Recorder r;
+  trace_run(r, config, 1, WaitFor::kTurn);
+  const std::vector<Race> races = r.races(1);
+  CHECK((races.empty() ? "" : races.front().text) == "");
+  const bool waited = std::ranges::any_of(r.records(), [](const TraceRecord& record) {
+    return std::ranges::any_of(record.waits,
+                               [](const Wait& wait) { return wait.why == WaitFor::kTurn; });
+  });
+  CHECK(!waited);
 }
 
 TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the device") {

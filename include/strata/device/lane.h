@@ -6,8 +6,8 @@
 namespace strata {
 
 /// The in-order queues of a rank. The two in-lanes share the copy engine but not the order, so a
-/// weight load that waits for its update never holds up a spilled activation. Within a lane,
-/// submission order is need order.
+/// weight load that waits for its update holds up no spilled activation, but for the turns that
+/// interleaved state takes. Within a lane, submission order is need order.
 enum class Lane : std::uint8_t {
   kCompute,        ///< kernels
   kWeightsIn,      ///< host to device: weights

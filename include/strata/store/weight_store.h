@@ -37,7 +37,7 @@ class WeightStore {
   /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
   /// next load, or use at home, waits.
   void updated(int block, Event event);
-  /// Loads that an update called by a load may be ahead of.
+  /// How many loads ahead of its own an update's copies to the device may begin.
   static constexpr std::size_t kUpdateLead = 8;
   /// The block's weights will change at home by work that `submit` submits, which ends with
   /// updated(): copies in slots are stale, and `submit` is called ahead of the next load. Its
