@@ -89,6 +89,11 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
         "run.backend: several ranks run on the cpu backend only; this program has no "
         "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
   }
+  if (config.debug.execution == Execution::kShuffled && ranks.size() > 1) {
+    throw ConfigError(
+        "debug.execution: \"shuffled\" has one thread for all lanes, and several ranks would wait "
+        "for each other (start one rank, or set \"threads\" or \"eager\")");
+  }
   BackendOptions options = backend_options(config, hooks);
   if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
   backend_ = make_backend(kind, options);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "data/scratch_folder.h"
 #include "support/catch.h"
+#include "support/thread_communicator.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -125,6 +127,22 @@ TEST_CASE("the bytes of steps over the link add up to those of the session") {
   CHECK(steps[1].link.weights_in == steps[2].link.weights_in);
   CHECK(steps[1].host_busy_s > 0);
   CHECK(session.startup().ended_s >= session.startup().begun_s);
+}
+
+TEST_CASE("several ranks are refused an execution in which they would wait for each other") {
+  run_ranks(2, [](Communicator& ranks) {
+    RunConfig config = tiny_config();
+    config.debug.execution = Execution::kShuffled;
+    std::string error;
+    try {
+      const Session session(config, ranks);
+    } catch (const ConfigError& e) {
+      error = e.what();
+    }
+    static std::mutex one_at_a_time;  // of checks
+    const std::lock_guard lock(one_at_a_time);
+    CHECK_THAT(error, ContainsSubstring("debug.execution") && ContainsSubstring("one rank"));
+  });
 }
 
 TEST_CASE("a session whose work failed goes without a word of its own") {
