@@ -116,7 +116,7 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     to += block_bytes(b);
   }
   lease.filled();
-  if (loads_.size() == kUpdateLead) loads_.pop_front();
+  loads_.pop_front();
   loads_.push_back(in.record());
   if (ranks > 1) {
     Stream& comm = device_.stream(Lane::kComm);
@@ -183,7 +183,7 @@ void WeightStore::update_later(int block, std::function<void(Event turn)> submit
 
 void WeightStore::submit_update(int block) {
   const auto submit = std::exchange(pending_[static_cast<std::size_t>(block)], nullptr);
-  if (submit) submit(loads_.size() == kUpdateLead ? loads_.front() : Event{});
+  if (submit) submit(loads_.front());
 }
 
 void WeightStore::submit_updates() {

@@ -148,13 +148,13 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
 
 /// Predicted beside measured: the step, its lanes and its work; and the rates that this work had.
 void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& session,
-                    const Prediction& p) {
+                    const Prediction& p, const PredictedTrace& traced) {
   for (const WorkReport& work : r.work) {
     nlohmann::json entry{{"lane", work.lane},     {"name", work.name},
                          {"flops", work.flops},   {"bytes", work.bytes},
                          {"count", work.count},   {"measured_s", work.busy_s},
                          {"predicted_s", nullptr}};
-    for (const WorkReport& other : p.traced_work) {
+    for (const WorkReport& other : traced.work) {
       const bool same = other.lane == work.lane && other.name == work.name &&
                         other.kind == work.kind && other.flops == work.flops;
       if (same) entry["predicted_s"] = other.busy_s;
@@ -180,7 +180,7 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
   nlohmann::json& prediction = json["prediction"];
   if (p.mfu) prediction["mfu"] = *p.mfu;
   for (const Prediction::Part& part : p.critical) prediction["critical"][part.name] = part.share;
-  for (const LaneReport& lane : p.traced_lanes) {
+  for (const LaneReport& lane : traced.lanes) {
     prediction["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
   }
 }
@@ -273,10 +273,12 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
-    const Prediction prediction = predict(session.setup(), ranks, session.device().info().name);
+    const std::string device = session.device().info().name;
+    const Prediction prediction = predict(session.setup(), ranks, device);
+    const PredictedTrace traced = predict_trace(session.setup(), ranks, device);
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
-    add_prediction(json, result, session, prediction);
+    add_prediction(json, result, session, prediction, traced);
     print_table(json, result, session);
     if (options.json.empty()) return 0;
     std::ofstream file(options.json);

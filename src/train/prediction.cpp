@@ -17,7 +17,6 @@ namespace {
 /// The first two start from an idle machine, and sub-batches may alternate from step to step: of
 /// the last two the mean is taken.
 constexpr int kSteps = 4;
-constexpr int kTraced = 2;
 
 /// Recorded steps and when they run.
 class DryRun {
@@ -165,11 +164,16 @@ Prediction predict(const Setup& setup, Communicator& ranks, std::string_view dev
       config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), ranks.size());
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
+  return p;
+}
+
+PredictedTrace predict_trace(const Setup& setup, Communicator& ranks, std::string_view device) {
+  constexpr int kTraced = 2;
+  const KnownRates known = known_rates(device, setup.config.hardware);
+  if (!why_unknown(setup, ranks.size(), known).empty()) return {};
   Recorder traced;
   DryRun(setup, ranks, known.rates, kTraced).trace(traced);
-  p.traced_lanes = lane_times(traced, kTraced);
-  p.traced_work = work_times(traced, kTraced);
-  return p;
+  return {lane_times(traced, kTraced), work_times(traced, kTraced)};
 }
 
 std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,

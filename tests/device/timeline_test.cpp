@@ -69,6 +69,15 @@ class Graph {
 
 bool near(double a, double b) { return std::abs(a - b) < 1e-9; }
 
+void check_ends(const Timeline& timeline, const std::vector<double>& ends_s) {
+  REQUIRE(timeline.records() == ends_s.size());
+  for (std::size_t i = 0; i < ends_s.size(); ++i) CHECK(near(timeline.run(i).end_s, ends_s[i]));
+}
+
+double spent_s(const Timeline::CriticalPath& path, Lane lane) {
+  return path.lanes_s[static_cast<std::size_t>(lane)];
+}
+
 /// `count` loads of `load_s` into a ring of `slots`, each used for `use_s`.
 double ring_s(int slots, int count, double load_s, double use_s) {
   Graph graph;
@@ -105,10 +114,10 @@ TEST_CASE("a chain of waits takes the sum of its work, and is what the time went
   CHECK(near(timeline.end_s(), 10));
   CHECK(near(timeline.run(2).begin_s, 3));
   const Timeline::CriticalPath path = timeline.critical_path(4, 0.5);
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kWeightsIn)], 0.5));
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kCompute)], 2));
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kOut)], 3));
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kHost)], 4));
+  CHECK(near(spent_s(path, Lane::kWeightsIn), 0.5));
+  CHECK(near(spent_s(path, Lane::kCompute), 2));
+  CHECK(near(spent_s(path, Lane::kOut), 3));
+  CHECK(near(spent_s(path, Lane::kHost), 4));
   CHECK(path.submit_s == 0);
 }
 
@@ -144,12 +153,11 @@ TEST_CASE("of the two in-lanes one has the link until its next copy may not begi
   const Timeline timeline(graph.records(), second_rates());
   // Two loads, two of the other lane's although the third load may begin at 5.5, the other's last;
   // a lane whose wait has not passed gives the link away.
-  const std::array<double, 8> ends{1, 4, 6, 5.5, 2, 9, 10, 8};
-  for (std::size_t i = 0; i < ends.size(); ++i) CHECK(near(timeline.run(i).end_s, ends[i]));
+  check_ends(timeline, {1, 4, 6, 5.5, 2, 9, 10, 8});
   CHECK(near(timeline.run(5).begin_s, 8));
   const Timeline::CriticalPath path = timeline.critical_path(6, 0);
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kWeightsIn)], 4));
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kActivationsIn)], 6));
+  CHECK(near(spent_s(path, Lane::kWeightsIn), 4));
+  CHECK(near(spent_s(path, Lane::kActivationsIn), 6));
 }
 
 TEST_CASE("a lane that had the link in last is not first on the device") {
@@ -211,13 +219,12 @@ TEST_CASE("the device runs one kernel at a time, lanes in turns") {
   graph.add(Lane::kOut, CostKind::kMemory, 1);
   graph.compute(2);
   const Timeline timeline(graph.records(), second_rates());
-  const std::array<double, 5> ends{2, 5, 3, 6, 8};
-  for (std::size_t i = 0; i < ends.size(); ++i) CHECK(near(timeline.run(i).end_s, ends[i]));
+  check_ends(timeline, {2, 5, 3, 6, 8});
   // The lane was held up from when its kernel could begin; the chain is that of the device.
   CHECK(near(timeline.run(2).begin_s, 0));
   const Timeline::CriticalPath path = timeline.critical_path(4, 0);
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kCompute)], 6));
-  CHECK(near(path.lanes_s[static_cast<std::size_t>(Lane::kOut)], 2));
+  CHECK(near(spent_s(path, Lane::kCompute), 6));
+  CHECK(near(spent_s(path, Lane::kOut), 2));
 }
 
 TEST_CASE("copies slow kernels") {

@@ -64,6 +64,19 @@ std::vector<std::size_t> on_lane(const Recorder& r, std::vector<std::size_t> fou
   return found;
 }
 
+constexpr int kManyLayers = WeightStore::kUpdateLead + 4;
+
+/// Two steps, before_use, all layers interleaved.
+RunConfig more_layers_than_lead() {
+  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
+  config.run.steps = 2;
+  config.debug.poison_slots = false;
+  config.model.llama.num_hidden_layers = kManyLayers;
+  config.optimizer.interleave = 1;
+  config.schedule.weight_slots = 2;
+  return config;
+}
+
 }  // namespace
 
 TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
@@ -196,14 +209,8 @@ TEST_CASE("state that is updated in forward travels with the loads, while earlie
 }
 
 TEST_CASE("state that is updated in forward leaves the link to loads that are behind") {
-  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
-  config.run.steps = 2;
-  config.debug.poison_slots = false;
-  config.model.llama.num_hidden_layers = 12;
-  config.optimizer.interleave = 1;
-  config.schedule.weight_slots = 2;
   Recorder r;
-  trace_run(r, config);
+  trace_run(r, more_layers_than_lead());
   constexpr int kLead = static_cast<int>(WeightStore::kUpdateLead);
   // Updates of the first step come in forward of the second, whose records are the second half.
   const auto loads = [&](int unit) {
@@ -213,7 +220,7 @@ TEST_CASE("state that is updated in forward leaves the link to loads that are be
     REQUIRE(!found.empty());
     return found;
   };
-  for (const int block : {kLead + 1, 12}) {
+  for (const int block : {kLead + 1, kManyLayers}) {
     INFO("block " << block);
     const std::size_t state =
         on_lane(r, r.find("copy", {"update", -1, block, -1}), Lane::kActivationsIn).at(0);
@@ -223,14 +230,8 @@ TEST_CASE("state that is updated in forward leaves the link to loads that are be
 }
 
 TEST_CASE("turns protect nothing") {
-  RunConfig config = config_of({DType::kBF16, DType::kF32, UpdateTiming::kBeforeUse, 1, false, 1});
-  config.run.steps = 2;
-  config.model.llama.num_hidden_layers = 12;
-  config.optimizer.interleave = 1;
-  config.schedule.weight_slots = 2;
-  config.debug.poison_slots = false;
   Recorder r;
-  trace_run(r, config, 1, WaitFor::kTurn);
+  trace_run(r, more_layers_than_lead(), 1, WaitFor::kTurn);
   const std::vector<Race> races = r.races(1);
   CHECK((races.empty() ? "" : races.front().text) == "");
   const bool waited = std::ranges::any_of(r.records(), [](const TraceRecord& record) {

@@ -290,9 +290,10 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   given.device_gbs = 4e-3;
   given.host_gbs = 5e-3;
   given.link_gbs = 1e3;
-  const Prediction p = predict_on_paper(config);
+  const auto self = make_self_communicator();
+  const PredictedTrace traced = predict_trace(make_setup(config, 0, 1, {}), *self, kNewDevice);
   const HardwareSection found =
-      measured_rates(p.traced_work, config.data.sequence_length, config.model.llama.head_size());
+      measured_rates(traced.work, config.data.sequence_length, config.model.llama.head_size());
   const auto same_rate = [](const std::optional<double>& a, const std::optional<double>& b) {
     REQUIRE(a.has_value());
     CHECK(std::abs(*a / *b - 1) < 0.01);
@@ -305,7 +306,7 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   REQUIRE(found.device_gbs.has_value());
   CHECK(*found.device_gbs <= *given.device_gbs);
   double wait_s = 0, moved_s = 0;
-  for (const WorkReport& work : p.traced_work) {
+  for (const WorkReport& work : traced.work) {
     if (work.kind != CostKind::kMemory) continue;
     if (work.lane == "out") wait_s += work.busy_s;
     if (work.lane == "compute") moved_s += work.busy_s;

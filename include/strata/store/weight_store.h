@@ -67,9 +67,9 @@ class WeightStore {
   SlotRing layers_;
   SlotRing head_;
   AccessPlan plan_;
-  std::vector<Event> updated_;                       ///< per block
-  std::vector<std::function<void(Event)>> pending_;  ///< per block: its update, or empty
-  std::deque<Event> loads_;                          ///< ends of the last kUpdateLead
+  std::vector<Event> updated_;                                ///< per block
+  std::vector<std::function<void(Event)>> pending_;           ///< per block: its update, or empty
+  std::deque<Event> loads_ = std::deque<Event>(kUpdateLead);  ///< ends of the last ones
   std::size_t loaded_bytes_ = 0;
 };
 

@@ -28,9 +28,6 @@ struct Prediction {
     double share = 0;
   };
   std::vector<Part> critical;
-  /// As a trace of two steps, from an idle machine on, would show them: lanes per step, and work.
-  std::vector<LaneReport> traced_lanes;
-  std::vector<WorkReport> traced_work;
 
   [[nodiscard]] double mean_s(double steps) const { return step_s + once_s / steps; }
   /// A few lines, as `strata plan` prints them.
@@ -45,7 +42,16 @@ std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, i
 /// Predicts a run on a device of this name. Takes no memory but for the recorded steps.
 [[nodiscard]] Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device);
 
-/// Its step_s alone, in less time; absent if the step is unknown.
+/// What a trace of two steps from an idle machine on, and of what is then left of their updates,
+/// would show, per step; empty if the step is unknown.
+struct PredictedTrace {
+  std::vector<LaneReport> lanes;
+  std::vector<WorkReport> work;
+};
+[[nodiscard]] PredictedTrace predict_trace(const Setup& setup, Communicator& ranks,
+                                           std::string_view device);
+
+/// Prediction::step_s alone, in less time; absent if the step is unknown.
 [[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
                                                    std::string_view device);
 
