@@ -10,8 +10,8 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
-#include "strata/train/commands.h"
-#include "strata/train/config.h"
+#include "strata/commands/commands.h"
+#include "strata/config/config.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/session.h"
+#include "strata/run/session.h"
 
 namespace strata::test {
 
