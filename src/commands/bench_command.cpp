@@ -118,10 +118,10 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   json["activations_kept"] = session.setup().kept_text();
   json["activations_spilled"] = session.setup().spilled_text();
   json["training_state"] = session.setup().state_text();
-  json["resident_units"] = session.setup().state.resident_blocks;
+  json["resident_units"] = session.setup().choices.resident_units;
   json["passes"] = config.schedule.passes;
   if (config.optimizer.timing == UpdateTiming::kSpeculative) {
-    json["speculated_units"] = session.setup().optimizer.speculated_blocks.size();
+    json["speculated_units"] = session.setup().speculated_units();
     json["missed_steps"] = r.missed;
   }
   for (const KeepLevel level : kKeepLevels) {

@@ -25,6 +25,7 @@ int plan_command(const RunConfig& config) {
   const Setup& setup = placement.setup;
   if (ranks->rank() != 0) return 0;
   std::fputs(setup.to_string().c_str(), stdout);
+  std::fputs(("blocks:\n" + setup.blocks_text()).c_str(), stdout);
   if (!budget.device_limit && !budget.device_is_host) {
     std::fputs(
         "no memory.device_limit: every boundary activation is planned on the device, and "

@@ -70,6 +70,12 @@ SlotRing::SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_
   for (Slot& slot : slots_) slot.data = arena.allocate(name_, bytes_each);
 }
 
+SlotRing::SlotRing(Allocator& memory, Space space, std::string name, int count,
+                   std::size_t bytes_each)
+    : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
+  for (Slot& slot : slots_) slot.data = memory.allocate(space, name_, bytes_each);
+}
+
 int SlotRing::find(std::int64_t key) const {
   for (int i = 0; i < count(); ++i) {
     if (at(i).key == key) return i;

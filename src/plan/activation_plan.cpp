@@ -57,14 +57,14 @@ class ActivationPlanner {
   [[nodiscard]] Setup with_slots(int slots) const {
     Setup s = base_;
     s.activation_slots = slots;
-    ActivationStore::plan(s.plan, s.activations, slots);
+    ActivationStore::Memory(s.activations, slots, s.plan);
     return s;
   }
 
   static void add_scratch(Setup& s) {
     s.sizes.kept_by_all = s.kept.least_reach();
     for (const LedgerEntry& entry : Llama::scratch_ledger(s.config.model.llama, s.sizes)) {
-      s.plan.add(Space::kDevice, entry.name, entry.bytes);
+      s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
     }
   }
 
@@ -93,7 +93,7 @@ class ActivationPlanner {
     Setup s = base_;
     s.kept = named_plan(schedule_.activations.value_or(KeepLevel::kRecompute));
     add_scratch(s);
-    KeptStore::plan(s.plan, tensors_, s.kept);
+    KeptStore::Memory(tensors_, s.kept, s.plan);
     const auto fitting =
         static_cast<std::int64_t>(left(*base_.budget.device_limit, s.device_bytes()) / slot);
     const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, shape.keys());
@@ -147,7 +147,7 @@ class ActivationPlanner {
       if (s.kept.spills(i) && s.kept.levels[i] < range.from) return false;
     }
     add_scratch(s);
-    KeptStore::plan(s.plan, tensors_, s.kept);
+    KeptStore::Memory(tensors_, s.kept, s.plan);
     return true;
   }
 
@@ -155,9 +155,8 @@ class ActivationPlanner {
   /// limit none: on the cpu it is the host's, and no GPU is planned without one.
   [[nodiscard]] std::size_t room_to_keep(Setup s, const SpillRange& range) const {
     add_scratch(s);
-    s.plan.add_slots(Space::kDevice, "kept.slots",
-                     std::min(cells_, static_cast<std::size_t>(s.kept.slots)),
-                     spilled_bytes(tensors_, range.from, range.to));
+    SlotRing(s.plan, Space::kDevice, "kept.slots", std::min(narrow<int>(cells_), s.kept.slots),
+             spilled_bytes(tensors_, range.from, range.to));
     const Budget& b = s.budget;
     const bool host_counts = b.device_is_host && b.host_limit;
     if (!b.device_limit && !(host_counts && s.config.memory.host_limit)) return 0;
@@ -226,17 +225,19 @@ class ActivationPlanner {
     const double forward_bytes = kLinkShare * forward_s * s.config.hardware.link_gbs * 1e9;
     const bool spilled = s.activations.homes(s.activation_slots) > 0;
     const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
-    int streamed = 0;  // layers whose weights come; the embedding is block 0
-    for (int layer = 0; layer < s.activations.layers; ++layer) {
-      streamed += s.state.resident(layer + 1) ? 0 : 1;
+    int streamed = 0;  // layers whose weights come
+    for (const BlockId b : s.layout.blocks.ids()) {
+      const bool layer = s.layout.blocks[b].kind == UnitKind::kLayer;
+      streamed += layer && s.state.blocks[b].weight != Home::kDevice ? 1 : 0;
     }
-    const double weights = static_cast<double>(s.layout.blocks[1].shard_elements(s.state.ranks)) *
+    const Block& layer = s.layout.blocks[s.layout.first_layer_block()];
+    const double weights = static_cast<double>(layer.shard_elements(s.state.ranks)) *
                            static_cast<double>(size_of(s.state.compute)) * streamed /
                            static_cast<double>(cells_);
     const double state = static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) /
                          static_cast<double>(cells_);
-    const bool in_backward = s.optimizer.timing == UpdateTiming::kOnArrival;
-    const bool in_forward = !in_backward || s.optimizer.deferred_blocks > 0;
+    const bool in_backward = s.choices.timing == UpdateTiming::kOnArrival;
+    const bool in_forward = !in_backward || s.choices.deferred_units > 0;
     // Backward takes twice as long as forward, and longer where it computes again.
     const double idle = std::min(forward_bytes - (in_forward ? state : 0.0),
                                  2 * forward_bytes - weights - (in_backward ? state : 0.0)) -

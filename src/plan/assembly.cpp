@@ -41,24 +41,18 @@ Assembly::Assembly(const Setup& s, const Backend& backend, Communicator& ranks, 
       pinned_arena_(take(device_, s, Space::kPinned)),
       pinned_taken_s_(steady_seconds()),
       pageable_arena_(take(device_, s, Space::kPageable)),
-      state_(s.layout, s.state, {device_arena_, pinned_arena_, pageable_arena_}),
+      arenas_(device_arena_, pinned_arena_, pageable_arena_),
+      state_(s.layout, s.state, arenas_),
       model_(s.config.model.llama, s.sizes, *backend.kernels, device_arena_,
              rope_staging(pinned_arena_, s)),
-      weights_(state_, ranks, device_arena_, s.weight_slots),
-      gradients_(state_, ranks, *backend.kernels, backend.host_kernels(), device_arena_,
-                 pinned_arena_, s.gradient_slots),
-      activations_(s.activations, s.activation_slots, *backend.kernels, device_arena_,
-                   pinned_arena_),
-      kept_(s.kept_tensors(), s.kept, device_arena_, pinned_arena_),
-      batches_(s.batch, device_arena_, pinned_arena_),
-      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), device_arena_,
-              pinned_arena_),
-      optimizer_({state_,
-                  weights_,
-                  ranks,
-                  *backend.kernels,
-                  backend.host_kernels(),
-                  {device_arena_, pinned_arena_, pageable_arena_},
+      weights_(state_, ranks, arenas_, s.weight_slots),
+      gradients_(state_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
+                 s.gradient_slots),
+      activations_(s.activations, s.activation_slots, *backend.kernels, arenas_),
+      kept_(s.kept_tensors(), s.kept, arenas_),
+      batches_(s.batch, arenas_),
+      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
+      optimizer_({state_, weights_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
                   *backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {
@@ -78,7 +72,7 @@ void Assembly::submit(std::int64_t step, double lr, const Fill& fill) {
   const auto parity = static_cast<std::size_t>(step % 2);
   device_.wait(step_ends_[parity]);  // at most one step ahead
   device_.throw_if_failed();
-  const int passes = setup_.state.passes;
+  const int passes = setup_.choices.passes;
   std::vector<int> slots;
   std::int64_t valid = 0;
   for (int pass = 0; pass < passes; ++pass) {

@@ -42,7 +42,7 @@ class Chooser {
 
   Placement choose() && {
     const auto blocks = static_cast<int>(best_.setup.layout.blocks.size());
-    if (best_.setup.state.resident_blocks < blocks) {
+    if (best_.setup.choices.resident_units < blocks) {
       choose_deferred();
       choose_interleave();
     }
@@ -108,7 +108,7 @@ class Chooser {
   void choose_deferred() {
     const OptimizerSection& o = given_.optimizer;
     if (o.deferred_units || o.timing == UpdateTiming::kBeforeUse) return;
-    const std::int64_t rule = best_.setup.optimizer.deferred_blocks;
+    const std::int64_t rule = best_.setup.choices.deferred_units;
     const auto blocks = static_cast<std::int64_t>(best_.setup.layout.blocks.size());
     const std::int64_t most = std::min(blocks, o.gradient_ring.value_or(blocks + 2) - 2);
     std::vector<Candidate> candidates;

@@ -29,29 +29,21 @@ int choose_deferred_blocks(const OptimizerSection& o, int layers) {
   return to_int(std::min<std::int64_t>(third, o.gradient_ring.value_or(third + 2) - 2));
 }
 
-/// None before a log is named or chosen.
-std::vector<int> choose_speculated_blocks(const Setup& s) {
-  if (!s.config.optimizer.undo_log) return {};
-  return UndoLog::choose(s.layout, s.state, s.optimizer.deferred_blocks,
-                         s.config.optimizer.undo_log->bytes);
-}
-
 /// Everything but activations and the scratch they may replace, which share what is left.
 void plan_fixed(Setup& s) {
+  s.state = plan_state(s.layout, s.choices);
   s.plan = {};
   MemoryPlan& plan = s.plan;
-  const DType a = accumulator_of(s.sizes.compute);
-  TrainingState::plan(plan, s.layout, s.state);
-  WeightStore::plan(plan, s.layout, s.state, s.weight_slots);
-  GradientStore::plan(plan, s.layout, s.state, s.gradient_slots);
-  BatchStore::plan(plan, s.batch);
-  LossStore::plan(plan, s.batch.batch.pass_tokens(), a);
-  OptimizerEngine::plan(plan, s.layout, s.state);
-  s.optimizer.speculated_blocks = choose_speculated_blocks(s);
-  UndoLog::plan(plan, s.layout, s.state, s.optimizer.speculated_blocks);
-  plan.add_slots(Space::kDevice, "boundary.gradients",
-                 static_cast<std::size_t>(s.activations.cells), s.activations.cell_bytes());
-  plan.add(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
+  TrainingState::Memory(s.layout, s.state, plan);
+  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
+  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
+  BatchStore::Memory(s.batch, plan);
+  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
+  OptimizerEngine::Memory(s.layout, s.state, plan);
+  for (int cell = 0; cell < s.activations.cells; ++cell) {
+    plan.allocate(Space::kDevice, "boundary.gradients", s.activations.cell_bytes());
+  }
+  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
 }
 
 bool fits_device(const Setup& s) {
@@ -82,9 +74,9 @@ int blocks_of(const Setup& s) { return static_cast<int>(s.layout.blocks.size());
 /// as they leave boundaries their slots, ahead of what cells keep: a host lane that adds them holds
 /// up a step.
 void place(Setup& s, int resident) {
-  s.state.resident_blocks = resident;
+  s.choices.resident_units = resident;
   const auto with = [&](int sums) {
-    s.state.device_sums = sums;
+    s.choices.device_sums = sums;
     plan_fixed(s);
     plan_activations(s);
   };
@@ -118,7 +110,7 @@ void place_state(Setup& s) {
     place(s, units);
     return fits_device(s) && s.activation_slots == s.activations.keys() &&
            s.kept.count(KeepLevel::kFull) == s.kept.levels.size() &&
-           (s.state.passes == 1 || s.state.device_sums == blocks_of(s));
+           (s.choices.passes == 1 || s.choices.device_sums == blocks_of(s));
   };
   place(s, largest(least, blocks_of(s), all_else_fits));
 }
@@ -126,14 +118,12 @@ void place_state(Setup& s) {
 /// An undo log for as many units as the host has memory for beside what a run must have; what cells
 /// spill comes behind it.
 void place_undo_log(Setup& s) {
-  std::optional<ByteSize>& log = s.config.optimizer.undo_log;
-  if (s.optimizer.timing != UpdateTiming::kSpeculative || log) return;
-  const std::vector<int> all = UndoLog::choose(s.layout, s.state, s.optimizer.deferred_blocks,
-                                               std::numeric_limits<std::size_t>::max());
+  if (s.choices.timing != UpdateTiming::kSpeculative || s.choices.undo_log) return;
+  const std::vector<BlockId> all =
+      speculated_blocks(s.layout, s.choices, std::numeric_limits<std::size_t>::max());
   const auto with = [&](int blocks) {
-    const std::vector<int> first(all.begin(), all.begin() + blocks);
-    log = ByteSize{UndoLog::bytes(s.layout, s.state, first)};
-    place(s, s.state.resident_blocks);
+    s.choices.undo_log = undo_log_bytes(s.layout, s.choices, all, static_cast<std::size_t>(blocks));
+    place(s, s.choices.resident_units);
   };
   with(largest(0, static_cast<int>(all.size()), [&](int blocks) {
     with(blocks);
@@ -216,23 +206,26 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   const ScheduleSection& schedule = config.schedule;
   s.layout = make_layout(model);
   s.sizes = llama_sizes(config);
-  s.state = {.compute = config.run.dtype,
-             .gradient = config.optimizer.gradient_dtype,
-             .moment = config.optimizer.moment_dtype,
-             .passes = to_int(schedule.passes),
-             .gradient_ring = to_int(
-                 std::min(config.optimizer.gradient_ring.value_or(0), model.num_hidden_layers)),
-             .rank = rank,
-             .ranks = ranks,
-             .layers = to_int(model.num_hidden_layers),
-             .interleave = config.optimizer.interleave.value_or(0)};
+  const OptimizerSection& o = config.optimizer;
+  const int layers = to_int(model.num_hidden_layers);
+  s.choices = {
+      .compute = config.run.dtype,
+      .gradient = o.gradient_dtype,
+      .moment = o.moment_dtype,
+      .passes = to_int(schedule.passes),
+      .gradient_ring = to_int(std::min(o.gradient_ring.value_or(0), model.num_hidden_layers)),
+      .rank = rank,
+      .ranks = ranks,
+      .interleave = o.interleave.value_or(0),
+      .timing = o.timing,
+      .deferred_units = choose_deferred_blocks(o, layers),
+      .undo_log = o.undo_log ? std::optional(o.undo_log->bytes) : std::nullopt};
   s.batch = {.batch = {.rows = schedule.rows,
                        .tokens = config.data.sequence_length,
                        .sub_batches = schedule.sub_batches},
              .mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
              .scale = accumulator_of(config.run.dtype),
              .host_slots = to_int(2 * schedule.passes)};
-  const int layers = to_int(model.num_hidden_layers);
   s.activations = {.layers = layers,
                    .cells = to_int(schedule.sub_batches),
                    .cell_tokens = s.sizes.cell_tokens,
@@ -247,7 +240,6 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   s.weight_slots = schedule.weight_slots ? to_int(*schedule.weight_slots) : visit + 2;
   s.weight_slots = std::clamp(s.weight_slots, visit, layers);
   s.gradient_slots = std::max(visit, std::min(layers, to_int(schedule.gradient_slots)));
-  const OptimizerSection& o = config.optimizer;
   s.optimizer = {.beta1 = o.betas[0],
                  .beta2 = o.betas[1],
                  .eps = o.eps,
@@ -255,7 +247,6 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  .decay_norms = o.decay_norms,
                  .grad_clip = o.grad_clip,
                  .timing = o.timing,
-                 .deferred_blocks = choose_deferred_blocks(o, layers),
                  .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
                  .seed = static_cast<std::uint64_t>(config.run.seed)};
   place_state(s);
@@ -265,10 +256,11 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   s.config.schedule.weight_slots = s.weight_slots;
   s.config.schedule.gradient_slots = s.gradient_slots;
   s.config.schedule.activation_slots = s.activation_slots;
-  s.config.schedule.resident_units = s.state.resident_blocks;
+  s.config.schedule.resident_units = s.choices.resident_units;
   s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
-  s.config.optimizer.deferred_units = s.optimizer.deferred_blocks;
-  s.config.optimizer.interleave = s.state.interleave;
+  s.config.optimizer.deferred_units = s.choices.deferred_units;
+  s.config.optimizer.interleave = s.choices.interleave;
+  if (s.choices.undo_log) s.config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
   require_fit(s);
   return s;
 }
@@ -327,39 +319,44 @@ std::string Setup::to_string() const {
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 
+int Setup::count_blocks(bool (*is)(const BlockPlan&)) const {
+  return static_cast<int>(std::count_if(state.blocks.begin(), state.blocks.end(), is));
+}
+
+std::string Setup::blocks_text() const {
+  PerBlock<std::string> names;
+  for (const Block& block : layout.blocks) names.push_back(block.name);
+  return strata::to_string(state.blocks, names);
+}
+
 std::string Setup::state_text() const {
-  std::string text = std::string(name_of(TrainingState::moment_storage(state))) + " moments, " +
-                     std::string(name_of(TrainingState::gradient_storage(layout, 1, state))) +
-                     " gradients";
+  const BlockPlan& layer = state.blocks[layout.first_layer_block()];
+  std::string text = std::string(name_of(state.moment)) + " moments, " +
+                     std::string(name_of(layer.gradient_dtype)) + " gradients";
   if (state.gradient_ring > 0) {
     text += " in a ring of " + std::to_string(state.gradient_ring);
   }
-  text += ", " + std::to_string(state.resident_blocks) + " of " +
+  text += ", " + std::to_string(choices.resident_units) + " of " +
           std::to_string(layout.units.size()) + " units resident";
-  const auto count = [&](bool (StateOptions::*is)(int) const) {
-    int blocks = 0;
-    for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) blocks += (state.*is)(b);
-    return blocks;
-  };
-  if (const int interleaved = count(&StateOptions::interleaved); interleaved > 0) {
-    text += ", " + std::to_string(interleaved) + " interleaved";
+  const int interleaved =
+      count_blocks([](const BlockPlan& row) { return row.updated_by == UpdatedBy::kShuttle; });
+  if (interleaved > 0) text += ", " + std::to_string(interleaved) + " interleaved";
+  if (choices.passes > 1) {
+    text += ", " + std::to_string(choices.passes) + " passes, sums of " +
+            std::to_string(
+                count_blocks([](const BlockPlan& row) { return row.sums == SumPlace::kDevice; })) +
+            " units on the device";
   }
-  if (state.passes > 1) {
-    text += ", " + std::to_string(state.passes) + " passes, sums of " +
-            std::to_string(count(&StateOptions::sums_on_device)) + " units on the device";
-  }
-  if (optimizer.timing == UpdateTiming::kSpeculative) {
-    text +=
-        ", " + std::to_string(optimizer.speculated_blocks.size()) + " units updated speculatively";
+  if (choices.timing == UpdateTiming::kSpeculative) {
+    text += ", " + std::to_string(speculated_units()) + " units updated speculatively";
   }
   return text;
 }
 
 std::string Setup::speculation_warning() const {
-  if (optimizer.timing != UpdateTiming::kSpeculative) return {};
-  if (!optimizer.speculated_blocks.empty()) return {};
+  if (choices.timing != UpdateTiming::kSpeculative || speculated_units() > 0) return {};
   return "no unit is updated speculatively: optimizer.undo_log (" +
-         format_bytes(config.optimizer.undo_log.value_or(ByteSize{}).bytes) +
+         format_bytes(choices.undo_log.value_or(0)) +
          ") holds the old state of none. Everything happens as with optimizer.timing = "
          "before_use; raise optimizer.undo_log, or lower optimizer.deferred_units or "
          "schedule.resident_units if they leave no unit";

@@ -200,7 +200,7 @@ void Session::submit(std::int64_t step, double lr) {
     const std::int64_t valid =
         hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
                     : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
-    const bool last = pass + 1 == setup_.state.passes;
+    const bool last = pass + 1 == setup_.choices.passes;
     if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
     return valid;
   });

@@ -238,7 +238,9 @@ TEST_CASE("a cell spills no more than the link takes while it computes") {
   constexpr double kFlops = 7 * 2.0 * (24 * 7 + 24 * 20 + 20 * 48 + 20 * 54 + 20 * 27);
   const double forward_s = kFlops / (0.65 * 1e9);
   const double all_weights =
-      8.0 * static_cast<double>(setup_with(std::nullopt, kGiB).layout.blocks[1].shard_elements(1)) /
+      8.0 *
+      static_cast<double>(
+          setup_with(std::nullopt, kGiB).layout.blocks[BlockId(1)].shard_elements(1)) /
       6;
   struct Row {
     UpdateTiming timing;

@@ -87,7 +87,7 @@ TEST_CASE("a share is interleaved if it gains more than predictions may be wrong
   };
   const Placement much = with(0.9 * kWorthChanging);
   CHECK(much.setup.config.optimizer.interleave == 0.5);
-  CHECK(much.setup.state.interleave == 0.5);
+  CHECK(much.setup.choices.interleave == 0.5);
   CHECK(much.to_string() ==
         "optimizer.interleave 0.5 chosen: 0.882 s a step predicted, 1.000 s with 0\n");
   const Placement little = with(1.01 * kWorthChanging);

@@ -56,7 +56,7 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
     some.schedule.activations = KeepLevel::kSelective;  // no room for all that cells may keep
     const std::size_t device = make_setup(some, 0, 1, {}).device_bytes();
     const Setup s = make_setup(auto_config(), 0, 1, {.device_limit = device, .host_limit = host});
-    CHECK(s.state.resident_blocks == units);
+    CHECK(s.choices.resident_units == units);
     CHECK(s.host_bytes() == host);
     CHECK(s.device_bytes() <= device);
   }
@@ -64,14 +64,14 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
 
 TEST_CASE("state goes to the device when all else is there") {
   const Setup roomy = make_setup(auto_config(), 0, 1, {.device_limit = std::size_t{1} << 30});
-  CHECK(roomy.state.resident_blocks == kUnits);
+  CHECK(roomy.choices.resident_units == kUnits);
   CHECK(roomy.state_text() == "f64 moments, f64 gradients, 5 of 5 units resident");
   const std::size_t some = make_setup(with_units(2), 0, 1, {}).device_bytes();
   const Setup s = make_setup(auto_config(), 0, 1, {.device_limit = some});
-  CHECK(s.state.resident_blocks == 2);
+  CHECK(s.choices.resident_units == 2);
   CHECK(s.device_bytes() <= some);
   const Setup less = make_setup(auto_config(), 0, 1, {.device_limit = some - 1});
-  CHECK(less.state.resident_blocks == 1);
+  CHECK(less.choices.resident_units == 1);
 }
 
 TEST_CASE("a cpu run leaves state where it is, whatever its limits") {
@@ -79,7 +79,7 @@ TEST_CASE("a cpu run leaves state where it is, whatever its limits") {
                              {.device_limit = std::size_t{1} << 30,
                               .host_limit = std::size_t{1} << 31,
                               .device_is_host = true});
-  CHECK(s.state.resident_blocks == 0);
+  CHECK(s.choices.resident_units == 0);
 }
 
 TEST_CASE("gradients of passes are added on the device as far as there is room") {
@@ -91,12 +91,12 @@ TEST_CASE("gradients of passes are added on the device as far as there is room")
   const Setup unknown = make_setup(config, 0, 1, {});
   CHECK(unknown.device_bytes() == host.device_bytes());
   const Setup roomy = make_setup(config, 0, 1, {.device_limit = std::size_t{1} << 30});
-  CHECK(roomy.state.device_sums == kUnits);
+  CHECK(roomy.choices.device_sums == kUnits);
   CHECK_THAT(roomy.state_text(),
              ContainsSubstring("0 of 5 units resident, 2 passes, sums of 5 units on the device"));
   const Setup part = make_setup(config, 0, 1, {.device_limit = roomy.device_bytes() - 1});
-  CHECK(part.state.device_sums < kUnits);
-  CHECK(part.state.device_sums > 0);
+  CHECK(part.choices.device_sums < kUnits);
+  CHECK(part.choices.device_sums > 0);
   CHECK(part.device_bytes() < roomy.device_bytes());
 }
 

@@ -40,11 +40,25 @@ double printed_bytes_per_parameter(const Setup& setup) {
   return std::stod(text.substr(text.find(label) + label.size()));
 }
 
+/// The speculated blocks by number, from the last.
+std::vector<int> speculated(const Setup& s) {
+  std::vector<int> blocks;
+  for (const BlockId b : s.layout.blocks.ids()) {
+    if (s.state.blocks[b].updated == UpdateTime::kSpeculated) blocks.push_back(b.value());
+  }
+  std::reverse(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+std::size_t log_bytes(const Setup& s, BlockId block) {
+  return round_up(UndoLog::slot_bytes(s.layout, s.state, block), Arena::kAlignment);
+}
+
 }  // namespace
 
 TEST_CASE("a third of the blocks is deferred, or what a gradient ring has slots for") {
   RunConfig config = on_arrival_config(16);
-  const auto deferred = [&] { return make_setup(config, 0, 1, {}).optimizer.deferred_blocks; };
+  const auto deferred = [&] { return make_setup(config, 0, 1, {}).choices.deferred_units; };
   CHECK(deferred() == 6);
   for (const std::int64_t slots : {2, 3, 7, 8, 9, 100}) {
     config.optimizer.gradient_ring = slots;
@@ -78,7 +92,7 @@ TEST_CASE("a gradient ring has at most a slot for each layer") {
 
 TEST_CASE("half of the units are speculated unless the config says how many wait") {
   RunConfig config = speculative_config(7);
-  const auto blocks = [&] { return make_setup(config, 0, 1, {}).optimizer.speculated_blocks; };
+  const auto blocks = [&] { return speculated(make_setup(config, 0, 1, {})); };
   CHECK(blocks() == std::vector<int>{8, 6, 4, 2, 0});
   config.optimizer.deferred_units = 7;
   CHECK(blocks() == std::vector<int>{6, 2});
@@ -101,7 +115,7 @@ TEST_CASE("an undo log takes what the state of its units takes beside gradients"
       const Setup s = make_setup(config, 0, ranks, {});
       std::size_t expected = 0;
       for (const int b : {0, 2, 4}) {
-        const Block& block = s.layout.blocks[static_cast<std::size_t>(b)];
+        const Block& block = s.layout.blocks[BlockId(b)];
         expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
       }
       CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
@@ -119,15 +133,15 @@ TEST_CASE("an undo log has as many units as its bytes hold, the last first, and 
     config.optimizer.undo_log = ByteSize{bytes};
     return make_setup(config, 0, 1, {});
   };
-  const std::size_t layer = UndoLog::bytes(all.layout, all.state, {1});
-  const std::size_t head = UndoLog::bytes(all.layout, all.state, {5});
+  const std::size_t layer = log_bytes(all, BlockId(1));
+  const std::size_t head = log_bytes(all, BlockId(5));
   REQUIRE(head < layer);
-  CHECK(with(head + 2 * layer).optimizer.speculated_blocks == std::vector<int>{5, 4, 3});
-  CHECK(with(head + 2 * layer - 1).optimizer.speculated_blocks == std::vector<int>{5, 4, 0});
-  const std::size_t least = UndoLog::bytes(all.layout, all.state, {0});
+  CHECK(speculated(with(head + 2 * layer)) == std::vector<int>{5, 4, 3});
+  CHECK(speculated(with(head + 2 * layer - 1)) == std::vector<int>{5, 4, 0});
+  const std::size_t least = log_bytes(all, BlockId(0));
   REQUIRE(least <= head);
   const Setup none = with(least - 1);
-  CHECK(none.optimizer.speculated_blocks.empty());
+  CHECK(speculated(none).empty());
   CHECK(none.plan.bytes(Space::kPageable, "optimizer.undo_log") == 0);
   CHECK_THAT(none.to_string(), ContainsSubstring("0 units updated speculatively"));
   CHECK_THAT(none.to_string(), ContainsSubstring("raise optimizer.undo_log"));
@@ -140,14 +154,13 @@ TEST_CASE("an undo log that nobody named takes what the host limit leaves, one t
   RunConfig config = speculative_config(4);
   config.optimizer.deferred_units = 0;
   const Setup all = make_setup(config, 0, 1, {});
-  const std::size_t layer = UndoLog::bytes(all.layout, all.state, {1});
+  const std::size_t layer = log_bytes(all, BlockId(1));
   for (const int missing : {0, 1, 2}) {
     const auto least = all.host_bytes() - static_cast<std::size_t>(missing) * layer;
     const std::size_t limit = least + least / 15 + 1;  // a sixteenth stays free
     const Setup s = make_setup(config, 0, 1, {.host_limit = limit});
     // The embedding comes last and is missed first, the layers above it next.
-    CHECK(s.optimizer.speculated_blocks.size() ==
-          static_cast<std::size_t>(6 - missing - (missing > 0)));
+    CHECK(speculated(s).size() == static_cast<std::size_t>(6 - missing - (missing > 0)));
     CHECK(s.host_bytes() <= limit - limit / 16);
   }
   config.optimizer.undo_log = all.config.optimizer.undo_log;
@@ -171,13 +184,14 @@ TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring"
     config.optimizer.moment_dtype = c.moment;
     config.optimizer.gradient_ring = c.ring;
     const Setup setup = make_setup(config, 0, 1, {});
-    const std::vector<Block>& blocks = setup.layout.blocks;
+    const PerBlock<Block>& blocks = setup.layout.blocks;
     double elements = 0;
     for (const Block& block : blocks) elements += static_cast<double>(block.shard_elements(1));
     double bytes = c.bytes * elements;
     if (c.ring) {  // what has a place beside the ring's slots: bf16
-      const auto homes = blocks.front().shard_elements(1) + blocks.back().shard_elements(1);
-      bytes += 2 * static_cast<double>(homes + *c.ring * blocks[1].shard_elements(1));
+      const auto homes =
+          blocks[BlockId(0)].shard_elements(1) + blocks[blocks.last()].shard_elements(1);
+      bytes += 2 * static_cast<double>(homes + *c.ring * blocks[BlockId(1)].shard_elements(1));
     }
     const auto parameters = static_cast<double>(config.model.llama.parameter_count());
     const double aligned = 5 * 256 * static_cast<double>(blocks.size());  // five arrays a block

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/device/allocator.h"
 #include "strata/device/arena.h"
 #include "strata/device/stream.h"
 
@@ -54,6 +55,8 @@ class SlotRing {
   static constexpr std::int64_t kNoKey = -1;
 
   SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each);
+  /// Takes `count` buffers of one space; they must not be used if `memory` only counts.
+  SlotRing(Allocator& memory, Space space, std::string name, int count, std::size_t bytes_each);
 
   [[nodiscard]] int count() const { return static_cast<int>(slots_.size()); }
   [[nodiscard]] std::size_t bytes_each() const { return bytes_each_; }

@@ -63,6 +63,7 @@ class Assembly {
   Arena pinned_arena_;
   double pinned_taken_s_;
   Arena pageable_arena_;
+  Arenas arenas_;
   TrainingState state_;
   Llama model_;
   WeightStore weights_;

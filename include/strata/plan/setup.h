@@ -10,6 +10,7 @@
 #include "strata/model/llama.h"
 #include "strata/optimizer/optimizer_engine.h"
 #include "strata/plan/budget.h"
+#include "strata/plan/state_choices.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/batch_store.h"
@@ -25,7 +26,8 @@ struct Setup {
   RunConfig config;  ///< resolved
   ModelLayout layout;
   LlamaSizes sizes;
-  StateOptions state;
+  StateChoices choices;  ///< what the rows of `state` were made of
+  StatePlan state;
   BatchStoreShape batch;
   ActivationShape activations;
   KeepPlan kept;
@@ -50,6 +52,14 @@ struct Setup {
   }
   /// "96 cells: 12 full, 84 recompute"
   [[nodiscard]] std::string kept_text() const;
+  /// Blocks whose row says so.
+  [[nodiscard]] int count_blocks(bool (*is)(const BlockPlan&)) const;
+  [[nodiscard]] int speculated_units() const {
+    return count_blocks(
+        [](const BlockPlan& row) { return row.updated == UpdateTime::kSpeculated; });
+  }
+  /// The table of blocks, equal rows together.
+  [[nodiscard]] std::string blocks_text() const;
   /// "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34 units on the
   /// device, 17 units updated speculatively"
   [[nodiscard]] std::string state_text() const;
