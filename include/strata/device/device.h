@@ -1,3 +1,7 @@
+// The abstract machine that everything above is written against: six in-order lanes, events between
+// them, and memory. A backend implements it for host threads, CUDA or a dry run, and owns it; the
+// schedule, the stores and the model submit to it from one thread, the submitting thread. Work that
+// fails on a lane is thrown to that thread by throw_if_failed().
 #pragma once
 
 #include <array>
@@ -41,7 +45,7 @@ struct DeviceOptions {
   TraceSink* trace = nullptr;          ///< may be null; must outlive the device
 };
 
-/// Memory obtained from a device; freed on destruction.
+/// Memory obtained from a device. Destroying the object frees it.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -104,7 +108,7 @@ class Device {
     Space space;
     ByteRange range;
   };
-  /// Blocks until `event` has passed; what follows is ordered behind it in the trace.
+  /// Blocks until `event` has passed; the trace orders what follows after it.
   void join(Event event);
   /// Throws std::logic_error if the event's ticket was not submitted yet.
   void require_submitted(Event event) const;

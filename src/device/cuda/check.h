@@ -1,3 +1,6 @@
+// The check around every call into CUDA: a failure becomes a BackendError that names the call, its
+// code and its place, or in destructors a line of the log. Libraries on top of CUDA add an overload
+// for their status type.
 #pragma once
 
 #include <cuda.h>

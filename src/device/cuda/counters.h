@@ -1,3 +1,6 @@
+// Tickets in memory that host and device both see: how a stream waits for the host lane, and the
+// host lane for streams, without a CPU thread in between. The device's lanes share one set of
+// counters; passed() and publish() may be called by any thread.
 #pragma once
 
 #include <array>

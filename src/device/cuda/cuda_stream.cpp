@@ -1,3 +1,6 @@
+// Submits to a CUDA stream. Waits between streams go through events, waits for the host lane
+// through its counter; copies are cut where pinned memory was registered in slices.
+
 #include "src/device/cuda/cuda_stream.h"
 
 #include <algorithm>

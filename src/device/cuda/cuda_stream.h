@@ -1,3 +1,6 @@
+// A device lane on CUDA: one non-blocking stream, its events by ticket, and its counter for the
+// host. The device owns the lanes, and they share its context. This and the host lane are the only
+// places that turn events of the machine into CUDA waits.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,6 @@
+// Entry points of the CUDA driver that the runtime does not offer, looked up at run time so that
+// the program starts on machines without a driver. Lanes use the stream memory operations, kernels
+// the module loading and the tensor maps.
 #pragma once
 
 #include <cuda.h>

@@ -1,3 +1,6 @@
+// Takes device, pinned and pageable memory. Pinned memory is mapped, touched by all usable cores
+// and then registered in slices, since zeroing pages is most of the work.
+
 #include "src/device/cuda/memory.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,6 @@
+// Memory of a CUDA device's three kinds. Arenas take it once at start-up, through the device;
+// destroying the object frees it. Failures throw OutOfMemory with the bytes asked for, those free,
+// and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +18,7 @@ namespace strata::cuda {
 /// the cut costs nothing that can be measured.
 inline constexpr std::size_t kPinnedSlice = kGiB;
 
-/// Bytes from `memory + offset` to the end of its slice.
+/// Returns the bytes from `memory + offset` to the end of its slice.
 [[nodiscard]] inline std::size_t bytes_to_slice_end(const void* memory, std::size_t offset) {
   const std::size_t address = reinterpret_cast<std::uintptr_t>(memory) + offset;
   return kPinnedSlice - address % kPinnedSlice;

@@ -1,3 +1,7 @@
+// Holds each stream on a flag of the host and looks whether the others move. The environment
+// variable that gives a process its hardware queues is set here, since CUDA reads it once, at its
+// first call.
+
 #include "src/device/cuda/self_test.h"
 
 #include <atomic>
@@ -43,7 +47,8 @@ class Flags {
   MappedMemory memory_;
 };
 
-/// True once every flag but those of `held` and the gate has reached `value`.
+/// Returns true once every flag but those of `held` and the gate has reached `value`, false after
+/// kPatience.
 bool others_moved(const Flags& flags, std::size_t streams, std::size_t held, std::uint32_t value) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (std::size_t i = 0; i < streams; ++i) {

@@ -1,3 +1,6 @@
+// Measures when each submission of the device lanes ran, for traces. The lanes share one timer,
+// whose clock the host lane uses too; nothing is recorded while no trace is active. A pair of
+// events brackets each submission, and flush() reads them after they have passed.
 #pragma once
 
 #include <cuda_runtime_api.h>
