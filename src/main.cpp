@@ -1,6 +1,5 @@
 // The command line: declares the sub-commands, reads the run config that they name and calls their
-// functions in the train layer. It is the only place that turns errors into exit codes; everything
-// below throws.
+// functions in the train layer. What they throw becomes a line on standard error and an exit code.
 
 #include <CLI/CLI.hpp>
 #include <exception>
