@@ -21,20 +21,21 @@ class Checker {
   [[noreturn]] void fail(std::string_view tensor, const std::string& problem) const;
   /// Fails with `problem` unless `condition` holds.
   void require(bool condition, std::string_view tensor, std::string_view problem) const;
-  /// The view is present, has this rank, and its rows do not overlap.
+  /// Requires that the view is present and has this rank, and that its rows do not overlap.
   void rank(std::string_view tensor, const ConstTensorView& view, int expected) const;
-  /// The view is present, has this shape and dtype, and its rows do not overlap.
+  /// Requires that the view is present and has this shape and dtype, and that its rows do not
+  /// overlap.
   void matches(std::string_view tensor, const ConstTensorView& view, const Shape& shape,
                DType dtype) const;
-  /// The view is as for matches(), and its rows follow each other without gaps.
+  /// Requires what matches() does, and that rows follow each other without gaps.
   void matches_contiguous(std::string_view tensor, const ConstTensorView& view, const Shape& shape,
                           DType dtype) const;
-  /// Rows follow each other without gaps.
+  /// Requires that rows follow each other without gaps.
   void contiguous(std::string_view tensor, const ConstTensorView& view) const;
-  /// The dtype is one of `allowed`.
+  /// Requires that the dtype is one of `allowed`.
   void dtype_in(std::string_view tensor, const ConstTensorView& view,
                 std::initializer_list<DType> allowed) const;
-  /// The dtype is f64, f32 or bf16.
+  /// Requires that the dtype is f64, f32 or bf16.
   void compute_dtype(std::string_view tensor, const ConstTensorView& view) const;
 
  private:

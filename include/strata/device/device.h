@@ -28,7 +28,7 @@ struct DeviceInfo {
   double peak_bf16_tflops = 0;   ///< dense, of the datasheet; 0 if unknown
 };
 
-/// How CPU lanes execute. The numbers do not depend on it.
+/// How the lanes of the cpu backend execute. The numbers of a run do not depend on it.
 enum class Execution : std::uint8_t {
   kEager,     ///< inside the submitting call
   kThreads,   ///< one thread per lane
@@ -65,16 +65,18 @@ class Device {
   [[nodiscard]] Stream& stream(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
   [[nodiscard]] const DeviceOptions& options() const { return options_; }
 
-  /// Start-up only. Throws OutOfMemory with the bytes asked for and those free. Contents undefined.
+  /// Returns memory with undefined contents; called at start-up only. Throws OutOfMemory with the
+  /// bytes asked for and those free.
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) = 0;
-  /// Bytes of device memory this process holds now (context and libraries included), measured.
-  /// For cpu the bytes of live kDevice allocations; none for dry.
+  /// Returns the bytes of device memory that this process holds now (context and libraries
+  /// included), measured. For cpu they are the bytes of live kDevice allocations; dry holds none.
   [[nodiscard]] virtual std::size_t device_bytes_in_use() const = 0;
 
-  /// Seconds in which tasks of the host lane have run so far; 0 where none do. Any thread.
+  /// Returns the seconds in which tasks of the host lane have run so far; 0 where none do. Any
+  /// thread may ask.
   [[nodiscard]] virtual double host_busy_s() const { return 0; }
 
-  /// Blocks the submitting thread. Never inside a step.
+  /// Blocks the submitting thread until `event` has passed. Never called inside a step.
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.
   void synchronize();
@@ -83,14 +85,15 @@ class Device {
   /// Tells the trace that the submitting thread itself touches memory that lanes use.
   void host_access(std::string_view name, Accesses accesses, const Tag& tag);
 
-  /// Calls of wait() and allocate() so far: the tests' "nothing waits or allocates in a step".
+  /// Returns the calls of wait() and of allocate() so far, for the tests' "nothing waits or
+  /// allocates in a step".
   [[nodiscard]] std::int64_t wait_calls() const { return wait_calls_; }
   [[nodiscard]] std::int64_t allocations() const { return allocations_; }
 
-  /// Called by arenas: memory that copies may touch, and names for traces.
+  /// Arenas register their memory here: copies may touch it, and traces name it.
   void register_arena(std::string_view name, Space space, ByteRange range);
   void unregister_arena(ByteRange range);
-  /// Space of the arena that holds the range, if one does.
+  /// Returns the space of the arena that holds the range, if one does.
   [[nodiscard]] std::optional<Space> space_of(ByteRange range) const;
 
  protected:

@@ -44,11 +44,11 @@ class Stream {
   /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
   void host_task(std::string_view name, Accesses accesses, const Tag& tag,
                  std::function<void()> task, const Cost& cost = {});
-  /// For backends and communicators: accounts for one submission (ticket, trace) around `enqueue`,
-  /// which must put exactly this work on the lane's queue.
+  /// Accounts for one submission (ticket, trace) around `enqueue`, which must put exactly this work
+  /// on the lane's queue. Backends and communicators call it.
   void submit(Submission what, const std::function<void()>& enqueue);
-  /// For CPU kernels and host collectives: puts `task` on the lane's queue, from inside `submit`.
-  /// Throws BackendError on a lane that has no host thread.
+  /// Puts `task` on the lane's queue, from inside `submit`; CPU kernels and host collectives call
+  /// it. Throws BackendError on a lane that has no host thread.
   virtual void enqueue_host(std::function<void()> task);
 
  protected:
@@ -56,7 +56,7 @@ class Stream {
   virtual void do_wait(Event event) = 0;
   virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void do_set(void* to, std::uint8_t value, std::size_t bytes) = 0;
-  /// Called first of a submission, for backends that tell a profiler what they are working on.
+  /// Called before anything else of a submission, for backends that tell a profiler of it.
   virtual void do_announce(const Submission& /*what*/) {}
   /// Called before and after `enqueue`, so that a backend can number and time the submission.
   virtual void do_begin(std::uint64_t ticket) = 0;

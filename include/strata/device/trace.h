@@ -20,7 +20,7 @@ namespace strata {
 enum class Space : std::uint8_t { kDevice, kPinned, kPageable };
 [[nodiscard]] std::string_view name_of(Space space);
 
-/// Bytes a submission reads and writes. Ranges of absent views are dropped.
+/// The bytes that a submission reads and writes. Ranges of absent views are dropped.
 struct Accesses {
   std::vector<ByteRange> reads;
   std::vector<ByteRange> writes;

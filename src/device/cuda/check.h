@@ -25,7 +25,8 @@ struct CallSite {
 void check(cudaError_t code, const CallSite& site);
 void check(CUresult code, const CallSite& site);
 
-/// As check, for destructors: logs instead, and is silent once the runtime has shut down.
+/// Does what check does, for destructors: it logs instead of throwing, and is silent once the
+/// runtime has shut down.
 void check_in_destructor(cudaError_t code, const CallSite& site) noexcept;
 
 }  // namespace strata::cuda

@@ -41,7 +41,7 @@ class TicketCounters {
   void publish(Event event) const {
     host(event.lane).store(low(event.ticket), std::memory_order_release);
   }
-  /// For stream memory operations.
+  /// Returns the address of a counter for stream memory operations.
   [[nodiscard]] std::uint32_t* device(Lane lane) const {
     return reinterpret_cast<std::uint32_t*>(memory_.device() + offset(lane));
   }

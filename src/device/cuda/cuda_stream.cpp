@@ -14,7 +14,7 @@
 namespace strata {
 namespace {
 
-/// Deep enough for a lane that runs one step ahead of the device.
+/// Events enough for a lane that runs one step ahead of the device.
 constexpr int kInitialEvents = 64;
 
 /// Lanes whose every record is told to the host: host tasks wait for what arrives on them, and a

@@ -16,9 +16,9 @@ namespace strata::cuda {
 /// exact name that the driver reports; 0 if it is not listed here.
 [[nodiscard]] double peak_bf16_tflops(std::string_view name);
 
-/// Device memory of this process, context and libraries included. Asks the driver's management
-/// library (NVML); where that does not know this process (some containers), it is everything in use
-/// on the device.
+/// Measures the device memory of this process, context and libraries included. It asks the driver's
+/// management library (NVML); where that does not know this process (some containers), the figure
+/// is everything in use on the device.
 class MemoryMeter {
  public:
   explicit MemoryMeter(int device_index);

@@ -24,12 +24,13 @@ inline constexpr std::size_t kPinnedSlice = kGiB;
   return kPinnedSlice - address % kPinnedSlice;
 }
 
-/// Each throws OutOfMemory with the bytes asked for and those free.
-/// cudaMalloc.
+/// Takes device memory by cudaMalloc. This and the next two throw OutOfMemory with the bytes asked
+/// for and those free.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_device(std::size_t bytes);
-/// Huge pages where the system gives them, touched by all usable cores, then registered.
+/// Takes pinned memory: huge pages where the system gives them, touched by all usable cores, then
+/// registered.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t bytes);
-/// Huge pages where the system gives them; touched when used.
+/// Takes pageable memory: huge pages where the system gives them, touched when used.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pageable(std::size_t bytes);
 
 }  // namespace strata::cuda

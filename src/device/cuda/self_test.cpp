@@ -21,9 +21,9 @@ namespace {
 
 constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 constexpr const char* kWanted = "32";  ///< the most that CUDA gives
-/// One for each lane, and some for the streams that libraries make.
+/// The fewest connections: one for each lane, and some for the streams that libraries make.
 constexpr int kLeast = kLaneCount + 4;
-/// Generous: the device may be busy with other programs.
+/// How long a stream may take to move; long, since the device may be busy with other programs.
 constexpr std::chrono::seconds kPatience{10};
 
 const char* remedy() {

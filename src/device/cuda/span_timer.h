@@ -31,7 +31,7 @@ class SpanTimer {
   [[nodiscard]] double now_us() const;
   [[nodiscard]] TraceSink* sink() const { return sink_; }
 
-  /// Around the work of one submission on a device lane.
+  /// begin() and end() stand around the work of one submission on a device lane.
   void begin(Event at, cudaStream_t stream);
   void end(Event at, cudaStream_t stream);
   /// Reports every span that has ended.
