@@ -76,7 +76,8 @@ class Device {
   /// thread may ask.
   [[nodiscard]] virtual double host_busy_s() const { return 0; }
 
-  /// Blocks the submitting thread until `event` has passed. Never called inside a step.
+  /// Blocks the submitting thread until `event` has passed. A step calls it only before its first
+  /// submission: to run at most one step ahead, and for batch buffers.
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.
   void synchronize();
@@ -85,8 +86,8 @@ class Device {
   /// Tells the trace that the submitting thread itself touches memory that lanes use.
   void host_access(std::string_view name, Accesses accesses, const Tag& tag);
 
-  /// Returns the calls of wait() and of allocate() so far, for the tests' "nothing waits or
-  /// allocates in a step".
+  /// Returns the calls of wait() and synchronize(), and of allocate(), so far; tests bound them per
+  /// step.
   [[nodiscard]] std::int64_t wait_calls() const { return wait_calls_; }
   [[nodiscard]] std::int64_t allocations() const { return allocations_; }
 
