@@ -1,3 +1,6 @@
+// Waits and tickets of slots. A fill waits for every lane that used the slot, a use waits for the
+// fill; a lease that ends records, per lane, what has been submitted by then.
+
 #include "strata/device/slot_ring.h"
 
 #include <stdexcept>

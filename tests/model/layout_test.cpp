@@ -1,3 +1,6 @@
+// Tests that blocks, shards and source runs hold every parameter exactly once, for tied and untied
+// embeddings.
+
 #include "strata/model/layout.h"
 
 #include <map>

@@ -1,5 +1,6 @@
-// Every operator of the cuda backend at a few shapes, small ones for compute-sanitizer
-// (scripts/sanitize_cuda.sh) and larger ones that run a hundred times: the same bits each time.
+// Runs every operator of the cuda backend at a few shapes, small ones for compute-sanitizer
+// (scripts/sanitize_cuda.sh) and larger ones a hundred times, and requires the same bytes each
+// time.
 
 #include <cstdint>
 #include <functional>

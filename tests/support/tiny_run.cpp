@@ -1,3 +1,6 @@
+// Runs sessions on ranks that are threads and puts the shards of their results together by tensor
+// name.
+
 #include "support/tiny_run.h"
 
 #include <cmath>
