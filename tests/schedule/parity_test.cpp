@@ -1,4 +1,4 @@
-// Modes that must not change a bit, compared with the plain run; docs/schedule.md lists them. Those
+// Modes that must not change a bit, compared with the plain run; docs/determinism.md lists them. Those
 // that change the order of sums are in rounding_test.cpp.
 
 #include <initializer_list>
