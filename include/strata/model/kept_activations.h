@@ -11,7 +11,7 @@ namespace strata {
 /// How much of a cell (a layer and a sub-batch) forward keeps for backward beside the layer's
 /// input. Every level keeps what the one before it keeps, and one tensor more; each tensor saves
 /// backward the operator that makes it, whatever else is kept. In order of worth per byte, see
-/// docs/activations.md.
+/// docs/schedule.md.
 enum class KeepLevel : std::uint8_t {
   kRecompute,     ///< nothing: backward runs the layer again
   kAttention,     ///< o and its log-sum-exp: saves attention
