@@ -23,14 +23,6 @@ struct Llama::Scratch {
   TensorView cos, sin;                                                // [T, D/2] A
 };
 
-struct Llama::LayerViews {
-  TensorView attention_norm, qkv, attention_out, mlp_norm, gate_up, down;
-};
-
-struct Llama::HeadViews {
-  TensorView norm, projection;
-};
-
 /// What the head's forward leaves of a chunk of tokens.
 struct Llama::HeadChunk {
   std::int64_t begin = 0;  ///< first token
@@ -178,11 +170,7 @@ std::int64_t Llama::default_head_chunk(const LlamaConfig& config, std::int64_t c
 
 Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels,
              Arena& device_arena, std::span<std::byte> staging)
-    : config_(config),
-      sizes_(sizes),
-      layout_(make_layout(config)),
-      kernels_(kernels),
-      scratch_(std::make_unique<Scratch>()) {
+    : config_(config), sizes_(sizes), kernels_(kernels), scratch_(std::make_unique<Scratch>()) {
   carve(*scratch_, config_, sizes_, [&](std::string_view what, DType dtype, Shape shape) {
     return device_arena.allocate_tensor(what, dtype, shape);
   });
@@ -199,56 +187,21 @@ Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernel
 
 Llama::~Llama() = default;
 
-Llama::LayerViews Llama::layer_views(int layer, std::byte* base, DType dtype) const {
-  const Block& block = layout_.blocks[static_cast<std::size_t>(layer + 1)];
-  const auto view = [&](std::size_t i) {
-    const Segment& s = block.segments[i];
-    std::byte* data = base + static_cast<std::size_t>(s.offset) * size_of(dtype);
-    return s.rows == 1 && s.initializer == Initializer::kOnes
-               ? TensorView(data, dtype, Shape{s.cols})
-               : TensorView(data, dtype, Shape{s.rows, s.cols});
-  };
-  return {view(0), view(1), view(2), view(3), view(4), view(5)};
-}
-
-Llama::HeadViews Llama::head_views(std::span<std::byte* const> blocks, DType dtype) const {
-  const Block& head = layout_.blocks.back();
-  const Shape table{config_.vocab_size, config_.hidden_size};
-  HeadViews views;
-  views.norm = TensorView(blocks[0], dtype, Shape{config_.hidden_size});
-  views.projection =
-      config_.tie_word_embeddings
-          ? TensorView(blocks[1], dtype, table)
-          : TensorView(
-                blocks[0] + static_cast<std::size_t>(head.segments[1].offset) * size_of(dtype),
-                dtype, table);
-  return views;
-}
-
 ConstTensorView Llama::last_logits() const {
   return TensorView(scratch_->head_logits.data, sizes_.compute,
                     Shape{sizes_.head_chunk, config_.vocab_size}, logits_stride(config_));
 }
 
-void Llama::embedding_forward(Stream& compute, std::span<std::byte* const> weights,
-                              const CellBatch& batch, TensorView y, const Tag& tag) {
-  const Shape table{config_.vocab_size, config_.hidden_size};
-  kernels_.run(
-      compute,
-      EmbeddingForward{
-          .ids = batch.ids, .table = ConstTensorView(weights[0], sizes_.compute, table), .y = y},
-      tag);
+void Llama::embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
+                              TensorView y, const Tag& tag) {
+  kernels_.run(compute, EmbeddingForward{.ids = batch.ids, .table = w.table, .y = y}, tag);
 }
 
-void Llama::embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
+void Llama::embedding_backward(Stream& compute, const EmbeddingGradients& dw,
                                const CellBatch& batch, ConstTensorView dy, const Tag& tag) {
-  const Shape table{config_.vocab_size, config_.hidden_size};
   kernels_.run(
       compute,
-      EmbeddingBackward{.ids = batch.ids,
-                        .order = batch.order,
-                        .dy = dy,
-                        .d_table = TensorView(gradients[0], accumulator_of(sizes_.compute), table)},
+      EmbeddingBackward{.ids = batch.ids, .order = batch.order, .dy = dy, .d_table = dw.table},
       tag);
 }
 
@@ -264,7 +217,7 @@ KeptActivations Llama::places(const KeptActivations& kept) const {
 
 /// The forward list of a layer up to [gate | up], into `a` and the norms' scratch: everything that
 /// backward needs. Leaves out what makes those that are `there` already.
-void Llama::layer_activations(Stream& compute, const LayerViews& w, const CellBatch& batch,
+void Llama::layer_activations(Stream& compute, const LayerWeights& w, const CellBatch& batch,
                               ConstTensorView x, const KeptActivations& there,
                               const KeptActivations& a, const Tag& tag) {
   const Scratch& s = *scratch_;
@@ -309,11 +262,10 @@ void Llama::layer_activations(Stream& compute, const LayerViews& w, const CellBa
   }
 }
 
-void Llama::layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                          const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
-                          TensorView y, const Tag& tag) {
+void Llama::layer_forward(Stream& compute, const LayerWeights& w, const CellBatch& batch,
+                          ConstTensorView x, const KeptActivations& kept, TensorView y,
+                          const Tag& tag) {
   const Scratch& s = *scratch_;
-  const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
   const KeptActivations a = places(kept);
   layer_activations(compute, w, batch, x, {}, a, tag);
   kernels_.run(compute, SwigluForward{.gate_up = a.gate_up, .y = s.act}, tag);
@@ -321,13 +273,10 @@ void Llama::layer_forward(Stream& compute, int layer, std::span<std::byte* const
   kernels_.run(compute, ResidualAdd{.a = a.x_mid, .b = y, .y = y}, tag);
 }
 
-void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                           std::span<std::byte* const> gradients, const CellBatch& batch,
-                           ConstTensorView x, const KeptActivations& kept, TensorView d,
-                           const Tag& tag) {
+void Llama::layer_backward(Stream& compute, const LayerWeights& w, const LayerGradients& dw,
+                           const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
+                           TensorView d, const Tag& tag) {
   const Scratch& s = *scratch_;
-  const LayerViews w = layer_views(layer, weights[0], sizes_.compute);
-  const LayerViews dw = layer_views(layer, gradients[0], accumulator_of(sizes_.compute));
   const auto input_gradient = [&](ConstTensorView dy, ConstTensorView weight, TensorView dx) {
     kernels_.run(compute, Matmul{.a = dy, .b = weight, .out = dx, .layout = MatmulLayout::kNN},
                  tag);
@@ -385,7 +334,7 @@ void Llama::layer_backward(Stream& compute, int layer, std::span<std::byte* cons
 
 /// Norm, logits and loss of the chunk of tokens from `begin` on. With a `grad_scale` the logits
 /// become their gradient.
-Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadViews& w, const CellBatch& batch,
+Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadWeights& w, const CellBatch& batch,
                                    std::int64_t begin, ConstTensorView grad_scale,
                                    ConstTensorView x, TensorView loss, const Tag& tag) {
   const Scratch& s = *scratch_;
@@ -419,12 +368,10 @@ Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadViews& w, const Ce
   return chunk;
 }
 
-void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
-                                  std::span<std::byte* const> gradients, const CellBatch& batch,
-                                  ConstTensorView grad_scale, ConstTensorView x, TensorView d,
-                                  TensorView loss, const Tag& tag) {
-  const HeadViews w = head_views(weights, sizes_.compute);
-  const HeadViews dw = head_views(gradients, accumulator_of(sizes_.compute));
+void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                                  const CellBatch& batch, ConstTensorView grad_scale,
+                                  ConstTensorView x, TensorView d, TensorView loss,
+                                  const Tag& tag) {
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     const HeadChunk c = head_chunk(compute, w, batch, begin, grad_scale, x, loss, tag);
     const TensorView dn = scratch_->head_dn.slice_rows(0, c.count);
@@ -451,10 +398,8 @@ void Llama::head_forward_backward(Stream& compute, std::span<std::byte* const> w
   }
 }
 
-void Llama::head_forward(Stream& compute, std::span<std::byte* const> weights,
-                         const CellBatch& batch, ConstTensorView x, TensorView loss,
-                         const Tag& tag) {
-  const HeadViews w = head_views(weights, sizes_.compute);
+void Llama::head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
+                         ConstTensorView x, TensorView loss, const Tag& tag) {
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
     head_chunk(compute, w, batch, begin, {}, x, loss, tag);
   }
