@@ -15,6 +15,8 @@
 
 namespace strata {
 
+struct LlamaScratch;
+
 /// Sizes that are fixed before the first step.
 struct LlamaSizes {
   DType compute = DType::kF32;   ///< X: weights and activations
@@ -90,7 +92,6 @@ class Llama {
   [[nodiscard]] ConstTensorView last_logits() const;
 
  private:
-  struct Scratch;
   struct HeadChunk;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
   void layer_activations(Stream& compute, const LayerWeights& w, const CellBatch& batch,
@@ -103,7 +104,7 @@ class Llama {
   LlamaConfig config_;
   LlamaSizes sizes_;
   Kernels& kernels_;
-  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<LlamaScratch> scratch_;
 };
 
 }  // namespace strata
