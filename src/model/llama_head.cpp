@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cell_runner.h"
 #include "llama_scratch.h"
 #include "strata/model/llama.h"
 
@@ -37,9 +38,9 @@ ConstTensorView Llama::last_logits() const {
 
 /// Norm, logits and loss of the chunk of tokens from `begin` on. With a `grad_scale` the logits
 /// become their gradient.
-Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadWeights& w, const CellBatch& batch,
-                                   std::int64_t begin, ConstTensorView grad_scale,
-                                   ConstTensorView x, TensorView loss, const Tag& tag) {
+Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
+                                   const CellBatch& batch, std::int64_t begin,
+                                   ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {
   const LlamaScratch& s = *scratch_;
   const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
   const HeadChunk chunk{
@@ -50,24 +51,20 @@ Llama::HeadChunk Llama::head_chunk(Stream& compute, const HeadWeights& w, const 
       .rstd = s.head_rstd.slice_rows(0, count),
       .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
                            logits_stride(config_))};
-  kernels_.run(compute,
-               RmsNormForward{.x = chunk.x,
-                              .residual = {},
-                              .weight = w.norm,
-                              .sum = {},
-                              .y = chunk.n,
-                              .rstd = chunk.rstd,
-                              .eps = config_.rms_norm_eps},
-               tag);
-  kernels_.run(compute, Matmul{.a = chunk.n, .b = w.projection, .out = chunk.logits}, tag);
-  kernels_.run(compute,
-               CrossEntropy{.logits = chunk.logits,
-                            .targets = batch.targets.slice_rows(begin, count),
-                            .grad_scale = grad_scale,
-                            .loss = loss.slice_rows(begin, count),
-                            .lse = s.head_lse.slice_rows(0, count),
-                            .d_logits = grad_scale ? chunk.logits : TensorView()},
-               tag);
+  run(RmsNormForward{.x = chunk.x,
+                     .residual = {},
+                     .weight = w.norm,
+                     .sum = {},
+                     .y = chunk.n,
+                     .rstd = chunk.rstd,
+                     .eps = config_.rms_norm_eps});
+  run.linear(chunk.n, w.projection, chunk.logits);
+  run(CrossEntropy{.logits = chunk.logits,
+                   .targets = batch.targets.slice_rows(begin, count),
+                   .grad_scale = grad_scale,
+                   .loss = loss.slice_rows(begin, count),
+                   .lse = s.head_lse.slice_rows(0, count),
+                   .d_logits = grad_scale ? chunk.logits : TensorView()});
   return chunk;
 }
 
@@ -75,36 +72,28 @@ void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const H
                                   const CellBatch& batch, ConstTensorView grad_scale,
                                   ConstTensorView x, TensorView d, TensorView loss,
                                   const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
-    const HeadChunk c = head_chunk(compute, w, batch, begin, grad_scale, x, loss, tag);
+    const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
     const TensorView dn = scratch_->head_dn.slice_rows(0, c.count);
-    kernels_.run(compute,
-                 Matmul{.a = c.logits, .b = w.projection, .out = dn, .layout = MatmulLayout::kNN},
-                 tag);
-    kernels_.run(compute,
-                 Matmul{.a = c.logits,
-                        .b = c.n,
-                        .out = dw.projection,
-                        .layout = MatmulLayout::kTN,
-                        .update = MatmulUpdate::kAccumulate},
-                 tag);
-    kernels_.run(compute,
-                 RmsNormBackward{.dy = dn,
-                                 .x = c.x,
-                                 .weight = w.norm,
-                                 .rstd = c.rstd,
-                                 .d_residual = {},
-                                 .dx = d.slice_rows(c.begin, c.count),
-                                 .d_weight = dw.norm,
-                                 .workspace = scratch_->norm_partials},
-                 tag);
+    run.input_gradient(c.logits, w.projection, dn);
+    run.weight_gradient(c.logits, c.n, dw.projection);
+    run(RmsNormBackward{.dy = dn,
+                        .x = c.x,
+                        .weight = w.norm,
+                        .rstd = c.rstd,
+                        .d_residual = {},
+                        .dx = d.slice_rows(c.begin, c.count),
+                        .d_weight = dw.norm,
+                        .workspace = scratch_->norm_partials});
   }
 }
 
 void Llama::head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
                          ConstTensorView x, TensorView loss, const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
   for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
-    head_chunk(compute, w, batch, begin, {}, x, loss, tag);
+    head_chunk(run, w, batch, begin, {}, x, loss);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cell_runner.h"
 #include "llama_scratch.h"
 #include "strata/model/llama.h"
 
@@ -88,31 +89,28 @@ KeptActivations Llama::places(const KeptActivations& kept) const {
 
 /// The forward list of a layer up to [gate | up], into `a` and the norms' scratch: everything that
 /// backward needs. Leaves out what makes those that are `there` already.
-void Llama::layer_activations(Stream& compute, const LayerWeights& w, const CellBatch& batch,
+void Llama::layer_activations(const CellRunner& run, const LayerWeights& w, const CellBatch& batch,
                               ConstTensorView x, const KeptActivations& there,
-                              const KeptActivations& a, const Tag& tag) {
+                              const KeptActivations& a) {
   const LlamaScratch& s = *scratch_;
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kv = config_.kv_heads();
   const std::int64_t d = config_.head_size();
   const double eps = config_.rms_norm_eps;
 
-  kernels_.run(compute,
-               RmsNormForward{.x = x,
-                              .residual = {},
-                              .weight = w.attention_norm,
-                              .sum = {},
-                              .y = s.n1,
-                              .rstd = s.rstd1,
-                              .eps = eps},
-               tag);
+  run(RmsNormForward{.x = x,
+                     .residual = {},
+                     .weight = w.attention_norm,
+                     .sum = {},
+                     .y = s.n1,
+                     .rstd = s.rstd1,
+                     .eps = eps});
   if (!there.qkv) {
     const TensorView qk = heads_of(a.qkv, 0, h + kv, d);
-    kernels_.run(compute, Matmul{.a = s.n1, .b = w.qkv, .out = a.qkv}, tag);
-    kernels_.run(compute, Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin},
-                 tag);
+    run.linear(s.n1, w.qkv, a.qkv);
+    run(Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin});
   }
-  if (!there.o) kernels_.run(compute, attention_forward(config_, a, batch.segments), tag);
+  if (!there.o) run(attention_forward(config_, a, batch.segments));
   // The norm of a sum is that of its rounded value, so it is the same when the sum is there.
   RmsNormForward mlp_norm{.x = a.x_mid,
                           .residual = {},
@@ -122,85 +120,66 @@ void Llama::layer_activations(Stream& compute, const LayerWeights& w, const Cell
                           .rstd = s.rstd2,
                           .eps = eps};
   if (!there.x_mid) {
-    kernels_.run(compute, Matmul{.a = a.o, .b = w.attention_out, .out = a.x_mid}, tag);
+    run.linear(a.o, w.attention_out, a.x_mid);
     mlp_norm.x = x;
     mlp_norm.residual = a.x_mid;
     mlp_norm.sum = a.x_mid;
   }
-  kernels_.run(compute, mlp_norm, tag);
-  if (!there.gate_up) {
-    kernels_.run(compute, Matmul{.a = s.n2, .b = w.gate_up, .out = a.gate_up}, tag);
-  }
+  run(mlp_norm);
+  if (!there.gate_up) run.linear(s.n2, w.gate_up, a.gate_up);
 }
 
 void Llama::layer_forward(Stream& compute, const LayerWeights& w, const CellBatch& batch,
                           ConstTensorView x, const KeptActivations& kept, TensorView y,
                           const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
   const LlamaScratch& s = *scratch_;
   const KeptActivations a = places(kept);
-  layer_activations(compute, w, batch, x, {}, a, tag);
-  kernels_.run(compute, SwigluForward{.gate_up = a.gate_up, .y = s.act}, tag);
-  kernels_.run(compute, Matmul{.a = s.act, .b = w.down, .out = y}, tag);
-  kernels_.run(compute, ResidualAdd{.a = a.x_mid, .b = y, .y = y}, tag);
+  layer_activations(run, w, batch, x, {}, a);
+  run(SwigluForward{.gate_up = a.gate_up, .y = s.act});
+  run.linear(s.act, w.down, y);
+  run(ResidualAdd{.a = a.x_mid, .b = y, .y = y});
 }
 
 void Llama::layer_backward(Stream& compute, const LayerWeights& w, const LayerGradients& dw,
                            const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
                            TensorView d, const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
   const LlamaScratch& s = *scratch_;
-  const auto input_gradient = [&](ConstTensorView dy, ConstTensorView weight, TensorView dx) {
-    kernels_.run(compute, Matmul{.a = dy, .b = weight, .out = dx, .layout = MatmulLayout::kNN},
-                 tag);
-  };
-  const auto weight_gradient = [&](ConstTensorView dy, ConstTensorView in, TensorView out) {
-    kernels_.run(compute,
-                 Matmul{.a = dy,
-                        .b = in,
-                        .out = out,
-                        .layout = MatmulLayout::kTN,
-                        .update = MatmulUpdate::kAccumulate},
-                 tag);
-  };
   const KeptActivations a = places(kept);
-  layer_activations(compute, w, batch, x, kept, a, tag);
+  layer_activations(run, w, batch, x, kept, a);
 
   // MLP: act becomes d_act and then act again, gate_up becomes its gradient.
-  input_gradient(d, w.down, s.act);
-  kernels_.run(
-      compute,
-      SwigluBackward{.d_y = s.act, .gate_up = a.gate_up, .d_gate_up = a.gate_up, .y = s.act}, tag);
-  weight_gradient(d, s.act, dw.down);
-  input_gradient(a.gate_up, w.gate_up, s.d_mid);
-  weight_gradient(a.gate_up, s.n2, dw.gate_up);
-  kernels_.run(compute,
-               RmsNormBackward{.dy = s.d_mid,
-                               .x = a.x_mid,
-                               .weight = w.mlp_norm,
-                               .rstd = s.rstd2,
-                               .d_residual = d,
-                               .dx = s.d_mid,
-                               .d_weight = dw.mlp_norm,
-                               .workspace = s.norm_partials},
-               tag);
+  run.input_gradient(d, w.down, s.act);
+  run(SwigluBackward{.d_y = s.act, .gate_up = a.gate_up, .d_gate_up = a.gate_up, .y = s.act});
+  run.weight_gradient(d, s.act, dw.down);
+  run.input_gradient(a.gate_up, w.gate_up, s.d_mid);
+  run.weight_gradient(a.gate_up, s.n2, dw.gate_up);
+  run(RmsNormBackward{.dy = s.d_mid,
+                      .x = a.x_mid,
+                      .weight = w.mlp_norm,
+                      .rstd = s.rstd2,
+                      .d_residual = d,
+                      .dx = s.d_mid,
+                      .d_weight = dw.mlp_norm,
+                      .workspace = s.norm_partials});
 
   // Attention: n2 is free from here on and takes the gradient of n1.
-  input_gradient(s.d_mid, w.attention_out, s.d_o);
-  weight_gradient(s.d_mid, a.o, dw.attention_out);
+  run.input_gradient(s.d_mid, w.attention_out, s.d_o);
+  run.weight_gradient(s.d_mid, a.o, dw.attention_out);
   AttentionBackward attention = attention_backward(config_, s, a, batch.segments);
   attention.rotation = {.positions = batch.positions, .cos = s.cos, .sin = s.sin};
-  kernels_.run(compute, attention, tag);
-  input_gradient(s.d_qkv, w.qkv, s.n2);
-  weight_gradient(s.d_qkv, s.n1, dw.qkv);
-  kernels_.run(compute,
-               RmsNormBackward{.dy = s.n2,
-                               .x = x,
-                               .weight = w.attention_norm,
-                               .rstd = s.rstd1,
-                               .d_residual = s.d_mid,
-                               .dx = d,
-                               .d_weight = dw.attention_norm,
-                               .workspace = s.norm_partials},
-               tag);
+  run(attention);
+  run.input_gradient(s.d_qkv, w.qkv, s.n2);
+  run.weight_gradient(s.d_qkv, s.n1, dw.qkv);
+  run(RmsNormBackward{.dy = s.n2,
+                      .x = x,
+                      .weight = w.attention_norm,
+                      .rstd = s.rstd1,
+                      .d_residual = s.d_mid,
+                      .dx = d,
+                      .d_weight = dw.attention_norm,
+                      .workspace = s.norm_partials});
 }
 
 }  // namespace strata

@@ -15,6 +15,7 @@
 
 namespace strata {
 
+class CellRunner;
 struct LlamaScratch;
 
 /// Sizes that are fixed before the first step.
@@ -94,12 +95,11 @@ class Llama {
  private:
   struct HeadChunk;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
-  void layer_activations(Stream& compute, const LayerWeights& w, const CellBatch& batch,
-                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a,
-                         const Tag& tag);
-  HeadChunk head_chunk(Stream& compute, const HeadWeights& w, const CellBatch& batch,
+  void layer_activations(const CellRunner& run, const LayerWeights& w, const CellBatch& batch,
+                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a);
+  HeadChunk head_chunk(const CellRunner& run, const HeadWeights& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
-                       TensorView loss, const Tag& tag);
+                       TensorView loss);
 
   LlamaConfig config_;
   LlamaSizes sizes_;
