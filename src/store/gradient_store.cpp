@@ -126,17 +126,21 @@ void GradientStore::begin_step() { std::fill(arrivals_.begin(), arrivals_.end(),
 GradientLease GradientStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
   GradientLease result;
   result.unit = unit;
-  for (const BlockId block : state_.layout().units[unit].blocks) {
+  const Unit& u = state_.layout().units[unit];
+  std::vector<std::byte*> blocks;
+  for (const BlockId block : u.blocks) {
     const bool begins_sum = arrivals_[block] == 0 && state_.plan(block).sums == SumPlace::kDevice;
-    // With several ranks the sum is that of a shard, behind the reduction.
+    // With several ranks the sum is that of a shard, after the reduction.
     const bool in_place = begins_sum && state_.plan().ranks == 1;
     SlotRing& ring = in_place ? memory_.sums[block] : ring_of(block);
     Lease lease = ring.fill(ring.oldest(), block.value(), compute);
     compute.set(lease.data(), 0, accumulator_bytes(state_.layout().blocks[block], state_.plan()),
                 tag);
-    result.blocks.push_back(lease.data());
+    blocks.push_back(lease.data());
     result.leases.push_back(std::move(lease));
   }
+  result.views =
+      unit_views<TensorView>(state_.layout(), u, blocks, accumulator_of(state_.plan().compute));
   return result;
 }
 

@@ -119,12 +119,14 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
 }
 
 UnitLease WeightStore::use_at_home(UnitId unit, Stream& compute) {
-  UnitLease lease;
-  for (const BlockId b : state_.layout().units[unit].blocks) {
+  const Unit& u = state_.layout().units[unit];
+  std::vector<std::byte*> blocks;
+  for (const BlockId b : u.blocks) {
     compute.wait(updated_[b], WaitFor::kUpdated);
-    lease.blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
+    blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
   }
-  return lease;
+  return {.lease = {},
+          .views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.plan().compute)};
 }
 
 UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
@@ -138,14 +140,17 @@ UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
     throw std::logic_error("no weight slot is free for unit " + std::to_string(unit.value()));
   }
   plan_.advance(unit.value());
-  UnitLease lease;
-  lease.lease = ring.use(ring.find(unit.value()), compute);
-  std::byte* at = lease.lease.data();
-  for (const BlockId b : state_.layout().units[unit].blocks) {
-    lease.blocks.push_back(at);
+  const Unit& u = state_.layout().units[unit];
+  UnitLease result;
+  result.lease = ring.use(ring.find(unit.value()), compute);
+  std::vector<std::byte*> blocks;
+  std::byte* at = result.lease.data();
+  for (const BlockId b : u.blocks) {
+    blocks.push_back(at);
     at += block_bytes(b);
   }
-  return lease;
+  result.views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.plan().compute);
+  return result;
 }
 
 void WeightStore::prefetch(const Tag& tag) {
