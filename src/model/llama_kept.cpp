@@ -1,5 +1,5 @@
-// Lists what forward of a layer can keep, with the FLOPs that backward saves by it. A cell's
-// tensors, the plan's sizes and docs/schedule.md's levels come from this list.
+// The tensors that a cell may keep between forward and backward, with what keeping each one saves.
+// Plans weigh them and KeptStore holds them; the layer's list writes and reads them.
 
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Lists the matrix products that a model runs, for tuning before the first step. Shapes and strides
-// must be those of the operators in llama.cpp, or a plan would never be used.
+// The shapes of the matrix products that the lists run, for tuning before the first step and for
+// benchmark programs.
 
 #include <string>
 #include <utility>
@@ -9,14 +9,13 @@
 namespace strata {
 namespace {
 
-/// The three products of y = x W^T, with W [out, in], on `tokens` tokens.
+/// A linear layer y = x W^T on so many tokens, which takes three products; W is [out, in].
 struct Linear {
   std::string name;
   std::int64_t tokens = 0, in = 0, out = 0;
-  std::int64_t stride_y = 0;
+  std::int64_t stride_y = 0;  ///< elements from one row of y to the next
 };
 
-/// Appends forward, input gradient and weight gradient of one linear layer.
 void add_products(std::vector<LlamaMatmul>& to, const Linear& linear, DType compute) {
   const TensorView x(nullptr, compute, Shape{linear.tokens, linear.in});
   const TensorView w(nullptr, compute, Shape{linear.out, linear.in});

@@ -46,10 +46,10 @@ TEST_CASE("a layout holds every parameter exactly once") {
 
 TEST_CASE("a tied embedding gets gradients from both of its units") {
   const ModelLayout tied = make_layout(model(true));
-  CHECK(tied.gradient_sources(0) == 2);
-  CHECK(tied.gradient_sources(1) == 1);
+  CHECK(tied.gradient_sources(BlockId(0)) == 2);
+  CHECK(tied.gradient_sources(BlockId(1)) == 1);
   const ModelLayout untied = make_layout(model(false));
-  CHECK(untied.gradient_sources(0) == 1);
+  CHECK(untied.gradient_sources(BlockId(0)) == 1);
   CHECK(tied.layers() == 3);
   CHECK(tied.units[tied.head()].kind == UnitKind::kHead);
 }

@@ -18,7 +18,7 @@ class Room {
   Room(const ModelLayout& layout, const Unit& unit, DType dtype) {
     for (const auto b : unit.blocks) {
       const auto elements =
-          static_cast<std::size_t>(layout.blocks[static_cast<std::size_t>(b)].elements);
+          static_cast<std::size_t>(layout.blocks[b].elements);
       bytes_.emplace_back(elements * size_of(dtype));
       blocks.push_back(bytes_.back().data());
     }
@@ -48,9 +48,9 @@ void check_view(const ConstTensorView& view, DType dtype, const std::byte* block
 
 TEST_CASE("a layer's views are its segments, for weights and for gradients") {
   const ModelLayout layout = make_layout(test::tiny_model());
-  const Unit& unit = layout.units[2];
+  const Unit& unit = layout.units[UnitId(2)];
   const std::vector<Segment>& segments =
-      layout.blocks[static_cast<std::size_t>(unit.blocks[0])].segments;
+      layout.blocks[unit.blocks[0]].segments;
   const auto check = [&](const auto& views, DType dtype, const std::byte* block) {
     const auto& layer = views.layer;
     const ConstTensorView all[] = {layer.attention_norm, layer.qkv,     layer.attention_out,
@@ -77,27 +77,27 @@ TEST_CASE("the head's projection lies in the embedding's block if embeddings are
     m.tie_word_embeddings = tied;
     const ModelLayout layout = make_layout(m);
 
-    const Unit& embedding = layout.units.front();
+    const Unit& embedding = layout.units[layout.embedding()];
     const Room table(layout, embedding, DType::kF32);
     check_view(unit_views<TensorView>(layout, embedding, table.blocks, DType::kF32).embedding.table,
-               DType::kF32, table.blocks[0], layout.blocks[0].segments[0]);
+               DType::kF32, table.blocks[0], layout.blocks[BlockId(0)].segments[0]);
 
-    const Unit& head = layout.units.back();
+    const Unit& head = layout.units[layout.head()];
     const Room room(layout, head, DType::kF32);
     REQUIRE(room.blocks.size() == (tied ? 2 : 1));
     const UnitGradients views = unit_views<TensorView>(layout, head, room.blocks, DType::kF32);
-    const Block& own = layout.blocks.back();
+    const Block& own = layout.blocks[layout.blocks.last()];
     check_view(views.head.norm, DType::kF32, room.blocks[0], own.segments[0]);
     check_view(views.head.projection, DType::kF32, room.blocks.back(),
-               tied ? layout.blocks[0].segments[0] : own.segments[1]);
+               tied ? layout.blocks[BlockId(0)].segments[0] : own.segments[1]);
     CHECK(views.head.projection.shape == Shape{m.vocab_size, m.hidden_size});
   }
 }
 
 TEST_CASE("a block without a segment that its unit needs is refused by name") {
   ModelLayout layout = make_layout(test::tiny_model());
-  layout.blocks[1].segments.pop_back();
-  const Unit& unit = layout.units[1];
+  layout.blocks[BlockId(1)].segments.pop_back();
+  const Unit& unit = layout.units[UnitId(1)];
   const Room room(layout, unit, DType::kF32);
   CHECK_THROWS_WITH(unit_views<TensorView>(layout, unit, room.blocks, DType::kF32),
                     "block layers.0 has no segment down");
