@@ -265,7 +265,7 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
 }  // namespace
 
 int bench_command(const RunConfig& config, const BenchOptions& options) {
-  return on_all_ranks([&](Communicator& ranks) {
+  return on_all_ranks([&](Ranks& ranks) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();

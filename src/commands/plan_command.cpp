@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
@@ -9,7 +9,7 @@
 namespace strata {
 
 int plan_command(const RunConfig& config) {
-  const std::unique_ptr<Communicator> ranks = make_world_communicator();
+  const std::unique_ptr<Ranks> ranks = make_world_ranks();
   Budget budget;
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;

@@ -186,7 +186,7 @@ Placement choose_placement(const RunConfig& config, const PlacementQueries& quer
   return Chooser(config, queries, std::move(rule), *step_s).choose();
 }
 
-Placement choose_placement(const RunConfig& config, Communicator& ranks, const Budget& budget,
+Placement choose_placement(const RunConfig& config, Ranks& ranks, const Budget& budget,
                            std::string_view device) {
   return choose_placement(
       config,

@@ -22,7 +22,7 @@ constexpr int kSteps = 4;
 /// Recorded steps and when they run.
 class DryRun {
  public:
-  DryRun(const Setup& setup, Communicator& ranks, const Rates& rates, int steps = kSteps)
+  DryRun(const Setup& setup, Ranks& ranks, const Rates& rates, int steps = kSteps)
       : ends_(record_steps(setup, ranks, steps, recorder_)),
         timeline_(recorder_.records(), rates) {}
 
@@ -133,10 +133,11 @@ std::string why_unknown(const Setup& setup, int ranks, const KnownRates& known) 
 
 }  // namespace
 
-std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
+std::vector<std::size_t> record_steps(const Setup& setup, Ranks& ranks, int steps,
                                       Recorder& recorder) {
   const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &recorder}});
-  Assembly assembly(setup, backend, ranks, [](const StepOutcome&, std::int64_t) {});
+  const std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
+  Assembly assembly(setup, {backend, ranks, *collectives}, [](const StepOutcome&, std::int64_t) {});
   const std::int64_t tokens = setup.batch.batch.pass_tokens();
   std::vector<std::size_t> ends;
   recorder.start();
@@ -150,7 +151,7 @@ std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, i
   return ends;
 }
 
-Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device) {
+Prediction predict(const Setup& setup, Ranks& ranks, std::string_view device) {
   const KnownRates known = known_rates(device, setup.config.hardware);
   Prediction p;
   p.unknown = why_unknown(setup, ranks.size(), known);
@@ -168,7 +169,7 @@ Prediction predict(const Setup& setup, Communicator& ranks, std::string_view dev
   return p;
 }
 
-PredictedTrace predict_trace(const Setup& setup, Communicator& ranks, std::string_view device) {
+PredictedTrace predict_trace(const Setup& setup, Ranks& ranks, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.config.hardware);
   if (!why_unknown(setup, ranks.size(), known).empty()) return {};
@@ -177,8 +178,7 @@ PredictedTrace predict_trace(const Setup& setup, Communicator& ranks, std::strin
   return {lane_times(traced, kTraced), work_times(traced, kTraced)};
 }
 
-std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
-                                     std::string_view device) {
+std::optional<double> predict_step_s(const Setup& setup, Ranks& ranks, std::string_view device) {
   const KnownRates known = known_rates(device, setup.config.hardware);
   if (!why_unknown(setup, ranks.size(), known).empty()) return std::nullopt;
   return DryRun(setup, ranks, known.rates).step_s();

@@ -113,11 +113,11 @@ void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const Stat
                  landing_bytes(layout, options));
 }
 
-GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels,
+GradientStore::GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
                              Kernels& host_kernels, Arena& device_arena, Arena& pinned_arena,
                              int layer_slots)
     : state_(state),
-      ranks_(ranks),
+      collectives_(collectives),
       kernels_(kernels),
       host_kernels_(host_kernels),
       device_(device_arena.device()),
@@ -256,10 +256,10 @@ void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
   Stream& comm = device_.stream(Lane::kComm);
   const Block& b = state_.layout().blocks[static_cast<std::size_t>(block)];
   lease.use(comm, WaitFor::kGathered);
-  ranks_.reduce_scatter(comm,
-                        TensorView(lease.data(), accumulator_of(options.compute),
-                                   Shape{b.padded_elements(options.ranks)}),
-                        tag);
+  collectives_.reduce_scatter(comm,
+                              TensorView(lease.data(), accumulator_of(options.compute),
+                                         Shape{b.padded_elements(options.ranks)}),
+                              tag);
   lease.filled(comm);
 }
 

@@ -58,10 +58,10 @@ void WeightStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateO
   add("weights.head", slots.head, unit_bytes(layout, layout.units.back(), options));
 }
 
-WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena,
+WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arena& device_arena,
                          int layer_slots)
     : state_(state),
-      ranks_(ranks),
+      collectives_(collectives),
       device_(device_arena.device()),
       embedding_(device_arena, "weights.embedding",
                  slot_counts(state.layout(), state.options(), layer_slots).embedding,
@@ -124,7 +124,7 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     to = lease.data();
     for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
       const Block& block = state_.layout().blocks[static_cast<std::size_t>(b)];
-      ranks_.all_gather(
+      collectives_.all_gather(
           comm, TensorView(to, state_.options().compute, Shape{block.padded_elements(ranks)}), tag);
       to += block_bytes(b);
     }

@@ -1,3 +1,4 @@
+// What the variables of each launcher are taken for.
 #include "comm/launcher.h"
 
 #include <map>

@@ -14,7 +14,7 @@
 #include "strata/plan/prediction.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace {
@@ -48,12 +48,12 @@ Placement choose_by(const RunConfig& config,
 }
 
 Placement choose(const RunConfig& config, const Budget& budget = {}) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   return choose_placement(config, *self, budget, kNewDevice);
 }
 
 double predicted_s(const RunConfig& config, const Budget& budget = {}) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   return predict_step_s(make_setup(config, 0, 1, budget), *self, kNewDevice).value();
 }
 
@@ -73,7 +73,7 @@ RunConfig reloaded(const RunConfig& config) {
 
 /// On the GPU that a plan is made for.
 Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   return choose_placement(config, *self, budget, kPlannedDevice);
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("no share of interleaved layers that is named is predicted to be much 
   RunConfig config =
       config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
   const auto step_s = [](const RunConfig& c) {
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     const Placement placement = choose_on_h200(c, large_host(12 * kGiB));
     return predict_step_s(placement.setup, *self, kPlannedDevice).value();
   };
@@ -237,7 +237,7 @@ TEST_CASE("rules decide where the device is unknown, and between several ranks")
     return placement.choices.empty() && config_hash(placement.setup.config) ==
                                             config_hash(make_setup(config, rank, ranks, {}).config);
   };
-  run_ranks(2, [&](Communicator& ranks) {
+  run_ranks(2, [&](Ranks& ranks) {
     static std::mutex one_at_a_time;  // of checks
     const Placement placement = choose_placement(config, ranks, {}, kNewDevice);
     const std::lock_guard lock(one_at_a_time);
@@ -266,7 +266,7 @@ TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is cho
 
 TEST_CASE("a session trains as predictions chose, to the same bits") {
   RunConfig config = slow_host();
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   CHECK(session.setup().config.optimizer.interleave > 0.0);
   REQUIRE(session.choices().size() == 1);

@@ -15,7 +15,7 @@
 #include "strata/plan/assembly.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace {
@@ -104,7 +104,7 @@ bool same(const Cost& a, const Cost& b) {
 }
 
 /// What a run on the cpu submits against what a dry run of its setup does.
-void compare(const RunConfig& config, Communicator& ranks) {
+void compare(const RunConfig& config, Ranks& ranks) {
   const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
   Recorder ran, dry;
   Session session(config, ranks, {.trace = &ran});
@@ -133,7 +133,7 @@ Budget budget_of(const RunConfig& config) {
 }
 
 Prediction predict_on_paper(const RunConfig& config) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   return predict(make_setup(config, 0, 1, {}), *self, kNewDevice);
 }
 
@@ -149,13 +149,13 @@ double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {
 TEST_CASE("a dry run submits what a run on the cpu submits") {
   for (const Case& c : cases()) {
     INFO(c.name);
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     compare(c.config, *self);
   }
 }
 
 TEST_CASE("a dry run submits what each of several ranks submits") {
-  run_ranks(2, [](Communicator& ranks) {
+  run_ranks(2, [](Ranks& ranks) {
     static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
     RunConfig config = test::tiny_config();
     Recorder ran, dry;
@@ -172,11 +172,12 @@ TEST_CASE("a dry run submits what each of several ranks submits") {
 
 TEST_CASE("a dry run of a model larger than memory takes none") {
   const RunConfig config = config_file("llama-70b.json", {"schedule.sub_batches=1"});
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   const Setup setup = make_setup(config, 0, 1, budget_of(config));
   const std::size_t before = resident_bytes();
   const Backend backend = make_backend(BackendKind::kDry, {});
-  Assembly assembly(setup, backend, *self, [](const StepOutcome&, std::int64_t) {});
+  const std::unique_ptr<Collectives> collectives = make_collectives(*self, *backend.device);
+  Assembly assembly(setup, {backend, *self, *collectives}, [](const StepOutcome&, std::int64_t) {});
   assembly.submit(0, 1e-4, [](int, const PassBuffers&) { return std::int64_t{1}; });
   const std::size_t after = resident_bytes();
   const std::size_t model = setup.plan.total(Space::kDevice) + setup.plan.host_total();
@@ -186,7 +187,7 @@ TEST_CASE("a dry run of a model larger than memory takes none") {
 
 TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
   const RunConfig config = config_file("llama-70b.json");
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   const std::clock_t begin = std::clock();
   const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), *self, "NVIDIA H200");
   CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
@@ -206,7 +207,7 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
   RunConfig config = fast_machine();
   config.model.llama.tie_word_embeddings = true;
   config.schedule.passes = 2;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Recorder recorder;
   record_steps(make_setup(config, 0, 1, {}), *self, 1, recorder);
   double flops = 0;
@@ -290,7 +291,7 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   given.device_gbs = 4e-3;
   given.host_gbs = 5e-3;
   given.link_gbs = 1e3;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   const PredictedTrace traced = predict_trace(make_setup(config, 0, 1, {}), *self, kNewDevice);
   const HardwareSection found =
       measured_rates(traced.work, config.data.sequence_length, config.model.llama.head_size());
@@ -339,7 +340,7 @@ TEST_CASE("the mean of a run is that of its steps and of what comes once") {
 }
 
 TEST_CASE("what nobody has measured is not predicted") {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   RunConfig config = test::tiny_config();
   const auto unknown = [&](const char* device) {
     return predict(make_setup(config, 0, 1, {}), *self, device).unknown;

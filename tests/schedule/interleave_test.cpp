@@ -12,7 +12,7 @@
 #include "strata/optimizer/state_shuttle.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_model.h"
 #include "support/tiny_run.h"
 

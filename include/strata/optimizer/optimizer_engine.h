@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/state_shuttle.h"
 #include "strata/optimizer/timing.h"
@@ -53,7 +53,7 @@ struct StepOutcome {
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
-  Communicator& ranks;
+  Ranks& ranks;
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
   StateArenas arenas;
@@ -122,7 +122,7 @@ class OptimizerEngine {
   TrainingState& state_;
   WeightStore& weights_;
   StateShuttle shuttle_;
-  Communicator& ranks_;
+  Ranks& ranks_;
   Kernels& kernels_;
   Kernels& host_kernels_;
   Stream& host_;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/setup.h"
@@ -54,7 +54,7 @@ struct PlacementQueries {
 [[nodiscard]] Placement choose_placement(const RunConfig& config, const PlacementQueries& queries);
 
 /// Likewise of a run of `ranks` on a device of this name. Several ranks get what the rules say.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, Communicator& ranks,
+[[nodiscard]] Placement choose_placement(const RunConfig& config, Ranks& ranks,
                                          const Budget& budget, std::string_view device);
 
 }  // namespace strata

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
 #include "strata/device/slot_ring.h"
 #include "strata/ops/kernels.h"
 #include "strata/store/training_state.h"
@@ -40,8 +40,8 @@ struct Arrival {
 class GradientStore {
  public:
   /// `kernels` run on device lanes, `host_kernels` on the host lane.
-  GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels, Kernels& host_kernels,
-                Arena& device_arena, Arena& pinned_arena, int layer_slots);
+  GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
+                Kernels& host_kernels, Arena& device_arena, Arena& pinned_arena, int layer_slots);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                    int layer_slots);
   /// Device memory for the sum of a block's contributions; 0 if the device takes none.
@@ -72,7 +72,7 @@ class GradientStore {
   void round_home(int block, const Tag& tag);
 
   TrainingState& state_;
-  Communicator& ranks_;
+  Collectives& collectives_;
   Kernels& kernels_;
   Kernels& host_kernels_;
   Device& device_;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
 #include "strata/device/slot_ring.h"
 #include "strata/store/access_plan.h"
 #include "strata/store/training_state.h"
@@ -23,7 +23,7 @@ struct UnitLease {
 /// and whole (one rank) is used where it lives.
 class WeightStore {
  public:
-  WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena, int layer_slots);
+  WeightStore(TrainingState& state, Collectives& collectives, Arena& device_arena, int layer_slots);
   static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
                    int layer_slots);
 
@@ -61,7 +61,7 @@ class WeightStore {
   void forget(int block);
 
   TrainingState& state_;
-  Communicator& ranks_;
+  Collectives& collectives_;
   Device& device_;
   SlotRing embedding_;
   SlotRing layers_;
