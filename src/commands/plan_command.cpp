@@ -21,7 +21,8 @@ int plan_command(const RunConfig& config) {
   budget.peak_tflops = estimated_peak_tflops(backend);
   budget.host_overhead = estimated_host_overhead(backend);
   const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
-  const Placement placement = choose_placement(config, *ranks, budget, device);
+  const Placement placement =
+      choose_placement(config, PlannedRank{ranks->rank(), ranks->size(), budget, device});
   const Setup& setup = placement.setup;
   if (ranks->rank() != 0) return 0;
   std::fputs(setup.to_string().c_str(), stdout);
@@ -32,7 +33,7 @@ int plan_command(const RunConfig& config) {
         stdout);
   }
   std::fputs(placement.to_string().c_str(), stdout);
-  std::fputs(predict(setup, *ranks, device).to_string().c_str(), stdout);
+  std::fputs(predict(setup, device).to_string().c_str(), stdout);
   return 0;
 }
 

@@ -147,7 +147,7 @@ class Trainer {
     }
     const Recorder::WorkTime updates = update_time(recorder_, 2);
     log::info("updates {}", to_string(updates));
-    const Prediction predicted = predict(session_.setup(), ranks_, session_.device().info().name);
+    const Prediction predicted = predict(session_.setup(), session_.device().info().name);
     if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
     if (ranks_.rank() == 0) {
       recorder_.write_chrome_trace((folder_ / "trace.json").string());

@@ -103,9 +103,13 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   startup_.data_s = lap();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
+  const std::string device = backend_.device->info().name;
   Placement placement = choose_placement(
-      config_, ranks_, make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
-      backend_.device->info().name);
+      config_,
+      PlannedRank{.rank = ranks_.rank(),
+                  .ranks = ranks_.size(),
+                  .budget = make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
+                  .device = device});
   setup_ = std::move(placement.setup);
   choices_ = std::move(placement.choices);
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
