@@ -111,7 +111,7 @@ def check_tree():
 
 def self_test():
     headers = {"include/strata/base/error.h", "include/strata/device/stream.h", "include/strata/ops/norm.h",
-               "include/strata/comm/communicator.h", "include/strata/data/batch.h",
+               "include/strata/comm/ranks.h", "include/strata/data/batch.h",
                "include/strata/store/training_state.h", "include/strata/config/config.h", "include/strata/plan/setup.h", "src/comm/launcher.h",
                "src/device/cuda/check.h", "kernels/cpu/operators.h", "tests/support/catch.h"}
     good = [("src/store/training_state.cpp", '#include "strata/base/error.h"'),
@@ -119,31 +119,31 @@ def self_test():
             ("kernels/cuda/norm.cu", '#include "strata/ops/norm.h"'),
             ("kernels/cuda/norm.cu", '#include "src/device/cuda/check.h"'),
             ("kernels/cuda/norm.cu", "#include <cuda_bf16.h>"),
-            ("src/comm/mpi_communicator.cpp", "#include <mpi.h>"),
-            ("src/comm/world_communicator.cpp", '#include "comm/launcher.h"'),
+            ("src/comm/mpi_ranks.cpp", "#include <mpi.h>"),
+            ("src/comm/world_ranks.cpp", '#include "comm/launcher.h"'),
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),
             ("tests/store/training_state_test.cpp", '#include "strata/config/config.h"'),
             ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
     bad = [("src/device/stream.cpp", '#include "strata/store/training_state.h"'),          # up
            ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up
            ("src/data/batch.cpp", '#include "strata/ops/norm.h"'),                     # sideways
-           ("src/comm/collective.cpp", '#include "strata/data/batch.h"'),              # sideways
+           ("src/comm/collectives.cpp", '#include "strata/data/batch.h"'),              # sideways
            ("src/config/config_rules.cpp", '#include "strata/plan/setup.h"'),            # up
            ("src/run/session.cpp", '#include "comm/launcher.h"'),                    # private
-           ("include/strata/comm/communicator.h", '#include "comm/launcher.h"'),       # private
+           ("include/strata/comm/ranks.h", '#include "comm/launcher.h"'),       # private
            ("src/ops/norm.cpp", '#include "kernels/cpu/operators.h"'),                 # backend
            ("kernels/cpu/norm.cpp", '#include "src/device/cuda/check.h"'),             # other backend
-           ("kernels/cpu/norm.cpp", '#include "strata/comm/communicator.h"'),          # backend, up
+           ("kernels/cpu/norm.cpp", '#include "strata/comm/ranks.h"'),          # backend, up
            ("src/store/training_state.cpp", '#include "support/catch.h"'),                 # test support
            ("src/store/training_state.cpp", '#include "strata/store/missing.h"'),          # no such file
            ("src/store/training_state.cpp", "#include <cuda_runtime.h>"),
            ("src/device/stream.cpp", "  #  include <cublasLt.h>"),
-           ("src/comm/communicator.cpp", "#include <mpi.h>"),
-           ("src/comm/mpi_communicator.cpp", "#include <nccl.h>"),
+           ("src/comm/ranks.cpp", "#include <mpi.h>"),
+           ("src/comm/mpi_ranks.cpp", "#include <nccl.h>"),
            ("src/commands/train_command.cpp", "#include <CLI/CLI.hpp>"),
            ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
-           ("src/comm/communicator.cpp", "#if defined(HAVE_MPI)")]
+           ("src/comm/ranks.cpp", "#if defined(HAVE_MPI)")]
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]
     wrong += [f"not found: {c}" for c in bad if len(list(violations(*c, headers.__contains__))) != 1]
     print("\n".join(wrong) if wrong else f"layers: self-test passed, {len(bad)} violations found")

@@ -1,3 +1,5 @@
+// Variables that launchers set. mpirun and srun --mpi say how many ranks MPI will connect; srun
+// without it sets its own variables only, and then each task would be alone.
 #include "comm/launcher.h"
 
 #include <charconv>
@@ -21,8 +23,8 @@ std::optional<int> count_in(const Environment& environment, const char* name) {
   return count;
 }
 
-/// Tasks of the srun step that this process belongs to; for a process of the batch script itself
-/// (which has no step) those of the job.
+/// Returns the number of tasks of the srun step that this process belongs to, or that of the job
+/// for a process of the batch script itself, which has no step.
 std::optional<int> slurm_tasks(const Environment& environment) {
   if (!environment("SLURM_PROCID")) return std::nullopt;
   const std::optional<int> step = count_in(environment, "SLURM_STEP_NUM_TASKS");

@@ -1,3 +1,6 @@
+// Reads from the environment what started this process, without calling MPI: a process that is
+// alone must not initialise it, and several that nothing connects must not train side by side. Only
+// make_world_ranks asks; the environment is an argument, so tests give their own.
 #pragma once
 
 #include <functional>
@@ -6,13 +9,13 @@
 
 namespace strata {
 
-/// Value of an environment variable, if it is set.
+/// Returns the value of an environment variable, if it is set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
 /// What started this process, as far as its environment tells.
 struct Launch {
-  bool mpi = false;          ///< MPI can connect the ranks
-  std::optional<int> ranks;  ///< how many there are, if the launcher says so
+  bool mpi = false;          ///< true if MPI can connect the ranks
+  std::optional<int> ranks;  ///< how many ranks there are, if the launcher says so
 };
 
 /// Reads the variables of mpirun (Open MPI, MPICH, Intel MPI) and srun (PMI-2, PMIx). Throws

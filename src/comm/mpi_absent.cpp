@@ -1,9 +1,11 @@
+// What a program that was built without MPI has in place of mpi_ranks.cpp: the same function, which
+// says how to build the other one.
 #include "strata/base/error.h"
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 
 namespace strata {
 
-std::unique_ptr<Communicator> make_mpi_communicator() {
+std::unique_ptr<Ranks> make_mpi_ranks() {
   throw BackendError(
       "this program was built without MPI. Install an MPI with its headers (Debian and Ubuntu: "
       "libopenmpi-dev openmpi-bin), configure with -DSTRATA_MPI=ON and build again");

@@ -265,7 +265,7 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
 }  // namespace
 
 int bench_command(const RunConfig& config, const BenchOptions& options) {
-  return on_all_ranks([&](Communicator& ranks) {
+  return on_all_ranks([&](Ranks& ranks) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();
@@ -276,8 +276,8 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
     const std::string device = session.device().info().name;
-    const Prediction prediction = predict(session.setup(), ranks, device);
-    const PredictedTrace traced = predict_trace(session.setup(), ranks, device);
+    const Prediction prediction = predict(session.setup(), device);
+    const PredictedTrace traced = predict_trace(session.setup(), device);
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
     add_prediction(json, result, session, prediction, traced);

@@ -1,6 +1,6 @@
 #include <cstdio>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
@@ -9,7 +9,7 @@
 namespace strata {
 
 int plan_command(const RunConfig& config) {
-  const std::unique_ptr<Communicator> ranks = make_world_communicator();
+  const std::unique_ptr<Ranks> ranks = make_world_ranks();
   Budget budget;
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
@@ -21,7 +21,8 @@ int plan_command(const RunConfig& config) {
   budget.peak_tflops = estimated_peak_tflops(backend);
   budget.host_overhead = estimated_host_overhead(backend);
   const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
-  const Placement placement = choose_placement(config, *ranks, budget, device);
+  const Placement placement =
+      choose_placement(config, PlannedRank{ranks->rank(), ranks->size(), budget, device});
   const Setup& setup = placement.setup;
   if (ranks->rank() != 0) return 0;
   std::fputs(setup.to_string().c_str(), stdout);
@@ -33,7 +34,7 @@ int plan_command(const RunConfig& config) {
         stdout);
   }
   std::fputs(placement.to_string().c_str(), stdout);
-  std::fputs(predict(setup, *ranks, device).to_string().c_str(), stdout);
+  std::fputs(predict(setup, device).to_string().c_str(), stdout);
   return 0;
 }
 

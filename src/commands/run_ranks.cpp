@@ -7,8 +7,8 @@
 
 namespace strata {
 
-int on_all_ranks(const std::function<int(Communicator&)>& body) {
-  const std::unique_ptr<Communicator> ranks = make_world_communicator();
+int on_all_ranks(const std::function<int(Ranks&)>& body) {
+  const std::unique_ptr<Ranks> ranks = make_world_ranks();
   log::configure(ranks->rank(), ranks->size(), "");
   int code = 1;
   try {

@@ -26,7 +26,7 @@ std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(byt
 /// One rank's training run; rank 0 also writes the run folder and the progress lines.
 class Trainer {
  public:
-  Trainer(const RunConfig& config, Communicator& ranks)
+  Trainer(const RunConfig& config, Ranks& ranks)
       : folder_(config.run.output),
         ranks_(ranks),
         session_(config, ranks, {.trace = &recorder_, .run_folder = config.run.output}),
@@ -147,7 +147,7 @@ class Trainer {
     }
     const Recorder::WorkTime updates = update_time(recorder_, 2);
     log::info("updates {}", to_string(updates));
-    const Prediction predicted = predict(session_.setup(), ranks_, session_.device().info().name);
+    const Prediction predicted = predict(session_.setup(), session_.device().info().name);
     if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
     if (ranks_.rank() == 0) {
       recorder_.write_chrome_trace((folder_ / "trace.json").string());
@@ -197,7 +197,7 @@ class Trainer {
   }
 
   fs::path folder_;
-  Communicator& ranks_;
+  Ranks& ranks_;
   Recorder recorder_;
   Session session_;
   RunConfig config_;  ///< resolved
@@ -213,7 +213,7 @@ class Trainer {
 }  // namespace
 
 int train_command(const RunConfig& config) {
-  return on_all_ranks([&](Communicator& ranks) {
+  return on_all_ranks([&](Ranks& ranks) {
     const fs::path folder = config.run.output;
     if (ranks.rank() == 0) {
       std::error_code error;

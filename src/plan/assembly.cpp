@@ -30,10 +30,10 @@ std::vector<TensorView> boundary_gradients(Arena& device, const ActivationShape&
 
 }  // namespace
 
-Assembly::Assembly(const Setup& s, const Backend& backend, Communicator& ranks, Report report)
+Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
     : setup_(s),
-      device_(*backend.device),
-      ranks_(ranks),
+      device_(*parts.backend.device),
+      ranks_(parts.ranks),
       report_(std::move(report)),
       begun_s_(steady_seconds()),
       device_arena_(take(device_, s, Space::kDevice)),
@@ -43,17 +43,17 @@ Assembly::Assembly(const Setup& s, const Backend& backend, Communicator& ranks, 
       pageable_arena_(take(device_, s, Space::kPageable)),
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
       state_(s.layout, s.state, arenas_),
-      model_(s.config.model.llama, s.sizes, *backend.kernels, device_arena_,
+      model_(s.config.model.llama, s.sizes, *parts.backend.kernels, device_arena_,
              rope_staging(pinned_arena_, s)),
-      weights_(state_, ranks, arenas_, s.weight_slots),
-      gradients_(state_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
-                 s.gradient_slots),
-      activations_(s.activations, s.activation_slots, *backend.kernels, arenas_),
+      weights_(state_, parts.collectives, arenas_, s.weight_slots),
+      gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
+                 arenas_, s.gradient_slots),
+      activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
       kept_(s.kept_tensors(), s.kept, arenas_),
       batches_(s.batch, arenas_),
       losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
-      optimizer_({state_, weights_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
-                  *backend.pool},
+      optimizer_({state_, weights_, parts.ranks, *parts.backend.kernels,
+                  parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {
                    report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);

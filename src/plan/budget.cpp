@@ -30,7 +30,7 @@ MemoryPool memory_pool(const HostMemory& host) {
   return pool;
 }
 
-int count_sharers(const MemoryPool& own, Communicator& ranks) {
+int count_sharers(const MemoryPool& own, Ranks& ranks) {
   const std::vector<std::byte> all =
       ranks.all_gather_host(std::as_bytes(std::span<const MemoryPool>(&own, 1)), Channel::kSubmit);
   int sharers = 0;
@@ -74,7 +74,7 @@ void limit_host(Budget& budget, const MachineMemory& machine) {
 
 }  // namespace
 
-MachineMemory measure_machine(Device& device, Communicator& ranks) {
+MachineMemory measure_machine(Device& device, Ranks& ranks) {
   MachineMemory machine;
   machine.device = device.info();
   machine.device_in_use = device.device_bytes_in_use();

@@ -186,13 +186,13 @@ Placement choose_placement(const RunConfig& config, const PlacementQueries& quer
   return Chooser(config, queries, std::move(rule), *step_s).choose();
 }
 
-Placement choose_placement(const RunConfig& config, Communicator& ranks, const Budget& budget,
-                           std::string_view device) {
+Placement choose_placement(const RunConfig& config, const PlannedRank& planned) {
   return choose_placement(
-      config,
-      {.setup =
-           [&](const RunConfig& c) { return make_setup(c, ranks.rank(), ranks.size(), budget); },
-       .step_s = [&](const Setup& s) { return predict_step_s(s, ranks, device); }});
+      config, {.setup =
+                   [&](const RunConfig& c) {
+                     return make_setup(c, planned.rank, planned.ranks, planned.budget);
+                   },
+               .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
 }
 
 }  // namespace strata

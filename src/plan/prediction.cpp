@@ -22,9 +22,8 @@ constexpr int kSteps = 4;
 /// Recorded steps and when they run.
 class DryRun {
  public:
-  DryRun(const Setup& setup, Communicator& ranks, const Rates& rates, int steps = kSteps)
-      : ends_(record_steps(setup, ranks, steps, recorder_)),
-        timeline_(recorder_.records(), rates) {}
+  DryRun(const Setup& setup, const Rates& rates, int steps = kSteps)
+      : ends_(record_steps(setup, steps, recorder_)), timeline_(recorder_.records(), rates) {}
 
   /// End of a step's work on the compute lane.
   [[nodiscard]] double computed_s(int step) const {
@@ -116,8 +115,8 @@ std::vector<Prediction::Part> critical_parts(const DryRun& run) {
   return parts;
 }
 
-std::string why_unknown(const Setup& setup, int ranks, const KnownRates& known) {
-  if (ranks > 1) return "nobody has measured collectives of several ranks";
+std::string why_unknown(const Setup& setup, const KnownRates& known) {
+  if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
   if (setup.config.data.document_mask) return "with data.document_mask work depends on the data";
   if (setup.config.run.dtype != DType::kBF16) return "rates are those of bf16";
   const HardwareSection& hardware = setup.config.hardware;
@@ -133,10 +132,12 @@ std::string why_unknown(const Setup& setup, int ranks, const KnownRates& known) 
 
 }  // namespace
 
-std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
-                                      Recorder& recorder) {
+std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder) {
   const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &recorder}});
-  Assembly assembly(setup, backend, ranks, [](const StepOutcome&, std::int64_t) {});
+  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
+  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
+  Assembly assembly(setup, {backend, *ranks, *collectives},
+                    [](const StepOutcome&, std::int64_t) {});
   const std::int64_t tokens = setup.batch.batch.pass_tokens();
   std::vector<std::size_t> ends;
   recorder.start();
@@ -150,38 +151,37 @@ std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, i
   return ends;
 }
 
-Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device) {
+Prediction predict(const Setup& setup, std::string_view device) {
   const KnownRates known = known_rates(device, setup.config.hardware);
   Prediction p;
-  p.unknown = why_unknown(setup, ranks.size(), known);
+  p.unknown = why_unknown(setup, known);
   if (!p.unknown.empty()) return p;
-  const DryRun run(setup, ranks, known.rates);
+  const DryRun run(setup, known.rates);
   p.step_s = run.step_s();
   p.once_s = run.end_s() - kSteps * p.step_s;
   const RunConfig& config = setup.config;
-  p.tokens_per_s = static_cast<double>(config.tokens_per_step() * ranks.size()) / p.step_s;
+  p.tokens_per_s = static_cast<double>(config.tokens_per_step() * setup.state.ranks) / p.step_s;
   p.mfu = model_flops_utilisation(
       flops_per_token(config.model.llama, config.data.sequence_length), p.tokens_per_s,
-      config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), ranks.size());
+      config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
   return p;
 }
 
-PredictedTrace predict_trace(const Setup& setup, Communicator& ranks, std::string_view device) {
+PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.config.hardware);
-  if (!why_unknown(setup, ranks.size(), known).empty()) return {};
+  if (!why_unknown(setup, known).empty()) return {};
   Recorder traced;
-  DryRun(setup, ranks, known.rates, kTraced).trace(traced);
+  DryRun(setup, known.rates, kTraced).trace(traced);
   return {lane_times(traced, kTraced), work_times(traced, kTraced)};
 }
 
-std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
-                                     std::string_view device) {
+std::optional<double> predict_step_s(const Setup& setup, std::string_view device) {
   const KnownRates known = known_rates(device, setup.config.hardware);
-  if (!why_unknown(setup, ranks.size(), known).empty()) return std::nullopt;
-  return DryRun(setup, ranks, known.rates).step_s();
+  if (!why_unknown(setup, known).empty()) return std::nullopt;
+  return DryRun(setup, known.rates).step_s();
 }
 
 std::string Prediction::to_string() const {

@@ -51,7 +51,7 @@ std::vector<int> own_share(std::span<const RankCores> ranks, int rank) {
   return share;
 }
 
-std::vector<int> cores_to_bind(Communicator& ranks) {
+std::vector<int> cores_to_bind(Ranks& ranks) {
   const RankCores own = cores_of_this_rank();
   const std::vector<std::byte> bytes =
       ranks.all_gather_host(std::as_bytes(std::span(&own, 1)), Channel::kSubmit);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 
 namespace strata {
 
@@ -27,6 +27,6 @@ struct RankCores {
 /// submitting thread and the driver's threads. Empty, and the log says why, if the share has fewer
 /// than 4 cores or none can be told: where a control group limits time, not cores, every group of
 /// the machine would choose the same ones. All ranks call it.
-[[nodiscard]] std::vector<int> cores_to_bind(Communicator& ranks);
+[[nodiscard]] std::vector<int> cores_to_bind(Ranks& ranks);
 
 }  // namespace strata

@@ -150,7 +150,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   return search.chosen();
 }
 
-std::string broadcast(const std::string& text, Communicator& ranks) {
+std::string broadcast(const std::string& text, Ranks& ranks) {
   std::array<std::uint64_t, 1> size{text.size()};
   ranks.broadcast(std::as_writable_bytes(std::span(size)), 0, Channel::kSubmit);
   std::string received = text;
@@ -236,7 +236,7 @@ fs::path plan_cache_file(const fs::path& folder, const std::string& platform) {
 }
 
 PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
-                        const PlanFolders& folders, std::size_t memory_bytes, Communicator& ranks) {
+                        const PlanFolders& folders, std::size_t memory_bytes, Ranks& ranks) {
   PlanReport report;
   std::string text;
   if (ranks.rank() == 0) {

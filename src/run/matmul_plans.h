@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/ops/matmul_plan.h"
 
 namespace strata {
@@ -47,6 +47,6 @@ struct PlanReport {
 /// Collective; the report is about this rank.
 [[nodiscard]] PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
                                       const PlanFolders& folders, std::size_t memory_bytes,
-                                      Communicator& ranks);
+                                      Ranks& ranks);
 
 }  // namespace strata

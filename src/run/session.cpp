@@ -79,7 +79,7 @@ std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::str
 
 }  // namespace
 
-Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
+Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
     : config_(config), ranks_(ranks), hooks_(hooks) {
   startup_.program_s = process_age_s();
   Lap lap;
@@ -97,14 +97,19 @@ Session::Session(const RunConfig& config, Communicator& ranks, const SessionHook
   BackendOptions options = backend_options(config, hooks);
   if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
   backend_ = make_backend(kind, options);
+  collectives_ = make_collectives(ranks, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
   open_data();
   startup_.data_s = lap();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
+  const std::string device = backend_.device->info().name;
   Placement placement = choose_placement(
-      config_, ranks_, make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
-      backend_.device->info().name);
+      config_,
+      PlannedRank{.rank = ranks_.rank(),
+                  .ranks = ranks_.size(),
+                  .budget = make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
+                  .device = device});
   setup_ = std::move(placement.setup);
   choices_ = std::move(placement.choices);
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
@@ -172,10 +177,11 @@ void Session::plan_products() {
 
 void Session::assemble() {
   Lap lap;
-  assembly_ = std::make_unique<Assembly>(
-      setup_, backend_, ranks_, [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
-        step_finished(outcome, valid_tokens);
-      });
+  assembly_ =
+      std::make_unique<Assembly>(setup_, AssemblyParts{backend_, ranks_, *collectives_},
+                                 [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
+                                   step_finished(outcome, valid_tokens);
+                                 });
   startup_.device_s = assembly_->device_arena_s();
   startup_.pinned_s = assembly_->pinned_arena_s();
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;

@@ -93,10 +93,10 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
   }
 }
 
-GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels,
+GradientStore::GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
                              Kernels& host_kernels, Arenas& arenas, int layer_slots)
     : state_(state),
-      ranks_(ranks),
+      collectives_(collectives),
       kernels_(kernels),
       host_kernels_(host_kernels),
       device_(arenas.device()),
@@ -226,7 +226,7 @@ void GradientStore::reduce(Lease& lease, BlockId block, const Tag& tag) {
   Stream& comm = device_.stream(Lane::kComm);
   const Block& b = state_.layout().blocks[block];
   lease.use(comm, WaitFor::kGathered);
-  ranks_.reduce_scatter(
+  collectives_.reduce_scatter(
       comm,
       TensorView(lease.data(), accumulator_of(plan.compute), Shape{b.padded_elements(plan.ranks)}),
       tag);

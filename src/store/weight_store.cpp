@@ -50,9 +50,10 @@ WeightStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, in
       layers(ring(layout, layout.unit_of_layer(0), plan, "weights.layers", layer_slots, memory)),
       head(ring(layout, layout.head(), plan, "weights.head", 1, memory)) {}
 
-WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arenas& arenas, int layer_slots)
+WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas,
+                         int layer_slots)
     : state_(state),
-      ranks_(ranks),
+      collectives_(collectives),
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
       updated_(state.blocks()),
@@ -109,7 +110,7 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
     to = lease.data();
     for (const BlockId b : state_.layout().units[unit].blocks) {
       const Block& block = state_.layout().blocks[b];
-      ranks_.all_gather(
+      collectives_.all_gather(
           comm, TensorView(to, state_.plan().compute, Shape{block.padded_elements(ranks)}), tag);
       to += block_bytes(b);
     }

@@ -1,6 +1,4 @@
-// Tests that launchers are recognised by the variables that they set, and that jobs whose tasks
-// nothing connects are refused.
-
+// What the variables of each launcher are taken for.
 #include "comm/launcher.h"
 
 #include <map>

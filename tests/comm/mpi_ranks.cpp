@@ -1,56 +1,64 @@
-// Runs on several ranks that mpirun starts, as a program, because ctest wants its exit code.
-//   mpi_ranks checks RANKS   every check of communicator_checks.h; exit code 1 if one fails
-//   mpi_ranks world RANKS    what make_world_communicator() takes this job for
+// A program that ctest starts by mpirun on several ranks, because only a job of MPI shows what its
+// ranks do. Its exit code is the answer.
+//   mpi_ranks checks RANKS   every check of checks.h; exit code 1 if one fails
+//   mpi_ranks world RANKS    what make_world_ranks() takes this job for
 //   mpi_ranks abort          the last rank aborts with code 7 while the others wait for it
-//   mpi_ranks throw          the last rank lets an exception end its communicator
-
+//   mpi_ranks throw          the last rank lets an exception end its group
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 
-#include "comm/communicator_checks.h"
+#include "comm/checks.h"
 #include "strata/base/error.h"
 
 namespace {
 
 using namespace strata;
 
-int run_checks(int ranks) {
-  const auto communicator = make_mpi_communicator();
-  if (communicator->size() != ranks) {
-    std::fprintf(stderr, "MPI connects %d ranks, not %d\n", communicator->size(), ranks);
-    communicator->abort(1);
-  }
-  for (const CommunicatorCheck& check : communicator_checks()) {
+/// Runs a table of checks; takes the job down if one fails.
+void run_table(std::span<const RanksCheck> checks, Ranks& ranks) {
+  for (const RanksCheck& check : checks) {
     bool failed = false;
     try {
-      check.run(*communicator);
+      check.run(ranks);
     } catch (const std::exception& error) {
       failed = true;
       std::fprintf(stderr, "FAILED: %s: %s\n", check.name, error.what());
     }
-    // Behind a failure ranks may be at different places: only taking all of them down is safe.
-    if (failed) communicator->abort(1);
-    if (communicator->rank() == 0) std::printf("passed: %s\n", check.name);
+    // After a failure ranks may be at different places: only taking all of them down is safe.
+    if (failed) ranks.abort(1);
+    if (ranks.rank() == 0) std::printf("passed: %s\n", check.name);
   }
+}
+
+int run_checks(int wanted) {
+  const auto ranks = make_mpi_ranks();
+  if (ranks->size() != wanted) {
+    std::fprintf(stderr, "MPI connects %d ranks, not %d\n", ranks->size(), wanted);
+    ranks->abort(1);
+  }
+  run_table(ranks_checks(), *ranks);
+  run_table(collectives_checks(), *ranks);
+  run_table(rank_order_checks(), *ranks);
   return 0;
 }
 
 int check_world(int ranks) {
-  const auto world = make_world_communicator();
+  const auto world = make_world_ranks();
   const std::string_view wanted = ranks > 1 ? "mpi" : "self";
   return world->name() == wanted && world->size() == ranks ? 0 : 1;
 }
 
 int fail_on_last_rank(bool by_abort) {
-  const auto communicator = make_mpi_communicator();
-  communicator->barrier(Channel::kSubmit);
-  if (communicator->rank() == communicator->size() - 1) {
-    if (by_abort) communicator->abort(7);
+  const auto ranks = make_mpi_ranks();
+  ranks->barrier(Channel::kSubmit);
+  if (ranks->rank() == ranks->size() - 1) {
+    if (by_abort) ranks->abort(7);
     throw BackendError("the last rank has had enough");
   }
-  communicator->barrier(Channel::kSubmit);
+  ranks->barrier(Channel::kSubmit);
   return 0;
 }
 

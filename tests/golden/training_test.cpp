@@ -12,7 +12,7 @@
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -49,23 +49,23 @@ struct GoldenRun {
 GoldenRun train_golden(const GoldenModel& golden, const RunConfig& config, int ranks) {
   std::mutex mutex;
   GoldenRun run;
-  run_ranks(ranks, [&](Communicator& communicator) {
+  run_ranks(ranks, [&](Ranks& group) {
     SessionHooks hooks;
     hooks.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
                      const PassBuffers& out) {
       return fill_golden_pass(golden, step, pass, options, out);
     };
-    Session session(config, communicator, hooks);
+    Session session(config, group, hooks);
     session.submit(0, config.optimizer.lr);
     session.synchronize();
-    auto gradients = gather_gradients(session, communicator);
+    auto gradients = gather_gradients(session, group);
     for (std::int64_t step = 1; step < config.run.steps; ++step) {
       session.submit(step, config.optimizer.lr);
     }
     session.synchronize();
-    auto weights = gather_weights(session, communicator);
+    auto weights = gather_weights(session, group);
     const std::lock_guard lock(mutex);
-    if (communicator.rank() != 0) return;
+    if (group.rank() != 0) return;
     for (const FinishedStep& finished : session.take_finished()) {
       run.result.losses.push_back(finished.outcome.loss);
       run.result.norms.push_back(finished.outcome.grad_norm);
@@ -91,7 +91,7 @@ Evaluation evaluate_golden(const GoldenModel& golden, RunConfig config) {
                    const PassBuffers& out) {
     return fill_golden_pass(golden, step, pass, options, out);
   };
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self, hooks);
   Evaluation result{.loss = session.evaluate(), .logits = {}};
   ConstTensorView view = session.model().last_logits();

@@ -3,7 +3,6 @@
 #include "strata/plan/choose_placement.h"
 
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "strata/plan/prediction.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
 #include "support/tiny_run.h"
 
 namespace {
@@ -48,13 +46,11 @@ Placement choose_by(const RunConfig& config,
 }
 
 Placement choose(const RunConfig& config, const Budget& budget = {}) {
-  const auto self = make_self_communicator();
-  return choose_placement(config, *self, budget, kNewDevice);
+  return choose_placement(config, PlannedRank{.budget = budget, .device = kNewDevice});
 }
 
 double predicted_s(const RunConfig& config, const Budget& budget = {}) {
-  const auto self = make_self_communicator();
-  return predict_step_s(make_setup(config, 0, 1, budget), *self, kNewDevice).value();
+  return predict_step_s(make_setup(config, 0, 1, budget), kNewDevice).value();
 }
 
 const PlacementChoice* choice_of(const Placement& placement, std::string_view key) {
@@ -73,8 +69,7 @@ RunConfig reloaded(const RunConfig& config) {
 
 /// On the GPU that a plan is made for.
 Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
-  const auto self = make_self_communicator();
-  return choose_placement(config, *self, budget, kPlannedDevice);
+  return choose_placement(config, PlannedRank{.budget = budget, .device = kPlannedDevice});
 }
 
 }  // namespace
@@ -215,9 +210,8 @@ TEST_CASE("no share of interleaved layers that is named is predicted to be much 
   RunConfig config =
       config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
   const auto step_s = [](const RunConfig& c) {
-    const auto self = make_self_communicator();
     const Placement placement = choose_on_h200(c, large_host(12 * kGiB));
-    return predict_step_s(placement.setup, *self, kPlannedDevice).value();
+    return predict_step_s(placement.setup, kPlannedDevice).value();
   };
   for (const double host_gbs : {50.0, 100.0}) {
     config.hardware.host_gbs = host_gbs;
@@ -237,12 +231,10 @@ TEST_CASE("rules decide where the device is unknown, and between several ranks")
     return placement.choices.empty() && config_hash(placement.setup.config) ==
                                             config_hash(make_setup(config, rank, ranks, {}).config);
   };
-  run_ranks(2, [&](Communicator& ranks) {
-    static std::mutex one_at_a_time;  // of checks
-    const Placement placement = choose_placement(config, ranks, {}, kNewDevice);
-    const std::lock_guard lock(one_at_a_time);
-    CHECK(as_by_rule(placement, ranks.rank(), 2));
-  });
+  for (const int rank : {0, 1}) {
+    const PlannedRank planned{.rank = rank, .ranks = 2, .budget = {}, .device = kNewDevice};
+    CHECK(as_by_rule(choose_placement(config, planned), rank, 2));
+  }
   CHECK(choose(config).choices.size() == 1);
   config.hardware.product_tflops = std::nullopt;
   CHECK(as_by_rule(choose(config), 0, 1));
@@ -266,7 +258,7 @@ TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is cho
 
 TEST_CASE("a session trains as predictions chose, to the same bits") {
   RunConfig config = slow_host();
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   CHECK(session.setup().config.optimizer.interleave > 0.0);
   REQUIRE(session.choices().size() == 1);

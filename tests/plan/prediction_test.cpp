@@ -7,7 +7,9 @@
 #include <cmath>
 #include <ctime>
 #include <mutex>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/paper_machines.h"
@@ -15,7 +17,7 @@
 #include "strata/plan/assembly.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace {
@@ -104,7 +106,7 @@ bool same(const Cost& a, const Cost& b) {
 }
 
 /// What a run on the cpu submits against what a dry run of its setup does.
-void compare(const RunConfig& config, Communicator& ranks) {
+void compare(const RunConfig& config, Ranks& ranks) {
   const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
   Recorder ran, dry;
   Session session(config, ranks, {.trace = &ran});
@@ -112,7 +114,7 @@ void compare(const RunConfig& config, Communicator& ranks) {
   for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
   session.synchronize();
   ran.stop();
-  const std::vector<std::size_t> ends = record_steps(session.setup(), ranks, kSteps, dry);
+  const std::vector<std::size_t> ends = record_steps(session.setup(), kSteps, dry);
   REQUIRE(ends.size() == kSteps);
   CHECK(ends[0] < ends[1]);
   CHECK((ends.back() < dry.records().size()) == left);
@@ -126,6 +128,21 @@ void compare(const RunConfig& config, Communicator& ranks) {
   CHECK(dry.races(1).empty());
 }
 
+/// The lines of the canonical trace that are of this lane.
+std::vector<std::string> lines_of(const Recorder& recorder, Lane lane) {
+  std::istringstream text(recorder.canonical());
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with(name_of(lane))) lines.push_back(line);
+  }
+  return lines;
+}
+
+std::ptrdiff_t count_of(const std::vector<std::string>& lines, std::string_view name) {
+  return std::ranges::count_if(
+      lines, [&](const std::string& line) { return line.find(name) != std::string::npos; });
+}
+
 Budget budget_of(const RunConfig& config) {
   Budget budget;
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
@@ -133,8 +150,7 @@ Budget budget_of(const RunConfig& config) {
 }
 
 Prediction predict_on_paper(const RunConfig& config) {
-  const auto self = make_self_communicator();
-  return predict(make_setup(config, 0, 1, {}), *self, kNewDevice);
+  return predict(make_setup(config, 0, 1, {}), kNewDevice);
 }
 
 double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {
@@ -149,34 +165,54 @@ double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {
 TEST_CASE("a dry run submits what a run on the cpu submits") {
   for (const Case& c : cases()) {
     INFO(c.name);
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     compare(c.config, *self);
   }
 }
 
 TEST_CASE("a dry run submits what each of several ranks submits") {
-  run_ranks(2, [](Communicator& ranks) {
-    static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
-    RunConfig config = test::tiny_config();
-    Recorder ran, dry;
-    Session session(config, ranks, {.trace = &ran});
-    ran.start();
-    for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
-    session.synchronize();
-    ran.stop();
-    record_steps(session.setup(), ranks, kSteps, dry);
-    const std::lock_guard lock(one_at_a_time);
-    CHECK(dry.canonical() == ran.canonical());
-  });
+  for (const int count : {2, 4}) {
+    run_ranks(count, [](Ranks& ranks) {
+      static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
+      RunConfig config = test::tiny_config();
+      Recorder ran, dry;
+      Session session(config, ranks, {.trace = &ran});
+      ran.start();
+      for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
+      session.synchronize();
+      ran.stop();
+      record_steps(session.setup(), kSteps, dry);
+      const std::lock_guard lock(one_at_a_time);
+      CHECK(dry.canonical() == ran.canonical());
+    });
+  }
+}
+
+TEST_CASE("a process alone records on the comm lane what a rank of several submits there") {
+  for (const int count : {2, 4}) {
+    for (Case& c : cases()) {
+      INFO(c.name << ", " << count << " ranks");
+      c.config.run.steps = kSteps;
+      Recorder ran, dry;
+      test::trace_run(ran, c.config, count);
+      record_steps(make_setup(c.config, 0, count, {.device_is_host = true}), kSteps, dry);
+      const std::vector<std::string> collectives = lines_of(dry, Lane::kComm);
+      CHECK(count_of(collectives, "all_gather") > 0);
+      CHECK(count_of(collectives, "reduce_scatter") > 0);
+      CHECK(collectives == lines_of(ran, Lane::kComm));
+      CHECK(dry.canonical() == ran.canonical());
+    }
+  }
 }
 
 TEST_CASE("a dry run of a model larger than memory takes none") {
   const RunConfig config = config_file("llama-70b.json", {"schedule.sub_batches=1"});
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   const Setup setup = make_setup(config, 0, 1, budget_of(config));
   const std::size_t before = resident_bytes();
   const Backend backend = make_backend(BackendKind::kDry, {});
-  Assembly assembly(setup, backend, *self, [](const StepOutcome&, std::int64_t) {});
+  const std::unique_ptr<Collectives> collectives = make_collectives(*self, *backend.device);
+  Assembly assembly(setup, {backend, *self, *collectives}, [](const StepOutcome&, std::int64_t) {});
   assembly.submit(0, 1e-4, [](int, const PassBuffers&) { return std::int64_t{1}; });
   const std::size_t after = resident_bytes();
   const std::size_t model = setup.plan.total(Space::kDevice) + setup.plan.host_total();
@@ -186,9 +222,8 @@ TEST_CASE("a dry run of a model larger than memory takes none") {
 
 TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
   const RunConfig config = config_file("llama-70b.json");
-  const auto self = make_self_communicator();
   const std::clock_t begin = std::clock();
-  const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), *self, "NVIDIA H200");
+  const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), "NVIDIA H200");
   CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
   REQUIRE(p.unknown.empty());
   // No faster than its FLOPs at the peak, and a step is what its lanes did.
@@ -206,9 +241,8 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
   RunConfig config = fast_machine();
   config.model.llama.tie_word_embeddings = true;
   config.schedule.passes = 2;
-  const auto self = make_self_communicator();
   Recorder recorder;
-  record_steps(make_setup(config, 0, 1, {}), *self, 1, recorder);
+  record_steps(make_setup(config, 0, 1, {}), 1, recorder);
   double flops = 0;
   for (const TraceRecord& record : recorder.records()) {
     // Attention's backward computes scores again: five products, of which four are counted.
@@ -290,8 +324,7 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   given.device_gbs = 4e-3;
   given.host_gbs = 5e-3;
   given.link_gbs = 1e3;
-  const auto self = make_self_communicator();
-  const PredictedTrace traced = predict_trace(make_setup(config, 0, 1, {}), *self, kNewDevice);
+  const PredictedTrace traced = predict_trace(make_setup(config, 0, 1, {}), kNewDevice);
   const HardwareSection found =
       measured_rates(traced.work, config.data.sequence_length, config.model.llama.head_size());
   const auto same_rate = [](const std::optional<double>& a, const std::optional<double>& b) {
@@ -339,14 +372,15 @@ TEST_CASE("the mean of a run is that of its steps and of what comes once") {
 }
 
 TEST_CASE("what nobody has measured is not predicted") {
-  const auto self = make_self_communicator();
   RunConfig config = test::tiny_config();
   const auto unknown = [&](const char* device) {
-    return predict(make_setup(config, 0, 1, {}), *self, device).unknown;
+    return predict(make_setup(config, 0, 1, {}), device).unknown;
   };
   CHECK(unknown("NVIDIA H200") == "rates are those of bf16");
   config.run.dtype = DType::kBF16;
   CHECK(unknown("NVIDIA H200").empty());
+  CHECK(predict(make_setup(config, 0, 2, {}), "NVIDIA H200").unknown ==
+        "nobody has measured collectives of several ranks");
   config.hardware.host_gbs = 100;
   CHECK(unknown("NVIDIA H100") ==
         "nobody has measured this device; set hardware.product_tflops, "

@@ -45,7 +45,7 @@ TEST_CASE("a rank whose cores overlap with others' in part, or are not known, ha
 
 TEST_CASE("threads are bound within the affinity mask, or not at all if it is small") {
   const Cores all = cores_of_this_thread();
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   const Cores bound = cores_to_bind(*self);
   CHECK((bound.empty() || bound == Cores(all.begin() + 1, all.end())));
   REQUIRE_FALSE(bind_this_thread({all.data(), 1}));

@@ -16,7 +16,7 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -81,7 +81,7 @@ const std::vector<MatmulShape> kShapes{shape(1), shape(2), shape(1)};  // one co
 
 PlanReport plan(FakeTuner& tuner, const PlanFolders& folders,
                 const std::vector<MatmulShape>& shapes = kShapes, std::size_t memory = 1) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   return plan_matmuls(tuner, shapes, folders, memory, *self);
 }
 
@@ -235,7 +235,7 @@ TEST_CASE("all ranks run with the plans of rank 0") {
   std::mutex mutex;
   std::map<int, std::map<MatmulShape, std::string>> used;
   std::map<int, PlanReport> reports;
-  run_ranks(3, [&](Communicator& ranks) {
+  run_ranks(3, [&](Ranks& ranks) {
     const int rank = ranks.rank();
     FakeTuner tuner("rank" + std::to_string(rank), rank == 2 ? "another chip" : "a chip");
     const PlanReport report = plan_matmuls(tuner, kShapes, folder.folders(), 1, ranks);
@@ -280,7 +280,7 @@ TEST_CASE("the model lists exactly the matrix products that a step runs") {
   config.schedule.head_chunk_tokens = 3;  // of 7 tokens: a last chunk of 1
   config.debug.execution = Execution::kEager;
   Recorder recorder;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self, {.trace = &recorder});
   recorder.start();
   session.submit(0, 1e-3);

@@ -16,7 +16,7 @@
 
 #include "data/scratch_folder.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -84,7 +84,7 @@ std::vector<std::uint16_t> validation_tokens(std::int64_t rows) {
 }
 
 double evaluate(const RunConfig& config) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   return session.evaluate();
 }
@@ -95,7 +95,7 @@ TEST_CASE("a session that goes while steps are in flight ends them first") {
   for (const Execution execution : {Execution::kThreads, Execution::kShuffled}) {
     RunConfig config = tiny_config();
     config.debug.execution = execution;
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     Counter counter;
     std::jthread releaser;
     {
@@ -110,7 +110,7 @@ TEST_CASE("a session that goes while steps are in flight ends them first") {
 }
 
 TEST_CASE("the bytes of steps over the link add up to those of the session") {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(tiny_config(), *self);
   for (int step = 0; step < 3; ++step) session.submit(step, 1e-2);
   session.synchronize();
@@ -132,7 +132,7 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
   RunConfig config = tiny_config();
   config.debug.execution = Execution::kShuffled;
   std::vector<std::string> errors(2);
-  run_ranks(2, [&](Communicator& ranks) {
+  run_ranks(2, [&](Ranks& ranks) {
     try {
       const Session session(config, ranks);
     } catch (const ConfigError& e) {
@@ -145,7 +145,7 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
 }
 
 TEST_CASE("a session whose work failed goes without a word of its own") {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   std::atomic<bool> thrown = false;
   std::jthread releaser;
   {
@@ -200,7 +200,7 @@ TEST_CASE("a validation between traced steps has no race and changes no step") {
   int8.schedule.spill_dtype = BoundaryForm::kInt8;
   for (const RunConfig& config : {plain, spilling, int8}) {
     const RunResult undisturbed = run_tiny(config);
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     Recorder recorder;
     Session session(config, *self, {.trace = &recorder});
     recorder.start();
@@ -226,7 +226,7 @@ TEST_CASE("a validation spills nothing that only backward would read") {
   config.schedule.activations = KeepLevel::kRecompute;
   config.schedule.spill = KeepLevel::kFull;
   config.schedule.spill_dtype = BoundaryForm::kInt8;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   CHECK(session.evaluate() == exact);
   CHECK(session.kept().spilled_bytes() == 0);

@@ -13,7 +13,7 @@
 #include "strata/plan/state_choices.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_model.h"
 #include "support/tiny_run.h"
 

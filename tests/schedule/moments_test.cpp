@@ -16,7 +16,7 @@
 #include "strata/base/random.h"
 #include "strata/plan/state_choices.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_model.h"
 #include "support/tiny_run.h"
 
@@ -43,7 +43,7 @@ RunConfig base_config(DType dtype) {
 
 /// Gradients of the last of `steps` steps.
 std::map<std::string, std::vector<double>> last_gradients(const RunConfig& config) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   (void)run_steps(session, *self);
   return gather_gradients(session, *self);
@@ -102,10 +102,11 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   Arena device(*backend.device, Space::kDevice, 16 * kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, 16 * kMiB, "pinned");
   Arena pageable(*backend.device, Space::kPageable, 16 * kMiB, "pageable");
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
+  const auto collectives = make_collectives(*self, *backend.device);
   Arenas arenas(device, pinned, pageable);
   TrainingState state(layout, plan_state(layout, choices), arenas);
-  WeightStore weights(state, *self, arenas, 1);
+  WeightStore weights(state, *collectives, arenas, 1);
   OptimizerOptions options;
   options.beta1 = 0;
   options.beta2 = 0;

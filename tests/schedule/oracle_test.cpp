@@ -6,7 +6,7 @@
 
 #include "strata/base/bytes.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -374,7 +374,7 @@ TEST_CASE("everything resident crosses the link with batches, losses and norms a
   config.schedule.resident_units = 6;
   config.schedule.gradient_sums = GradientSums::kDevice;
   config.schedule.activation_slots = std::nullopt;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   session.submit(0, 1e-3);
   session.synchronize();
@@ -538,7 +538,7 @@ TEST_CASE("every execution submits the same work") {
 TEST_CASE("a step allocates nothing and waits for nothing") {
   RunConfig config = spilling_config();
   config.run.steps = 1;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   session.submit(0, 1e-3);
   session.synchronize();
@@ -554,7 +554,7 @@ TEST_CASE("a step allocates nothing and waits for nothing") {
 namespace {
 
 void check_planned_bytes(const RunConfig& config) {
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   const MemoryPlan& plan = session.setup().plan;
   for (const Arena* arena : session.arenas()) {

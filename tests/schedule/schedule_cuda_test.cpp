@@ -11,7 +11,7 @@
 #include "run/matmul_plans.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -99,7 +99,7 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   }
   const auto bytes = [&](KeepLevel level) {
     c.schedule.activations = level;
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     return Session(c, *self).setup().device_bytes();
   };
   const std::size_t least = bytes(KeepLevel::kRecompute);

@@ -18,7 +18,7 @@
 #include "strata/base/random.h"
 #include "strata/plan/state_choices.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_model.h"
 #include "support/tiny_run.h"
 
@@ -67,7 +67,7 @@ struct EngineCase {
 };
 
 /// One rank's optimizer alone, fed with gradients in the order of backward. The clip norm is 1.
-Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& ranks) {
+Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Ranks& ranks) {
   const ModelLayout layout = make_layout(tiny_model());
   const StateChoices choices{.compute = c.compute,
                              .gradient = DType::kF32,
@@ -86,7 +86,8 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& r
   for (const int b : c.speculated) plan.blocks[BlockId(b)].updated = UpdateTime::kSpeculated;
   TrainingState state(layout, plan, arenas);
   state.initialize(1, 0.1, *backend.pool);
-  WeightStore weights(state, ranks, arenas, 1);
+  const std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
+  WeightStore weights(state, *collectives, arenas, 1);
   OptimizerOptions optimizer;
   optimizer.grad_clip = 1.0;
   optimizer.seed = 7;
@@ -158,8 +159,8 @@ void check_same(const Fed& speculative, const Fed& reference) {
 
 std::vector<Fed> feed_ranks(const EngineCase& c, const std::vector<FedStep>& steps, int ranks) {
   std::vector<Fed> fed(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& communicator) {
-    fed[static_cast<std::size_t>(communicator.rank())] = feed(c, steps, communicator);
+  run_ranks(ranks, [&](Ranks& group) {
+    fed[static_cast<std::size_t>(group.rank())] = feed(c, steps, group);
   });
   return fed;
 }
@@ -250,8 +251,8 @@ Left train(const RunConfig& config, int ranks, const SessionHooks& hooks = {}) {
   std::mutex mutex;
   Left left;
   left.states.resize(static_cast<std::size_t>(ranks));
-  run_ranks(ranks, [&](Communicator& communicator) {
-    Session session(config, communicator, hooks);
+  run_ranks(ranks, [&](Ranks& group) {
+    Session session(config, group, hooks);
     RunResult run;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < config.run.steps; ++step) {
@@ -263,10 +264,10 @@ Left train(const RunConfig& config, int ranks, const SessionHooks& hooks = {}) {
       run.norms.push_back(step.outcome.grad_norm);
       missed.push_back(step.outcome.missed);
     }
-    run.weights = gather_weights(session, communicator);
+    run.weights = gather_weights(session, group);
     const std::lock_guard lock(mutex);
-    left.states[static_cast<std::size_t>(communicator.rank())] = state_of(session.state());
-    if (communicator.rank() != 0) return;
+    left.states[static_cast<std::size_t>(group.rank())] = state_of(session.state());
+    if (group.rank() != 0) return;
     left.run = std::move(run);
     left.missed = std::move(missed);
     left.speculated = session.setup().speculated_units();
@@ -388,7 +389,7 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
     return std::int64_t{0};
   };
   const auto run = [&](const RunConfig& c) {
-    const auto self = make_self_communicator();
+    const auto self = make_self_ranks();
     Session session(c, *self, hooks);
     std::vector<State> states;
     std::vector<double> validations;

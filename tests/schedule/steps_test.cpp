@@ -7,7 +7,7 @@
 
 #include "strata/base/convert.h"
 #include "support/catch.h"
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -43,7 +43,7 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
   const double interleave = GENERATE(0.0, 1.0);
   RunConfig config = tiny_config();
   config.optimizer.interleave = interleave;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   session.submit(0, 1e-2);
   session.synchronize();
@@ -81,7 +81,7 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
 TEST_CASE("steps that stay not finite end the run with a numerical error") {
   RunConfig config = tiny_config();
   config.run.max_nonfinite_steps = 2;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   session.state().block(BlockId(1)).weight.as<double>()[0] =
       std::numeric_limits<double>::infinity();
@@ -95,7 +95,7 @@ TEST_CASE("on arrival a loss that is not finite stops the run before any update"
   RunConfig config = tiny_config();
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   Session session(config, *self);
   session.state().block(BlockId(1)).weight.as<double>()[0] =
       std::numeric_limits<double>::quiet_NaN();
@@ -120,7 +120,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
         config.optimizer.interleave = interleave;
         config.optimizer.deferred_units = 5;  // all, in forward
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-        const auto self = make_self_communicator();
+        const auto self = make_self_ranks();
         Session session(config, *self);
         session.state().block(BlockId(2)).m.as<float>()[0] = std::numeric_limits<float>::infinity();
         const auto train = [&] {
@@ -135,7 +135,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
 
 TEST_CASE("a step without valid targets has no gradient and no update") {
   RunConfig config = tiny_config();
-  const auto self = make_self_communicator();
+  const auto self = make_self_ranks();
   SessionHooks hooks;
   hooks.fill = [](std::int64_t, int, const BatchOptions&, const PassBuffers& out) {
     for (std::size_t i = 0; i < out.ids.size(); ++i) {
@@ -179,10 +179,10 @@ TEST_CASE("the norm reported is that of the gradient that was applied, bit for b
           config.optimizer.grad_clip = std::nullopt;
           std::array<double, 2> squares{};
           double norm = 0;
-          run_ranks(ranks, [&](Communicator& communicator) {
-            Session session(config, communicator);
-            const RunResult result = run_steps(session, communicator);
-            const auto rank = static_cast<std::size_t>(communicator.rank());
+          run_ranks(ranks, [&](Ranks& group) {
+            Session session(config, group);
+            const RunResult result = run_steps(session, group);
+            const auto rank = static_cast<std::size_t>(group.rank());
             squares[rank] = squares_of_gradients(session.state());
             if (rank == 0) norm = result.norms.back();
           });

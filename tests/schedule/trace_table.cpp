@@ -1,7 +1,7 @@
-// Prints what a table of configs submits: for each a digest of the canonical trace of its steps, and
-// with --output a file of every trace. Two versions of the program that print the same table submit
-// the same work in the same order, on the same bytes, after the same waits. It is a program and no
-// test: a change that means to change what is submitted changes the table.
+// Prints what a table of configs submits: for each a digest of the canonical trace of its steps,
+// and with --output a file of every trace. Two versions of the program that print the same table
+// submit the same work in the same order, on the same bytes, after the same waits. It is a program
+// and no test: a change that means to change what is submitted changes the table.
 
 #include <cinttypes>
 #include <cstdint>
@@ -41,12 +41,10 @@ struct Placement {
   std::int64_t resident;
   double interleave;
 };
-constexpr Placement kPlacements[] = {{"host", 0, 0},
-                                     {"resident2", 2, 0},
-                                     {"resident_all", 7, 0},
-                                     {"interleave_half", 0, 0.5},
-                                     {"interleave_all", 0, 1},
-                                     {"resident2_interleave_half", 2, 0.5}};
+constexpr Placement kPlacements[] = {
+    {"host", 0, 0},           {"resident2", 2, 0},
+    {"resident_all", 7, 0},   {"interleave_half", 0, 0.5},
+    {"interleave_all", 0, 1}, {"resident2_interleave_half", 2, 0.5}};
 
 /// When blocks are updated; a ring of gradients where the timing allows one.
 struct Timing {

@@ -20,13 +20,14 @@
 namespace strata::test {
 namespace {
 
-/// A cpu machine with one arena of each kind.
+/// A cpu machine of one rank, with one arena of each kind.
 struct Machine {
   explicit Machine(Execution execution = Execution::kThreads, std::size_t bytes = 256 * kMiB) {
     BackendOptions options;
     options.device.execution = execution;
     options.threads = 1;
     backend = make_backend(BackendKind::kCpu, options);
+    collectives = make_collectives(*ranks, *backend.device);
     device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, bytes, "device");
     pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, bytes, "pinned");
     pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, bytes, "pageable");
@@ -35,7 +36,9 @@ struct Machine {
   Arenas& arenas() { return *all; }
   Stream& lane(Lane l) { return backend.device->stream(l); }
 
+  std::unique_ptr<Ranks> ranks = make_self_ranks();
   Backend backend;
+  std::unique_ptr<Collectives> collectives;
   std::unique_ptr<Arena> device_arena, pinned, pageable;
   std::unique_ptr<Arenas> all;
 };
@@ -146,8 +149,7 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
   const ModelLayout layout = make_layout(tiny_model());
   TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
   state.initialize(1, 1.0, *machine.backend.pool);
-  const auto self = make_self_communicator();
-  WeightStore weights(state, *self, machine.arenas(), 2);
+  WeightStore weights(state, *machine.collectives, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   const auto load = [&] {
     weights.begin_pass({UnitId(1), UnitId(2), UnitId(3), UnitId(2), UnitId(1)});
@@ -176,9 +178,8 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   const ModelLayout layout = make_layout(tiny_model());
   const StateChoices options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
   TrainingState state(layout, plan_state(layout, options), machine.arenas());
-  const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
+  GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
   Stream& compute = machine.lane(Lane::kCompute);
   const std::int64_t n = layout.blocks[BlockId(2)].elements;
   gradients.begin_step();
@@ -205,9 +206,8 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
     const ModelLayout layout = make_layout(tiny_model());
     const StateChoices options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
     TrainingState state(layout, plan_state(layout, options), machine.arenas());
-    const auto self = make_self_communicator();
     Kernels& kernels = *machine.backend.kernels;
-    GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
+    GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
     gradients.begin_step();
     const auto send = [&](int unit) {
       Stream& compute = machine.lane(Lane::kCompute);
@@ -250,9 +250,8 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   TrainingState state(layout,
                       plan_state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}),
                       machine.arenas());
-  const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 2);
+  GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   gradients.begin_step();
   GradientLease lease = gradients.acquire(UnitId(1), compute, {});
@@ -281,9 +280,8 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
       INFO(n << " elements of " << std::string(name_of(dtype)));
       TrainingState state(layout, plan_state(layout, {.compute = DType::kF32, .gradient = dtype}),
                           machine.arenas());
-      const auto self = make_self_communicator();
       Kernels& kernels = *machine.backend.kernels;
-      GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
+      GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
       gradients.begin_step();
       GradientLease lease = gradients.acquire(UnitId(1), machine.lane(Lane::kCompute), {});
       machine.backend.device->synchronize();

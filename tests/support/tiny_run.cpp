@@ -8,7 +8,7 @@
 #include <limits>
 #include <mutex>
 
-#include "support/thread_communicator.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_model.h"
 
 namespace strata::test {
@@ -37,7 +37,7 @@ namespace {
 
 /// Puts the shards of all ranks together and cuts them into tensors.
 std::map<std::string, std::vector<double>> gather(
-    Session& session, Communicator& ranks,
+    Session& session, Ranks& ranks,
     const std::function<std::vector<double>(BlockId block)>& shard_of) {
   std::map<std::string, std::vector<double>> tensors;
   TrainingState& state = session.state();
@@ -58,20 +58,19 @@ std::map<std::string, std::vector<double>> gather(
 
 }  // namespace
 
-std::map<std::string, std::vector<double>> gather_weights(Session& session, Communicator& ranks) {
+std::map<std::string, std::vector<double>> gather_weights(Session& session, Ranks& ranks) {
   return gather(session, ranks, [&](BlockId block) { return session.state().master(block); });
 }
 
-std::map<std::string, std::vector<double>> gather_gradients(Session& session, Communicator& ranks) {
+std::map<std::string, std::vector<double>> gather_gradients(Session& session, Ranks& ranks) {
   return gather(session, ranks, [&](BlockId block) { return session.state().gradient(block); });
 }
 
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
                std::optional<WaitFor> omit) {
-  run_ranks(ranks, [&](Communicator& communicator) {
-    const bool watched = communicator.rank() == 0;
-    Session session(config, communicator,
-                    {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
+  run_ranks(ranks, [&](Ranks& group) {
+    const bool watched = group.rank() == 0;
+    Session session(config, group, {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
     if (watched) recorder.start();
     for (std::int64_t step = 0; step < config.run.steps; ++step) {
       session.submit(step, config.optimizer.lr);
@@ -81,7 +80,7 @@ void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
   });
 }
 
-RunResult run_steps(Session& session, Communicator& ranks) {
+RunResult run_steps(Session& session, Ranks& ranks) {
   RunResult result;
   const RunConfig& config = session.setup().config;
   for (std::int64_t step = 0; step < config.run.steps; ++step) {
@@ -99,11 +98,11 @@ RunResult run_steps(Session& session, Communicator& ranks) {
 RunResult run_tiny(const RunConfig& config, int ranks, const SessionHooks& hooks) {
   std::mutex mutex;
   RunResult result;
-  run_ranks(ranks, [&](Communicator& communicator) {
-    Session session(config, communicator, hooks);
-    RunResult own = run_steps(session, communicator);
+  run_ranks(ranks, [&](Ranks& group) {
+    Session session(config, group, hooks);
+    RunResult own = run_steps(session, group);
     const std::lock_guard lock(mutex);
-    if (communicator.rank() == 0) result = std::move(own);
+    if (group.rank() == 0) result = std::move(own);
   });
   return result;
 }

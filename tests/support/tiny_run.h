@@ -30,17 +30,17 @@ struct RunResult {
 [[nodiscard]] RunResult run_tiny(const RunConfig& config, int ranks = 1,
                                  const SessionHooks& hooks = {});
 /// The same steps on a session that exists.
-[[nodiscard]] RunResult run_steps(Session& session, Communicator& ranks);
+[[nodiscard]] RunResult run_steps(Session& session, Ranks& ranks);
 /// Records the steps of such a run on the first of its ranks, up to the end of their updates, with
 /// one kind of wait left out.
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
                std::optional<WaitFor> omit = {});
 /// The master weights of all ranks by tensor name.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(Session& session,
-                                                                        Communicator& ranks);
+                                                                        Ranks& ranks);
 /// The gradients of the last step as the optimizer read them, likewise.
 [[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(Session& session,
-                                                                          Communicator& ranks);
+                                                                          Ranks& ranks);
 /// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
 [[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/adamw_rule.h"
 #include "strata/optimizer/shuttle_updater.h"
@@ -46,7 +46,7 @@ struct StepOutcome {
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
-  Communicator& ranks;
+  Ranks& ranks;
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
   Arenas& arenas;
@@ -121,7 +121,7 @@ class OptimizerEngine {
 
   TrainingState& state_;
   WeightStore& weights_;
-  Communicator& ranks_;
+  Ranks& ranks_;
   Kernels& host_kernels_;
   Stream& host_;
   Stream& out_;

@@ -5,13 +5,21 @@
 #include <functional>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
+#include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/setup.h"
 #include "strata/schedule/schedule.h"
 
 namespace strata {
+
+/// What a rank runs on; all of it outlives the assembly.
+struct AssemblyParts {
+  const Backend& backend;
+  Ranks& ranks;
+  Collectives& collectives;  ///< of these ranks on this backend's device
+};
 
 /// What a Setup describes, put together on one device: the arenas, stores, model, optimizer and
 /// schedule of a rank, and the way in which steps are submitted. The same on a device that trains
@@ -23,9 +31,9 @@ class Assembly {
   /// Fills the buffers of a pass; returns the number of valid targets.
   using Fill = std::function<std::int64_t(int pass, const PassBuffers& buffers)>;
 
-  /// Takes all memory; training state is undefined until it is initialised or loaded. The arguments
-  /// outlive the assembly. Throws OutOfMemory.
-  Assembly(const Setup& setup, const Backend& backend, Communicator& ranks, Report report);
+  /// Takes all memory; training state is undefined until it is initialised or loaded. The setup
+  /// outlives the assembly. Throws OutOfMemory.
+  Assembly(const Setup& setup, const AssemblyParts& parts, Report report);
   Assembly(const Assembly&) = delete;
   Assembly& operator=(const Assembly&) = delete;
 
@@ -55,7 +63,7 @@ class Assembly {
 
   const Setup& setup_;
   Device& device_;
-  Communicator& ranks_;
+  Ranks& ranks_;
   Report report_;
   double begun_s_;  ///< this and the next two: read from a steady clock as construction gets there
   Arena device_arena_;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "strata/base/host_memory.h"
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 #include "strata/device/device.h"
 
@@ -45,7 +45,7 @@ struct MachineMemory {
 };
 
 /// Collective: every rank calls it before any of them takes memory.
-[[nodiscard]] MachineMemory measure_machine(Device& device, Communicator& ranks);
+[[nodiscard]] MachineMemory measure_machine(Device& device, Ranks& ranks);
 
 /// The limits of the config; where it has none, what is free now. What a control group leaves is a
 /// limit. What the system calls available is only an estimate.

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/comm/communicator.h"
 #include "strata/config/config.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/setup.h"
@@ -53,8 +52,15 @@ struct PlacementQueries {
 /// fit.
 [[nodiscard]] Placement choose_placement(const RunConfig& config, const PlacementQueries& queries);
 
-/// Likewise of a run of `ranks` on a device of this name. Several ranks get what the rules say.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, Communicator& ranks,
-                                         const Budget& budget, std::string_view device);
+/// The rank that a placement is chosen for. It is numbers alone: a choice talks to no other rank.
+struct PlannedRank {
+  int rank = 0;
+  int ranks = 1;
+  Budget budget;
+  std::string_view device;  ///< its name, by which predictions know its rates
+};
+
+/// Chooses likewise by predictions for this rank. Several ranks get what the rules say.
+[[nodiscard]] Placement choose_placement(const RunConfig& config, const PlannedRank& planned);
 
 }  // namespace strata

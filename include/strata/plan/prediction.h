@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/comm/communicator.h"
 #include "strata/device/trace.h"
 #include "strata/plan/lane_report.h"
 #include "strata/plan/setup.h"
@@ -34,13 +33,14 @@ struct Prediction {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Submits the first steps of a run, and what is then left of their updates, to a machine that
-/// takes no memory and only records. Returns the number of records up to the end of each step.
-std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
-                                      Recorder& recorder);
+/// Submits the first steps of the run of `setup.state.rank` of `setup.state.ranks`, and what is
+/// then left of their updates, to a machine that takes no memory and only records. Returns the
+/// number of records up to the end of each step. Neither it nor any prediction talks to other
+/// ranks: none is given a connection to them.
+std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder);
 
 /// Predicts a run on a device of this name. Takes no memory but for the recorded steps.
-[[nodiscard]] Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device);
+[[nodiscard]] Prediction predict(const Setup& setup, std::string_view device);
 
 /// What a trace of two steps from an idle machine on, and of what is then left of their updates,
 /// would show, per step; empty if the step is unknown.
@@ -48,11 +48,9 @@ struct PredictedTrace {
   std::vector<LaneReport> lanes;
   std::vector<WorkReport> work;
 };
-[[nodiscard]] PredictedTrace predict_trace(const Setup& setup, Communicator& ranks,
-                                           std::string_view device);
+[[nodiscard]] PredictedTrace predict_trace(const Setup& setup, std::string_view device);
 
 /// Prediction::step_s alone, in less time; absent if the step is unknown.
-[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
-                                                   std::string_view device);
+[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, std::string_view device);
 
 }  // namespace strata

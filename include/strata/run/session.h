@@ -10,7 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
+#include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/assembly.h"
@@ -60,7 +61,7 @@ class Session {
  public:
   /// Allocates everything and initialises or loads weights. `ranks` must outlive the session.
   /// Throws ConfigError, OutOfMemory, IoError, BackendError.
-  Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks = {});
+  Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks = {});
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -102,9 +103,10 @@ class Session {
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
 
   RunConfig config_;
-  Communicator& ranks_;
+  Ranks& ranks_;
   SessionHooks hooks_;
   Backend backend_;
+  std::unique_ptr<Collectives> collectives_;
   Setup setup_;
   std::vector<PlacementChoice> choices_;
   std::unique_ptr<TokenSource> train_source_, validation_source_;

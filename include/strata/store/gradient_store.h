@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
@@ -58,8 +58,8 @@ class GradientStore {
 
   /// `kernels` run on device lanes, `host_kernels` on the host lane. The arguments outlive the
   /// store.
-  GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels, Kernels& host_kernels,
-                Arenas& arenas, int layer_slots);
+  GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
+                Kernels& host_kernels, Arenas& arenas, int layer_slots);
   /// Returns the most partial sums of squares of a block that the host must take itself, because
   /// the device never has its complete gradient.
   static std::int64_t host_partials(const ModelLayout& layout, const StatePlan& plan);
@@ -87,7 +87,7 @@ class GradientStore {
   void round_home(BlockId block, const Tag& tag);
 
   TrainingState& state_;
-  Communicator& ranks_;
+  Collectives& collectives_;
   Kernels& kernels_;
   Kernels& host_kernels_;
   Device& device_;

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "strata/comm/communicator.h"
+#include "strata/comm/collectives.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/unit_views.h"
 #include "strata/store/access_plan.h"
@@ -35,7 +35,7 @@ class WeightStore {
   };
 
   /// The arguments outlive the store.
-  WeightStore(TrainingState& state, Communicator& ranks, Arenas& arenas, int layer_slots);
+  WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas, int layer_slots);
 
   /// The units that acquire() will be called for, in this order, until the next call.
   void begin_pass(const std::vector<UnitId>& units);
@@ -71,7 +71,7 @@ class WeightStore {
   void forget(BlockId block);
 
   TrainingState& state_;
-  Communicator& ranks_;
+  Collectives& collectives_;
   Device& device_;
   Memory memory_;
   AccessPlan plan_;

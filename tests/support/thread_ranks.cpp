@@ -1,7 +1,7 @@
-// Ranks as threads that meet in rooms and show each other addresses. Sums run in rank order, as
-// those of MPI do, and every rank leaves a meeting only after all have read.
-
-#include "support/thread_communicator.h"
+// Ranks that meet in rooms of shared memory: one room for each channel of the control plane and one
+// for the comm lanes. In a meeting every rank shows an address and sees those of the others; what
+// lies there stays as it is until a second meeting.
+#include "support/thread_ranks.h"
 
 #include <algorithm>
 #include <array>
@@ -11,14 +11,15 @@
 #include <string>
 #include <thread>
 
-#include "comm/collective.h"
+#include "comm/rank_sum.h"
 #include "strata/base/error.h"
+#include "strata/comm/collectives.h"
 
 namespace strata {
 
 namespace {
 
-constexpr int kComm = kChannelCount;  // the comm lanes meet in a room of their own
+constexpr int kComm = kChannelCount;  ///< the room in which the comm lanes meet
 constexpr int kRoomCount = kChannelCount + 1;
 constexpr std::byte kPoison{0xFF};  // all bits set: NaN
 
@@ -63,9 +64,9 @@ class Group {
 
  private:
   struct Room {
-    std::vector<std::byte*> shown;  ///< by rank, by those who have come
-    std::vector<std::byte*>
-        seen;  ///< at the last full meeting: a fast rank may show its next already
+    std::vector<std::byte*> shown;  ///< by rank, what those who have come show
+    /// What everybody saw at the last full meeting: a fast rank may show its next address already.
+    std::vector<std::byte*> seen;
     int present = 0;
     std::int64_t meetings = 0;
   };
@@ -77,35 +78,58 @@ class Group {
   std::exception_ptr first_;
 };
 
-class ThreadCommunicator final : public Communicator {
+/// Fills the shards of `full` from those of the other ranks.
+void gather_in(Group& group, int room, int rank, const Shards& full) {
+  const auto shown = group.meet(room, rank, full.data);
+  for (int r = 0; r < full.ranks; ++r) {
+    if (r == rank) continue;
+    const Shards theirs{shown[static_cast<std::size_t>(r)], full.shard_bytes, full.ranks,
+                        full.dtype};
+    std::copy_n(theirs.at(r), full.shard_bytes, full.at(r));
+  }
+  group.meet(room, rank, nullptr);
+}
+
+class ThreadCollectives final : public Collectives {
  public:
-  ThreadCommunicator(Group& group, int rank) : group_(group), rank_(rank) {}
+  ThreadCollectives(Group& group, int rank) : Collectives(rank, group.ranks()), group_(group) {}
+
+ private:
+  void enqueue_all_gather(Stream& comm, const Shards& full) override {
+    comm.enqueue_host([this, full] { gather_in(group_, kComm, rank(), full); });
+  }
+  void enqueue_reduce_scatter(Stream& comm, const Shards& full) override {
+    comm.enqueue_host([this, full] { reduce_scatter_now(full); });
+  }
+
+  void reduce_scatter_now(const Shards& full) {
+    const auto shown = group_.meet(kComm, rank(), full.data);
+    std::vector<const std::byte*> parts;
+    for (std::byte* theirs : shown) {
+      parts.push_back(Shards{theirs, full.shard_bytes, full.ranks, full.dtype}.at(rank()));
+    }
+    sum_in_rank_order(full.dtype, parts, full.shard_bytes, full.at(rank()));
+    group_.meet(kComm, rank(), nullptr);
+    for (int r = 0; r < full.ranks; ++r) {
+      if (r != rank()) std::fill_n(full.at(r), full.shard_bytes, kPoison);
+    }
+  }
+
+  Group& group_;
+};
+
+class ThreadRanks final : public Ranks {
+ public:
+  ThreadRanks(Group& group, int rank) : group_(group), rank_(rank) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return group_.ranks(); }
   [[nodiscard]] std::string_view name() const override { return "threads"; }
 
-  void all_gather(Stream& comm, const TensorView& full, const Tag& tag) override {
-    const Shards shards = shards_of(kAllGather, full, size());
-    comm.submit(all_gather_submission(shards, rank_, tag),
-                [&] { comm.enqueue_host([this, shards] { gather_now(shards, kComm); }); });
-  }
-  void reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag) override {
-    const Shards shards = summable_shards_of(full, size());
-    comm.submit(reduce_scatter_submission(shards, tag),
-                [&] { comm.enqueue_host([this, shards] { reduce_scatter_now(shards); }); });
-  }
-
   void barrier(Channel channel) override { group_.meet(room(channel), rank_, nullptr); }
 
   void all_reduce_sum(std::span<double> values, Channel channel) override {
-    const std::vector<std::byte> all = all_gather_host(std::as_bytes(values), channel);
-    std::vector<const std::byte*> parts;
-    for (int r = 0; r < size(); ++r) {
-      parts.push_back(all.data() + static_cast<std::size_t>(r) * values.size_bytes());
-    }
-    sum_in_rank_order(DType::kF64, parts, values.size_bytes(),
-                      std::as_writable_bytes(values).data());
+    sum_in_rank_order(all_gather_host(std::as_bytes(values), channel), values);
   }
 
   void broadcast(std::span<std::byte> bytes, int root, Channel channel) override {
@@ -120,7 +144,7 @@ class ThreadCommunicator final : public Communicator {
     std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(size()));
     const Shards shards{.data = all.data(), .shard_bytes = bytes.size(), .ranks = size()};
     std::copy(bytes.begin(), bytes.end(), shards.at(rank_));
-    gather_now(shards, room(channel));
+    gather_in(group_, room(channel), rank_, shards);
     return all;
   }
 
@@ -131,31 +155,12 @@ class ThreadCommunicator final : public Communicator {
     throw error;
   }
 
+  [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
+    return std::make_unique<ThreadCollectives>(group_, rank_);
+  }
+
  private:
   [[nodiscard]] static int room(Channel channel) { return static_cast<int>(channel); }
-
-  void gather_now(const Shards& full, int room_index) {
-    const auto shown = group_.meet(room_index, rank_, full.data);
-    for (int r = 0; r < size(); ++r) {
-      if (r == rank_) continue;
-      const Shards theirs{shown[static_cast<std::size_t>(r)], full.shard_bytes, size(), full.dtype};
-      std::copy_n(theirs.at(r), full.shard_bytes, full.at(r));
-    }
-    group_.meet(room_index, rank_, nullptr);
-  }
-
-  void reduce_scatter_now(const Shards& full) {
-    const auto shown = group_.meet(kComm, rank_, full.data);
-    std::vector<const std::byte*> parts;
-    for (std::byte* theirs : shown) {
-      parts.push_back(Shards{theirs, full.shard_bytes, size(), full.dtype}.at(rank_));
-    }
-    sum_in_rank_order(full.dtype, parts, full.shard_bytes, full.at(rank_));
-    group_.meet(kComm, rank_, nullptr);
-    for (int r = 0; r < size(); ++r) {
-      if (r != rank_) std::fill_n(full.at(r), full.shard_bytes, kPoison);
-    }
-  }
 
   Group& group_;
   int rank_;
@@ -163,14 +168,14 @@ class ThreadCommunicator final : public Communicator {
 
 }  // namespace
 
-void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
+void run_ranks(int ranks, const std::function<void(Ranks&)>& body) {
   Group group(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&group, &body, rank] {
-      ThreadCommunicator communicator(group, rank);
+      ThreadRanks own(group, rank);
       try {
-        body(communicator);
+        body(own);
       } catch (...) {
         group.fail(std::current_exception());
       }

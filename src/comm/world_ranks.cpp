@@ -1,18 +1,20 @@
+// Chooses the group of ranks that the launcher of this process has started, and refuses a job whose
+// ranks would not find each other. Commands call it once, at their beginning.
 #include <cstdlib>
 
 #include "comm/launcher.h"
 #include "strata/base/error.h"
-#include "strata/comm/communicator.h"
+#include "strata/comm/ranks.h"
 
 namespace strata {
 
-std::unique_ptr<Communicator> make_world_communicator() {
+std::unique_ptr<Ranks> make_world_ranks() {
   const Launch launch = detect_launch([](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
     return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
   });
-  if (!launch.mpi) return make_self_communicator();
-  std::unique_ptr<Communicator> world = make_mpi_communicator();
+  if (!launch.mpi) return make_self_ranks();
+  std::unique_ptr<Ranks> world = make_mpi_ranks();
   if (launch.ranks && world->size() != *launch.ranks) {
     throw BackendError(
         "the launcher started " + std::to_string(*launch.ranks) + " ranks, but MPI connected " +

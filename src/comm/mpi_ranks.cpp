@@ -1,0 +1,90 @@
+// The group of all processes of an MPI job. It has a connection for each channel of the control
+// plane and one for the collectives, so that threads which talk at the same time never take each
+// other's messages. mpi_absent.cpp stands in its place in a program without MPI.
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+
+#include "comm/mpi_calls.h"
+#include "comm/mpi_collectives.h"
+#include "comm/rank_sum.h"
+#include "strata/base/log.h"
+#include "strata/comm/ranks.h"
+
+namespace strata {
+
+namespace {
+
+class MpiRanks final : public Ranks {
+ public:
+  MpiRanks() {
+    check_mpi(MPI_Comm_rank(lane_.get(), &rank_), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(lane_.get(), &size_), "MPI_Comm_size");
+  }
+  ~MpiRanks() override {
+    // If an exception is passing by, the others may wait for this rank, and MPI_Finalize for them.
+    if (std::uncaught_exceptions() > exceptions_ && size_ > 1) {
+      log::error("rank {} ends with an exception and takes the other ranks down", rank_);
+      MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+  }
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return size_; }
+  [[nodiscard]] std::string_view name() const override { return "mpi"; }
+
+  void barrier(Channel channel) override { check_mpi(MPI_Barrier(group(channel)), "MPI_Barrier"); }
+  void all_reduce_sum(std::span<double> values, Channel channel) override {
+    sum_in_rank_order(all_gather_host(std::as_bytes(values), channel), values);
+  }
+  void broadcast(std::span<std::byte> bytes, int root, Channel channel) override;
+  [[nodiscard]] std::vector<std::byte> all_gather_host(std::span<const std::byte> bytes,
+                                                       Channel channel) override;
+  [[noreturn]] void abort(int code) override {
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
+  }
+
+  [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
+    return make_mpi_collectives(lane_.get(), rank_, size_);
+  }
+
+ private:
+  [[nodiscard]] MPI_Comm group(Channel channel) const {
+    return channels_[static_cast<std::size_t>(channel)].get();
+  }
+
+  int exceptions_ = std::uncaught_exceptions();
+  MpiLibrary library_;
+  MpiGroup lane_;  ///< of the collectives
+  std::array<MpiGroup, kChannelCount> channels_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+void MpiRanks::broadcast(std::span<std::byte> bytes, int root, Channel channel) {
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), kMpiCallBytes);
+    check_mpi(MPI_Bcast(bytes.data(), static_cast<int>(count), MPI_BYTE, root, group(channel)),
+              "MPI_Bcast");
+    bytes = bytes.subspan(count);
+  }
+}
+
+std::vector<std::byte> MpiRanks::all_gather_host(std::span<const std::byte> bytes,
+                                                 Channel channel) {
+  std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(size_));
+  const Shards shards{.data = all.data(), .shard_bytes = bytes.size(), .ranks = size_};
+  std::copy(bytes.begin(), bytes.end(), shards.at(rank_));
+  gather_in_place(group(channel), shards);
+  return all;
+}
+
+}  // namespace
+
+std::unique_ptr<Ranks> make_mpi_ranks() { return std::make_unique<MpiRanks>(); }
+
+}  // namespace strata

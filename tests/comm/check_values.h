@@ -1,0 +1,104 @@
+// What the checks of this folder share: values that differ by rank and index, a machine for the
+// collectives, and the way in which a check fails.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "device/cpu/cpu_device.h"
+#include "strata/base/random.h"
+#include "strata/comm/collectives.h"
+#include "strata/comm/ranks.h"
+
+namespace strata {
+
+/// Throws std::runtime_error that names the rank and `what` if the condition does not hold.
+inline void expect(bool holds, const std::string& what, const Ranks& ranks) {
+  if (holds) return;
+  throw std::runtime_error("rank " + std::to_string(ranks.rank()) + " of " +
+                           std::to_string(ranks.size()) + ": " + what);
+}
+
+/// Returns what rank `rank` contributes at `index`. The magnitudes differ so much that sums in
+/// another order round to other bits.
+template <class T>
+T contribution(int rank, std::int64_t index) {
+  const std::uint64_t bits =
+      random_bits(7, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index));
+  const double mantissa = static_cast<double>(bits >> 11) - 0x1p52;
+  return static_cast<T>(std::ldexp(mantissa, static_cast<int>(bits % 24)));
+}
+
+/// Returns the contributions of one rank at [begin, begin + count).
+template <class T>
+std::vector<T> contributions(int rank, std::int64_t begin, std::int64_t count) {
+  std::vector<T> values;
+  for (std::int64_t i = begin; i < begin + count; ++i) values.push_back(contribution<T>(rank, i));
+  return values;
+}
+
+/// Throws as expect() does unless values[i] has the bits of expected(i) for every i.
+template <class T, class Expected>
+void expect_each(std::span<const T> values, const Expected& expected, const std::string& what,
+                 const Ranks& ranks) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T wanted = expected(static_cast<std::int64_t>(i));
+    if (std::memcmp(&values[i], &wanted, sizeof wanted) != 0) {
+      expect(false, what + ": wrong value at " + std::to_string(i), ranks);
+    }
+  }
+}
+
+/// Throws as expect() does unless values[i] is, up to rounding, the sum over ranks of their
+/// contributions at begin + i, in whichever order it was taken.
+template <class T>
+void expect_sums(std::span<const T> values, std::int64_t begin, const std::string& what,
+                 const Ranks& ranks) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double sum = 0;
+    double magnitude = 0;
+    for (int r = 0; r < ranks.size(); ++r) {
+      const T part = contribution<T>(r, begin + static_cast<std::int64_t>(i));
+      sum += static_cast<double>(part);
+      magnitude += std::abs(static_cast<double>(part));
+    }
+    // R - 1 additions, each off by at most half a unit in the last place of what it adds up.
+    const double unit = sizeof(T) == sizeof(float) ? 0x1p-23 : 0x1p-52;
+    if (!(std::abs(static_cast<double>(values[i]) - sum) <= ranks.size() * unit * magnitude)) {
+      expect(false, what + ": wrong sum at " + std::to_string(i), ranks);
+    }
+  }
+}
+
+inline std::byte byte_of(int rank, std::int64_t index) {
+  return static_cast<std::byte>(
+      random_bits(3, static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(index)));
+}
+
+inline std::vector<std::byte> bytes_of(int rank, std::int64_t count) {
+  std::vector<std::byte> bytes;
+  for (std::int64_t i = 0; i < count; ++i) bytes.push_back(byte_of(rank, i));
+  return bytes;
+}
+
+template <class T>
+TensorView view_of(std::vector<T>& values) {
+  return {values.data(), kDTypeOf<T>, {std::ssize(values)}};
+}
+
+/// A cpu device of this rank, its comm lane, and the collectives on it.
+struct CommLane {
+  explicit CommLane(Ranks& ranks) : collectives(make_collectives(ranks, *device)) {}
+
+  std::unique_ptr<Device> device = make_cpu_device({});
+  Stream& comm = device->stream(Lane::kComm);
+  std::unique_ptr<Collectives> collectives;
+};
+
+}  // namespace strata
