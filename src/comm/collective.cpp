@@ -52,18 +52,18 @@ Shards summable_shards_of(const TensorView& full, int ranks) {
   return shards_of(kReduceScatter, full, ranks);
 }
 
-Submission all_gather_submission(const Shards& full, int rank, const Tag& tag) {
-  return {.name = kAllGather,
-          .kind = SubmissionKind::kCollective,
-          .accesses = {{full.range(rank)}, {full.all()}},
-          .tag = tag};
+void submit_all_gather(Stream& comm, const Shards& full, int rank, const Tag& tag,
+                       FunctionRef<void()> enqueue) {
+  comm.submit(
+      {.name = kAllGather, .kind = SubmissionKind::kCollective, .tag = tag},
+      [&] { return Footprint{.accesses = {{full.range(rank)}, {full.all()}}}; }, enqueue);
 }
 
-Submission reduce_scatter_submission(const Shards& full, const Tag& tag) {
-  return {.name = kReduceScatter,
-          .kind = SubmissionKind::kCollective,
-          .accesses = {{full.all()}, {full.all()}},
-          .tag = tag};
+void submit_reduce_scatter(Stream& comm, const Shards& full, const Tag& tag,
+                           FunctionRef<void()> enqueue) {
+  comm.submit(
+      {.name = kReduceScatter, .kind = SubmissionKind::kCollective, .tag = tag},
+      [&] { return Footprint{.accesses = {{full.all()}, {full.all()}}}; }, enqueue);
 }
 
 void sum_in_rank_order(DType dtype, std::span<const std::byte* const> parts, std::size_t bytes,

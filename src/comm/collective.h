@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "strata/base/function_ref.h"
 #include "strata/base/tensor.h"
 #include "strata/device/stream.h"
 
@@ -35,9 +36,11 @@ inline constexpr std::string_view kReduceScatter = "reduce_scatter";
 /// The same, and ShapeError for a dtype that reduce_scatter does not sum.
 [[nodiscard]] Shards summable_shards_of(const TensorView& full, int ranks);
 
-/// Submissions of the two collectives, as `rank` sees them.
-[[nodiscard]] Submission all_gather_submission(const Shards& full, int rank, const Tag& tag);
-[[nodiscard]] Submission reduce_scatter_submission(const Shards& full, const Tag& tag);
+/// Submit the two collectives, as `rank` sees them, around `enqueue` (Stream::submit).
+void submit_all_gather(Stream& comm, const Shards& full, int rank, const Tag& tag,
+                       FunctionRef<void()> enqueue);
+void submit_reduce_scatter(Stream& comm, const Shards& full, const Tag& tag,
+                           FunctionRef<void()> enqueue);
 
 /// sum[i] = ((parts[0][i] + parts[1][i]) + parts[2][i]) + ... over `bytes` bytes of f32 or f64.
 /// `sum` may be one of the parts.

@@ -138,14 +138,15 @@ class MpiCommunicator final : public Communicator {
 
   void all_gather(Stream& comm, const TensorView& full, const Tag& tag) override {
     const Shards shards = shards_of(kAllGather, full, size_);
-    comm.submit(all_gather_submission(shards, rank_, tag), [&] {
+    submit_all_gather(comm, shards, rank_, tag, [&] {
       comm.enqueue_host([this, shards] { gather_in_place(lane_.get(), shards); });
     });
   }
   void reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag) override {
     const Shards shards = summable_shards_of(full, size_);
-    comm.submit(reduce_scatter_submission(shards, tag),
-                [&] { comm.enqueue_host([this, shards] { reduce_scatter_now(shards); }); });
+    submit_reduce_scatter(comm, shards, tag, [&] {
+      comm.enqueue_host([this, shards] { reduce_scatter_now(shards); });
+    });
   }
 
   void barrier(Channel channel) override { check(MPI_Barrier(group(channel)), "MPI_Barrier"); }

@@ -120,9 +120,12 @@ Accesses OptimizerEngine::writes_scalars() const {
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
-  Accesses accesses;
-  if (undo_) accesses.writes.push_back(undo_->numbers());
-  host_.host_task("begin_step", std::move(accesses), tag, [this, plan] {
+  const auto accesses = [&] {
+    Accesses all;
+    if (undo_) all.writes.push_back(undo_->numbers());
+    return all;
+  };
+  host_.host_task("begin_step", accesses, tag, [this, plan] {
     step_ = {.plan = plan};
     if (undo_) undo_->predict(scalars_of(1.0, plan.valid_tokens > 0));
   });
@@ -175,11 +178,13 @@ void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
     arrival.norms_lease.use(host_, WaitFor::kArrived);
   }
   double& sum = squared_norms_[static_cast<std::size_t>(arrival.block)];
-  host_.host_task("sum_norms", Accesses({partials.bytes()}, {}), tag, [partials, &sum] {
-    const double* values = partials.as<double>();
-    sum = 0;
-    for (std::int64_t i = 0; i < partials.elements(); ++i) sum += values[i];
-  });
+  host_.host_task(
+      "sum_norms", [&] { return Accesses({partials.bytes()}, {}); }, tag,
+      [partials, &sum] {
+        const double* values = partials.as<double>();
+        sum = 0;
+        for (std::int64_t i = 0; i < partials.elements(); ++i) sum += values[i];
+      });
 }
 
 void OptimizerEngine::require_finite(int block, const Tag& tag) {
@@ -269,13 +274,14 @@ void OptimizerEngine::adamw(const BlockState& part, const ConstTensorView& gradi
 /// `steps_ago`: whose update it was, counted from the step that the host lane is at.
 void OptimizerEngine::check_update(const TensorView& nonfinite, const std::string& what,
                                    int steps_ago, const Tag& tag) {
-  host_.host_task("check_update", Accesses({ConstTensorView(nonfinite).bytes()}, {}), tag,
-                  [this, nonfinite, what, steps_ago] {
-                    if (*nonfinite.as<std::int32_t>() == 0) return;
-                    throw NumericalError("step " + std::to_string(step_.plan.step - steps_ago) +
-                                         ": a weight of " + what +
-                                         " is not finite after its update (lower optimizer.lr)");
-                  });
+  host_.host_task(
+      "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
+      [this, nonfinite, what, steps_ago] {
+        if (*nonfinite.as<std::int32_t>() == 0) return;
+        throw NumericalError("step " + std::to_string(step_.plan.step - steps_ago) +
+                             ": a weight of " + what +
+                             " is not finite after its update (lower optimizer.lr)");
+      });
 }
 
 /// What the device found, once a step; the host lane then also knows that the scalars were read.
@@ -301,8 +307,9 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const Tag own{tag.phase, tag.pass, block, -1};
   // The first arrival comes behind the loss of the last pass.
   if (options_.timing == UpdateTiming::kOnArrival && !decided_) {
-    host_.host_task("set_scalars", writes_scalars(), tag,
-                    [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
+    host_.host_task(
+        "set_scalars", [&] { return writes_scalars(); }, tag,
+        [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
     decided_ = host_.record();
   }
   host_.wait(arrival.event, WaitFor::kArrived);
@@ -359,9 +366,12 @@ void OptimizerEngine::stop_if_stuck() const {
 
 void OptimizerEngine::finish_step(const Tag& tag) {
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
-  Accesses accesses = on_arrival ? Accesses{} : writes_scalars();
-  if (undo_) accesses.writes.push_back(undo_->numbers());
-  host_.host_task("decide", std::move(accesses), tag, [this] { decide(); });
+  const auto accesses = [&] {
+    Accesses all = on_arrival ? Accesses{} : writes_scalars();
+    if (undo_) all.writes.push_back(undo_->numbers());
+    return all;
+  };
+  host_.host_task("decide", accesses, tag, [this] { decide(); });
   if (!on_arrival) decided_ = host_.record();
   for (int b = 0; b < state_.blocks(); ++b) {
     if (speculated(b)) {

@@ -147,8 +147,7 @@ TEST_CASE("a submission that fails to enqueue takes no ticket and loses no wait"
   const Event event = submit(*device, Lane::kHost);
   Stream& compute = device->stream(Lane::kCompute);
   compute.wait(event, WaitFor::kUpdated);
-  CHECK_THROWS_AS(compute.submit({.name = "bad", .accesses = {}, .tag = {}},
-                                 [] { throw BackendError("no such kernel"); }),
+  CHECK_THROWS_AS(compute.submit({.name = "bad"}, {}, [] { throw BackendError("no such kernel"); }),
                   BackendError);
   CHECK(compute.record().ticket == 0);
   CHECK(submit(*device, Lane::kCompute).ticket == 1);
@@ -162,10 +161,10 @@ TEST_CASE("work enqueued in several pieces is one submission") {
     const auto device = make_cpu_device({.execution = execution});
     Stream& compute = device->stream(Lane::kCompute);
     std::string order;
-    compute.submit({.name = "pieces", .accesses = {}, .tag = {}}, [&] {
+    compute.submit({.name = "pieces"}, {}, [&] {
       for (const char piece : {'a', 'b', 'c'}) compute.enqueue_host([&, piece] { order += piece; });
     });
-    compute.submit({.name = "nothing", .accesses = {}, .tag = {}}, kNothing);
+    compute.submit({.name = "nothing"}, {}, kNothing);
     CHECK(compute.record().ticket == 2);
     device->synchronize();
     CHECK(order == "abc");

@@ -84,13 +84,14 @@ class ThreadCommunicator final : public Communicator {
 
   void all_gather(Stream& comm, const TensorView& full, const Tag& tag) override {
     const Shards shards = shards_of(kAllGather, full, size());
-    comm.submit(all_gather_submission(shards, rank_, tag),
-                [&] { comm.enqueue_host([this, shards] { gather_now(shards, kComm); }); });
+    submit_all_gather(comm, shards, rank_, tag,
+                      [&] { comm.enqueue_host([this, shards] { gather_now(shards, kComm); }); });
   }
   void reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag) override {
     const Shards shards = summable_shards_of(full, size());
-    comm.submit(reduce_scatter_submission(shards, tag),
-                [&] { comm.enqueue_host([this, shards] { reduce_scatter_now(shards); }); });
+    submit_reduce_scatter(comm, shards, tag, [&] {
+      comm.enqueue_host([this, shards] { reduce_scatter_now(shards); });
+    });
   }
 
   void barrier(Channel channel) override { group_.meet(room(channel), rank_, nullptr); }

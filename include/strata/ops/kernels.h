@@ -45,12 +45,10 @@ class Kernels {
   template <Op O>
   void run(Stream& stream, const O& op, const Tag& tag) {
     op.check();
-    stream.submit({.name = O::kName,
-                   .kind = SubmissionKind::kKernel,
-                   .accesses = op.accesses(),
-                   .tag = tag,
-                   .cost = cost_of(op)},
-                  [&] { launch(stream, op); });
+    stream.submit(
+        {.name = O::kName, .kind = SubmissionKind::kKernel, .tag = tag},
+        [&] { return Footprint{.accesses = op.accesses(), .cost = cost_of(op)}; },
+        [&] { launch(stream, op); });
   }
 
   /// For the start of a run, so that no launch of an operator of this shape and layout allocates or

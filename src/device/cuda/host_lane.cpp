@@ -90,8 +90,8 @@ void HostLane::require_host_memory(const void* memory, std::size_t bytes) const 
   }
 }
 
-void HostLane::do_announce(const Submission& what) {
-  current_ = {.event = {}, .tasks = {}, .name = what.name, .tag = what.tag};
+void HostLane::do_announce(const SubmissionLabel& label) {
+  current_ = {.event = {}, .tasks = {}, .name = label.name, .tag = label.tag};
 }
 
 void HostLane::do_begin(std::uint64_t ticket) {
