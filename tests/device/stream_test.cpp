@@ -156,6 +156,37 @@ TEST_CASE("a submission that fails to enqueue takes no ticket and loses no wait"
   CHECK(trace.records()[1].waits.size() == 1);
 }
 
+TEST_CASE("a submission is described before it is enqueued, and only to those who record") {
+  Recorder trace;
+  const auto device = make_cpu_device({.execution = Execution::kEager, .trace = &trace});
+  Stream& host = device->stream(Lane::kHost);
+  std::string order;
+  const auto submit_one = [&] {
+    host.submit(
+        {.name = "work", .kind = SubmissionKind::kCollective, .tag = {.phase = "test"}},
+        [&] {
+          order += "described ";
+          return Footprint{.accesses = {}, .cost = {.kind = CostKind::kPooled, .bytes = 3}};
+        },
+        [&] { order += "enqueued "; });
+  };
+  submit_one();
+  CHECK(order == "enqueued ");
+  trace.start();
+  submit_one();
+  host.submit({.name = "plain"}, {}, kNothing);
+  trace.stop();
+  CHECK(order == "enqueued described enqueued ");
+  REQUIRE(trace.records().size() == 2);
+  const Submission& what = trace.records()[0].what;
+  CHECK(what.name == "work");
+  CHECK(what.kind == SubmissionKind::kCollective);
+  CHECK(what.tag.phase == "test");
+  CHECK(what.cost.kind == CostKind::kPooled);
+  CHECK(what.cost.bytes == 3);
+  CHECK(trace.records()[1].what.accesses.reads.empty());
+}
+
 TEST_CASE("work enqueued in several pieces is one submission") {
   for (const Execution execution : {Execution::kEager, Execution::kThreads, Execution::kShuffled}) {
     const auto device = make_cpu_device({.execution = execution});
