@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "src/device/cuda/cuda_stream.h"
 #include "strata/device/stream.h"
@@ -49,9 +48,9 @@ class HostLane final : public Stream {
  private:
   /// A wait for a device lane, or (with the lane kHost) one submission.
   struct Item {
-    Event event;  ///< waited for, or published when the tasks have run
-    std::vector<std::function<void()>> tasks;
-    std::string_view name{};  ///< of the submission, for profilers
+    Event event;                   ///< waited for, or published when the task has run
+    std::function<void()> task{};  ///< may be empty
+    std::string_view name{};       ///< of the submission, for profilers
     Tag tag{};
     bool timed = false;
   };
