@@ -21,14 +21,13 @@ void check_supported(const O& op) {
   const DType dtype = op.q.dtype;
   if (dtype != DType::kBF16 && dtype != DType::kF32) throw_unsupported(O::kName, dtype);
   constexpr std::int64_t kLargestHeadDim = 256;
-  const std::string who = "operator " + std::string(O::kName) + ": ";
+  const auto fail = [](const std::string& problem) {
+    throw BackendError("operator " + std::string(O::kName) + ": " + problem);
+  };
   if (op.q.shape[2] > kLargestHeadDim) {
-    throw BackendError(who + "the cuda backend has head dims up to 256, not " +
-                       std::to_string(op.q.shape[2]));
+    fail("the cuda backend has head dims up to 256, not " + std::to_string(op.q.shape[2]));
   }
-  if (!(op.scale > 0)) {
-    throw BackendError(who + "scale must be positive, not " + std::to_string(op.scale));
-  }
+  if (!(op.scale > 0)) fail("scale must be positive, not " + std::to_string(op.scale));
 }
 
 [[nodiscard]] bool suits_tensor_cores(const ConstTensorView& q,

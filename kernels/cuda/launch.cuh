@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,15 +41,27 @@ struct Launch {
   return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
-/// A launch as the runtime takes it. Also lifts the kernel's limit of 48 KiB of shared memory,
-/// static memory included, where the launch needs more.
+/// Lets launches of `kernel` on the current device take this much dynamic shared memory: its limit
+/// is 48 KiB, static memory included, until the driver is told otherwise. The driver keeps what it
+/// is told for as long as the process runs, so it is told once and not in every launch.
+inline void allow_shared(const void* kernel, std::size_t bytes) {
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, std::size_t> allowed;  // by kernel and device
+  int device = 0;
+  STRATA_CUDA_CHECK(cudaGetDevice(&device));
+  const std::lock_guard lock(mutex);
+  std::size_t& most = allowed[{kernel, device}];
+  if (bytes <= most) return;
+  STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(bytes)));
+  most = bytes;
+}
+
+/// A launch as the runtime takes it. The kernel may take the shared memory that the launch needs.
 class LaunchConfig {
  public:
   LaunchConfig(const Launch& where, const void* kernel) {
-    if (where.shared_bytes > 0) {
-      STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(where.shared_bytes)));
-    }
+    if (where.shared_bytes > 0) allow_shared(kernel, where.shared_bytes);
     config_.gridDim = where.grid;
     config_.blockDim = where.block;
     config_.dynamicSmemBytes = where.shared_bytes;

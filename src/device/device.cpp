@@ -48,12 +48,12 @@ void Device::require_submitted(Event event) const {
   }
 }
 
-void Device::host_access(std::string_view name, Accesses accesses, const Tag& tag) {
+void Device::host_access(std::string_view name, FunctionRef<Accesses()> accesses, const Tag& tag) {
   std::vector<Event> joined = std::exchange(joined_, {});
   if (options_.trace == nullptr || !options_.trace->active()) return;
   options_.trace->submitted({.what = {.name = name,
                                       .kind = SubmissionKind::kHostTask,
-                                      .accesses = std::move(accesses),
+                                      .accesses = accesses ? accesses() : Accesses{},
                                       .tag = tag},
                              .waits = {},
                              .joined = std::move(joined),

@@ -54,54 +54,67 @@ void Stream::wait(Event event, WaitFor why) {
 void Stream::copy(void* to, const void* from, std::size_t bytes, const Tag& tag) {
   const Space into = copyable_space(device_, "destination", to, bytes);
   const Space out_of = copyable_space(device_, "source", from, bytes);
-  submit({.name = "copy",
-          .kind = SubmissionKind::kCopy,
-          .accesses = {{{static_cast<const std::byte*>(from), bytes}},
-                       {{static_cast<const std::byte*>(to), bytes}}},
-          .tag = tag,
-          .cost = {.kind = kind_of_copy(into, out_of), .bytes = bytes}},
-         [&] { do_copy(to, from, bytes); });
+  submit(
+      {.name = "copy", .kind = SubmissionKind::kCopy, .tag = tag},
+      [&] {
+        return Footprint{.accesses = {{{static_cast<const std::byte*>(from), bytes}},
+                                      {{static_cast<const std::byte*>(to), bytes}}},
+                         .cost = {.kind = kind_of_copy(into, out_of), .bytes = bytes}};
+      },
+      [&] { do_copy(to, from, bytes); });
 }
 
 void Stream::set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag) {
-  submit({.name = "set",
-          .kind = SubmissionKind::kSet,
-          .accesses = {{}, {{static_cast<const std::byte*>(to), bytes}}},
-          .tag = tag},
-         [&] { do_set(to, value, bytes); });
+  submit(
+      {.name = "set", .kind = SubmissionKind::kSet, .tag = tag},
+      [&] { return Footprint{.accesses = {{}, {{static_cast<const std::byte*>(to), bytes}}}}; },
+      [&] { do_set(to, value, bytes); });
 }
 
-void Stream::host_task(std::string_view name, Accesses accesses, const Tag& tag,
+void Stream::host_task(std::string_view name, FunctionRef<Accesses()> accesses, const Tag& tag,
                        std::function<void()> task, const Cost& cost) {
-  submit({.name = name,
-          .kind = SubmissionKind::kHostTask,
-          .accesses = std::move(accesses),
-          .tag = tag,
-          .cost = cost},
-         [&] { enqueue_host(std::move(task)); });
+  submit(
+      {.name = name, .kind = SubmissionKind::kHostTask, .tag = tag},
+      [&] { return Footprint{.accesses = accesses ? accesses() : Accesses{}, .cost = cost}; },
+      [&] { enqueue_host(std::move(task)); });
 }
 
-void Stream::submit(Submission what, const std::function<void()>& enqueue) {
+void Stream::submit(const SubmissionLabel& label, FunctionRef<Footprint()> describe,
+                    FunctionRef<void()> enqueue) {
+  // Once the work is on its way it may change what the description is made from.
+  const bool recorded = tracing(device_);
+  Footprint footprint;
+  if (recorded && describe) footprint = describe();
+
   const std::uint64_t ticket = ticket_ + 1;
-  do_announce(what);
+  do_announce(label);
   do_begin(ticket);
   enqueue();
   do_end(ticket);
   ticket_ = ticket;  // an enqueue that threw has submitted nothing
 
-  std::vector<Wait> waits = std::exchange(pending_waits_, {});
-  std::vector<Event> joined = std::exchange(device_.joined_, {});
-  if (tracing(device_)) {
-    device_.options().trace->submitted({.lane = lane_,
-                                        .ticket = ticket,
-                                        .what = std::move(what),
-                                        .waits = std::move(waits),
-                                        .joined = std::move(joined)});
+  if (recorded) {
+    record_submission(label, std::move(footprint));
+  } else {
+    pending_waits_.clear();
+    device_.joined_.clear();
   }
   if (device_.options().synchronize_each) {
     device_.do_wait({lane_, ticket});
     device_.throw_if_failed();
   }
+}
+
+void Stream::record_submission(const SubmissionLabel& label, Footprint footprint) {
+  device_.options().trace->submitted({.lane = lane_,
+                                      .ticket = ticket_,
+                                      .what = {.name = label.name,
+                                               .kind = label.kind,
+                                               .accesses = std::move(footprint.accesses),
+                                               .tag = label.tag,
+                                               .cost = footprint.cost},
+                                      .waits = std::exchange(pending_waits_, {}),
+                                      .joined = std::exchange(device_.joined_, {})});
 }
 
 void Stream::enqueue_host(std::function<void()>) {

@@ -30,10 +30,11 @@ void check_inputs(const Checker& c, const ConstTensorView& q, const ConstTensorV
             "promise self-attention, but q and k have different numbers of rows");
   if (segments.uniform_length > 0) {
     const std::int64_t length = segments.uniform_length;
-    c.require(q.shape[0] == k.shape[0] && q.shape[0] % length == 0, "segments",
-              "promise uniform rows of " + std::to_string(length) +
-                  ", which do not divide q and k of " + std::to_string(q.shape[0]) + " and " +
-                  std::to_string(k.shape[0]) + " tokens");
+    if (q.shape[0] != k.shape[0] || q.shape[0] % length != 0) {
+      c.fail("segments", "promise uniform rows of " + std::to_string(length) +
+                             ", which do not divide q and k of " + std::to_string(q.shape[0]) +
+                             " and " + std::to_string(k.shape[0]) + " tokens");
+    }
   } else {
     c.rank("segments.table", segments.table, 2);
     c.matches_contiguous("segments.table", segments.table, {segments.table.shape[0], 5},

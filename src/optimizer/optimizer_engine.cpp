@@ -131,9 +131,12 @@ void OptimizerEngine::add_numbers(Accesses& accesses) const {
 }
 
 void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
-  Accesses accesses;
-  add_numbers(accesses);
-  host_.host_task("begin_step", std::move(accesses), tag, [this, plan] {
+  const auto accesses = [&] {
+    Accesses all;
+    add_numbers(all);
+    return all;
+  };
+  host_.host_task("begin_step", accesses, tag, [this, plan] {
     step_ = {.plan = plan};
     const AdamWScalars guess = scalars_of(1.0, plan.valid_tokens > 0);
     for (const auto& updater : updaters_) updater->expect(guess);
@@ -187,11 +190,13 @@ void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
     arrival.norms_lease.use(host_, WaitFor::kArrived);
   }
   double& sum = squared_norms_[arrival.block];
-  host_.host_task("sum_norms", Accesses({partials.bytes()}, {}), tag, [partials, &sum] {
-    const double* values = partials.as<double>();
-    sum = 0;
-    for (std::int64_t i = 0; i < partials.elements(); ++i) sum += values[i];
-  });
+  host_.host_task(
+      "sum_norms", [&] { return Accesses({partials.bytes()}, {}); }, tag,
+      [partials, &sum] {
+        const double* values = partials.as<double>();
+        sum = 0;
+        for (std::int64_t i = 0; i < partials.elements(); ++i) sum += values[i];
+      });
 }
 
 void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
@@ -233,8 +238,9 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
   // The first arrival comes after the loss of the last pass.
   if (on_arrival && !decided_) {
-    host_.host_task("set_scalars", writes_scalars(), tag,
-                    [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
+    host_.host_task(
+        "set_scalars", [&] { return writes_scalars(); }, tag,
+        [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
     decided_ = host_.record();
   }
   host_.wait(arrival.event, WaitFor::kArrived);
@@ -294,9 +300,12 @@ void OptimizerEngine::stop_if_stuck() const {
 
 void OptimizerEngine::finish_step(const Tag& tag) {
   const bool on_arrival = options_.timing == UpdateTiming::kOnArrival;
-  Accesses accesses = on_arrival ? Accesses{} : writes_scalars();
-  add_numbers(accesses);
-  host_.host_task("decide", std::move(accesses), tag, [this] { decide(); });
+  const auto accesses = [&] {
+    Accesses all = on_arrival ? Accesses{} : writes_scalars();
+    add_numbers(all);
+    return all;
+  };
+  host_.host_task("decide", accesses, tag, [this] { decide(); });
   if (!on_arrival) decided_ = host_.record();
   const Event decided = *decided_;
   for (const BlockId b : state_.ids()) {

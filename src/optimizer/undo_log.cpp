@@ -62,9 +62,12 @@ void UndoLog::count(bool missed) {
 }
 
 void UndoLog::save(BlockId block, Stream& host, const Tag& tag) {
-  Accesses accesses({numbers()}, {slot_of(block)});
-  for (const TensorView& view : state_of(block)) accesses.reads.push_back(view.bytes());
-  host.host_task("save_state", std::move(accesses), tag,
+  const auto accesses = [&] {
+    Accesses all({numbers()}, {slot_of(block)});
+    for (const TensorView& view : state_of(block)) all.reads.push_back(view.bytes());
+    return all;
+  };
+  host.host_task("save_state", accesses, tag,
                  [this, block] {
                    if (numbers_->early.apply != 0) copy(block, Way::kIntoLog);
                  },
@@ -73,9 +76,12 @@ void UndoLog::save(BlockId block, Stream& host, const Tag& tag) {
 
 void UndoLog::restore(BlockId block, Stream& host, const Tag& tag) {
   const TensorView flag = nonfinite(block);
-  Accesses accesses({numbers(), slot_of(block)}, {flag.bytes()});
-  for (const TensorView& view : state_of(block)) accesses.writes.push_back(view.bytes());
-  host.host_task("restore_state", std::move(accesses), tag,
+  const auto accesses = [&] {
+    Accesses all({numbers(), slot_of(block)}, {flag.bytes()});
+    for (const TensorView& view : state_of(block)) all.writes.push_back(view.bytes());
+    return all;
+  };
+  host.host_task("restore_state", accesses, tag,
                  [this, block, flag] {
                    if (!numbers_->missed) return;
                    copy(block, Way::kBack);

@@ -43,7 +43,8 @@ void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(doubl
   landed.filled();
   landed.use(host);
   host.host_task(
-      "sum_loss", Accesses({loss.bytes()}, {}), tag, [loss, receive = std::move(receive)] {
+      "sum_loss", [&] { return Accesses({loss.bytes()}, {}); }, tag,
+      [loss, receive = std::move(receive)] {
         receive(loss.dtype == DType::kF64 ? sum_in_order(loss.as<double>(), loss.elements())
                                           : sum_in_order(loss.as<float>(), loss.elements()));
       });

@@ -93,7 +93,7 @@ class OperatorTimer {
                    const std::function<void(std::size_t)>& submit) {
     const auto mark = [&] {
       times_.resume();
-      compute().submit({.name = "mark"}, [] {});
+      compute().submit({.name = "mark"}, {}, [] {});
       times_.pause();
     };
     std::vector<double> us;

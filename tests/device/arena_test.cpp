@@ -114,11 +114,14 @@ TEST_CASE("an arena is not freed under the lanes that use it") {
   {
     Arena arena(*device, Space::kPinned, 4096, "pinned");
     std::byte* const data = arena.allocate("data", 4096);
-    device->stream(Lane::kHost).host_task("slow", {{}, {{data, 4096}}}, {}, [&finished, data] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      data[4095] = std::byte{1};
-      finished = true;
-    });
+    device->stream(Lane::kHost)
+        .host_task(
+            "slow", [&] { return Accesses({}, {{data, 4096}}); }, {},
+            [&finished, data] {
+              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              data[4095] = std::byte{1};
+              finished = true;
+            });
   }
   CHECK(finished);
 }

@@ -364,7 +364,9 @@ TEST_CASE("a run on the CUDA device has no race, and leaving a wait out shows as
     std::byte* on_device = m.memory.allocate("buffer", kMiB);
     recorder.start();
     Stream& host = m.lane(Lane::kHost);
-    host.host_task("write", {{}, {{source, kMiB}}}, {}, [=] { std::memset(source, 1, kMiB); });
+    host.host_task(
+        "write", [&] { return Accesses({}, {{source, kMiB}}); }, {},
+        [=] { std::memset(source, 1, kMiB); });
     Stream& in = m.lane(Lane::kWeightsIn);
     in.wait(host.record(), WaitFor::kUpdated);
     in.copy(on_device, source, kMiB, {});

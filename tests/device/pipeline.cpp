@@ -26,7 +26,8 @@ Pipeline::Pipeline(Device& device)
     std::byte*& weights = weights_[static_cast<std::size_t>(unit)];
     weights = host_arena_.allocate("weights", kBytes);
     for (std::size_t i = 0; i < kElements; ++i) as_doubles(weights)[i] = initial_weight(unit, i);
-    device.host_access("initialise", {{}, {{weights, kBytes}}}, {.unit = unit});
+    device.host_access("initialise", [&] { return Accesses({}, {{weights, kBytes}}); },
+                       {.unit = unit});
   }
   factor_ = host_arena_.allocate("factor", sizeof(double));
 }
@@ -34,8 +35,9 @@ Pipeline::Pipeline(Device& device)
 void Pipeline::submit(int steps) {
   std::byte* const factor = factor_;
   Stream& host = device_.stream(Lane::kHost);
-  host.host_task("decide", {{}, {{factor, sizeof(double)}}}, {},
-                 [factor] { as_doubles(factor)[0] = 2; });
+  host.host_task(
+      "decide", [&] { return Accesses({}, {{factor, sizeof(double)}}); }, {},
+      [factor] { as_doubles(factor)[0] = 2; });
   decided_ = host.record();
   for (int step = 0; step < steps; ++step) {
     for (int unit = 0; unit < kUnits; ++unit) unit_step(step, unit);
@@ -69,23 +71,29 @@ void Pipeline::unit_step(int step, int unit) {
   lease.use(compute);
   compute.wait(sent_[k], WaitFor::kReuse);
   const std::byte* const loaded = lease.data();
-  compute.host_task("gradient", {{{loaded, kBytes}}, {{gradient, kBytes}}}, tag,
-                    [loaded, gradient, step] {
-                      for (std::size_t i = 0; i < kElements; ++i) {
-                        const double w = reinterpret_cast<const double*>(loaded)[i];
-                        as_doubles(gradient)[i] = 0.5 * w + step;
-                      }
-                    });
+  compute.host_task(
+      "gradient", [&] { return Accesses({{loaded, kBytes}}, {{gradient, kBytes}}); }, tag,
+      [loaded, gradient, step] {
+        for (std::size_t i = 0; i < kElements; ++i) {
+          const double w = reinterpret_cast<const double*>(loaded)[i];
+          as_doubles(gradient)[i] = 0.5 * w + step;
+        }
+      });
   lease.end();
 
   comm.wait(compute.record(), WaitFor::kGathered);
   comm.wait(decided_, WaitFor::kDecided);
   const std::byte* const factor = factor_;
-  comm.host_task("sum", {{{gradient, kBytes}, {factor, sizeof(double)}}, {{gradient, kBytes}}}, tag,
-                 [gradient, factor] {
-                   const double f = reinterpret_cast<const double*>(factor)[0];
-                   for (std::size_t i = 0; i < kElements; ++i) as_doubles(gradient)[i] *= f;
-                 });
+  comm.host_task(
+      "sum",
+      [&] {
+        return Accesses({{gradient, kBytes}, {factor, sizeof(double)}}, {{gradient, kBytes}});
+      },
+      tag,
+      [gradient, factor] {
+        const double f = reinterpret_cast<const double*>(factor)[0];
+        for (std::size_t i = 0; i < kElements; ++i) as_doubles(gradient)[i] *= f;
+      });
 
   out.wait(comm.record(), WaitFor::kGathered);
   out.wait(taken_[k], WaitFor::kTaken);
@@ -93,12 +101,14 @@ void Pipeline::unit_step(int step, int unit) {
   sent_[k] = out.record();
 
   host.wait(out.record(), WaitFor::kArrived);
-  host.host_task("update", {{{arrived, kBytes}, {weights, kBytes}}, {{weights, kBytes}}}, tag,
-                 [arrived, weights] {
-                   for (std::size_t i = 0; i < kElements; ++i) {
-                     as_doubles(weights)[i] -= 0.125 * as_doubles(arrived)[i];
-                   }
-                 });
+  host.host_task(
+      "update",
+      [&] { return Accesses({{arrived, kBytes}, {weights, kBytes}}, {{weights, kBytes}}); }, tag,
+      [arrived, weights] {
+        for (std::size_t i = 0; i < kElements; ++i) {
+          as_doubles(weights)[i] -= 0.125 * as_doubles(arrived)[i];
+        }
+      });
   taken_[k] = updated_[u] = host.record();
 }
 
@@ -106,7 +116,7 @@ std::vector<double> Pipeline::weights() {
   device_.synchronize();
   std::vector<double> all;
   for (std::byte* weights : weights_) {
-    device_.host_access("result", {{{weights, kBytes}}, {}}, {});
+    device_.host_access("result", [&] { return Accesses({{weights, kBytes}}, {}); }, {});
     all.insert(all.end(), as_doubles(weights), as_doubles(weights) + kElements);
   }
   return all;

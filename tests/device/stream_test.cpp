@@ -150,8 +150,7 @@ TEST_CASE("a submission that fails to enqueue takes no ticket and loses no wait"
   const Event event = submit(*device, Lane::kHost);
   Stream& compute = device->stream(Lane::kCompute);
   compute.wait(event, WaitFor::kUpdated);
-  CHECK_THROWS_AS(compute.submit({.name = "bad", .accesses = {}, .tag = {}},
-                                 [] { throw BackendError("no such kernel"); }),
+  CHECK_THROWS_AS(compute.submit({.name = "bad"}, {}, [] { throw BackendError("no such kernel"); }),
                   BackendError);
   CHECK(compute.record().ticket == 0);
   CHECK(submit(*device, Lane::kCompute).ticket == 1);
@@ -160,15 +159,46 @@ TEST_CASE("a submission that fails to enqueue takes no ticket and loses no wait"
   CHECK(trace.records()[1].waits.size() == 1);
 }
 
+TEST_CASE("a submission is described before it is enqueued, and only to those who record") {
+  Recorder trace;
+  const auto device = make_cpu_device({.execution = Execution::kEager, .trace = &trace});
+  Stream& host = device->stream(Lane::kHost);
+  std::string order;
+  const auto submit_one = [&] {
+    host.submit(
+        {.name = "work", .kind = SubmissionKind::kCollective, .tag = {.phase = "test"}},
+        [&] {
+          order += "described ";
+          return Footprint{.accesses = {}, .cost = {.kind = CostKind::kPooled, .bytes = 3}};
+        },
+        [&] { order += "enqueued "; });
+  };
+  submit_one();
+  CHECK(order == "enqueued ");
+  trace.start();
+  submit_one();
+  host.submit({.name = "plain"}, {}, kNothing);
+  trace.stop();
+  CHECK(order == "enqueued described enqueued ");
+  REQUIRE(trace.records().size() == 2);
+  const Submission& what = trace.records()[0].what;
+  CHECK(what.name == "work");
+  CHECK(what.kind == SubmissionKind::kCollective);
+  CHECK(what.tag.phase == "test");
+  CHECK(what.cost.kind == CostKind::kPooled);
+  CHECK(what.cost.bytes == 3);
+  CHECK(trace.records()[1].what.accesses.reads.empty());
+}
+
 TEST_CASE("work enqueued in several pieces is one submission") {
   for (const Execution execution : {Execution::kEager, Execution::kThreads, Execution::kShuffled}) {
     const auto device = make_cpu_device({.execution = execution});
     Stream& compute = device->stream(Lane::kCompute);
     std::string order;
-    compute.submit({.name = "pieces", .accesses = {}, .tag = {}}, [&] {
+    compute.submit({.name = "pieces"}, {}, [&] {
       for (const char piece : {'a', 'b', 'c'}) compute.enqueue_host([&, piece] { order += piece; });
     });
-    compute.submit({.name = "nothing", .accesses = {}, .tag = {}}, kNothing);
+    compute.submit({.name = "nothing"}, {}, kNothing);
     CHECK(compute.record().ticket == 2);
     device->synchronize();
     CHECK(order == "abc");

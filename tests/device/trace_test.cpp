@@ -96,7 +96,7 @@ TEST_CASE("a copy says which way it goes, and every submission how many bytes it
   out.copy(here, there, 200, {});
   out.copy(there + 256, there, 128, {});
   out.set(there, 0, 64, {});
-  out.host_task("task", {{{here, 16}}, {{here + 64, 8}}}, {}, kNothing);
+  out.host_task("task", [&] { return Accesses({{here, 16}}, {{here + 64, 8}}); }, {}, kNothing);
   const std::vector<CostKind> kinds{CostKind::kLinkIn, CostKind::kLinkOut, CostKind::kMemory,
                                     CostKind::kMemory, CostKind::kMemory};
   const std::vector<std::size_t> bytes{100, 200, 128, 64, 24};
@@ -128,7 +128,8 @@ TEST_CASE("memory outside of every arena has no address in the canonical trace")
   trace.start();
   const auto device = make_cpu_device({.execution = Execution::kEager, .trace = &trace});
   const std::vector<std::byte> heap(24);
-  device->host_access("labels", {{{heap.data(), heap.size()}, {nullptr, 8}}, {}}, {});
+  device->host_access("labels",
+                      [&] { return Accesses({{heap.data(), heap.size()}, {nullptr, 8}}, {}); }, {});
   CHECK(trace.canonical() == "submitter labels reads pageable:24\n");
 }
 

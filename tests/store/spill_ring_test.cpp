@@ -24,9 +24,11 @@ class ComplementForm final : public HomeForm {
   }
   std::size_t fetch(Stream& in, std::byte* slot, const std::byte* home, std::size_t bytes,
                     const Tag& tag) override {
-    in.host_task("complement", {{{home, bytes}}, {{slot, bytes}}}, tag, [=] {
-      for (std::size_t i = 0; i < bytes; ++i) slot[i] = ~home[i];
-    });
+    in.host_task(
+        "complement", [&] { return Accesses({{home, bytes}}, {{slot, bytes}}); }, tag,
+        [=] {
+          for (std::size_t i = 0; i < bytes; ++i) slot[i] = ~home[i];
+        });
     return bytes;
   }
   [[nodiscard]] bool lossy() const override { return true; }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/base/function_ref.h"
 #include "strata/device/lane.h"
 #include "strata/device/stream.h"
 #include "strata/device/trace.h"
@@ -83,8 +84,9 @@ class Device {
   void synchronize();
   /// Rethrows the first exception of a lane's work.
   virtual void throw_if_failed() = 0;
-  /// Tells the trace that the submitting thread itself touches memory that lanes use.
-  void host_access(std::string_view name, Accesses accesses, const Tag& tag);
+  /// Tells the trace that the submitting thread itself touches memory that lanes use. `accesses` is
+  /// called only if somebody records; {} touches nothing.
+  void host_access(std::string_view name, FunctionRef<Accesses()> accesses, const Tag& tag);
 
   /// Returns the calls of wait() and synchronize(), and of allocate(), so far; tests bound them per
   /// step.

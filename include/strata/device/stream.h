@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/base/function_ref.h"
 #include "strata/device/lane.h"
 #include "strata/device/trace.h"
 
@@ -42,11 +43,14 @@ class Stream {
   void set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag);
   /// Runs `task` on a host thread in lane order: on kHost, and on any lane of the cpu backend.
   /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
-  void host_task(std::string_view name, Accesses accesses, const Tag& tag,
+  /// `accesses` is called if somebody records, before the task can run; {} touches nothing.
+  void host_task(std::string_view name, FunctionRef<Accesses()> accesses, const Tag& tag,
                  std::function<void()> task, const Cost& cost = {});
   /// Accounts for one submission (ticket, trace) around `enqueue`, which must put exactly this work
-  /// on the lane's queue. Backends and communicators call it.
-  void submit(Submission what, const std::function<void()>& enqueue);
+  /// on the lane's queue. `describe` is called first, and only if somebody records; {} touches
+  /// nothing. Takes no memory of its own while nobody does. Backends and collectives call it.
+  void submit(const SubmissionLabel& label, FunctionRef<Footprint()> describe,
+              FunctionRef<void()> enqueue);
   /// Puts `task` on the lane's queue, from inside `submit`; CPU kernels and host collectives call
   /// it. Throws BackendError on a lane that has no host thread.
   virtual void enqueue_host(std::function<void()> task);
@@ -57,13 +61,16 @@ class Stream {
   virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void do_set(void* to, std::uint8_t value, std::size_t bytes) = 0;
   /// Called before anything else of a submission, for backends that tell a profiler of it.
-  virtual void do_announce(const Submission& /*what*/) {}
+  virtual void do_announce(const SubmissionLabel& /*label*/) {}
   /// Called before and after `enqueue`, so that a backend can number and time the submission.
   virtual void do_begin(std::uint64_t ticket) = 0;
   virtual void do_end(std::uint64_t ticket) = 0;
 
  private:
   friend class Device;
+  /// Tells the trace of the submission that has just got its ticket, and of the waits before it.
+  void record_submission(const SubmissionLabel& label, Footprint footprint);
+
   Device& device_;
   Lane lane_;
   std::uint64_t ticket_ = 0;                        ///< last submitted

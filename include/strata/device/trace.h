@@ -31,7 +31,20 @@ struct Accesses {
 
 enum class SubmissionKind : std::uint8_t { kKernel, kCopy, kSet, kHostTask, kCollective };
 
-/// One piece of work on one lane.
+/// What a submission is called: all that is said of it while nobody records.
+struct SubmissionLabel {
+  std::string_view name;  ///< a literal
+  SubmissionKind kind = SubmissionKind::kKernel;
+  Tag tag{};
+};
+
+/// What a submission touches and costs. Only traces want to know, so it is made only for them.
+struct Footprint {
+  Accesses accesses{};
+  Cost cost{};
+};
+
+/// One piece of work on one lane, as traces describe it.
 struct Submission {
   std::string_view name;  ///< a literal
   SubmissionKind kind = SubmissionKind::kKernel;

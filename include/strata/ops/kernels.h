@@ -48,12 +48,10 @@ class Kernels {
   template <Op O>
   void run(Stream& stream, const O& op, const Tag& tag) {
     op.check();
-    stream.submit({.name = O::kName,
-                   .kind = SubmissionKind::kKernel,
-                   .accesses = op.accesses(),
-                   .tag = tag,
-                   .cost = cost_of(op)},
-                  [&] { launch(stream, op); });
+    stream.submit(
+        {.name = O::kName, .kind = SubmissionKind::kKernel, .tag = tag},
+        [&] { return Footprint{.accesses = op.accesses(), .cost = cost_of(op)}; },
+        [&] { launch(stream, op); });
   }
 
   /// Makes ready what launches of this shape and layout need, so that none of them allocates or

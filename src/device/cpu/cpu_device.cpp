@@ -11,6 +11,7 @@
 
 #include "device/cpu/cpu_memory.h"
 #include "device/cpu/executor.h"
+#include "device/task.h"
 #include "strata/base/host_memory.h"
 
 namespace strata {
@@ -32,14 +33,7 @@ class CpuStream final : public Stream {
       : Stream(device, lane), executor_(executor) {}
 
   void enqueue_host(std::function<void()> task) override {
-    if (!work_.task) {
-      work_.task = std::move(task);
-      return;
-    }
-    work_.task = [first = std::move(work_.task), second = std::move(task)] {
-      first();
-      second();
-    };
+    append_task(work_.task, std::move(task));
   }
 
  protected:

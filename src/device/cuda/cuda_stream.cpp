@@ -92,8 +92,8 @@ void CudaStream::do_set(void* to, std::uint8_t value, std::size_t bytes) {
   });
 }
 
-void CudaStream::do_announce(const Submission& what) {
-  range_.emplace(context_.profiler, lane(), what.name, what.tag);
+void CudaStream::do_announce(const SubmissionLabel& label) {
+  range_.emplace(context_.profiler, lane(), label.name, label.tag);
 }
 
 void CudaStream::do_begin(std::uint64_t ticket) { context_.timer.begin({lane(), ticket}, handle_); }

@@ -45,7 +45,7 @@ class CudaStream final : public Stream {
   void do_wait(Event event) override;
   void do_copy(void* to, const void* from, std::size_t bytes) override;
   void do_set(void* to, std::uint8_t value, std::size_t bytes) override;
-  void do_announce(const Submission& what) override;
+  void do_announce(const SubmissionLabel& label) override;
   void do_begin(std::uint64_t ticket) override;
   void do_end(std::uint64_t ticket) override;
 

@@ -18,50 +18,66 @@ cudaEvent_t create_event() {
   return event;
 }
 
+/// True if everything before the event has finished.
+bool has_passed(cudaEvent_t event) {
+  const cudaError_t state = cudaEventQuery(event);
+  if (state == cudaErrorNotReady) return false;
+  STRATA_CUDA_CHECK(state);
+  return true;
+}
+
 }  // namespace
 
 EventPool::EventPool(int initial) {
-  for (int i = 0; i < initial; ++i) idle_.push_back(create_event());
+  for (int i = 0; i < initial; ++i) ring_.push_back({.ticket = 0, .event = create_event()});
 }
 
 EventPool::~EventPool() {
-  for (const Recorded& r : recorded_) STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaEventDestroy(r.event));
-  for (cudaEvent_t event : idle_) STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaEventDestroy(event));
+  for (const Recorded& r : ring_) STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaEventDestroy(r.event));
 }
 
-cudaEvent_t EventPool::take() {
-  if (idle_.empty() && !recorded_.empty()) {
-    const cudaError_t state = cudaEventQuery(recorded_.front().event);
-    if (state == cudaSuccess) {
-      passed_ = recorded_.front().ticket;
-      idle_.push_back(recorded_.front().event);
-      recorded_.pop_front();
-    } else if (state != cudaErrorNotReady) {
-      STRATA_CUDA_CHECK(state);
-    }
+// An event that has passed says so for all before it, so one question about the middle gives half
+// of the pool back. If the middle has not passed, the pool grows rather than to ask once a record.
+void EventPool::make_room() {
+  const std::size_t half = (recorded_ + 1) / 2;
+  if (half > 0 && has_passed(at(half - 1).event)) {
+    passed_ = at(half - 1).ticket;
+    oldest_ = (oldest_ + half) % ring_.size();
+    recorded_ -= half;
+    return;
   }
-  if (idle_.empty()) return create_event();
-  cudaEvent_t event = idle_.front();
-  idle_.pop_front();
-  return event;
+  std::rotate(ring_.begin(), ring_.begin() + static_cast<std::ptrdiff_t>(oldest_), ring_.end());
+  oldest_ = 0;
+  ring_.push_back({.ticket = 0, .event = create_event()});
 }
 
 void EventPool::record(std::uint64_t ticket, cudaStream_t stream) {
   if (ticket <= newest_) return;
-  cudaEvent_t event = take();
-  recorded_.push_back({ticket, event});
+  if (recorded_ == ring_.size()) make_room();
+  Recorded& next = ring_[(oldest_ + recorded_) % ring_.size()];
+  STRATA_CUDA_CHECK(cudaEventRecord(next.event, stream));
+  next.ticket = ticket;
+  ++recorded_;
   newest_ = ticket;
-  STRATA_CUDA_CHECK(cudaEventRecord(event, stream));
 }
 
 cudaEvent_t EventPool::find(std::uint64_t ticket) const {
   if (ticket <= passed_) return nullptr;
-  const auto at = std::ranges::lower_bound(recorded_, ticket, {}, &Recorded::ticket);
-  if (at == recorded_.end()) {
+  std::size_t begin = 0;  // the one wanted is the first of [begin, end] that is not older
+  std::size_t end = recorded_;
+  while (begin < end) {
+    const std::size_t middle = begin + (end - begin) / 2;
+    if (at(middle).ticket < ticket) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  if (begin == recorded_) {
     throw BackendError("ticket " + std::to_string(ticket) +
                        " was never recorded: wait only for events that Stream::record gave");
   }
-  return at->event;
+  return at(begin).event;
 }
 
 }  // namespace strata::cuda

@@ -5,13 +5,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <vector>
 
 namespace strata::cuda {
 
 /// The events of one stream, by ticket. An event is recorded again only when the ticket it stood
-/// for has passed; until the pool is as deep as the lane runs ahead, it grows.
+/// for has passed; until the pool is twice as deep as the lane runs ahead, it grows. From then on
+/// it makes no event, takes no memory and asks the device once for half of its events.
 class EventPool {
  public:
   /// Creates `initial` events.
@@ -31,13 +33,19 @@ class EventPool {
 
  private:
   struct Recorded {
-    std::uint64_t ticket;
+    std::uint64_t ticket;  ///< that the event stands for; old if it is idle
     cudaEvent_t event;
   };
-  [[nodiscard]] cudaEvent_t take();
+  /// The i-th of the recorded events, the oldest first; those behind them are idle.
+  [[nodiscard]] const Recorded& at(std::size_t i) const {
+    return ring_[(oldest_ + i) % ring_.size()];
+  }
+  /// Makes events idle: the older half if it has passed, or else a new one.
+  void make_room();
 
-  std::deque<Recorded> recorded_;  ///< ascending tickets
-  std::deque<cudaEvent_t> idle_;
+  std::vector<Recorded> ring_;  ///< every event
+  std::size_t oldest_ = 0;      ///< index of the oldest recorded event
+  std::size_t recorded_ = 0;    ///< from there on in the ring, their tickets ascending
   std::uint64_t newest_ = 0;
   std::uint64_t passed_ = 0;  ///< newest ticket whose event was taken back
 };

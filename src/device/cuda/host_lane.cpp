@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "src/device/task.h"
 #include "strata/base/error.h"
 #include "strata/base/this_thread.h"
 #include "strata/device/device.h"
@@ -64,7 +65,7 @@ bool HostLane::wait_on_host(std::uint64_t ticket, std::chrono::milliseconds limi
 }
 
 void HostLane::enqueue_host(std::function<void()> task) {
-  current_.tasks.push_back(std::move(task));
+  append_task(current_.task, std::move(task));
 }
 
 // Every submission publishes its ticket, so there is nothing to do for a record.
@@ -72,7 +73,7 @@ void HostLane::do_record(std::uint64_t) {}
 
 void HostLane::do_wait(Event event) {
   static_cast<CudaStream&>(device().stream(event.lane)).tell_host(event.ticket);
-  push({.event = event, .tasks = {}});
+  push({.event = event});
 }
 
 void HostLane::do_copy(void* to, const void* from, std::size_t bytes) {
@@ -93,8 +94,8 @@ void HostLane::require_host_memory(const void* memory, std::size_t bytes) const 
   }
 }
 
-void HostLane::do_announce(const Submission& what) {
-  current_ = {.event = {}, .tasks = {}, .name = what.name, .tag = what.tag};
+void HostLane::do_announce(const SubmissionLabel& label) {
+  current_ = {.event = {}, .name = label.name, .tag = label.tag};
 }
 
 void HostLane::do_begin(std::uint64_t ticket) {
@@ -129,7 +130,7 @@ void HostLane::work(int core) {
     } else {
       await(item.event);
     }
-    item = {};  // what the tasks hold goes before the lock is taken
+    item = {};  // what the task holds goes before the lock is taken
     lock.lock();
   }
 }
@@ -143,7 +144,7 @@ void HostLane::run(const Item& item) {
   try {
     const cuda::ProfilerRange range(context_.profiler, Lane::kHost, item.name, item.tag);
     const double begin_us = context_.timer.now_us();
-    for (const auto& task : item.tasks) task();
+    if (item.task) item.task();
     const double end_us = context_.timer.now_us();
     context_.host_busy_us.store(context_.host_busy_us.load() + end_us - begin_us);
     if (item.timed) {

@@ -13,7 +13,6 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
-#include <vector>
 
 #include "src/device/cuda/cuda_stream.h"
 #include "strata/device/stream.h"
@@ -45,16 +44,16 @@ class HostLane final : public Stream {
   void do_wait(Event event) override;
   void do_copy(void* to, const void* from, std::size_t bytes) override;
   void do_set(void* to, std::uint8_t value, std::size_t bytes) override;
-  void do_announce(const Submission& what) override;
+  void do_announce(const SubmissionLabel& label) override;
   void do_begin(std::uint64_t ticket) override;
   void do_end(std::uint64_t ticket) override;
 
  private:
   /// A wait for a device lane, or (with the lane kHost) one submission.
   struct Item {
-    Event event;  ///< waited for, or published when the tasks have run
-    std::vector<std::function<void()>> tasks;
-    std::string_view name{};  ///< of the submission, for profilers
+    Event event;                   ///< waited for, or published when the task has run
+    std::function<void()> task{};  ///< may be empty
+    std::string_view name{};       ///< of the submission, for profilers
     Tag tag{};
     bool timed = false;
   };
