@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/operators.h"
 #include "src/device/cuda/check.h"
 #include "src/device/cuda/cuda_stream.h"
@@ -34,7 +34,7 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& optio
   for (const void* kernel :
        {cuda::embedding_module(), cuda::norm_module(), cuda::norm_backward_module(),
         cuda::rope_module(), cuda::swiglu_module(), cuda::elementwise_module(),
-        cuda::cross_entropy_module(), cuda::optimizer_module(), cuda::squared_norm_module(),
+        cuda::cross_entropy_module(), cuda::adamw_module(), cuda::squared_norm_module(),
         cuda::plain_matmul_module(), cuda::quantize_module(), cuda::flash_forward_module(),
         cuda::flash_backward_module(), cuda::attention_delta_module(),
         cuda::attention_reference_module()}) {

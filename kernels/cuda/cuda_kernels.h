@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/cudnn/cudnn_attention.h"
+#include "kernels/cuda/products/matmul.h"
 #include "src/device/cuda/driver.h"
 #include "strata/ops/backend.h"
 #include "strata/ops/kernels.h"

@@ -41,7 +41,7 @@ void launch_cast_squared_norm(cudaStream_t stream, const CastSquaredNorm& op);
 [[nodiscard]] const void* squared_norm_module();
 
 void launch_adamw(cudaStream_t stream, const AdamW& op);
-[[nodiscard]] const void* optimizer_module();
+[[nodiscard]] const void* adamw_module();
 
 void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op);
 void launch_dequantize_rows(cudaStream_t stream, const DequantizeRows& op);

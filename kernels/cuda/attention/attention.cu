@@ -1,0 +1,90 @@
+// Picks the kernels for an attention operator.
+
+#include "kernels/cuda/attention/attention.cuh"
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+
+#include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/operators.h"
+#include "strata/base/error.h"
+
+namespace strata::cuda {
+
+namespace {
+
+/// Throws BackendError if no kernel computes the operator.
+template <class O>
+void check_supported(const O& op) {
+  const DType dtype = op.q.dtype;
+  if (dtype != DType::kBF16 && dtype != DType::kF32) throw_unsupported(O::kName, dtype);
+  constexpr std::int64_t kLargestHeadDim = 256;
+  const std::string who = "operator " + std::string(O::kName) + ": ";
+  if (op.q.shape[2] > kLargestHeadDim) {
+    throw BackendError(who + "the cuda backend has head dims up to 256, not " +
+                       std::to_string(op.q.shape[2]));
+  }
+  if (!(op.scale > 0)) {
+    throw BackendError(who + "scale must be positive, not " + std::to_string(op.scale));
+  }
+}
+
+[[nodiscard]] bool suits_tensor_cores(const ConstTensorView& q,
+                                      std::initializer_list<ConstTensorView> others) {
+  const std::int64_t head_dim = q.shape[2];
+  return q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) && rows_aligned({q}) &&
+         rows_aligned(others);
+}
+
+/// The sm_90a kernels find their tiles with a bounded table of segments.
+[[nodiscard]] bool suits_hopper(AttentionKernels kernels, const AttentionSegments& segments) {
+  return kernels == AttentionKernels::kAuto && hopper_available() &&
+         (segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments);
+}
+
+}  // namespace
+
+void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
+                              const AttentionBackend& backend) {
+  check_supported(op);
+  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
+    launch_reference_attention_forward(stream, op);
+  } else if (suits_hopper(backend.kernels, op.segments)) {
+    launch_hopper_forward(stream, op, backend.counter);
+  } else {
+    launch_flash_forward(stream, op);
+  }
+}
+
+void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
+                               const AttentionBackend& backend) {
+  check_supported(op);
+  const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
+  const bool tensor_cores =
+      suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv});
+  if (tensor_cores && self && suits_hopper(backend.kernels, op.segments) &&
+      rows_aligned({op.rotation.cos, op.rotation.sin})) {
+    return launch_hopper_backward(stream, op, backend.counter);
+  }
+  if (tensor_cores) {
+    launch_flash_backward(stream, op);
+  } else {
+    launch_reference_attention_backward(stream, op);
+  }
+  launch_rotation_backward(stream, op);
+}
+
+void launch_rotation_backward(cudaStream_t stream, const AttentionBackward& op) {
+  if (!op.rotation.positions) return;
+  for (const TensorView& x : {op.dq, op.dk}) {
+    launch_rope(stream, {.x = x,
+                         .positions = op.rotation.positions,
+                         .cos = op.rotation.cos,
+                         .sin = op.rotation.sin,
+                         .direction = RopeDirection::kBackward});
+  }
+}
+
+}  // namespace strata::cuda
