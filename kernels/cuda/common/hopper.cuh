@@ -12,6 +12,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/cuda/common/mma.cuh"
 
@@ -104,12 +105,18 @@ struct RingPosition {
   __device__ RingPosition before(unsigned uses) const { return {count - uses}; }
 };
 
-/// Named barriers: `threads` counts those that wait and those that only arrive.
-__device__ __forceinline__ void named_barrier_wait(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+/// Waits at a named barrier of the block until `threads` threads have come, those that wait and
+/// those that only arrive. The kernel's own enum names the barrier.
+template <class Name>
+  requires std::is_enum_v<Name>
+__device__ __forceinline__ void named_barrier_wait(Name name, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
 }
-__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+/// Arrives at a named barrier and goes on.
+template <class Name>
+  requires std::is_enum_v<Name>
+__device__ __forceinline__ void named_barrier_arrive(Name name, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
 }
 
 /// Gives registers back, or takes them, for every thread of the warpgroup.

@@ -35,6 +35,7 @@
 
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/hopper/hopper_tiles.cuh"
+#include "kernels/cuda/attention/hopper/named_barriers.cuh"
 #include "kernels/cuda/common/hopper.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/tensor_map.h"
@@ -373,7 +374,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
         write_d_scores(d_scores, tile_of_scores, Place::row());
         fence_writes_before_products();
         wait_boxes_read();  // of the block before: the barrier frees their memory for all
-        named_barrier_wait(1, kConsumers * kWarpgroup);
+        named_barrier_wait(BackwardBarrier::kScoresWritten, kConsumers * kWarpgroup);
         pin_registers(dq);
         fence_products();
         const std::uint64_t half_of_k = Keys::descriptor(
@@ -394,7 +395,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
         unsigned char* const boxes = s.dq.data() + Place::warpgroup() * (Shared::kDqBytes / 2);
         write_boxes(dq, boxes);
         fence_writes_before_products();
-        named_barrier_wait(2 + Place::warpgroup(), kWarpgroup);
+        named_barrier_wait(boxes_written_by(Place::warpgroup()), kWarpgroup);
         const bool leader = Place::thread() % kWarpgroup == 0;
 #pragma unroll
         for (int i = 0; i < kHeadDim / 64; ++i) {

@@ -25,6 +25,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/hopper/hopper_tiles.cuh"
+#include "kernels/cuda/attention/hopper/named_barriers.cuh"
 #include "kernels/cuda/common/hopper.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/tensor_map.h"
@@ -204,9 +205,9 @@ struct RowStatistics {
 template <int kConsumers>
 struct Turns {
   int warpgroup;
-  __device__ void wait() const { named_barrier_wait(1 + warpgroup, 2 * kWarpgroup); }
+  __device__ void wait() const { named_barrier_wait(turn_of(warpgroup), 2 * kWarpgroup); }
   __device__ void pass() const {
-    named_barrier_arrive(1 + (warpgroup + 1) % kConsumers, 2 * kWarpgroup);
+    named_barrier_arrive(turn_of((warpgroup + 1) % kConsumers), 2 * kWarpgroup);
   }
 };
 
