@@ -1,3 +1,8 @@
+// This file makes a Kernels object of the operators of the CPU backend. make_cpu_kernels returns
+// it, for the cpu backend and for the host lane of the cuda backend. A launch copies the operator
+// into a task of the stream and returns at once, unless the stream runs tasks in the call; views
+// must stay valid until the task has run.
+
 #include <memory>
 #include <utility>
 
@@ -41,7 +46,7 @@ class CpuKernels final : public Kernels {
   void launch(Stream& s, const QuantizeRows& op) override { enqueue(s, op); }
   void launch(Stream& s, const DequantizeRows& op) override { enqueue(s, op); }
 
-  std::shared_ptr<ThreadPool> pool_;  // shared with the backend that owns these kernels
+  std::shared_ptr<ThreadPool> pool_;  // the backend that owns these kernels shares it
   cpu::Context context_;
 };
 

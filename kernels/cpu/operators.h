@@ -1,3 +1,10 @@
+// This file declares the operators of the CPU backend as plain functions, for CpuKernels and for
+// tests that choose the instruction set. They run to completion in the calling thread and the
+// pool's. Each output element is computed by one thread in an order that depends on nothing but the
+// shapes, so results do not depend on the number of threads. Operators must have passed check();
+// indices in tensors (ids, targets, positions, segments) are checked here, and one that is out of
+// range throws ShapeError.
+
 #pragma once
 
 #include "kernels/cpu/simd/simd.h"
@@ -6,16 +13,13 @@
 
 namespace strata::cpu {
 
-/// What every CPU kernel is given.
+/// What every CPU kernel is given: the threads that it may use and the variants of the inner loops
+/// for this processor.
 struct Context {
   ThreadPool& pool;
   const SimdKernels& simd;
 };
 
-// The operators, run to completion in the calling thread and the pool's. Each output element is
-// computed by one thread in an order that depends on nothing but the shapes, so results do not
-// depend on the number of threads. Indices in tensors (ids, targets, positions, segments) are
-// checked; what is out of range throws ShapeError.
 void execute(const Context& context, const EmbeddingForward& op);
 void execute(const Context& context, const EmbeddingBackward& op);
 void execute(const Context& context, const RmsNormForward& op);

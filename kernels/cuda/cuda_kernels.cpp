@@ -1,3 +1,8 @@
+// This file says what CudaKernels does with an operator: it finds the stream, refuses the lanes
+// that the operator may not run on, and calls the family's launch (operators.h,
+// attention/attention.cuh, products/matmul.h). It also loads the modules of all kernels when it is
+// made, since CUDA would else load them, and take memory for them, at their first launch.
+
 #include "kernels/cuda/cuda_kernels.h"
 
 #include <string>

@@ -1,3 +1,7 @@
+// This file declares the operators on one CUDA device as a Kernels object. make_cuda_backend makes
+// it, for the device that is current, and the schedule runs it through Kernels. It owns what
+// launches share: workspaces, plans of products and the counter of tiles.
+
 #pragma once
 
 #include <memory>
@@ -11,9 +15,10 @@
 
 namespace strata {
 
-/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul and attention on
-/// kCompute only (each has one workspace). Constructing loads every kernel, so that no launch
-/// allocates device memory; cuDNN's attention is made ready by prepare().
+/// Runs bf16 and f32. Operators may go to any lane but kHost, matmul and attention to kCompute
+/// only, as each has one workspace. Constructing it loads every kernel, so that no launch allocates
+/// device memory; cuDNN's attention is made ready by prepare(). Throws BackendError, naming the
+/// operator, for what no kernel runs, and OutOfMemory if there is no room for a workspace.
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
@@ -43,7 +48,7 @@ class CudaKernels final : public Kernels {
   void launch(Stream& stream, const QuantizeRows& op) override;
   void launch(Stream& stream, const DequantizeRows& op) override;
 
-  std::unique_ptr<DeviceMemory> tile_counter_;  ///< a cuda::TileCounter
+  std::unique_ptr<DeviceMemory> tile_counter_;  ///< holds a cuda::TileCounter
   cuda::AttentionBackend attention_;
   cuda::MatmulPlans matmul_;
   std::unique_ptr<cuda::CudnnAttention> cudnn_;  ///< null unless chosen

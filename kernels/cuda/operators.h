@@ -1,12 +1,14 @@
+// This file declares what each kernel file gives to CudaKernels: launches of its operators on a
+// stream (attention and matrix products have headers of their own), and one of its kernels, by
+// which CUDA finds the file's module to load it at start-up. The launches take operators that have
+// passed check(), never block and allocate nothing. They throw BackendError, naming the operator,
+// for a dtype that CUDA does not run.
+
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "strata/ops/kernels.h"
-
-// What each kernel file gives: launches of its operators on a stream (attention has its own
-// header), and one of its kernels, by which CUDA finds the file's module to load it at start-up.
-// The launches expect checked operators and throw BackendError for a dtype that CUDA does not run.
 
 namespace strata::cuda {
 
@@ -47,7 +49,8 @@ void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op);
 void launch_dequantize_rows(cudaStream_t stream, const DequantizeRows& op);
 [[nodiscard]] const void* quantize_module();
 
-/// For products that cuBLASLt has no algorithm for.
+/// Runs the products that cuBLASLt has no algorithm for, and those with K = 0, at any size and
+/// slowly.
 void launch_plain_matmul(cudaStream_t stream, const Matmul& op);
 [[nodiscard]] const void* plain_matmul_module();
 

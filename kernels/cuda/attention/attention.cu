@@ -1,4 +1,6 @@
-// Picks the kernels for an attention operator.
+// This file picks the kernels that compute an attention operator, by dtype, head dim, alignment,
+// segments and device: CudaKernels calls launch_attention_forward and launch_attention_backward for
+// all but cuDNN's attention. What no family takes is refused with BackendError.
 
 #include "kernels/cuda/attention/attention.cuh"
 
@@ -38,7 +40,8 @@ void check_supported(const O& op) {
          rows_aligned(others);
 }
 
-/// The sm_90a kernels find their tiles with a bounded table of segments.
+/// Says whether the sm_90a kernels may take these segments: they find their tiles with a bounded
+/// table.
 [[nodiscard]] bool suits_hopper(AttentionKernels kernels, const AttentionSegments& segments) {
   return kernels == AttentionKernels::kAuto && hopper_available() &&
          (segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments);

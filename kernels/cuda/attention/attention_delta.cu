@@ -1,6 +1,8 @@
-// delta = rowsum(d_o * o) for the backwards of attention: d_o, o [Nq, H, D] bf16, D 64 or 128;
-// delta [H, Nq] f32. One pass over d_o and o; products and sums in f32. And dq, scaled, turned back
-// if there is a rotation, and rounded once, from its sum in f32.
+// This file computes what the backwards of attention need before and after their products;
+// flash_backward.cu and hopper_backward.cu launch it. Before: delta = rowsum(d_o * o), with d_o, o
+// [Nq, H, D] bf16, D 64 or 128, and delta [H, Nq] f32, in one pass over d_o and o with products and
+// sums in f32. After, where dq was summed in f32: dq, scaled, turned back if there is a rotation,
+// and rounded once.
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -31,7 +33,7 @@ __device__ float dot_of_pairs(Bf16Pair a, Bf16Pair b, float sum) {
   return fmaf(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u), sum);
 }
 
-/// kHeadDim / 8 threads, 16 bytes each, for one head of one row.
+/// Computes delta with kHeadDim / 8 threads, 16 bytes each, for one head of one row.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads) attention_delta_kernel(const DeltaParams p) {
   constexpr int kLanes = kHeadDim / 8;
@@ -66,7 +68,7 @@ struct RoundParams {
   float scale;
 };
 
-/// A thread rounds 8 numbers of a head's lower half and those that they turn with.
+/// Rounds dq. A thread takes 8 numbers of a head's lower half and those that they turn with.
 __global__ void __launch_bounds__(kThreads) attention_round_dq_kernel(const RoundParams p) {
   constexpr int kWidth = 8;
   const int half = p.dq.head_dim / 2;

@@ -1,8 +1,10 @@
-#pragma once
+// This file has the arguments of the attention kernels, and decides which thread block computes
+// which tile. Segments (see strata/ops/attention.h) are cut into tiles, in an order that is long
+// work first and keeps what neighbours share in the L2 cache. The portable and the sm_90a kernels
+// include it; its second half runs on the host and builds the arguments. Which block computes a
+// tile changes no bit of the result.
 
-// Arguments of the attention kernels, and which thread block computes which tile: segments (see
-// strata/ops/attention.h) cut into tiles, in an order that is long work first and keeps what
-// neighbours share in the L2 cache.
+#pragma once
 
 #include <algorithm>
 #include <cstdint>
@@ -13,7 +15,7 @@
 
 namespace strata::cuda {
 
-/// [rows, heads, head_dim], heads of a row next to each other.
+/// A tensor [rows, heads, head_dim] whose heads of a row lie next to each other.
 template <class T>
 struct HeadRows {
   T* data;
@@ -25,21 +27,22 @@ struct HeadRows {
   }
 };
 
-/// RopeAngles on the device.
+/// The tables of RopeAngles, as kernels take them.
 struct Rotation {
   const std::int32_t* positions;  ///< null: rows are not turned
   const float* cos;
   const float* sin;
 };
 
-/// Query i (0 .. q_length - 1) sees keys 0 .. min(i + q_offset, k_length - 1); both count from the
-/// segment's beginnings.
+/// One segment. Query i (0 .. q_length - 1) sees keys 0 .. min(i + q_offset, k_length - 1); both
+/// count from the segment's beginnings.
 struct Segment {
   int q_begin, k_begin, q_length, k_length, q_offset;
 };
 
+/// All segments of an operator: a table, or rows of one length.
 struct Segments {
-  const int* table;  ///< [count, 5]; not read if uniform_length > 0
+  const int* table;  ///< [count, 5]; it is not read if uniform_length > 0
   int count;
   int uniform_length;
 
@@ -53,10 +56,10 @@ struct Segments {
   }
 };
 
-/// Items are pairs of (one of `tiles`, one of `lanes`); a lane is what shares keys and values (or
-/// queries): a head of a row. Tiles of low rank are long and come first. Lanes come in sections
-/// that fit the L2 cache together, but for the shortest quarter of the tiles: those of all lanes
-/// come at the end, so that all multiprocessors finish together.
+/// The order of work items. An item is a pair of (one of `tiles`, one of `lanes`); a lane is what
+/// shares keys and values (or queries): a head of a row. Tiles of low rank are long and come first.
+/// Lanes come in sections that fit the L2 cache together, but for the shortest quarter of the
+/// tiles: those of all lanes come at the end, so that all multiprocessors finish together.
 struct WorkOrder {
   int tiles;
   int lanes;
@@ -81,15 +84,16 @@ struct WorkOrder {
 struct QueryTile {
   Segment segment;
   int head;
-  int begin;  ///< of the segment's queries
+  int begin;  ///< the first row, counted from the segment's queries
   int rows;   ///< 1 .. the tile's size
 
-  /// Last key that the tile's first query sees; row i sees i more, up to the segment's end.
+  /// Returns the last key that the tile's first query sees; row i sees i more, up to the segment's
+  /// end.
   __device__ int last_key() const { return begin + segment.q_offset; }
   __device__ int first_row() const { return segment.q_begin + begin; }
-  /// Number of keys that any of the rows sees.
+  /// Returns how many keys any of the rows sees.
   __device__ int visible_keys() const { return max(0, min(segment.k_length, last_key() + rows)); }
-  /// Number of keys, from the first, that all rows see.
+  /// Returns how many keys, from the first on, all rows see.
   __device__ int keys_seen_by_all() const { return max(0, min(segment.k_length, last_key() + 1)); }
 };
 
@@ -99,7 +103,7 @@ struct QueryTiles {
   WorkOrder order;
   int heads;
 
-  /// Tile of work item i; false if there is none.
+  /// Finds the tile of work item i; returns false if there is none.
   template <int kRows>
   __device__ bool locate(int i, QueryTile& tile) const {
     const WorkOrder::Item item = order.at(i);
@@ -142,7 +146,7 @@ struct KeyBlocks {
   Segments segments;
   WorkOrder order;
   int kv_heads;
-  int key_rows;  ///< of k and v in all
+  int key_rows;  ///< the rows of k and v in all
 
   template <int kRows>
   __device__ KeyBlock at(int i) const {
@@ -180,15 +184,15 @@ template <class T, class Void>
   return {from.table.as<std::int32_t>(), narrow<int>(from.table.rows()), 0};
 }
 
-/// What a section's lanes share: well within the L2 cache of the GPUs this is made for (40 MiB and
-/// more). On an H200, 24 and 40 MiB differ by 1 %; without sections long rows lose 5 %.
+/// What a section's lanes share: well within the L2 cache of the GPUs that this is made for (40 MiB
+/// and more). On an H200, 24 and 40 MiB differ by 1 %; without sections long rows lose 5 %.
 inline constexpr std::int64_t kSectionBytes = std::int64_t{32} << 20;
-/// Tiles of a section for each multiprocessor, at least: with fewer the next section's long tiles
-/// come beside this one's short ones, and the last of them late.
+/// How many tiles a section has for each multiprocessor, at least: with fewer the next section's
+/// long tiles come beside this one's short ones, and the last of them late.
 inline constexpr std::int64_t kSectionRounds = 2;
 
-/// `lane_bytes`: what one lane's tiles share. `group`: lanes that share the same, and stay
-/// together.
+/// Makes the order of `tiles` tiles in each of `lanes` lanes. `lane_bytes` is what one lane's tiles
+/// share; `group` lanes share the same, and stay together.
 [[nodiscard]] inline WorkOrder make_order(std::int64_t tiles, std::int64_t lanes,
                                           std::int64_t lane_bytes, std::int64_t group) {
   const std::int64_t groups = lanes / group;
@@ -201,7 +205,7 @@ inline constexpr std::int64_t kSectionRounds = 2;
   return {narrow<int>(tiles), narrow<int>(lanes), narrow<int>(section)};
 }
 
-/// Tiles of `rows` queries.
+/// Cuts the queries of all segments into tiles of `rows`.
 [[nodiscard]] inline QueryTiles make_query_tiles(const AttentionSegments& from,
                                                  const ConstTensorView& q, const ConstTensorView& k,
                                                  int rows) {
@@ -220,7 +224,8 @@ inline constexpr std::int64_t kSectionRounds = 2;
   return {segments, make_order(tiles, heads, k.shape[0] * key_bytes, group), narrow<int>(heads)};
 }
 
-/// Tiles of `rows` keys, cut segment by segment: for segments that attend to themselves.
+/// Cuts the keys of all segments into tiles of `rows`, segment by segment, and orders them: for
+/// segments that attend to themselves.
 [[nodiscard]] inline WorkOrder make_key_tile_order(const AttentionSegments& from,
                                                    const ConstTensorView& q,
                                                    const ConstTensorView& k, int rows) {
@@ -235,7 +240,7 @@ inline constexpr std::int64_t kSectionRounds = 2;
   return make_order(k.shape[0] / rows + from.table.rows(), kv_heads, k.shape[0] * row_bytes, 1);
 }
 
-/// Blocks of `rows` keys.
+/// Cuts all rows of k into blocks of `rows` keys.
 [[nodiscard]] inline KeyBlocks make_key_blocks(const AttentionSegments& from,
                                                const ConstTensorView& q, const ConstTensorView& k,
                                                int rows) {

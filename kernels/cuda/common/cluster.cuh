@@ -1,7 +1,8 @@
-#pragma once
+// This file has clusters of blocks (sm_90 and later): blocks that run at the same time on
+// neighbouring multiprocessors and may write each other's shared memory. cross_entropy.cu shares
+// rows out over them. Before sm_90 every block is alone, and the same calls do nothing.
 
-// Clusters of blocks (sm_90 and later): blocks that run at the same time on neighbouring
-// multiprocessors and may write each other's shared memory. Before sm_90 every block is alone.
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -17,14 +18,14 @@ __device__ __forceinline__ unsigned cluster_rank() {
   return rank;
 }
 
-/// Blocks of the cluster; 1 for a launch without clusters.
+/// Returns the number of blocks of the cluster; 1 for a launch without clusters.
 __device__ __forceinline__ unsigned cluster_blocks() {
   unsigned blocks;
   asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
   return blocks;
 }
 
-/// A barrier of all threads of the cluster; what was written before is seen behind it.
+/// A barrier of all threads of the cluster; what was written before it is seen after it.
 __device__ __forceinline__ void cluster_sync() {
   asm volatile(
       "barrier.cluster.arrive.release.aligned;\n"
@@ -32,7 +33,7 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
-/// Where block `rank` of the cluster has what this block has at `shared`.
+/// Returns the address at which block `rank` of the cluster has what this block has at `shared`.
 __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned rank) {
   std::uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
@@ -44,7 +45,7 @@ __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned
 /// threads have written to global memory is there.
 class ClusterExchange {
  public:
-  /// Calls of all threads, together; the first function called.
+  /// Called by all threads, together, before any other function.
   __device__ void init() {
     if (threadIdx.x == 0) {
       for (const std::uint64_t& barrier : barriers_) {
@@ -54,9 +55,9 @@ class ClusterExchange {
     }
     cluster_sync();
   }
-  /// Gives all blocks this block's pair and returns, in lane i, that of block i; `other` in lanes
-  /// without a block. `call` counts the calls from 0; all threads of the block call it, behind a
-  /// barrier of the block that is behind the call before.
+  /// Gives all blocks this block's pair and returns, in lane i, that of block i; lanes without a
+  /// block get `other`. `call` counts the calls from 0; all threads of the block call it, after a
+  /// barrier of the block that comes after the call before.
   __device__ float2 exchange(float2 own, float2 other, unsigned call) {
     const unsigned turn = call % 2;  // another block may be one call ahead, not two
     const unsigned blocks = cluster_blocks();
@@ -89,7 +90,7 @@ class ClusterExchange {
   }
 
  private:
-  static constexpr int kMostBlocks = 8;  ///< of the largest cluster that every such device has
+  static constexpr int kMostBlocks = 8;  ///< the largest cluster that every such device has
   static __device__ std::uint32_t address(const void* shared) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   }

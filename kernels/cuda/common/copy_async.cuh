@@ -1,9 +1,9 @@
-#pragma once
+// This file has asynchronous copies from global into shared memory (sm_80 and later), for the
+// kernels that keep what comes next there. They take no registers while they are under way, so a
+// block can ask for far more than its threads could hold. What a thread copied itself it may read
+// once the copy's group has arrived; what others copied needs a barrier after that.
 
-// Asynchronous copies from global into shared memory (sm_80 and later): they take no registers
-// while they are under way, so a block can ask for far more than its threads could hold. What a
-// thread copied itself it may read once the copy's group has arrived; what others copied needs a
-// barrier behind that.
+#pragma once
 
 #include <cstdint>
 
@@ -11,12 +11,12 @@
 
 namespace strata::cuda {
 
-/// Copies 16 bytes to an address in shared memory.
+/// Starts to copy 16 bytes to an address in shared memory.
 __device__ __forceinline__ void start_copy(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/// Copies W elements; at once if they are fewer than 16 bytes.
+/// Starts to copy W elements, or copies them at once if they are fewer than 16 bytes.
 template <class T, int W>
 __device__ __forceinline__ void copy_async(T* shared, const T* from) {
   if constexpr (sizeof(T) * W == 16) {
@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_async(T* shared, const T* from) {
   }
 }
 
-/// Ends a group: the copies of this thread since the group before.
+/// Ends a group: the copies that this thread started since the group before.
 __device__ __forceinline__ void end_copy_group() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

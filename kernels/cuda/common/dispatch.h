@@ -1,3 +1,8 @@
+// This file leads from the run-time dtype and layout of views to the template arguments of kernels:
+// T, the element type, and W, the elements that a thread moves as one access of 16 bytes (or 1 if
+// the layout does not allow that). The launches of all families include it. What CUDA does not run
+// throws BackendError here.
+
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,22 +16,20 @@
 #include "strata/base/error.h"
 #include "strata/base/tensor.h"
 
-// From the run-time dtype and layout of views to the template arguments of kernels: T, the element
-// type, and W, the elements that a thread moves as one access of 16 bytes (or 1 if the layout does
-// not allow that).
-
 namespace strata::cuda {
 
 template <class T>
 inline constexpr int kWide = 16 / static_cast<int>(sizeof(T));
 
+/// Throws BackendError that names operator and dtype, and the backend that runs it.
 [[noreturn]] inline void throw_unsupported(std::string_view name, DType dtype) {
   throw BackendError("operator " + std::string(name) +
                      ": the cuda backend runs bf16 and f32, not " + std::string(name_of(dtype)) +
                      "; use the cpu backend for it");
 }
 
-/// Calls `body.operator()<T>()`.
+/// Calls `body.operator()<T>()` with the element type of bf16 or f32. Throws BackendError, naming
+/// the operator, for other dtypes.
 template <class Body>
 void with_dtype(std::string_view name, DType dtype, const Body& body) {
   switch (dtype) {
@@ -36,7 +39,7 @@ void with_dtype(std::string_view name, DType dtype, const Body& body) {
   }
 }
 
-/// Calls `body.operator()<T, W>()`, W = kWide<T> if `wide`, else 1.
+/// Calls `body.operator()<T, W>()` with W = kWide<T> if `wide`, else 1. Throws as with_dtype does.
 template <class Body>
 void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const Body& body) {
   with_dtype(name, dtype, [&]<class T>() {
@@ -48,7 +51,8 @@ void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const B
   });
 }
 
-/// True if every view that is present, and of a matrix every row, begins at a multiple of 16 bytes.
+/// Returns true if every view that is present, and of a matrix every row, begins at a multiple of
+/// 16 bytes.
 [[nodiscard]] inline bool rows_aligned(std::initializer_list<ConstTensorView> views) {
   return std::ranges::all_of(views, [](const ConstTensorView& view) {
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
@@ -57,7 +61,7 @@ void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const B
   });
 }
 
-/// True if rows of `columns` elements of `dtype` can be moved 16 bytes at a time.
+/// Returns true if rows of `columns` elements of `dtype` can be moved 16 bytes at a time.
 [[nodiscard]] inline bool is_wide(DType dtype, std::int64_t columns,
                                   std::initializer_list<ConstTensorView> views) {
   return columns * static_cast<std::int64_t>(size_of(dtype)) % 16 == 0 && rows_aligned(views);

@@ -1,12 +1,12 @@
-#pragma once
-
-// Building blocks of the sm_90a kernels: mbarriers, bulk tensor copies (TMA), named barriers and
-// warpgroup products (wgmma). Terms and rules: PTX ISA 9.0, "Asynchronous warpgroup level
-// matrix instructions" and "Tensor maps".
+// This file has the building blocks of the sm_90a kernels, which alone include it: mbarriers, bulk
+// tensor copies (TMA), named barriers and warpgroup products (wgmma). Terms and rules: PTX ISA 9.0,
+// "Asynchronous warpgroup level matrix instructions" and "Tensor maps".
 //
 // Shared tiles hold `rows` rows of a head as panels of 64 columns: [panels][rows][64] bf16, rows of
 // 128 bytes in the 128-byte swizzle, panels at multiples of 1024 bytes. That is how TMA writes them
 // and how wgmma reads them, row by row (K-major) or column by column (MN-major).
+
+#pragma once
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -32,10 +32,11 @@ struct Place {
   }
   [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
   [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
-  [[nodiscard]] __device__ static int lane_row() {  ///< of the warp's rows; the other is 8 more
+  [[nodiscard]] __device__ static int
+  lane_row() {  ///< the first of its two rows, of the warp's 16; the other is 8 more
     return thread() % 32 / 4;
   }
-  [[nodiscard]] __device__ static int column() {  ///< first of two, of every eight
+  [[nodiscard]] __device__ static int column() {  ///< the first of its two columns, of every eight
     return thread() % 4 * 2;
   }
 };
@@ -53,8 +54,8 @@ struct Barrier {
   __device__ void arrive() const {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
   }
-  /// One lane arrives for its warp, if `now` (the same in all lanes). Without a branch, so that
-  /// products may be in flight.
+  /// One lane arrives for its warp if `now` holds, which must be the same in all lanes. There is no
+  /// branch, so that products may be in flight.
   __device__ void arrive_for_warp(bool now = true) const {
     asm volatile(
         "{\n"
@@ -94,7 +95,7 @@ __device__ __forceinline__ void fence_barrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/// The place of use `count` in a ring of kStages, a power of two.
+/// The place of use number `count` in a ring of kStages stages, a power of two.
 template <int kStages>
 struct RingPosition {
   static_assert((kStages & (kStages - 1)) == 0);
@@ -119,7 +120,7 @@ __device__ __forceinline__ void named_barrier_arrive(Name name, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
 }
 
-/// Gives registers back, or takes them, for every thread of the warpgroup.
+/// Gives registers back, or takes them, until every thread of the warpgroup has kRegisters.
 template <int kRegisters>
 __device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -143,8 +144,8 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
 }
 
 /// Starts to add a box of shared memory to `map` (see make_sum_map), at (column, row), in no
-/// particular order with others; rows outside the tensor are left out. Done by the threads for
-/// which `now` holds, without a branch, so that products may be in flight.
+/// particular order with others; rows outside the tensor are left out. The threads for which `now`
+/// holds do it, without a branch, so that products may be in flight.
 __device__ __forceinline__ void add_box(const CUtensorMap& map, std::uint32_t from, int column,
                                         int row, bool now) {
   asm volatile(
@@ -157,6 +158,7 @@ __device__ __forceinline__ void add_box(const CUtensorMap& map, std::uint32_t fr
       "r"(from), "r"(column), "r"(row), "r"(static_cast<int>(now))
       : "memory");
 }
+/// Closes a group of the boxes that this thread has started to add.
 __device__ __forceinline__ void commit_boxes() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -181,7 +183,7 @@ __device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address,
          ((address & 0x3ffff) >> 4);
 }
 
-/// Before the first product after registers of accumulators or operands were written.
+/// Needed before the first product after registers of accumulators or operands were written.
 __device__ __forceinline__ void fence_products() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -225,9 +227,9 @@ __device__ __forceinline__ void fence_writes_before_products() {
   ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
   "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-/// d (+)= a b^T for 64 rows of a, as many rows of b as d has columns, and 16 columns of both. Lane
-/// 4g + t of warp w of the warpgroup holds of d: row 16w + g in elements 4j and 4j + 1, row 16w + g
-/// + 8 in 4j + 2 and 4j + 3, both of columns 8j + 2t and 8j + 2t + 1.
+/// Starts d (+)= a b^T for 64 rows of a, as many rows of b as d has columns, and 16 columns of
+/// both. Lane 4g + t of warp w of the warpgroup holds of d: row 16w + g in elements 4j and 4j + 1,
+/// row 16w + g + 8 in 4j + 2 and 4j + 3, both of columns 8j + 2t and 8j + 2t + 1.
 __device__ __forceinline__ void multiply_tiles(float (&d)[32], std::uint64_t a, std::uint64_t b,
                                                bool accumulate) {
   asm volatile(
@@ -247,7 +249,7 @@ __device__ __forceinline__ void multiply_tiles(float (&d)[64], std::uint64_t a, 
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 
-/// d[64, n] += a b for a [64, 16] in registers and 16 rows of b, a tile of n columns.
+/// Starts d[64, n] += a b for a [64, 16] in registers and 16 rows of b, a tile of n columns.
 __device__ __forceinline__ void multiply_registers(float (&d)[32], const Bf16Pair (&a)[4],
                                                    std::uint64_t b) {
   asm volatile(
@@ -267,7 +269,7 @@ __device__ __forceinline__ void multiply_registers(float (&d)[64], const Bf16Pai
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
 }
 
-/// d[64, n] (+)= a^T b for 16 rows of both tiles, a of 64 columns.
+/// Starts d[64, n] (+)= a^T b for 16 rows of both tiles, a of 64 columns.
 __device__ __forceinline__ void multiply_transposed(float (&d)[16], std::uint64_t a,
                                                     std::uint64_t b, bool accumulate) {
   asm volatile(
@@ -301,11 +303,11 @@ struct PanelTile {
   static constexpr std::uint32_t kPanelBytes = kRows * kPanelRowBytes;
   static constexpr std::uint32_t kBytes = kPanels * kPanelBytes;
 
-  /// Descriptor offset of 16 columns of the rows, from the tile's own descriptor.
+  /// Returns the offset of 16 columns of the rows from the tile's own descriptor.
   __device__ static constexpr std::uint64_t column_step(int k) {
     return (k / 4 * kPanelBytes + k % 4 * 32) >> 4;
   }
-  /// Descriptor offset of 16 rows.
+  /// Returns the offset of 16 rows.
   __device__ static constexpr std::uint64_t row_step(int k) {
     return (k * 16 * kPanelRowBytes) >> 4;
   }
@@ -314,7 +316,8 @@ struct PanelTile {
   }
 };
 
-/// d = a b^T over all of the head dim: a's 64 rows from `a`, b's rows from `b` (both descriptors).
+/// Starts d = a b^T over all of the head dim: a's 64 rows begin at `a`, b's rows at `b` (both are
+/// descriptors).
 template <class TileA, class TileB, int kHeadDim, int kCount>
 __device__ __forceinline__ void scores(float (&d)[kCount], std::uint64_t a, std::uint64_t b) {
 #pragma unroll
@@ -323,7 +326,7 @@ __device__ __forceinline__ void scores(float (&d)[kCount], std::uint64_t a, std:
   }
 }
 
-/// d += p b for p [64, 16 * kSteps] packed in registers and the tile b of 16 * kSteps rows.
+/// Starts d += p b for p [64, 16 * kSteps] packed in registers and the tile b of 16 * kSteps rows.
 template <class TileB, int kSteps, int kCount>
 __device__ __forceinline__ void weighted_sum(float (&d)[kCount], const Bf16Pair (&p)[kSteps][4],
                                              std::uint64_t b) {
@@ -331,7 +334,7 @@ __device__ __forceinline__ void weighted_sum(float (&d)[kCount], const Bf16Pair 
   for (int k = 0; k < kSteps; ++k) multiply_registers(d, p[k], b + TileB::row_step(k));
 }
 
-/// d = a^T b over all rows of both tiles.
+/// Starts d = a^T b over all rows of both tiles.
 template <class TileA, class TileB, int kCount>
 __device__ __forceinline__ void transposed_sum(float (&d)[kCount], std::uint64_t a,
                                                std::uint64_t b) {

@@ -1,6 +1,8 @@
-#pragma once
+// This file has the one launcher of kernels, and the small arithmetic of grids. Every .cu file
+// launches through it; no .cpp file may include it. A failure throws BackendError that names the
+// operator; nothing here blocks or allocates.
 
-// The one launcher of kernels, and the small arithmetic of grids. Included by .cu files only.
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -16,16 +18,17 @@
 
 namespace strata::cuda {
 
+/// Where and how a kernel is launched.
 struct Launch {
-  std::string_view name;  ///< of the operator, for errors
+  std::string_view name;  ///< the operator, for errors
   cudaStream_t stream = nullptr;
   dim3 grid = 1;
   dim3 block = 1;
-  std::size_t shared_bytes = 0;  ///< dynamic; up to what the device has
+  std::size_t shared_bytes = 0;  ///< dynamic shared memory, up to what the device has
   unsigned cluster = 1;          ///< blocks in x that form a cluster (sm_90 and later)
 };
 
-/// Of the current device.
+/// Returns an attribute of the current device.
 [[nodiscard]] inline int device_attribute(cudaDeviceAttr attribute) {
   int device = 0;
   int value = 0;
@@ -34,12 +37,12 @@ struct Launch {
   return value;
 }
 
-/// Multiprocessors of the current device.
+/// Returns the number of multiprocessors of the current device.
 [[nodiscard]] inline int multiprocessors() {
   return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
-/// A launch as the runtime takes it. Also lifts the kernel's limit of 48 KiB of shared memory,
+/// A launch as the runtime takes it. It also lifts the kernel's limit of 48 KiB of shared memory,
 /// static memory included, where the launch needs more.
 class LaunchConfig {
  public:
@@ -68,7 +71,8 @@ class LaunchConfig {
   cudaLaunchAttribute cluster_{};
 };
 
-/// Calls `body`; a BackendError of it names the operator.
+/// Calls `body` and returns what it returns; a BackendError of it leaves with the operator's name
+/// before its text.
 template <class Body>
 auto naming(std::string_view name, const Body& body) {
   try {
@@ -89,8 +93,8 @@ void launch(const Launch& where, void (*kernel)(Params...), Args&&... args) {
   });
 }
 
-/// Clusters of this launch (blocks, if they are alone) that the device runs at a time, at least 1;
-/// the grid does not matter.
+/// Returns how many clusters of this launch (blocks, if they are alone) the device runs at a time,
+/// at least 1; the grid does not matter.
 template <class... Params>
 [[nodiscard]] int resident(Launch where, void (*kernel)(Params...)) {
   return naming(where.name, [&] {
@@ -108,8 +112,8 @@ template <class... Params>
   });
 }
 
-/// Smallest number of blocks that cover `count` at `per_block` each. Throws BackendError beyond the
-/// largest grid.
+/// Returns the smallest number of blocks that cover `count` at `per_block` each. Throws
+/// BackendError beyond the largest grid.
 [[nodiscard]] inline unsigned blocks_for(std::int64_t count, std::int64_t per_block) {
   const std::int64_t blocks = (count + per_block - 1) / per_block;
   if (blocks > 0x7fffffff) {
@@ -118,7 +122,7 @@ template <class... Params>
   return static_cast<unsigned>(blocks);
 }
 
-/// Threads for that many pieces of work, in whole warps, at most `most`.
+/// Returns the threads for that many pieces of work, in whole warps, at most `most`.
 [[nodiscard]] inline unsigned whole_warps(std::int64_t pieces, int most) {
   constexpr std::int64_t kWarpThreads = 32;
   return static_cast<unsigned>(std::clamp<std::int64_t>(

@@ -1,12 +1,13 @@
-#pragma once
-
-// Warp-level building blocks of the portable tensor-core path (sm_80 and later): asynchronous
-// copies into shared memory, matrix loads from it, and the bf16 m16n8k16 product with f32
-// accumulation.
+// This file has the warp-level building blocks of the portable tensor-core path (sm_80 and later):
+// asynchronous copies into shared memory, matrix loads from it, and the bf16 m16n8k16 product with
+// f32 accumulation. The portable attention kernels are made of them, and hopper.cuh uses the
+// smallest ones.
 //
 // Shared tiles hold rows of `kHeadDim` bf16. The 16-byte chunk c of row r lies at chunk c ^ (r %
 // 8), so eight rows read at one column touch all banks once. Tiles start at multiples of 256 bytes:
 // then going 16 columns on is an exclusive or of the address, and going 8 rows on an addition.
+
+#pragma once
 
 #include <cstdint>
 
@@ -18,24 +19,24 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-/// Copies 16 bytes; without `valid` writes zeros and reads nothing.
+/// Starts to copy 16 bytes; without `valid` it writes zeros and reads nothing.
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
                "r"(valid ? 16 : 0));
 }
 
-/// Copies 4 bytes; without `valid` writes zeros and reads nothing.
+/// Starts to copy 4 bytes; without `valid` it writes zeros and reads nothing.
 __device__ __forceinline__ void copy_async_4(std::uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
                "r"(valid ? 4 : 0));
 }
 
-/// Waits for all asynchronous copies of this thread; others need a barrier behind it.
+/// Waits for all asynchronous copies of this thread; what others copied needs a barrier after it.
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/// Four 8x8 matrices; lanes 8i .. 8i + 7 give the row addresses of matrix i.
+/// Loads four 8x8 matrices; lanes 8i .. 8i + 7 give the row addresses of matrix i.
 __device__ __forceinline__ void load_matrices(Bf16Pair (&to)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -48,7 +49,8 @@ __device__ __forceinline__ void load_matrices_transposed(Bf16Pair (&to)[4], std:
                : "r"(address));
 }
 
-/// c[16, 8] += a[16, 16] b[16, 8]. Lane 4g + t holds of c: rows g and g + 8, columns 2t and 2t + 1.
+/// Adds a[16, 16] b[16, 8] to c[16, 8]. Lane 4g + t holds of c: rows g and g + 8, columns 2t and 2t
+/// + 1.
 __device__ __forceinline__ void multiply_accumulate(float (&c)[4], const Bf16Pair (&a)[4],
                                                     Bf16Pair b0, Bf16Pair b1) {
   asm volatile(
@@ -64,14 +66,14 @@ __device__ __forceinline__ Bf16Pair pack_bf16(float low, float high) {
   return pair;
 }
 
-/// 2^x, relative error about 2^-22; 0 for -inf.
+/// Returns 2^x with a relative error of about 2^-22, and 0 for -infinity.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-/// Largest of the four lanes that share a row of an accumulator, or their sum.
+/// Return the largest of the four lanes that share a row of an accumulator, or their sum.
 __device__ __forceinline__ float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
@@ -84,22 +86,22 @@ __device__ __forceinline__ float row_sum(float x) {
 template <int kHeadDim>
 struct SharedTile {
   static constexpr int kRowBytes = kHeadDim * 2;
-  static constexpr int kChunks = kHeadDim / 8;  ///< of 16 bytes, in a row
+  static constexpr int kChunks = kHeadDim / 8;  ///< chunks of 16 bytes in a row
 
   __device__ static constexpr std::uint32_t offset(int row, int chunk) {
     return static_cast<std::uint32_t>(row * kRowBytes + ((chunk ^ (row & 7)) << 4));
   }
-  /// This lane's row address for load_matrices of a 16x16 block, quadrants in the order of operand
-  /// a: (rows 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15). Transposed, the same order
-  /// gives operand b of two neighbouring column blocks.
+  /// Returns this lane's row address for load_matrices of a 16x16 block, quadrants in the order of
+  /// operand a: (rows 0-7, columns 0-7), (8-15, 0-7), (0-7, 8-15), (8-15, 8-15). Transposed, the
+  /// same order gives operand b of two neighbouring column blocks.
   __device__ static std::uint32_t lane_offset_a(int lane) { return offset(lane & 15, lane >> 4); }
-  /// The same for operand b of two neighbouring row blocks: (0-7, 0-7), (0-7, 8-15), (8-15, 0-7),
-  /// (8-15, 8-15).
+  /// Returns the same for operand b of two neighbouring row blocks: (0-7, 0-7), (0-7, 8-15), (8-15,
+  /// 0-7), (8-15, 8-15).
   __device__ static std::uint32_t lane_offset_b(int lane) {
     return offset((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
   }
 
-  /// Starts to copy rows [0, valid_rows) of `from` and zeros behind them into the tile of kRows
+  /// Starts to copy rows [0, valid_rows) of `from`, and zeros after them, into the tile of kRows
   /// rows.
   template <int kRows, int kThreads>
   __device__ static void load(std::uint32_t tile, const std::uint16_t* from,
@@ -117,9 +119,9 @@ struct SharedTile {
     }
   }
 
-  /// c += a b^T, both tiles row-major in shared memory, summed over kHeadDim. `a` and `b` are lane
-  /// addresses (lane_offset_a, lane_offset_b) of the first of 16 * kRowBlocks and 8 * kColumnBlocks
-  /// rows.
+  /// Adds a b^T to c, both tiles row-major in shared memory, summed over kHeadDim. `a` and `b` are
+  /// lane addresses (lane_offset_a, lane_offset_b) of the first of 16 * kRowBlocks and 8 *
+  /// kColumnBlocks rows.
   template <int kRowBlocks, int kColumnBlocks>
   __device__ __forceinline__ static void multiply_transposed(
       float (&c)[kRowBlocks][kColumnBlocks][4], std::uint32_t a, std::uint32_t b) {
@@ -144,14 +146,15 @@ struct SharedTile {
     }
   }
 
-  /// Rows of operand a, all of kHeadDim, into registers; `a` is their lane address (lane_offset_a).
+  /// Loads rows of operand a, all of kHeadDim, into registers; `a` is their lane address
+  /// (lane_offset_a).
   __device__ __forceinline__ static void load_operand(Bf16Pair (&to)[kHeadDim / 16][4],
                                                       std::uint32_t a) {
 #pragma unroll
     for (int k = 0; k < kHeadDim / 16; ++k) load_matrices(to[k], a ^ (k << 5));
   }
 
-  /// The same with 16 rows of a in registers.
+  /// Does the same with 16 rows of a in registers.
   template <int kColumnBlocks>
   __device__ __forceinline__ static void multiply_transposed(float (&c)[kColumnBlocks][4],
                                                              const Bf16Pair (&a)[kHeadDim / 16][4],
@@ -168,8 +171,8 @@ struct SharedTile {
     }
   }
 
-  /// c += p b with p in registers as operand a and b a row-major tile of 16 * kSteps rows; `b` is
-  /// the lane address (lane_offset_a) of its first row.
+  /// Adds p b to c with p in registers as operand a and b a row-major tile of 16 * kSteps rows; `b`
+  /// is the lane address (lane_offset_a) of its first row.
   template <int kRowBlocks, int kSteps>
   __device__ __forceinline__ static void multiply(float (&c)[kRowBlocks][kHeadDim / 8][4],
                                                   const Bf16Pair (&p)[kRowBlocks][kSteps][4],

@@ -1,7 +1,8 @@
-#pragma once
+// This file has sums and other reductions over warps and blocks, for the kernels that work row by
+// row. The order is fixed: a butterfly in each warp, then one over the warps' results. So the
+// result is the same in every thread and in every run.
 
-// Sums over warps and blocks in a fixed order: a butterfly in each warp, then one over the warps'
-// results. The result is the same in every thread and in every run.
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -29,9 +30,9 @@ struct Sum {
   }
 };
 
-/// `identity` changes nothing it is combined with. All threads of the block take part; the block
-/// has whole warps. `scratch` holds kMostWarps entries and may be used again behind the next
-/// barrier.
+/// Reduces over the block and returns the result in all threads, which all take part; the block has
+/// whole warps. `identity` changes nothing that it is combined with. `scratch` holds kMostWarps
+/// entries and may be used again after the next barrier.
 template <class T, class Combine>
 __device__ T block_reduce_once(T value, T identity, T* scratch, const Combine& combine) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -43,7 +44,7 @@ __device__ T block_reduce_once(T value, T identity, T* scratch, const Combine& c
   return warp_reduce(lane < warps ? scratch[lane] : identity, combine);
 }
 
-/// The same; `scratch` may be used again at once.
+/// Does the same; `scratch` may be used again at once.
 template <class T, class Combine>
 __device__ T block_reduce(T value, T identity, T* scratch, const Combine& combine) {
   value = block_reduce_once(value, identity, scratch, combine);

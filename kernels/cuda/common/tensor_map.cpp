@@ -1,3 +1,7 @@
+// This file makes tensor maps through the driver, which alone can encode them; tensor_map.h says
+// what they describe. The driver's functions are loaded once. A failure throws BackendError that
+// names the call.
+
 #include "kernels/cuda/common/tensor_map.h"
 
 #include <array>

@@ -1,7 +1,8 @@
-#pragma once
+// This file has the element access of the memory-bound kernels, which all include it: W elements
+// move as one access of up to 16 bytes and are computed on as f32. Numbers are rounded to nearest,
+// ties to even; addresses must be multiples of the access.
 
-// Element access of the memory-bound kernels: W elements move as one access of up to 16 bytes and
-// are computed on as f32.
+#pragma once
 
 #include <cuda_bf16.h>
 
@@ -40,7 +41,7 @@ __device__ __forceinline__ void store_raw(T* to, const Vector<T, W>& from) {
   *reinterpret_cast<Vector<T, W>*>(to) = from;
 }
 
-/// The same for what no kernel reads soon: 8 bytes are then the first to leave the cache.
+/// Stores what no kernel reads soon: 8 bytes are then the first to leave the cache.
 template <class T, int W>
 __device__ __forceinline__ void store_raw_streaming(T* to, const Vector<T, W>& from) {
   if constexpr (sizeof(from) == sizeof(uint2)) {
@@ -106,20 +107,20 @@ __device__ __forceinline__ void unpack(const Packed<T, W>& from, float (&to)[W])
   }
 }
 
-/// Two bf16 as a word.
+/// Returns two numbers, rounded to bf16, as a word; the first is in the low half.
 __device__ __forceinline__ unsigned pair_of(float first, float second) {
   const __nv_bfloat162_raw pair = __floats2bfloat162_rn(first, second);
   return static_cast<unsigned>(pair.x) | static_cast<unsigned>(pair.y) << 16;
 }
 
-/// Writes 16 bytes, as one access for certain: a plain store behind branches the compiler may take
+/// Writes 16 bytes, as one access for certain: the compiler may take a plain store after branches
 /// apart.
 __device__ __forceinline__ void store_words(void* to, unsigned a, unsigned b, unsigned c,
                                             unsigned d) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
-/// 16 bytes of elements, rounded to the dtype.
+/// Writes 16 bytes of elements, rounded to the dtype.
 __device__ __forceinline__ void store_piece(float* to, const float (&x)[4]) {
   store_words(to, __float_as_uint(x[0]), __float_as_uint(x[1]), __float_as_uint(x[2]),
               __float_as_uint(x[3]));
@@ -129,7 +130,7 @@ __device__ __forceinline__ void store_piece(__nv_bfloat16* to, const float (&x)[
               pair_of(x[6], x[7]));
 }
 
-/// Hides where the words came from: the compiler would rather keep what they were made of.
+/// Hides from the compiler where the words came from: it would rather keep what they were made of.
 template <class T, int W>
 __device__ __forceinline__ void keep(Packed<T, W>& packed) {
 #pragma unroll

@@ -1,11 +1,15 @@
-// AdamW: the sequence of IEEE operations in strata/ops/optimizer.h.
+// This file computes AdamW on CUDA, for resident and interleaved units: the sequence of IEEE
+// operations in strata/ops/optimizer.h. CudaKernels launches it through operators.h. It gives the
+// bits of the CPU's AdamW, and sets op.nonfinite if a new weight is not finite.
 //
 // Shapes: all [n], contiguous.
 // Tile: as many blocks as fit at once walk the tensor, four parameters a thread, because every
-// block reads the scalars first, and those may lie in host memory behind the link. Numerics:
-// bitwise equal to the CPU: every operation is written as an intrinsic with its rounding, so the
-// compiler neither fuses nor approximates. Measured on one H200, 2026-11-21, 200M parameters (a
-// copy moves 4.1 TB/s), split weights: 4.0 TB/s, with bf16 moments 3.9. Naive version: kernels/cpu.
+// block reads the scalars first, and those may lie in host memory, on the other side of the link.
+// Numerics: bitwise equal to the CPU: every operation is written as an intrinsic with its rounding,
+// so the compiler neither fuses nor approximates.
+// Measured on one H200, 2026-11-21, 200M parameters (a copy moves 4.1 TB/s), split weights: 4.0
+// TB/s, with bf16 moments 3.9.
+// Naive version: kernels/cpu.
 
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
@@ -18,10 +22,10 @@ namespace {
 constexpr int kThreads = 256;
 /// Keeps the registers of a thread under 52, so that five blocks fit.
 constexpr int kBlocksPerMultiprocessor = 5;
-/// Parameters of one thread: 16 bytes of each f32 tensor.
+/// How many parameters a thread takes: 16 bytes of each f32 tensor.
 constexpr int kParameters = 4;
 
-/// AdamWScalars as the kernel computes with them.
+/// The numbers of AdamWScalars as the kernel computes with them.
 struct Scalars {
   float lr;
   float beta1;
@@ -33,11 +37,11 @@ struct Scalars {
   float correction2;
   float grad_factor;
   float decay;             ///< lr * weight_decay
-  std::uint64_t rounding;  ///< of bf16 moments: the part of the keys that all blocks share
+  std::uint64_t rounding;  ///< the part of the keys of bf16 moments that all blocks share
   bool apply;
 };
 
-// The random bits of strata/base/random.h and strata/ops/optimizer.h.
+// These are the random bits of strata/base/random.h and strata/ops/optimizer.h.
 
 __device__ __forceinline__ std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
@@ -89,8 +93,8 @@ __device__ __forceinline__ float updated(const Scalars& s, float grad, float w, 
   return __fmaf_rn(-s.lr, u, w);
 }
 
-/// W: bf16 (the high half of a split master, `low` beside it) or f32. M and G, of the moments and
-/// the gradient: bf16 or f32.
+/// What the kernel is given. W is bf16 (the high half of a split master, `low` beside it) or f32; M
+/// and G, the types of the moments and the gradient, are bf16 or f32.
 template <class W, class M, class G>
 struct AdamWArguments {
   W* weight;

@@ -1,3 +1,7 @@
+// This file computes squared norms on CUDA, with and without a cast, for the gradient's norm;
+// CudaKernels launches both through operators.h. They take tensors of any length and alignment, in
+// bf16 or f32, and give the bits of the CPU's.
+//
 // Squared norm: partial[i] = sum of x^2 over elements [4096 i, 4096 (i + 1)), in f64.
 // Cast and squared norm: y = x, rounded to the dtype of y, and the same sums of y.
 //
@@ -27,38 +31,38 @@ namespace strata::cuda {
 namespace {
 
 constexpr std::int64_t kRun = SquaredNorm::kBlock;
-/// Pieces of 16 bytes that a tile has of each run.
+/// How many pieces of 16 bytes a tile has of each run.
 constexpr int kPieces = 16;
-/// Rows that a warp copies at once.
+/// How many rows a warp copies at once.
 constexpr int kRowsAtOnce = kWarp / kPieces;
 
 template <class T>
 using Tile = Vector<T, kWide<T>>[kWarp][kPieces];
 
-/// Where a tile has a piece of row r.
+/// Returns where a tile has a piece of row r.
 __device__ __forceinline__ int place(int r, int piece) {
   constexpr int kPiecesOfAllBanks = 8;
   return piece ^ (r & (kPiecesOfAllBanks - 1));
 }
 
-/// Columns of a tile.
+/// How many columns a tile has.
 template <class T>
 constexpr int kColumns = kPieces * kWide<T>;
 
 /// The runs of one warp.
 template <class From, class To>
 struct Runs {
-  const From* x;  ///< first element of the first run
+  const From* x;  ///< the first element of the first run
   To* y;          ///< the same place of the output; null if only the norm is wanted
   std::int64_t elements;
   int count;
-  int whole;  ///< of these, the first ones that are complete and aligned
+  int whole;  ///< how many of these, from the first, are complete and aligned
 };
 
 /// Calls fn(first) for every row `first` + lane / kPieces that is whole.
 template <class Fn>
 __device__ __forceinline__ void for_whole_rows(int whole, int lane, Fn fn) {
-  if (whole == kWarp) {  // nearly always: no conditions, and addresses a constant apart
+  if (whole == kWarp) {  // nearly always: addresses are then a constant apart
 #pragma unroll
     for (int first = 0; first < kWarp; first += kRowsAtOnce) fn(first);
     return;
@@ -67,7 +71,7 @@ __device__ __forceinline__ void for_whole_rows(int whole, int lane, Fn fn) {
   for (int first = 0; first + lane / kPieces < whole; first += kRowsAtOnce) fn(first);
 }
 
-/// Starts copying columns [column, column + kColumns) of the runs into the tile.
+/// Starts to copy columns [column, column + kColumns) of the runs into the tile.
 template <class From, class To>
 __device__ __forceinline__ void start_tile(Tile<From>& tile, const Runs<From, To>& runs, int column,
                                            int lane) {
@@ -79,7 +83,7 @@ __device__ __forceinline__ void start_tile(Tile<From>& tile, const Runs<From, To
     const int r = first + row;
     copy_async<From, W>(tile[r][place(r, piece)].values, x + first * kRun);
   });
-  for (int r = runs.whole; r < runs.count; ++r) {  // element by element, zeros behind the last one
+  for (int r = runs.whole; r < runs.count; ++r) {  // one by one, with zeros after the last
     for (int i = lane; i < kColumns<From>; i += kWarp) {
       const std::int64_t at = r * kRun + column + i;
       tile[r][place(r, i / W)].values[i % W] =

@@ -1,11 +1,12 @@
-// out (+)= op(a) op(b) through cuBLASLt.
+// This file runs matrix products through cuBLASLt: it decides which algorithm runs, and launches
+// it. CudaKernels calls it for every Matmul; matmul.h is the contract.
 //
-// Shapes: see strata/ops/matmul.h; row-major, rows may be strided.
+// out (+)= op(a) op(b), shapes as in strata/ops/matmul.h; row-major, rows may be strided.
 // How: matmul_problem.h describes a product to cuBLASLt, matmul_timer.h measures its algorithms;
 // here are the choice and the launch.
 // Numerics: bf16 operands accumulate in f32; f32 operands are computed in true f32, not tf32.
-// Split-K only with partial sums in f32 in the workspace, added in a fixed order, so results
-// repeat bit for bit; they differ from the CPU's order of additions.
+// Split-K only with partial sums in f32 in the workspace, added in a fixed order, so results repeat
+// bit for bit; they differ from the CPU's order of additions.
 // Measured on one H200, 2026-11-21 (matmul_bench), sustained, the products of a 7B on 8192 tokens:
 // 640 to 700 TFLOP/s, 99 % and more of the best of all proposals, 1.05 of the first ones together.
 // Naive version: plain_matmul.cu, kernels/cpu.
@@ -30,7 +31,8 @@ namespace {
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 
 constexpr std::string_view kPlainKernel = "plain";
-/// Without measuring, the first is taken; cuBLASLt is asked for some, in case that one is refused.
+/// Without measuring, the first proposal is taken; cuBLASLt is asked for some, in case that one is
+/// refused.
 constexpr int kFewProposals = 8;
 constexpr int kTunedProposals = 32;
 constexpr int kComparedProposals = 64;
@@ -54,7 +56,8 @@ void add_new(Algorithms& to, const cublasLtMatmulAlgo_t& algorithm) {
   if (index_of(to, algorithm) == to.size()) to.push_back(algorithm);
 }
 
-/// The fastest of the algorithms that repeats its results.
+/// Returns the plan with the fastest of the algorithms that repeats its results, or with the plain
+/// kernel if none does.
 MatmulPlan measured_plan(MatmulTimer& timer, const MatmulProblem& problem, const MatmulShape& shape,
                          const Algorithms& algorithms) {
   const std::vector<double> seconds = timer.race(problem, shape, algorithms, 0);

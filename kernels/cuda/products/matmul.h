@@ -1,3 +1,7 @@
+// This file declares matrix products on CUDA as CudaKernels has them: it launches every Matmul
+// here, and a run tunes its products through the MatmulTuner that this is. The plans belong to the
+// run (strata/ops/matmul_plan.h); a product without one runs with cuBLASLt's first proposal.
+
 #pragma once
 
 #include <cublasLt.h>
@@ -16,14 +20,18 @@
 
 namespace strata::cuda {
 
-/// Matrix products through cuBLASLt. Descriptors and the algorithm are looked up once per key and
-/// kept. Products that cuBLASLt has no algorithm for run on a plain kernel. Only algorithms that
-/// give the same bits in every run are used. One stream at a time: there is one workspace.
-/// Plans are for operands of full alignment, which those of a run have.
+/// Runs products of bf16 and f32 through cuBLASLt. Descriptors and the algorithm are looked up once
+/// per key and kept. Products that cuBLASLt has no algorithm for run on a plain kernel. Only
+/// algorithms that give the same bits in every run are used. It serves one stream at a time, since
+/// there is one workspace. Plans are for operands of full alignment, which those of a run have.
 class MatmulPlans final : public MatmulTuner {
  public:
+  /// Takes `workspace_bytes` of device memory until it is destroyed. Throws OutOfMemory if they are
+  /// not there.
   explicit MatmulPlans(std::size_t workspace_bytes);
 
+  /// Launches the product on `stream` and never blocks. Throws BackendError, naming the operator,
+  /// for dtypes that the backend does not run.
   void launch(cudaStream_t stream, const Matmul& op);
 
   [[nodiscard]] std::string platform() const override;
@@ -36,7 +44,7 @@ class MatmulPlans final : public MatmulTuner {
  private:
   struct Plan {
     MatmulProblem problem;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< absent: the plain kernel
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< if absent, the plain kernel runs
   };
   [[nodiscard]] MatmulPlace place(cudaStream_t stream) const;
   [[nodiscard]] const Plan& plan_for(const MatmulKey& key);

@@ -1,5 +1,6 @@
-// Operands for timing matrix products, and a hash to tell whether results repeat. What a GPU draws,
-// and with it its clock, depends on the numbers it multiplies: zeros would be measured too fast.
+// This file makes operands for timing matrix products, and a hash to tell whether results repeat,
+// both for MatmulTimer; matmul_data.h is the contract. What a GPU draws, and with it its clock,
+// depends on the numbers that it multiplies: zeros would be measured too fast.
 //
 // random: element i = Box-Muller of the two halves of a 64-bit hash of i; 8 elements a thread.
 // hash: sum over 16-byte pieces of a mix of index and content, modulo 2^64. Integer sums do not

@@ -1,6 +1,9 @@
-// cuBLASLt is column-major. A row-major matrix is the transposed column-major one, and
-// out^T = op(b)^T op(a)^T, so the operands change places and the transpositions stay what they are
-// in memory: no data moves. cuBLASLt's first operand is our b, its second our a.
+// This file describes a product to cuBLASLt, asks it for algorithms, and launches one. MatmulPlans
+// and MatmulTimer call it; matmul_problem.h is the contract.
+//
+// cuBLASLt is column-major. A row-major matrix is the transposed column-major one, and out^T =
+// op(b)^T op(a)^T, so the operands change places and the transpositions stay what they are in
+// memory: no data moves. cuBLASLt's first operand is our b, its second our a.
 
 #include "kernels/cuda/products/matmul_problem.h"
 
@@ -47,8 +50,8 @@ MatmulOperation make_operation(MatmulLayout layout) {
   return operation;
 }
 
-/// Of a row-major matrix [rows, columns], as cuBLASLt sees it. The stride of a single row is not
-/// looked at, but has to be a valid one.
+/// Makes the layout of a row-major matrix [rows, columns], as cuBLASLt sees it. The stride of a
+/// single row is not looked at, but has to be a valid one.
 MatrixLayout make_layout(DType dtype, std::int64_t rows, std::int64_t columns,
                          std::int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
@@ -101,7 +104,7 @@ std::uint32_t alignment_of(const void* data) {
                             std::min<std::uintptr_t>(largest, MatmulKey::kFullAlignment));
 }
 
-constexpr std::size_t kHexDigits = 16;  // of a word
+constexpr std::size_t kHexDigits = 16;  // the digits of a word
 
 }  // namespace
 

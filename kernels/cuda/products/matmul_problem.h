@@ -1,3 +1,8 @@
+// This file declares one kind of matrix product as cuBLASLt sees it: MatmulPlans launches products
+// through it and MatmulTimer measures their algorithms. It owns cuBLASLt's descriptors and no
+// device memory. Calls of cuBLASLt are checked, but for those whose caller decides what a failure
+// means.
+
 #pragma once
 
 #include <cublasLt.h>
@@ -17,23 +22,25 @@
 
 namespace strata::cuda {
 
+/// Throws BackendError that names the call unless `code` is success; STRATA_CUDA_CHECK calls it.
 void check(cublasStatus_t code, const CallSite& site);
 
 /// Everything that the choice of an algorithm depends on.
 struct MatmulKey {
-  /// Bytes. No algorithm asks for more, and all that arenas hand out has it.
+  /// In bytes. No algorithm asks for more, and all that arenas hand out has it.
   static constexpr std::uint32_t kFullAlignment = 16;
 
   MatmulShape shape;
-  std::uint32_t alignment_a = kFullAlignment;  ///< a power of two, up to kFullAlignment
+  std::uint32_t alignment_a = kFullAlignment;  ///< bytes: a power of two, up to kFullAlignment
   std::uint32_t alignment_b = kFullAlignment;
   std::uint32_t alignment_out = kFullAlignment;
   auto operator<=>(const MatmulKey&) const = default;
 };
 
+/// Returns the key of an operator, from its shape and the addresses of its views.
 [[nodiscard]] MatmulKey key_of(const Matmul& op);
 
-/// Row-major operands in device memory.
+/// The operands of one product, row-major, in device memory.
 struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -47,8 +54,9 @@ struct MatmulPlace {
   cudaStream_t stream = nullptr;
 };
 
-/// kFixedOrder: the same bits in every run. Partial sums of a split K are kept in f32 in the
-/// workspace and added in a fixed order. kAny adds those that are kept in the dtype of the output.
+/// How partial sums may be added. kFixedOrder gives the same bits in every run: partial sums of a
+/// split K are kept in f32 in the workspace and added in a fixed order. kAny also adds those that
+/// are kept in the dtype of the output.
 enum class Reductions : std::uint8_t { kFixedOrder, kAny };
 
 template <class Handle, auto destroy>
@@ -69,14 +77,16 @@ class MatmulProblem {
   /// Throws BackendError for dtypes that the backend does not run.
   explicit MatmulProblem(const MatmulKey& key);
 
-  /// cuBLASLt's proposals within the workspace, what it expects to be fastest first, `most` at
-  /// most. Empty if it has none.
+  /// Returns cuBLASLt's proposals within the workspace, what it expects to be fastest first, `most`
+  /// at most. There may be none.
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> proposals(const MatmulPlace& place,
                                                             Reductions reductions, int most) const;
-  /// Why the algorithm cannot run here or does not repeat its results; empty if it may be used.
+  /// Returns why the algorithm cannot run here or does not repeat its results; an empty text if it
+  /// may be used.
   [[nodiscard]] std::string objection(const MatmulPlace& place,
                                       const cublasLtMatmulAlgo_t& algorithm) const;
-  /// Not checked: the caller decides what a failure means.
+  /// Launches the product and never blocks. The status is not checked: the caller decides what a
+  /// failure means.
   [[nodiscard]] cublasStatus_t launch(const MatmulPlace& place,
                                       const cublasLtMatmulAlgo_t& algorithm,
                                       const MatmulOperands& operands) const;
@@ -87,10 +97,10 @@ class MatmulProblem {
   MatrixLayout a_, b_, out_;
 };
 
-/// An algorithm as text. cuBLASLt allows to keep the words of one and to use them again with the
-/// same version, and with no other.
+/// Returns an algorithm as text. cuBLASLt allows to keep the words of one and to use them again
+/// with the same version, and with no other.
 [[nodiscard]] std::string hex_of(const cublasLtMatmulAlgo_t& algorithm);
-/// Throws BackendError if `hex` is not what hex_of gives.
+/// Returns the algorithm that hex_of gave. Throws BackendError if `hex` is no such text.
 [[nodiscard]] cublasLtMatmulAlgo_t algorithm_of(std::string_view hex);
 
 }  // namespace strata::cuda

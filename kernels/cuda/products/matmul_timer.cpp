@@ -1,3 +1,7 @@
+// This file measures algorithms of matrix products: cold operands, a clock that has settled, rounds
+// in which all algorithms take turns, and slow ones that drop out. matmul_timer.h is the contract;
+// MatmulPlans calls it when a run tunes its products.
+
 #include "kernels/cuda/products/matmul_timer.h"
 
 #include <algorithm>
@@ -14,7 +18,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr std::size_t kRegion = 256;  ///< operands begin at multiples of it
+constexpr std::size_t kRegion = 256;  ///< operands begin at multiples of so many bytes
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // A chip that has idled runs faster than it can go on: it takes about 0.2 s of products until the
@@ -25,11 +29,11 @@ constexpr double kWarmUpS = 0.1;
 constexpr double kShortestGroupS = 200e-6;
 constexpr double kMostProducts = 64;
 constexpr std::size_t kRounds = 24;
-/// Slow products (f32, very large ones) get fewer rounds: no more after so long.
+/// Slow products (f32, very large ones) get fewer rounds: none begins after so long.
 constexpr double kMostRaceS = 3.0;
 constexpr std::size_t kFewestRounds = 4;
 
-/// After so many rounds, what is this much slower than the best drops out.
+/// After `rounds` rounds an algorithm that is `factor` times slower than the best drops out.
 struct Cut {
   std::size_t rounds;
   double factor;
@@ -73,7 +77,7 @@ struct MatmulTimer::Runner {
   bool running = true;
   Event begin = make_event();
   Event end = make_event();
-  std::vector<double> seconds{};  ///< of a product, one entry a round
+  std::vector<double> seconds{};  ///< the time of a product, one entry a round
 };
 
 MatmulOperands MatmulTimer::Copies::take() {
@@ -173,7 +177,7 @@ std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const Matmul
   for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
     Runner& runner = runners.emplace_back();
     runner.algorithm = &algorithm;
-    // Once without a clock: the first launch loads the kernel.
+    // It runs once without a clock, since the first launch loads the kernel.
     runner.running = problem.launch(place_, algorithm, copies.take()) == CUBLAS_STATUS_SUCCESS;
     if (!runner.running) (void)cudaGetLastError();
   }

@@ -1,10 +1,10 @@
-// out[m, n] (+)= sum over k of a(m, k) b(k, n), for what cuBLASLt has no algorithm for (and K = 0).
+// This file computes the matrix products that cuBLASLt has no algorithm for, and those with K = 0;
+// MatmulPlans launches it. It is right at any size and not fast; results repeat bit for bit.
 //
+// out[m, n] (+)= sum over k of a(m, k) b(k, n).
 // Shapes: any, rows may be strided.
-// Tile: 16 x 16 outputs a block, one a thread, through shared memory; written to be
-// right at any size, not to be fast.
-// Numerics: f32 fma in ascending k from zero, then added to `out` if it accumulates; rounded
-// once.
+// Tile: 16 x 16 outputs a block, one a thread, through shared memory.
+// Numerics: f32 fma in ascending k from zero, then added to `out` if it accumulates; rounded once.
 
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"

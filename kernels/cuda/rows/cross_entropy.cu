@@ -1,3 +1,7 @@
+// This file computes cross-entropy, fused with its gradient, on CUDA; CudaKernels launches it
+// through operators.h. It takes rows of any length and alignment, in bf16 or f32, and gives the
+// same bits in every run.
+//
 // loss[n] = lse[n] - logits[n, target] with lse = log(sum over v of exp(logits[n, v])),
 // d_logits = (exp(logits - lse) - onehot(target)) * grad_scale; rows with target -100 get zeros.
 //
@@ -12,7 +16,7 @@
 // once: blocks of 512 threads stream whole rows, of any length, through the same ring. Where a row
 // cannot be kept (larger ones, devices without clusters, gradients that are not aligned as the
 // logits are) one block reads it twice. Rows need not be aligned: elements before the first
-// multiple of 16 bytes and behind the last are taken one by one, so an odd vocabulary costs little.
+// multiple of 16 bytes and after the last are taken one by one, so an odd vocabulary costs little.
 // Packed maxima and a reference that hardly moves keep instructions down: at 15 to 20 for each
 // element their issue was what bound.
 //
@@ -40,13 +44,14 @@
 namespace strata::cuda {
 namespace {
 
-/// Vectors of 16 bytes in a piece, a block's threads apart.
+/// How many vectors of 16 bytes make a piece, a block's threads apart.
 constexpr int kVectors = 2;
-/// Pieces of one row that a thread keeps, at most.
+/// How many pieces of one row a thread keeps, at most.
 constexpr int kKeptPieces = 4;
 /// The largest cluster that every device with clusters has.
 constexpr unsigned kMostBlocksPerRow = 8;
-/// Threads where rows are read twice, and loads of each that are in flight.
+/// How many threads a block has where rows are read twice, and how many loads of each are in
+/// flight.
 constexpr int kPlainThreads = 512;
 constexpr int kAhead = 4;
 
@@ -74,13 +79,13 @@ __device__ __forceinline__ float power_of_two(float exponent) {
   return power;
 }
 
-/// The largest of some elements.
+/// Returns the largest of some elements.
 __device__ __forceinline__ float largest_of(const Packed<float, 4>& x) {
   const auto value = [&](int i) { return __uint_as_float(x.words[i]); };
   return fmaxf(fmaxf(value(0), value(1)), fmaxf(value(2), value(3)));
 }
 __device__ __forceinline__ float largest_of(const Packed<__nv_bfloat16, 8>& x) {
-  const auto larger = [](unsigned a, unsigned b) {  // of both pairs
+  const auto larger = [](unsigned a, unsigned b) {  // takes the larger of both halves
     unsigned pair;
     asm("max.bf16x2 %0, %1, %2;" : "=r"(pair) : "r"(a), "r"(b));
     return pair;
@@ -89,16 +94,16 @@ __device__ __forceinline__ float largest_of(const Packed<__nv_bfloat16, 8>& x) {
   return fmaxf(__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u));
 }
 
-/// Sum of exp(x - reference) over some elements x. Exponents of two are relative to reference
+/// The sum of exp(x - reference) over some elements x. Exponents of two are relative to reference
 /// log2(e) as rounded, everywhere, so its rounding can be taken out of the result again.
 struct Softmax {
   float reference;
   float sum;
 
   __device__ static Softmax of_nothing() { return {-__builtin_inff(), 0.0f}; }
-  /// Factor from sums relative to `from` to sums relative to `to`.
+  /// Returns the factor from sums relative to `from` to sums relative to `to`.
   __device__ static float factor(float from, float to) {
-    if (from == to) return 1.0f;  // infinities, too
+    if (from == to) return 1.0f;  // holds for infinities, too
     return power_of_two(__fsub_rn(__fmul_rn(from, kLog2e), __fmul_rn(to, kLog2e)));
   }
   __device__ float log_sum_exp() const {
@@ -127,10 +132,11 @@ class RunningSoftmax {
  private:
   Softmax now_ = Softmax::of_nothing();
   float limit_ = -__builtin_inff();
-  float base_ = 0;  ///< reference log2(e); of nothing but -infinity any number gives the sum of 0
+  float base_ = 0;  ///< reference log2(e); with nothing but -infinity any number gives the sum of 0
 };
 
-/// Of what the lanes of a warp have, in all lanes: the largest reference, then the sums.
+/// Combines what the lanes of a warp have, in all lanes: first the largest reference, then the
+/// sums.
 __device__ __forceinline__ Softmax warp_softmax(Softmax own) {
   Softmax all = own;
 #pragma unroll
@@ -183,8 +189,8 @@ struct Part {
 
   Share share;
   int first;
-  int room;    ///< columns from there to the share's end
-  int pieces;  ///< that cover the share; at least one, so that no row is without
+  int room;    ///< columns from `first` to the share's end
+  int pieces;  ///< pieces that cover the share; at least one, so that no row is without
 
   __device__ explicit Part(const Share& of)
       : share(of),
@@ -198,7 +204,7 @@ struct Part {
     if (share.has_singles()) for_each_single([&](int v) { mine = mine || v == column; });
     return mine;
   }
-  /// Calls body(column).
+  /// Calls body(column) for the singles of this thread.
   template <class Body>
   __device__ __forceinline__ void for_each_single(const Body& body) const {
     const int thread = static_cast<int>(threadIdx.x);
@@ -260,7 +266,8 @@ class RowWalk {
   [[nodiscard]] __device__ std::int64_t n() const { return n_; }
   [[nodiscard]] __device__ const T* row() const { return row_; }
   [[nodiscard]] __device__ const Part<T, kThreads>& part() const { return part_; }
-  /// The target of this row, or of the next one; of none behind the last.
+  /// Returns the target of this row, or of the next one; after the last row it returns
+  /// kIgnoreIndex.
   [[nodiscard]] __device__ std::int32_t target(bool next = false) const {
     const std::int64_t n = next ? n_ + step_ : n_;
     return n < p_.rows ? p_.targets[n] : CrossEntropy::kIgnoreIndex;
@@ -296,7 +303,7 @@ __device__ __forceinline__ Vector16<T> load_shared(std::uint32_t from) {
 }
 
 /// The pieces of this thread in all rows, in order, on their way through shared memory; what a
-/// piece has behind its row's end is -infinity. A thread reads what it copied itself, so there are
+/// piece has after its row's end is -infinity. A thread reads what it copied itself, so there are
 /// no barriers. Every piece is a group of copies.
 template <class T, class R>
 class Ring {
@@ -306,20 +313,21 @@ class Ring {
   /// Starts as many pieces as there is room for.
   __device__ Ring(const Arguments<T>& p, unsigned char* shared) : walk_(p) {
     const auto begin = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-    // Hidden, since the compiler would rather work it out again for every piece.
+    // The asm hides the address, since the compiler would rather work it out again for every piece.
     asm volatile("mov.u32 %0, %1;" : "=r"(base_) : "r"(begin + threadIdx.x * 16));
     enter();
     for (int i = 0; i < R::kSlots; ++i) replace_oldest();
   }
 
-  /// The piece that is `ahead` of the oldest one in the ring; its group must have arrived.
+  /// Loads the piece that is `ahead` of the oldest one in the ring; its group must have arrived.
   __device__ __forceinline__ void load(int ahead, Vector16<T> (&piece)[kVectors]) const {
     const int slot = oldest_ + ahead * kPieceBytes;
     const std::uint32_t at = base_ + (slot < kRingBytes ? slot : slot - kRingBytes);
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) piece[j] = load_shared<T>(at + j * kThreads * 16);
   }
-  /// The oldest piece is done with: its place goes to the next one that is not in the ring.
+  /// Says that the oldest piece is done with: its place goes to the next one that is not in the
+  /// ring.
   __device__ __forceinline__ void replace_oldest() {
     if (left_ > 0) {
       start_piece();
@@ -337,7 +345,7 @@ class Ring {
   static constexpr int kRingBytes = R::kRingBytes;
   static constexpr int kApart = Part<T, kThreads>::kApart;
 
-  /// The next piece to start is the first one of the row that the walk has come to.
+  /// Makes the first piece of the row that the walk has come to the next one to start.
   __device__ __forceinline__ void enter() {
     if (walk_.done()) return;
     left_ = walk_.part().pieces;
@@ -365,9 +373,9 @@ class Ring {
   }
 
   RowWalk<T, kThreads> walk_;
-  std::uint32_t base_;  ///< of the thread's places
-  int oldest_ = 0;      ///< bytes from there to the oldest piece
-  int left_ = 0;        ///< pieces of the row that are not started
+  std::uint32_t base_;  ///< the address of the thread's places
+  int oldest_ = 0;      ///< bytes from base_ to the oldest piece
+  int left_ = 0;        ///< pieces of the row that are not started yet
   int room_ = 0;        ///< columns from the next piece to the end of the share
   const T* next_ = nullptr;
 };
@@ -388,7 +396,7 @@ class Target {
     p.lse[n] = lse;
     p.loss[n] = ignored() ? 0.0f : lse - widen(logit_);
   }
-  /// Once the owner has written the gradient as of any other column.
+  /// Corrects the target's gradient once the owner has written it as that of any other column.
   __device__ void correct(T* gradient, float exponent, float scale) const {
     if (!mine_ || ignored()) return;
     const float share = power_of_two(fmaf(widen(logit_), kLog2e, -exponent));
@@ -407,7 +415,7 @@ struct Gradient {
   float exponent;  ///< lse log2(e)
   float scale;
 
-  /// x = gradient of the logits x, none of which is the target's.
+  /// Replaces the logits x, none of which is the target's, by their gradient.
   template <int W>
   __device__ __forceinline__ void differentiate(float (&x)[W]) const {
 #pragma unroll
@@ -432,7 +440,8 @@ class Reduction {
   __device__ explicit Reduction(Space& space) : space_(space) {
     if (cluster_blocks() > 1) space_.blocks.init();
   }
-  /// In all threads. What a thread of the cluster read before, no other overwrites before this.
+  /// Returns the result in all threads. What a thread of the cluster read before this, no other
+  /// overwrites before this.
   __device__ __forceinline__ Softmax operator()(Softmax own) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     Softmax* warps = space_.warps[row_ % 2];
@@ -462,7 +471,7 @@ __device__ __forceinline__ void for_each_constant(const Body& body) {
   }(std::make_integer_sequence<int, kCount>{});
 }
 
-/// The columns of this thread that are in no piece.
+/// Adds the columns of this thread that are in no piece.
 template <class T, int kThreads>
 __device__ __forceinline__ void add_singles(const T* logits, const Part<T, kThreads>& part,
                                             RunningSoftmax& own) {
@@ -500,7 +509,7 @@ __device__ __forceinline__ void add_piece(const Vector16<T> (&piece)[kVectors],
   }
 }
 
-/// With gradient; every row is kept.
+/// Computes loss, lse and gradient; every row is kept.
 template <class T, class R>
 __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
     cross_entropy_kept(const __grid_constant__ Arguments<T> p) {
@@ -552,7 +561,7 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
   }
 }
 
-/// Without gradient.
+/// Computes loss and lse without a gradient.
 template <class T, class R>
 __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
     cross_entropy_loss(const __grid_constant__ Arguments<T> p) {
@@ -579,7 +588,7 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
   }
 }
 
-/// One row a block, which is read again for the gradient.
+/// Takes one row a block, which is read again for the gradient.
 template <class T>
 __global__ void __launch_bounds__(kPlainThreads)
     cross_entropy_read_twice(const __grid_constant__ Arguments<T> p) {
@@ -615,11 +624,11 @@ __global__ void __launch_bounds__(kPlainThreads)
 
 template <class R>
 bool has_ring() {
-  constexpr int kOtherBytes = 2048;  // the runtime's, and what a reduction takes
+  constexpr int kOtherBytes = 2048;  // what the runtime and a reduction take
   return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= R::kRingBytes + kOtherBytes;
 }
 
-/// Blocks that keep a row of `bytes`: 0 if it cannot be kept on this device.
+/// Returns how many blocks keep a row of `bytes`: 0 if it cannot be kept on this device.
 template <class R>
 unsigned blocks_to_keep(std::int64_t bytes) {
   if (!has_ring<R>()) return 0;
@@ -631,7 +640,7 @@ unsigned blocks_to_keep(std::int64_t bytes) {
   return clusters && blocks <= kMostBlocksPerRow ? blocks : 0;
 }
 
-/// Persistent blocks with rings, in clusters of `blocks`.
+/// Launches persistent blocks with rings, in clusters of `blocks`.
 template <class R, class T>
 void launch_rings(Launch where, void (*kernel)(Arguments<T>), unsigned blocks,
                   const Arguments<T>& arguments) {
@@ -670,7 +679,7 @@ void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op) {
       if (blocks > 0) {
         return launch_rings<OneBlock>(where, cross_entropy_kept<T, OneBlock>, blocks, arguments);
       }
-      // Less shared memory: half a block's ring may fit.
+      // This device has less shared memory, but half a block's ring may fit.
       if (blocks_to_keep<TwoBlocks>(bytes) == 1) {
         return launch_rings<TwoBlocks>(where, cross_entropy_kept<T, TwoBlocks>, 1, arguments);
       }

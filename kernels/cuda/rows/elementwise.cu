@@ -1,3 +1,7 @@
+// This file has residual add, accumulate, cast and fill on CUDA; CudaKernels launches them through
+// operators.h. They take tensors of any length and alignment and give the bits of the CPU's
+// kernels; dtypes other than bf16 and f32 throw BackendError, but fill also takes f64 and i32.
+//
 // y = a + b;  sum += x;  y = x in another dtype;  x = value.
 //
 // Shapes: [N, C] (residual add, rows may be strided) or [n]; contiguous tensors are taken as one

@@ -1,3 +1,7 @@
+// This file has the embedding, forward and backward, on CUDA; CudaKernels launches both through
+// operators.h. Ids must lie within the table, which the device does not check; the backward adds a
+// token's rows in ascending position, so results repeat and are those of the CPU.
+//
 // Forward: y[n] = table[ids[n]].   Backward: d_table[ids[n]] += dy[n].
 //
 // Shapes: ids [N], table [V, C], y and dy [N, C], d_table [V, C] f32.
@@ -24,7 +28,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kWarpsPerBlock = 4;
-/// Loads in flight per lane.
+/// How many loads of a lane are in flight.
 constexpr int kAhead = 16;
 
 template <class T, int W>

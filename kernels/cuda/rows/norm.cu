@@ -1,3 +1,7 @@
+// This file computes the forward of RMSNorm on CUDA, with and without a residual; CudaKernels
+// launches it through operators.h. It takes rows of any width and alignment, in bf16 or f32, and
+// gives the same bits in every run.
+//
 // s = x + residual, y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps).
 //
 // Shapes: x, residual, sum, y [N, C], rows may be strided; weight [C]; rstd [N] f32.
@@ -18,9 +22,10 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-/// Pieces of 16 bytes that a thread keeps in registers, at most: rows of 16384 in bf16.
+/// How many pieces of 16 bytes a thread keeps in registers, at most: enough for rows of 16384 in
+/// bf16.
 constexpr int kMostPieces = 8;
-/// Blocks on a multiprocessor, by the registers of a thread.
+/// Returns how many blocks a multiprocessor has, by the registers of a thread.
 constexpr int blocks_with(int pieces) { return pieces == 2 ? 6 : 16 / pieces; }
 
 template <class T>
@@ -59,7 +64,7 @@ __device__ __forceinline__ Piece add_columns(const Arguments<T>& p, std::int64_t
   return rounded;
 }
 
-/// rstd of a row from the squares of each thread; writes it.
+/// Returns rstd of a row from the squares of each thread, and writes it.
 template <class T>
 __device__ __forceinline__ float finish(const Arguments<T>& p, std::int64_t n, float squares) {
   __shared__ Sum<float> scratch[kMostWarps];
@@ -81,7 +86,7 @@ __device__ __forceinline__ void scale_columns(const Arguments<T>& p, std::int64_
   store(p.y.row(n) + c, s);
 }
 
-/// Rows of at most kPieces pieces of 16 bytes a thread.
+/// Takes rows of at most kPieces pieces of 16 bytes a thread.
 template <class T, int kPieces>
 __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forward(Arguments<T> p) {
   constexpr int W = kWide<T>;
@@ -117,7 +122,7 @@ __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forwar
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
-/// Rows of any width and alignment.
+/// Takes rows of any width and alignment.
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> p) {
   T* row = reinterpret_cast<T*>(shared_memory);
@@ -137,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> 
   }
 }
 
-/// The kernel whose threads hold `pieces` pieces each.
+/// Returns the kernel whose threads hold `pieces` pieces each.
 template <class T>
 auto kernel_for(std::int64_t pieces) {
   if (pieces <= 2) return rmsnorm_forward<T, 2>;
@@ -159,7 +164,8 @@ void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
                                  .rstd = data<float>(op.rstd),
                                  .columns = static_cast<int>(columns),
                                  .eps = static_cast<float>(op.eps)};
-    // At least two pieces a thread: more is under way than with one piece and twice the threads.
+    // A thread has at least two pieces: more is under way than with one piece and twice the
+    // threads.
     const unsigned threads = whole_warps((columns + 2 * W - 1) / (2 * W), kThreads);
     Launch where{
         .name = op.kName, .stream = stream, .grid = blocks_for(op.x.rows(), 1), .block = threads};

@@ -1,3 +1,7 @@
+// This file computes the backward of RMSNorm on CUDA; CudaKernels launches it through operators.h.
+// It takes rows of any width and alignment, in bf16 or f32, adds to d_weight, and gives the same
+// bits in every run; the operator brings the workspace.
+//
 // With xhat = x * rstd and g = weight * dy:
 //   dx = d_residual + rstd * (g - xhat * mean(g * xhat)),  d_weight += sum over rows of dy * xhat.
 //
@@ -26,14 +30,15 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-/// Pieces of 16 bytes that a thread owns of a row with the ring, at most: C = 16384 in bf16.
+/// How many pieces of 16 bytes a thread owns of a row with the ring, at most: enough for C = 16384
+/// in bf16.
 constexpr int kMostPieces = 4;
-/// Shared memory beside the ring, at most.
+/// Bytes of shared memory beside the ring, at most.
 constexpr int kStaticBytes = 1024;
 
-/// Blocks on a multiprocessor, by the registers of a thread.
+/// Returns how many blocks a multiprocessor has, by the registers of a thread.
 constexpr int blocks_with(int pieces) { return pieces == 1 ? 2 : 1; }
-/// Rows in the ring, as many as shared memory holds of the widest.
+/// Returns how many rows the ring has: as many as shared memory holds of the widest.
 constexpr int stages_with(int pieces) { return pieces <= 2 ? 4 : 6 - pieces; }
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -52,7 +57,7 @@ struct Arguments {
   int columns;
 };
 
-/// Share of W columns in the sum of g * xhat over a row.
+/// Returns the share of W columns in the sum of g * xhat over a row.
 template <int W>
 __device__ __forceinline__ float partial_dot(const float (&dy)[W], const float (&x)[W],
                                              const float (&w)[W], float rstd) {
@@ -62,7 +67,7 @@ __device__ __forceinline__ float partial_dot(const float (&dy)[W], const float (
   return dot;
 }
 
-/// dx holds d_residual and becomes the gradient of W columns; dw is added to.
+/// Turns dx, which holds d_residual, into the gradient of W columns, and adds to dw.
 template <int W>
 __device__ __forceinline__ void differentiate(const float (&dy)[W], const float (&x)[W],
                                               const float (&w)[W], float rstd, float mean,
@@ -75,7 +80,7 @@ __device__ __forceinline__ void differentiate(const float (&dy)[W], const float 
   }
 }
 
-/// The ring of rows of one block: dy, x and d_residual of each row one behind the other.
+/// The ring of rows of one block: it holds dy, x and d_residual of each row one after the other.
 template <class T, int kPieces>
 struct Ring {
   static constexpr int kStages = stages_with(kPieces);
@@ -88,7 +93,7 @@ struct Ring {
     const int tensors = p.d_residual.data != nullptr ? 3 : 2;
     return rows + static_cast<int>(static_cast<unsigned>(index) % kStages) * tensors * p.columns;
   }
-  /// Starts copying this thread's part of row n, the index-th of the block, if there is one.
+  /// Starts to copy this thread's part of row n, the index-th of the block, if there is one.
   __device__ __forceinline__ void start(const Arguments<T>& p, std::int64_t n, std::int64_t index,
                                         bool exists) const {
     T* to = row(p, index);
@@ -173,7 +178,7 @@ __device__ __forceinline__ void prefetch(const T* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
-/// Rows of any width and alignment; d_weight in shared memory.
+/// Takes rows of any width and alignment, and keeps d_weight in shared memory.
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments<T> p) {
   __shared__ Sum<float> scratch[kMostWarps];
@@ -226,7 +231,8 @@ __global__ void __launch_bounds__(kThreads, 2) rmsnorm_backward_reread(Arguments
 constexpr int kSumColumns = 32;
 constexpr int kSumParts = 8;
 
-/// d_weight[c] += sum over r of partial[r, c]: each of kSumParts threads adds an equal run of rows.
+/// Adds to d_weight[c] the sum over r of partial[r, c]: each of kSumParts threads adds an equal run
+/// of rows.
 __global__ void add_partial_rows(const float* partial, int rows, int columns, float* d_weight) {
   __shared__ float part[kSumParts][kSumColumns];
   const int c = static_cast<int>(blockIdx.x) * kSumColumns + static_cast<int>(threadIdx.x);
@@ -246,8 +252,8 @@ __global__ void add_partial_rows(const float* partial, int rows, int columns, fl
   d_weight[c] += sum;
 }
 
-/// Launches the kernel with the ring whose threads own `pieces` pieces each. False if this device
-/// has too little shared memory.
+/// Launches the kernel with the ring whose threads own `pieces` pieces each. Returns false if this
+/// device has too little shared memory.
 template <class T>
 bool launch_with_ring(Launch where, std::int64_t pieces, const Arguments<T>& arguments) {
   const std::size_t row_bytes = static_cast<std::size_t>(arguments.columns) * sizeof(T) *
@@ -289,7 +295,7 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
                                  .rows_per_block = per_block,
                                  .columns = static_cast<int>(columns)};
     const std::int64_t pieces = (columns + W * kThreads - 1) / (W * kThreads);
-    // Equal parts for all threads: a row that is no multiple of kThreads pieces takes fewer of
+    // All threads get equal parts: a row that is no multiple of kThreads pieces takes fewer of
     // them, and a multiprocessor more blocks.
     const std::int64_t each = wide ? W * pieces : W;
     Launch where{.name = op.kName,

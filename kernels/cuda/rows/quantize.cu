@@ -1,3 +1,7 @@
+// This file rounds rows to int8 with a scale each, and back, on CUDA; CudaKernels launches both
+// through operators.h. They take rows of any width and alignment, in bf16 or f32, and give the bits
+// that strata/ops/quantize.h defines.
+//
 // Quantise: scale = max |x| / 127, q = x / scale to the nearest integer, row by row.
 // Dequantise: x = q * scale.
 //
@@ -20,9 +24,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
-constexpr int kResident = 5;  ///< its blocks on a multiprocessor, for which a few registers spill
+constexpr int kResident = 5;  ///< blocks on a multiprocessor, for which a few registers spill
 constexpr unsigned kMagnitude = 0x7fffffffu;
-constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< of two bf16
+constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< the magnitudes of two bf16
 constexpr unsigned kInfinity = 0x7f800000u;
 constexpr unsigned kQuietNan = 0x7fc00000u;
 constexpr float kSmallestNormal = 0x1p-126f;
@@ -39,7 +43,7 @@ struct TakeLarger {
   __device__ Largest operator()(Largest a, Largest b) const { return {max(a.bits, b.bits)}; }
 };
 
-/// The bits of the largest magnitude as f32.
+/// Returns the bits of the largest magnitude as f32.
 template <class T, int W>
 __device__ __forceinline__ unsigned largest_magnitude(const Packed<T, W>& x) {
   if constexpr (sizeof(T) == sizeof(__nv_bfloat16) && W > 1) {
@@ -62,7 +66,7 @@ struct Divisor {
   float scale;
   float inverse;
 
-  /// By the largest magnitude of the row, given as bits.
+  /// Makes the divisor of a row from its largest magnitude, given as bits.
   __device__ static Divisor of(unsigned largest) {
     const float scale = largest < kInfinity ? __fdiv_rn(__uint_as_float(largest),
                                                         static_cast<float>(QuantizeRows::kLevels))
@@ -70,16 +74,17 @@ struct Divisor {
     return {.scale = scale, .inverse = __fdiv_rn(1.0f, scale)};
   }
 
-  /// x / scale to the nearest integer, as division has it.
+  /// Returns x / scale to the nearest integer, as division has it.
   __device__ int divided(float x) const {
     if (!(scale > 0.0f)) return 0;
     const int level = __float2int_rn(__fdiv_rn(x, scale));
     return min(max(level, -QuantizeRows::kLevels), QuantizeRows::kLevels);
   }
 
-  /// The same for all elements of a piece, by products where these tell. If `scale` is a normal
-  /// number no quotient exceeds 127 by more than rounding, and a product with the inverse is off by
-  /// less than 128 * 2^-24, so it is on the same side of a half unless it comes close to one.
+  /// Returns the same for all elements of a piece, by products where these tell. If `scale` is a
+  /// normal number no quotient exceeds 127 by more than rounding, and a product with the inverse is
+  /// off by less than 128 * 2^-24, so it is on the same side of a half unless it comes close to
+  /// one.
   template <int W>
   __device__ __forceinline__ Vector<std::int8_t, W> levels(const float (&x)[W]) const {
     // An f32 of this size has no fraction: adding it rounds, and the low byte is the sum's.
@@ -155,7 +160,7 @@ __global__ void dequantize_rows(Rows<const std::int8_t> q, const float* scales, 
   });
 }
 
-/// True if every row of q begins where `width` bytes may be moved at once.
+/// Returns true if every row of q begins where `width` bytes may be moved at once.
 bool bytes_aligned(const ConstTensorView& q, int width) {
   const auto address = reinterpret_cast<std::uintptr_t>(q.data);
   const auto w = static_cast<std::uintptr_t>(width);

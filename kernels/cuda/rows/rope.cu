@@ -1,3 +1,7 @@
+// This file applies RoPE on CUDA, forth and back, in place; CudaKernels launches it through
+// operators.h, and attention's backward where its own kernels leave the rotation out. It takes bf16
+// and f32 and rounds once.
+//
 // For i < D/2, with the angle of (positions[n], i):
 //   x[i], x[i + D/2] = x[i] cos - x[i + D/2] sin, x[i + D/2] cos + x[i] sin   (backward: -angle).
 //
@@ -21,7 +25,7 @@ struct Tables {
   const std::int32_t* positions;
   const float* cos;
   const float* sin;
-  float sign;  ///< of the angle
+  float sign;  ///< the sign of the angle
 };
 
 template <class T, int W>

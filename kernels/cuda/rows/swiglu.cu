@@ -1,3 +1,7 @@
+// This file computes SwiGLU, forward and backward, on CUDA; CudaKernels launches both through
+// operators.h. They take rows of any width and alignment, in bf16 or f32; outputs of the backward
+// may be its inputs.
+//
 // Forward: y = gate * s * up with s = sigmoid(gate).
 // Backward: d_gate = d_y * up * s * (1 + gate * (1 - s)), d_up = d_y * gate * s, y as in forward.
 //

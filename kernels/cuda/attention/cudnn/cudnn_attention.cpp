@@ -1,8 +1,9 @@
-// Causal attention through cuDNN's graph API.
+// This file runs causal attention through cuDNN's graph API, for CudaKernels. It is built where
+// CMake finds cuDNN; cudnn_attention.h says what it promises.
 //
-// Formula and shapes: strata/ops/attention.h. cuDNN sees a [tokens, heads, D] tensor as
-// [rows, heads, length, D] with the strides that it has, so packed columns need no copy; keys and
-// values enter products as [rows, kv heads, D, length].
+// Formula and shapes: strata/ops/attention.h. cuDNN sees a [tokens, heads, D] tensor as [rows,
+// heads, length, D] with the strides that it has, so packed columns need no copy; keys and values
+// enter products as [rows, kv heads, D, length].
 // How: the formula is written down as a graph of products, pointwise operations and reductions, and
 // cuDNN recognises it and runs it as one fused kernel. The forms, down to the order of operations,
 // are the ones that it recognises. A product's second operand with fewer heads is shared by groups
@@ -35,7 +36,7 @@ namespace {
 using Graph = CudnnGraph;
 using Tensor = CudnnGraph::Tensor;
 
-/// What a plan's device tensors are bound by.
+/// The numbers by which a plan's device tensors are bound.
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kLse, kDO, kDQ, kDK, kDV, kDelta, kDQSum };
 
 /// Everything that a plan depends on. A stride is the distance of tokens, in elements.
@@ -44,7 +45,7 @@ struct Problem {
   double scale;
   std::int64_t q, k, v, o;       ///< strides
   std::int64_t d_o, dq, dk, dv;  ///< strides; 0 in the forward
-  bool adds_dq;                  ///< in no fixed order; false in the forward
+  bool adds_dq;                  ///< whether dq is added in no fixed order; false in the forward
   auto operator<=>(const Problem&) const = default;
 
   [[nodiscard]] std::int64_t tokens() const { return rows * length; }
@@ -97,24 +98,25 @@ Problem backward_problem_of(const AttentionBackward& op) {
   return p;
 }
 
+/// Adds a tensor [tokens, heads, D] as [rows, heads, length, D].
 Tensor add_rows(Graph& graph, const Problem& p, Uid uid, std::int64_t heads, std::int64_t stride) {
   return graph.bound(uid, {p.rows, heads, p.length, p.head_dim},
                      {p.length * stride, p.head_dim, stride, 1}, CUDNN_DATA_BFLOAT16);
 }
 
-/// The same memory with its last two dimensions exchanged.
+/// Adds the same memory with its last two dimensions exchanged.
 Tensor add_columns(Graph& graph, const Problem& p, Uid uid, std::int64_t stride) {
   return graph.bound(uid, {p.rows, p.kv_heads, p.head_dim, p.length},
                      {p.length * stride, p.head_dim, 1, stride}, CUDNN_DATA_BFLOAT16);
 }
 
-/// [H, N] f32, as [rows, heads, length, 1].
+/// Adds a tensor [H, N] f32, as [rows, heads, length, 1].
 Tensor add_per_query(Graph& graph, const Problem& p, Uid uid) {
   return graph.bound(uid, {p.rows, p.heads, p.length, 1}, {p.length, p.tokens(), 1, 1},
                      CUDNN_DATA_FLOAT);
 }
 
-/// What is said if there is no plan.
+/// Returns what the error says if there is no plan.
 std::string refusal(const Problem& p, std::string_view name) {
   return "operator " + std::string(name) + ": kernels.attention \"cudnn\" has no engine for " +
          std::to_string(p.rows) + " rows of " + std::to_string(p.length) + " tokens, " +
@@ -142,7 +144,7 @@ CudnnPlan plan_forward(const Problem& p, const CudnnDescriptor& device) {
   return graph.plan(device, refusal(p, AttentionForward::kName));
 }
 
-/// out [rows, kv heads, length, D] = a b, added up over the query heads of a kv head.
+/// Adds out [rows, kv heads, length, D] = a b, summed over the query heads of a kv head.
 void add_shared_product(Graph& graph, const Problem& p, const Tensor& a, const Tensor& b,
                         const Tensor& out) {
   if (p.heads == p.kv_heads) {

@@ -1,3 +1,7 @@
+// This file declares attention through the fused engines of cuDNN, for comparison: CudaKernels has
+// it if kernels.attention is "cudnn". There are two sources, one for builds that found cuDNN and
+// one that refuses to be constructed.
+
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,18 +13,20 @@
 
 namespace strata::cuda {
 
-/// Attention through the fused engines of cuDNN, for kernels.attention "cudnn": bf16, segments of
-/// one uniform_length. A backward without dq_sum is deterministic. Plans and the workspace are made
-/// once per shape, by prepare() or by the first launch, and kept; no later launch of that shape
-/// allocates. One stream at a time: there is one workspace. A backward needs 2 * rows * length^2 *
-/// heads bytes of it (length rounded up to 128) if it has no dq_sum, and 4 * tokens * heads *
-/// head_dim if there are fewer kv heads than heads; else next to nothing is needed.
+/// Runs bf16, segments of one uniform_length and head dims that are multiples of 8 up to 256;
+/// throws BackendError, naming key and remedy, for all else. A backward without dq_sum is
+/// deterministic. Plans and the workspace are made once per shape, by prepare() or by the first
+/// launch, and kept; no later launch of that shape allocates. It serves one stream at a time, since
+/// there is one workspace. A backward needs 2 * rows * length^2 * heads bytes of it (length rounded
+/// up to 128) if it has no dq_sum, and 4 * tokens * heads * head_dim if there are fewer kv heads
+/// than heads; else next to nothing is needed.
 class CudnnAttention {
  public:
-  /// False if the program was built without cuDNN.
+  /// Returns false if the program was built without cuDNN.
   [[nodiscard]] static bool available();
 
-  /// For the current device. Throws ConfigError, naming the key and the remedy, if not available.
+  /// Makes it for the current device. Throws ConfigError, naming the key and the remedy, if cuDNN
+  /// is not available or too old.
   CudnnAttention();
   ~CudnnAttention();
   CudnnAttention(const CudnnAttention&) = delete;
@@ -32,9 +38,11 @@ class CudnnAttention {
   /// workspace is too large.
   void prepare(const AttentionForward& op);
   void prepare(const AttentionBackward& op);
-  /// Device memory held: the most that any prepared operator needs.
+  /// Returns the bytes of device memory held: the most that any prepared operator needs.
   [[nodiscard]] std::size_t workspace_bytes() const;
 
+  /// Launch on `stream` and never block once the shape is prepared. They leave out the rotation;
+  /// rows must begin at multiples of 16 bytes.
   void forward(cudaStream_t stream, const AttentionForward& op);
   void backward(cudaStream_t stream, const AttentionBackward& op);
 

@@ -1,4 +1,5 @@
-// CudnnAttention of a build that found no cuDNN: it can only be refused.
+// This file is CudnnAttention of a build that found no cuDNN. Its constructor throws ConfigError
+// and says how to build with cuDNN, so none of its other functions is ever called.
 
 #include "kernels/cuda/attention/cudnn/cudnn_attention.h"
 #include "strata/base/error.h"

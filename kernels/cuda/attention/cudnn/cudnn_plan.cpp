@@ -1,3 +1,7 @@
+// This file makes the calls of cuDNN's backend API that cudnn_plan.h wraps: descriptors, the
+// operations of a graph, and the plan that cuDNN proposes for it. cudnn_attention.cpp is the only
+// user. Every call is checked; a failure throws BackendError that names the call.
+
 #include "kernels/cuda/attention/cudnn/cudnn_plan.h"
 
 #include <limits>
@@ -14,7 +18,7 @@ void check(cudnnStatus_t code, const CallSite& site) {
 
 namespace {
 
-// The attribute type of a value.
+// Returns the attribute type of a value.
 constexpr auto type_of(std::int64_t /*value*/) { return CUDNN_TYPE_INT64; }
 constexpr auto type_of(std::int32_t /*value*/) { return CUDNN_TYPE_INT32; }
 constexpr auto type_of(bool /*value*/) { return CUDNN_TYPE_BOOLEAN; }
@@ -39,7 +43,7 @@ CudnnDescriptor make_function(cudnnPointwiseMode_t mode, cudnnDataType_t type) {
   return function;
 }
 
-/// What cuDNN would run the graph with, best first; none if it cannot.
+/// Returns what cuDNN would run the graph with, best first; nothing if it cannot run it.
 std::vector<CudnnDescriptor> engine_configs(const CudnnDescriptor& graph,
                                             const CudnnDescriptor& device) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);

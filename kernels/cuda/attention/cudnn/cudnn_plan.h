@@ -1,3 +1,8 @@
+// This file wraps the part of cuDNN's backend API that attention needs, for cudnn_attention.cpp: a
+// graph of operations on tensors of four dimensions, and the plan that runs it as one fused kernel
+// (with its helpers). Descriptors own their memory; plans outlive the graph that they were made
+// from.
+
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,11 +20,9 @@
 
 #include "src/device/cuda/check.h"
 
-// The part of cuDNN's backend API that attention needs: a graph of operations on tensors of four
-// dimensions, and the plan that runs it as one fused kernel (with its helpers).
-
 namespace strata::cuda {
 
+/// Throws BackendError that names the call unless `code` is success; STRATA_CUDA_CHECK calls it.
 void check(cudnnStatus_t code, const CallSite& site);
 
 /// A descriptor of the backend API: attributes are set, then it is finalized and read.
@@ -30,11 +33,11 @@ class CudnnDescriptor {
   [[nodiscard]] cudnnBackendDescriptor_t get() const { return raw_.get(); }
   void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
            const void* values);
-  /// One value of a type that names its attribute type.
+  /// Sets one value, whose C++ type tells the attribute type.
   template <class T>
   void set(cudnnBackendAttributeName_t name, const T& value);
   void finalize();
-  /// False if cuDNN does not support what is described; throws for any other failure.
+  /// Returns false if cuDNN does not support what is described; throws for any other failure.
   [[nodiscard]] bool try_finalize();
 
  private:
@@ -74,32 +77,35 @@ class CudnnGraph {
     cudnnBackendDescriptor_t descriptor;
   };
 
+  /// Returns the strides of a contiguous tensor of this shape.
   [[nodiscard]] static Sizes contiguous(const Sizes& shape);
 
-  /// A tensor in device memory that is bound to `uid` (below kFirstOwnUid) when the plan runs.
+  /// Adds a tensor in device memory that is bound to `uid` (below kFirstOwnUid) when the plan runs.
   /// It begins at a multiple of 16 bytes.
   [[nodiscard]] Tensor bound(std::int64_t uid, const Sizes& shape, const Sizes& strides,
                              cudnnDataType_t type);
-  /// A constant of the plan.
+  /// Adds a constant of the plan.
   [[nodiscard]] Tensor scalar(float value);
 
-  // Operations. Those that are given no output make a contiguous f32 tensor that exists only
-  // inside of the plan's kernels; `as` is for one of another type.
+  // The functions below add operations. Those that are given no output make a contiguous f32 tensor
+  // that exists only inside of the plan's kernels; temporary() makes one of another type.
 
   [[nodiscard]] Tensor temporary(const Sizes& shape, cudnnDataType_t type = CUDNN_DATA_FLOAT);
-  /// a [B, H, M, K] times b [B, H or a divisor, K, N].
+  /// Multiplies a [B, H, M, K] by b [B, H or a divisor, K, N].
   Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> out = {});
-  /// y = f(x) or f(x, b); b may have dimensions of size 1.
+  /// Computes y = f(x) or f(x, b); b may have dimensions of size 1.
   Tensor pointwise(cudnnPointwiseMode_t mode, const Tensor& x, std::optional<Tensor> b = {},
                    std::optional<Tensor> out = {});
-  /// x where row >= column in the last two dimensions, else -infinity.
+  /// Returns x where row >= column in the last two dimensions, and -infinity elsewhere.
   [[nodiscard]] Tensor causal(const Tensor& x);
-  /// Over the dimensions that `out` has size 1 (or a divisor) in; the last, if it is absent.
+  /// Reduces over the dimensions that `out` has size 1 (or a divisor) in, or over the last one if
+  /// it is absent.
   Tensor reduce(cudnnReduceTensorOp_t reduction, const Tensor& x, std::optional<Tensor> out = {});
-  /// The last two dimensions change places; no data moves.
+  /// Exchanges the last two dimensions; no data moves.
   [[nodiscard]] Tensor transpose(const Tensor& x, cudnnDataType_t type);
 
-  /// Throws BackendError, which begins with `who`, if cuDNN has no engine for the graph.
+  /// Makes a plan of the graph for `device`. Throws BackendError, which begins with `who`, if cuDNN
+  /// has no engine for it.
   [[nodiscard]] CudnnPlan plan(const CudnnDescriptor& device, const std::string& who);
 
  private:
@@ -121,7 +127,7 @@ class CudnnGraph {
   std::int64_t next_uid_ = kFirstOwnUid;
 };
 
-/// The current device, as plans are made for it.
+/// Returns the current device, as plans are made for it.
 [[nodiscard]] CudnnDescriptor cudnn_device();
 
 }  // namespace strata::cuda

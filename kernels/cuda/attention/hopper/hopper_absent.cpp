@@ -1,4 +1,6 @@
-// Stands in for the sm_90a kernels where the build has no such architecture.
+// This file stands in for the sm_90a kernels where CMAKE_CUDA_ARCHITECTURES has no 90a.
+// hopper_available() is false, so attention.cu never picks these launches; one that is called all
+// the same throws BackendError and says how to build the kernels.
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"

@@ -1,3 +1,8 @@
+// This file computes the backward of attention for compute capability 9.0, in bf16 with head dims
+// 64 and 128. attention.cu launches it for segments that attend to themselves; it turns dq and dk
+// back itself if the operator has a rotation. Without dq_sum the result has the same bits every
+// time.
+//
 // Gradients of hopper_forward.cu, for sm_90a: with P = exp(scale * q k^T - lse), delta = rowsum(d_o
 // * o), dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv
 // sum over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
@@ -47,19 +52,19 @@ namespace {
 constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
 constexpr int kConsumers = 2;  ///< warpgroups
 constexpr int kConsumerWarps = 4 * kConsumers;
-constexpr int kRows = 64 * kConsumers;  ///< of the result, in a tile
+constexpr int kRows = 64 * kConsumers;  ///< rows of the result in a tile
 constexpr int kThreads = kWarpgroup * (kConsumers + 1);
-// Together no more than the block has at its launch: 168 a thread.
+// Together the warps take no more registers than the block has at its launch: 168 a thread.
 constexpr int kProducerRegisters = 24;
 constexpr int kConsumerRegisters = 240;
 
 struct BackwardParams {
   CUtensorMap q, d_o, k, v;
-  CUtensorMap dq_sum;  ///< used if dq is added
+  CUtensorMap dq_sum;  ///< the map of dq_sum, if dq is added there
   Segments segments;
   WorkOrder order;
   TileCounter* counter;
-  int heads;  ///< of the result: query heads or kv heads
+  int heads;  ///< the heads of the result: query heads or kv heads
   int group;  ///< query heads of a kv head
   std::int64_t query_rows;
   const float* lse;
@@ -81,12 +86,12 @@ __device__ __forceinline__ void multiply_by(float (&x)[kCount], float factor) {
   for (int i = 0; i < kCount; ++i) x[i] *= factor;
 }
 
-/// Turns the two rows of dq or dk that a lane has in an accumulator back by their angles. A lane
+/// Turns back, by their angles, the two rows of dq or dk that a lane has in an accumulator. A lane
 /// holds both numbers of a pair.
 class RowsTurnedBack {
  public:
-  /// Reads the rows' positions: long before they are needed. `row` is the warp's first, and `valid`
-  /// the rows from there that the tile has; behind them the tile's last stands in.
+  /// Reads the rows' positions, long before they are needed. `row` is the warp's first, and `valid`
+  /// counts the rows from there that the tile has; after them the tile's last stands in.
   __device__ RowsTurnedBack(const Rotation& by, std::int64_t row, int valid) {
     if (by.positions == nullptr) return;
 #pragma unroll
@@ -97,7 +102,7 @@ class RowsTurnedBack {
   template <int kCount>
   __device__ __forceinline__ void turn(float (&d)[kCount], const Rotation& by) const {
     if (by.positions == nullptr) return;
-    constexpr int kHalf = kCount;  // columns, of 2 * kCount
+    constexpr int kHalf = kCount;  // half of the 2 * kCount columns
     float2 cos[2][kHalf / 8];
     float2 sin[2][kHalf / 8];
 #pragma unroll
@@ -143,15 +148,15 @@ __device__ __forceinline__ void copy_tile(unsigned char* to, const CUtensorMap& 
 
 // --- dk, dv --------------------------------------------------------------------------------------
 
-constexpr int kQueries = 64;                            ///< of a stage
+constexpr int kQueries = 64;                            ///< queries of a stage
 constexpr int kDqBoxBytes = kQueries * kPanelRowBytes;  ///< 32 columns of dq
 
-/// With kAddDq the same kernel also adds its share of dq.
+/// The shared memory of the kernel of dk and dv. With kAddDq that kernel also adds its share of dq.
 template <int kHeadDim, bool kAddDq>
 struct KeyShared {
   using Keys = PanelTile<kHeadDim, kRows>;
   using Queries = PanelTile<kHeadDim, kQueries>;
-  using DScores = PanelTile<kQueries, kRows>;  ///< dS^T: a row is a key
+  using DScores = PanelTile<kQueries, kRows>;  ///< dS^T, whose rows are keys
   static constexpr int kStages = kAddDq ? 2 : 4;
   static constexpr int kDScoresStages = kAddDq ? 2 : 0;
   static constexpr int kDqBytes = kAddDq ? 64 * kHeadDim * 4 : 0;
@@ -164,7 +169,7 @@ struct KeyShared {
   std::array<unsigned char, kDqBytes> dq;
   alignas(16) float lse[kStages][kQueries];
   float delta[kStages][kQueries];
-  std::uint64_t k_full, k_empty, v_full, v_empty;  // of a tile
+  std::uint64_t k_full, k_empty, v_full, v_empty;  // once a tile
   std::uint64_t full[kStages], empty[kStages];
   TileQueue tiles;
 };
@@ -191,7 +196,7 @@ __device__ void copy_for_keys(const BackwardParams& p, Shared& s) {
     tile_at.advance();
     const int all = p.group * ((end_query(tile) - first_query(tile) + kQueries - 1) / kQueries);
     int left = all;
-    // Loops that read the tile anew each time: the warp has few registers.
+    // These loops read the tile anew each time, since the warp has few registers.
 #pragma unroll 1
     for (int head = 0; head < p.group; ++head) {
       const int query_panel = (tile.head * p.group + head) * Shared::Queries::kPanels;
@@ -210,7 +215,7 @@ __device__ void copy_for_keys(const BackwardParams& p, Shared& s) {
   }
 }
 
-/// Copies lse and delta of the same queries: they begin anywhere, so not by TMA.
+/// Copies lse and delta of the same queries. They begin anywhere, so TMA cannot copy them.
 template <class Shared>
 __device__ void copy_statistics(const BackwardParams& p, Shared& s) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -227,21 +232,21 @@ __device__ void copy_statistics(const BackwardParams& p, Shared& s) {
         barrier(s.empty[at.stage()]).wait(at.parity() ^ 1);
 #pragma unroll
         for (int r = lane; r < kQueries; r += 32) {
-          // Rows behind the segment's end are masked; they only must not be outside the tensor.
+          // Rows after the segment's end are masked; they only must not be outside the tensor.
           const std::int64_t from = of_head + min(query + r, static_cast<int>(p.query_rows) - 1);
           s.lse[at.stage()][r] = p.lse[from];
           s.delta[at.stage()][r] = p.delta[from];
         }
-        barrier(s.full[at.stage()]).arrive();  // each lane for what it wrote
+        barrier(s.full[at.stage()]).arrive();  // each lane arrives for what it wrote
         at.advance();
       }
     }
   }
 }
 
-/// P^T from scores of 64 keys and kQueries queries, in place. Keys after a query, and queries
-/// behind the segment's end, get 0. `row` is this lane's first key and `end` the segment's end,
-/// both counted from the block's first query.
+/// Computes P^T from scores of 64 keys and kQueries queries, in place. mask_transposed then sets to
+/// 0 the keys after a query, and queries after the segment's end. Its `row` is this lane's first
+/// key and its `end` the segment's end, both counted from the block's first query.
 template <int kCount>
 __device__ __forceinline__ void probabilities(float (&s)[kCount], const float* lse,
                                               float scale_log2, int column) {
@@ -327,7 +332,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
       commit_products();
     };
     int query_head = 0;
-    int query = 0;  // of the head: the block's first, from the tile's own first row on
+    int query = 0;  // the block's first of the head, counted from the tile's own first row
     const auto step = [&](bool last) {
       issue_scores();
       const int stage = at.stage();
@@ -367,13 +372,13 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
       }
       Bf16Pair d_scores[kQueries / 16][4];
       pack_scores(d_scores, dp);
-      float dq[kHeadDim / 4];  // of 64 queries and this warpgroup's half of the columns
+      float dq[kHeadDim / 4];  // this warpgroup's half of the columns, for 64 queries
       if constexpr (kAddDq) {
         const std::uint32_t tile_of_scores =
             shared_address(s.d_scores.data()) + (at.count & 1) * Shared::DScores::kBytes;
         write_d_scores(d_scores, tile_of_scores, Place::row());
         fence_writes_before_products();
-        wait_boxes_read();  // of the block before: the barrier frees their memory for all
+        wait_boxes_read();  // those of the block before; the barrier frees their memory for all
         named_barrier_wait(BackwardBarrier::kScoresWritten, kConsumers * kWarpgroup);
         pin_registers(dq);
         fence_products();
@@ -410,7 +415,7 @@ __device__ void compute_keys(const BackwardParams& p, KeyShared<kHeadDim, kAddDq
       wait_products<0>();
       pin_registers(dk);
       pin_registers(dv);
-      barrier(s.empty[stage]).arrive();  // each lane for the lse and delta that it read
+      barrier(s.empty[stage]).arrive();  // each lane arrives for the lse and delta that it read
     };
     barrier(s.k_full).wait(tile_at.parity());
     barrier(s.v_full).wait(tile_at.parity());
@@ -441,9 +446,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     for (const auto* full : {&s.k_full, &s.v_full}) barrier(*full).init(1);
     for (const auto* empty : {&s.k_empty, &s.v_empty}) barrier(*empty).init(kConsumerWarps);
-    s.tiles.init(32 * kConsumerWarps + 1 + 32);  // and those that copy
+    s.tiles.init(32 * kConsumerWarps + 1 + 32);  // consumers, and those that copy
     for (int i = 0; i < Shared::kStages; ++i) {
-      barrier(s.full[i]).init(1 + 32);  // for what TMA copies, and for lse and delta
+      barrier(s.full[i]).init(1 + 32);  // one for what TMA copies, a warp for lse and delta
       barrier(s.empty[i]).init(32 * kConsumerWarps);
     }
     fence_barrier_init();
@@ -463,7 +468,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // --- dq ------------------------------------------------------------------------------------------
 
-constexpr int kKeys = 128;  ///< of a stage
+constexpr int kKeys = 128;  ///< keys of a stage
 
 template <int kHeadDim>
 struct QueryShared {
@@ -475,13 +480,13 @@ struct QueryShared {
   unsigned char d_o[Queries::kBytes];
   unsigned char k[kStages][Keys::kBytes];
   unsigned char v[kStages][Keys::kBytes];
-  std::uint64_t q_full, q_empty, d_o_full, d_o_empty;  // of a tile
+  std::uint64_t q_full, q_empty, d_o_full, d_o_empty;  // once a tile
   std::uint64_t k_full[kStages], k_empty[kStages];
   std::uint64_t v_full[kStages], v_empty[kStages];
   TileQueue tiles;
 };
 
-/// Blocks of keys that a tile of queries walks over, from the last one on.
+/// The blocks of keys that a tile of queries walks over, from the last one on.
 struct KeyWalk {
   int blocks;
   int unmasked;  ///< blocks, from the first, that all rows see wholly
@@ -620,7 +625,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     for (const auto* full : {&s.q_full, &s.d_o_full}) barrier(*full).init(1);
     for (const auto* empty : {&s.q_empty, &s.d_o_empty}) barrier(*empty).init(kConsumerWarps);
-    s.tiles.init(32 * kConsumerWarps + 1);  // and the one that copies
+    s.tiles.init(32 * kConsumerWarps + 1);  // consumers, and the one thread that copies
     for (int i = 0; i < Shared::kStages; ++i) {
       barrier(s.k_full[i]).init(1);
       barrier(s.v_full[i]).init(1);
@@ -688,7 +693,7 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op, TileCount
          hopper_key_gradients_kernel<kHeadDim, false>, params);
   params.q = make_head_map(op.q, kRows);
   params.d_o = make_head_map(op.d_o, kRows);
-  static_assert(kKeys == kRows);  // the maps of k and v stay
+  static_assert(kKeys == kRows);  // so the maps of k and v stay
   params.order = make_query_tiles(op.segments, op.q, op.k, kRows).order;
   params.heads = narrow<int>(op.q.shape[1]);
   launch(persistent<QueryShared<kHeadDim>>(stream, params.order),

@@ -1,3 +1,7 @@
+// This file computes the forward of attention for compute capability 9.0, in bf16 with head dims 64
+// and 128. attention.cu launches it there unless kernels.attention says otherwise, for rows aligned
+// to 16 bytes. The result has the same bits every time, whichever block computes a tile.
+//
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))):
 // flash_forward.cu for sm_90a. q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D
 // is 64 or 128.
@@ -35,8 +39,8 @@ namespace strata::cuda {
 namespace {
 
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
-constexpr int kKeys = 128;  ///< of a block
-constexpr int kStages = 2;  ///< of keys, of values and of tiles of queries
+constexpr int kKeys = 128;  ///< keys of a block
+constexpr int kStages = 2;  ///< stages of keys, of values and of tiles of queries
 
 struct ForwardParams {
   CUtensorMap q, k, v;
@@ -57,7 +61,7 @@ struct Shape {
   static constexpr int kConsumers = kHeadDim == 128 ? 2 : 3;  ///< warpgroups
   static constexpr int kQueries = 64 * kConsumers;
   static constexpr int kThreads = kWarpgroup * (kConsumers + 1);
-  // Together no more than the block has at its launch: 168 (128) a thread.
+  // Together the warps take no more registers than the block has at its launch: 168 (128) a thread.
   static constexpr int kProducerRegisters = kHeadDim == 128 ? 40 : 32;
   static constexpr int kConsumerRegisters = kHeadDim == 128 ? 232 : 160;
   using Queries = PanelTile<kHeadDim, kQueries>;
@@ -75,9 +79,10 @@ struct Shared {
   TileQueue tiles;
 };
 
-/// Keys that a tile of queries walks over.
+/// The keys that a tile of queries walks over.
 struct KeyWalk {
-  int last_key;  ///< that the tile's first query sees; row i sees i more, up to the segment's end
+  int last_key;  ///< the tile's first query sees up to it; row i sees i more, up to the segment's
+                 ///< end
   int blocks;
   int unmasked;  ///< blocks, from the first, that all rows see wholly
 
@@ -133,7 +138,7 @@ __device__ void copy_tiles(const ForwardParams& p, Shared<kHeadDim>& s) {
     }
     // A consumer needs the keys of a block before the values of the one before.
     copy_keys(blocks - 1);
-#pragma unroll 1  // few registers
+#pragma unroll 1  // the warp has few registers
     for (int j = blocks - 2; j >= 0; --j) {
       copy_keys(j);
       copy_values(j + 1);
@@ -160,11 +165,11 @@ __device__ __forceinline__ void mask_scores(float (&s)[kCount], int last_key, in
   }
 }
 
-/// Running maximum and sum (this lane's columns only) of this lane's two rows.
+/// The running maximum and sum (of this lane's columns only) of this lane's two rows.
 struct RowStatistics {
   float maximum[2] = {kNoScore, kNoScore};
   float sum[2] = {0, 0};
-  float correction[2];  ///< of what was summed before the last step
+  float correction[2];  ///< the factor of what was summed before the last step
 
   /// Turns scores into probabilities relative to the new maximum.
   template <bool kMasked, int kCount>
@@ -222,9 +227,9 @@ class Consumer {
       : p(params), s(memory), tiles(memory.tiles), turns{warpgroup} {}
 
   __device__ void run() {
-    if (turns.warpgroup == S::kConsumers - 1) turns.pass();  // the first one's first turn
+    if (turns.warpgroup == S::kConsumers - 1) turns.pass();  // gives the first one its first turn
     for (;; tiles.done()) {
-      // Read where it is used, not kept: registers are scarce.
+      // It is read where it is used, and not kept: registers are scarce.
       const SegmentTile& tile = tiles.get();
       if (tile.rows == 0) return;
       barrier(s.q_full[queries.stage()]).wait(queries.parity());
@@ -348,7 +353,7 @@ class Consumer {
   TileReader tiles;
   Turns<S::kConsumers> turns;
   RingPosition<kStages> queries;
-  RingPosition<kStages> blocks;  ///< of the block whose scores come next
+  RingPosition<kStages> blocks;  ///< the block whose scores come next
 };
 
 template <int kHeadDim>
@@ -359,7 +364,7 @@ __global__ void __launch_bounds__(Shape<kHeadDim>::kThreads, 1)
   Shared<kHeadDim>& s = *reinterpret_cast<Shared<kHeadDim>*>(memory);
   if (threadIdx.x == 0) {
     constexpr int kConsumerWarps = 4 * S::kConsumers;
-    s.tiles.init(32 * kConsumerWarps + 1);  // and the one that copies
+    s.tiles.init(32 * kConsumerWarps + 1);  // consumers, and the one thread that copies
     for (int i = 0; i < kStages; ++i) {
       for (const auto* full : {&s.q_full[i], &s.k_full[i], &s.v_full[i]}) barrier(*full).init(1);
       for (const auto* empty : {&s.q_empty[i], &s.k_empty[i], &s.v_empty[i]}) {

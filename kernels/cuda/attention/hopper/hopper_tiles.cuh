@@ -1,9 +1,10 @@
-#pragma once
+// This file decides which block of a persistent grid computes which tile, for hopper_forward.cu and
+// hopper_backward.cu. Items in the order of WorkOrder go to the blocks as these become free. Handed
+// out beforehand, to and fro, the longest sum of a block is 7 % above the mean for rows of 2048 and
+// 4096 tokens, and 10 to 50 % with documents of many lengths. A tile's result does not depend on
+// who computes it.
 
-// Which block of a persistent grid computes which tile. Items in the order of WorkOrder go to the
-// blocks as these become free. Handed out beforehand, to and fro, the longest sum of a block is 7 %
-// above the mean for rows of 2048 and 4096 tokens, and 10 to 50 % with documents of many lengths.
-// A tile's result does not depend on who computes it.
+#pragma once
 
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
@@ -15,34 +16,34 @@ namespace strata::cuda {
 struct SegmentTile {
   Segment segment;
   int head;
-  int begin;  ///< of the segment's rows
-  int rows;   ///< 1 .. the tile's size; 0: no more tiles
+  int begin;  ///< the first row, counted from the segment's rows
+  int rows;   ///< 1 .. the tile's size, or 0 if there are no more tiles
 };
 
-/// What is known of a table of segments, and where a walk over its tiles is. In shared memory: the
-/// finding warp has few registers.
+/// What is known of a table of segments, and where a walk over its tiles is. It lies in shared
+/// memory, since the finding warp has few registers.
 struct TableWalk {
   /// Segments are looked at in groups of 32.
   static constexpr int kMostGroups = kMostHopperSegments / 32;
 
   int groups;
   int most;                     ///< tiles of the longest segment
-  int group_most[kMostGroups];  ///< of the longest of each group
-  int group;                    ///< looked at
-  int passed;                   ///< tiles ahead of it
-  int shorter;                  ///< of its segments, tiles that have so many shorter ones
+  int group_most[kMostGroups];  ///< tiles of the longest segment of each group
+  int group;                    ///< the group that is looked at
+  int passed;                   ///< tiles before this group
+  int shorter;                  ///< the tiles looked at have so many shorter ones in their segments
 };
 
-/// Tiles on their way from the warp that finds them to the warps that work on them. In shared
-/// memory.
+/// The tiles on their way from the warp that finds them to the warps that work on them. It lies in
+/// shared memory.
 struct TileQueue {
   static constexpr int kStages = 2;
   std::uint64_t ready[kStages], free[kStages];
-  std::uint64_t wanted;  ///< by the warp that copies: the tile after the one it is at
+  std::uint64_t wanted;  ///< the warp that copies asks for the tile after its own
   SegmentTile tiles[kStages];
   TableWalk walk;
 
-  /// By one thread, before fence_barrier_init. `readers` are threads.
+  /// Called by one thread, before fence_barrier_init. `readers` counts threads.
   __device__ void init(int readers) {
     barrier(wanted).init(1);
     for (int i = 0; i < kStages; ++i) {
@@ -52,22 +53,23 @@ struct TileQueue {
   }
 };
 
-/// A thread's way through the queue.
+/// One thread's way through the queue.
 class TileReader {
  public:
   __device__ explicit TileReader(TileQueue& queue) : queue_(queue) {}
-  /// Waits for the next tile; one without rows is the end. It stays until done().
+  /// Waits for the next tile and returns it; one without rows is the end. It stays until done().
   __device__ const SegmentTile& get() const {
     barrier(queue_.ready[at_.stage()]).wait(at_.parity());
     return queue_.tiles[at_.stage()];
   }
+  /// Gives the tile's place back.
   __device__ void done() {
     barrier(queue_.free[at_.stage()]).arrive();
     at_.advance();
   }
-  /// By the thread that copies, at each step, with `steps` of the tile's `all` yet to copy: asks
-  /// for the next tile when few are left. If it asked earlier, long tiles would wait behind long
-  /// ones; later, copies would pause.
+  /// Called by the thread that copies, at each step, with `steps` of the tile's `all` yet to copy:
+  /// asks for the next tile when few are left. If it asked earlier, long tiles would wait for
+  /// long ones; if it asked later, copies would pause.
   __device__ void ask_for_next(int steps, int all) const {
     constexpr int kSteps = 4;
     if (steps == min(all, kSteps)) barrier(queue_.wanted).arrive();
@@ -81,13 +83,14 @@ class TileReader {
 /// Finds tiles of kRows of the segments' rows, longest first. All its functions are for a whole
 /// warp.
 ///
-/// In a table, tile t of a segment is the one behind t shorter ones, and the tiles of all segments
+/// In a table, tile t of a segment is the one after t shorter ones, and the tiles of all segments
 /// that have the same t are neighbours. The finder walks over them from the largest t on, group by
 /// group of 32 segments, and finds items of ascending ranks on its way.
 template <int kRows>
 class TileFinder {
  public:
-  /// `walk` is in shared memory. `last_first`: a segment's last rows make its longest tile.
+  /// `walk` must lie in shared memory. With `last_first` a segment's last rows make its longest
+  /// tile.
   __device__ TileFinder(const Segments& segments, const WorkOrder& order, int heads,
                         bool last_first, TableWalk& walk)
       : segments_(segments), order_(order), heads_(heads), last_first_(last_first), walk_(walk) {
@@ -96,7 +99,7 @@ class TileFinder {
 
   [[nodiscard]] __device__ int items() const { return order_.tiles * order_.lanes; }
 
-  /// Tile of item i; quick if it follows shortly after that of the call before.
+  /// Returns the tile of item i; this is quick if it follows shortly after that of the call before.
   __device__ SegmentTile at(int i) {
     if (i >= items()) return {};
     const WorkOrder::Item item = order_.at(i);
@@ -119,7 +122,7 @@ class TileFinder {
  private:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ static int tiles_in(int rows) { return (rows + kRows - 1) / kRows; }
-  /// Tiles of segment i; 0 behind the table's end.
+  /// Returns the number of tiles of segment i; 0 after the table's end.
   __device__ int tiles_of(int i) const {
     return i < segments_.count ? tiles_in(segments_.table[5 * i + 2]) : 0;
   }
@@ -128,7 +131,7 @@ class TileFinder {
     order_.tiles = 0;
     int groups = 0;
     int all_most = 0;
-#pragma unroll 1  // few registers
+#pragma unroll 1  // the warp has few registers
     for (int first = 0; first < segments_.count; first += 32) {
       const int tiles = tiles_of(first + lane());
       const int most = __reduce_max_sync(~0u, tiles);
@@ -159,7 +162,7 @@ class TileFinder {
     int group = walk_.group;
     int passed = walk_.passed;
     int shorter = walk_.shorter;
-    if (rank < passed) {  // another section
+    if (rank < passed) {  // the rank belongs to another section
       group = passed = 0;
       shorter = walk_.most - 1;
     }
@@ -175,7 +178,8 @@ class TileFinder {
     const bool here = (longer >> lane() & 1) != 0 && before == rank - passed;
     return 32 * group + __ffs(static_cast<int>(__ballot_sync(~0u, here))) - 1;
   }
-  /// The next group with a segment of more than `shorter` tiles, or the first with one less.
+  /// Goes on to the next group with a segment of more than `shorter` tiles, or else to the first
+  /// group with one tile less.
   __device__ void next_group(int& group, int& shorter) const {
     ++group;
 #pragma unroll 1
@@ -202,9 +206,9 @@ class TileFinder {
   TableWalk& walk_;
 };
 
-/// The finding warp's work: puts all tiles of this block into the queue. The first comes without
-/// asking; each further one is asked for once, so all blocks together ask as often as there are
-/// items, and `counter` is back at 0. For `last_first` see TileFinder.
+/// Does the work of the finding warp: it puts all tiles of this block into the queue. The first
+/// comes without asking; each further one is asked for once, so all blocks together ask as often as
+/// there are items, and `counter` is back at 0 in the end. For `last_first` see TileFinder.
 template <int kRows>
 __device__ void find_tiles(const Segments& segments, const WorkOrder& order, int heads,
                            bool last_first, TileCounter* counter, TileQueue& queue) {

@@ -1,10 +1,11 @@
-// The operators of strata/ops/attention.h in plain f32 arithmetic, for f32 tensors, for head dims
-// that the tensor-core kernels do not have, and to compare those with.
+// This file computes the operators of strata/ops/attention.h in plain f32 arithmetic. attention.cu
+// launches it for f32 tensors and for head dims, up to 256, that the tensor-core kernels do not
+// have. Results have the same bits every time; the rotation is left out.
 //
-// One warp per query (forward, dq) or key (dk, dv) and head. It goes through its partners, keys or
-// queries, 32 at a time: first each lane takes one partner and forms whole dot products, then the
-// lanes share out the head dim and add up the 32 contributions in order. Exact in its order, hence
-// deterministic; memory traffic is of no concern here.
+// One warp computes one query (forward, dq) or key (dk, dv) of one head. It goes through its
+// partners, keys or queries, 32 at a time: first each lane takes one partner and forms whole dot
+// products, then the lanes share out the head dim and add up the 32 contributions in order. The
+// order is fixed, hence the result is deterministic; memory traffic is of no concern here.
 // Numerics: everything in f32 from the tensors' values, rounded once when stored.
 
 #include <cuda_bf16.h>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kLargestHeadDim = 256;
-constexpr int kColumns = kLargestHeadDim / 32;  ///< of the head dim, of a lane: lane + 32 * c
+constexpr int kColumns = kLargestHeadDim / 32;  ///< columns lane + 32 * c of a head are a lane's
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 __device__ float to_float(float x) { return x; }
@@ -35,10 +36,10 @@ template <class T>
 struct ReferenceParams {
   Segments segments;
   HeadRows<const T> q, k, v, d_o;
-  HeadRows<const T> o_in;  ///< backward
+  HeadRows<const T> o_in;  ///< o as the backward reads it
   HeadRows<T> o, dq, dk, dv;
-  float* lse;           ///< forward
-  const float* lse_in;  ///< backward
+  float* lse;           ///< as the forward writes it
+  const float* lse_in;  ///< as the backward reads it
   float* delta;
   std::int64_t query_rows, key_rows;
   int heads, kv_heads, head_dim;
@@ -100,7 +101,8 @@ __device__ float warp_sum(float x) {
   return x;
 }
 
-/// The segment of a query, found by the whole warp; without queries if there is none.
+/// Returns the segment of a query, which the whole warp looks for; one without queries if there is
+/// none.
 __device__ Segment segment_of_query(const Segments& segments, int row) {
   if (segments.uniform_length > 0) return segments.at(row / segments.uniform_length);
   for (int first = 0; first < segments.count; first += 32) {
@@ -116,7 +118,7 @@ __device__ Segment segment_of_query(const Segments& segments, int row) {
   return {};
 }
 
-/// Item of this warp, or -1 behind the last.
+/// Returns the item of this warp, or -1 if there are fewer.
 __device__ std::int64_t warp_item(std::int64_t items) {
   const std::int64_t item = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
   return item < items ? item : -1;
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (lane == 0) p.lse[head * p.query_rows + row] = sum > 0 ? maximum + logf(sum) : kNoScore;
 }
 
-/// dq, and delta for the other kernel.
+/// Computes dq, and delta for the other kernel.
 template <class T>
 __global__ void __launch_bounds__(32 * kWarps)
     attention_reference_query_gradients_kernel(const ReferenceParams<T> p) {

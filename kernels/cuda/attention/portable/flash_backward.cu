@@ -1,3 +1,8 @@
+// This file computes the backward of attention on the tensor cores of any GPU since compute
+// capability 8.0. attention.cu launches it for bf16 with head dims 64 and 128 where the sm_90a
+// kernels do not take the operator. The result has the same bits every time; a rotation is left to
+// the caller.
+//
 // Gradients of flash_forward.cu: with P = exp(scale * q k^T - lse), delta = rowsum(d_o * o),
 // dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv sum
 // over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
@@ -40,8 +45,8 @@ namespace {
 constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
 
 struct BackwardParams {
-  QueryTiles tiles;  ///< for dq
-  KeyBlocks blocks;  ///< for dk and dv
+  QueryTiles tiles;  ///< the work of the kernel of dq
+  KeyBlocks blocks;  ///< the work of the kernel of dk and dv
   HeadRows<const std::uint16_t> q, k, v, d_o;
   HeadRows<std::uint16_t> dq, dk, dv;
   const float* lse;
@@ -70,7 +75,7 @@ constexpr int kKeyWarps = 4;
 constexpr int kKeyThreads = 32 * kKeyWarps;
 constexpr int kKeysPerBlock = 16 * kKeyWarps;
 constexpr int kQueriesPerStage = 64;
-constexpr int kQueriesPerStep = 32;  ///< whose scores are in registers at once
+constexpr int kQueriesPerStep = 32;  ///< the queries whose scores are in registers at once
 // The block's keys and values pass through a stage on their way to registers.
 static_assert(kKeysPerBlock == kQueriesPerStage);
 
@@ -94,9 +99,10 @@ class QueryWalk {
     enter_segment();
   }
   __device__ int head() const { return block_.kv_head * group_ + head_; }
-  __device__ int row() const { return row_; }              ///< of q, the tile's first
-  __device__ int rows() const { return end_row_ - row_; }  ///< may exceed the tile
-  /// Last key that the tile's first query sees; this and the next two count from the block's first.
+  __device__ int row() const { return row_; }              ///< the tile's first, in q
+  __device__ int rows() const { return end_row_ - row_; }  ///< it may exceed the tile
+  /// Returns the last key that the tile's first query sees; this and the next two count from the
+  /// block's first.
   __device__ int last_key() const { return row_ + key_shift_; }
   __device__ int begin_key() const { return begin_key_; }
   __device__ int end_key() const { return end_key_; }
@@ -135,7 +141,7 @@ class QueryWalk {
 template <int kHeadDim>
 struct KeyGradientStage {
   static constexpr int kTileBytes = kQueriesPerStage * SharedTile<kHeadDim>::kRowBytes;
-  static constexpr int kLseOffset = 2 * kTileBytes;  ///< behind q and d_o
+  static constexpr int kLseOffset = 2 * kTileBytes;  ///< lse lies after q and d_o
   static constexpr int kDeltaOffset = kLseOffset + kQueriesPerStage * 4;
   static constexpr int kBytes = kDeltaOffset + kQueriesPerStage * 4;
 };
@@ -158,10 +164,10 @@ __device__ __forceinline__ void load_query_stage(const BackwardParams& p, const 
                from + walk.head() * p.query_rows + row + query, query < walk.rows());
 }
 
-/// P^T from scores [16 keys, kQueriesPerStep]: keys of rows lane / 4 and lane / 4 + 8, queries of
-/// columns. Keys outside [begin_key, end_key) or after a query's last key get 0; all three count
-/// from the warp's first key. Queries behind the segment's end have lse 0 and d_o 0: they add
-/// nothing.
+/// Computes P^T from scores [16 keys, kQueriesPerStep], in place: rows lane / 4 and lane / 4 + 8
+/// are keys, columns are queries. Keys outside [begin_key, end_key) or after a query's last key get
+/// 0; all three count from the warp's first key. Queries after the segment's end have lse 0 and d_o
+/// 0: they add nothing.
 __device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesPerStep / 8][4],
                                                          const float* lse, float scale_log2,
                                                          int last_key, int begin_key, int end_key,
@@ -189,7 +195,7 @@ __device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesP
   }
 }
 
-/// dS^T = P^T * (dP^T - delta), into dp.
+/// Computes dS^T = P^T * (dP^T - delta), into dp.
 __device__ __forceinline__ void score_gradients_transposed(
     float (&dp)[1][kQueriesPerStep / 8][4], const float (&p)[1][kQueriesPerStep / 8][4],
     const float* delta, int lane) {
@@ -280,16 +286,16 @@ __global__ void __launch_bounds__(kKeyThreads, 2)
 
 constexpr int kQueryWarps = 4;
 constexpr int kQueryThreads = 32 * kQueryWarps;
-constexpr int kRowBlocks = 2;  ///< of 16 queries, of a warp
+constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
 constexpr int kWarpRows = 16 * kRowBlocks;
 constexpr int kQueries = kQueryWarps * kWarpRows;
 
-/// Scores, their gradients and dq together fill the registers.
+/// How many keys a stage has: scores, their gradients and dq together fill the registers.
 template <int kHeadDim>
 constexpr int kKeysPerStage = kHeadDim == 128 ? 32 : 48;
 
-/// dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs to the
-/// warp's first row and `end_key` to the segment; both count from the tile's first key.
+/// Computes dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs
+/// to the warp's first row and `end_key` to the segment; both count from the tile's first key.
 template <int kKeyBlocks>
 __device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlocks][4],
                                                 const float (&dp)[kRowBlocks][kKeyBlocks][4],
@@ -341,7 +347,7 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
 
   const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t d_o_tile = q_tile + kQueries * Tile::kRowBytes;
-  const std::uint32_t stages = d_o_tile + kQueries * Tile::kRowBytes;  // each: keys, then values
+  const std::uint32_t stages = d_o_tile + kQueries * Tile::kRowBytes;  // each has keys, then values
   const auto load_keys = [&](int j) {
     const int first = j * kKeys;
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
@@ -381,7 +387,7 @@ __global__ void __launch_bounds__(kQueryThreads, 2)
     __syncthreads();  // tile j is there, and nobody reads tile j + 1 any more
     if (j > 0) load_keys(j - 1);
     const int last_key = tile.last_key() + warp_row - j * kKeys;
-    if (last_key + kWarpRows <= 0) continue;  // right of the diagonal for all rows of this warp
+    if (last_key + kWarpRows <= 0) continue;  // it is right of the diagonal for the whole warp
 
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
     float s[kRowBlocks][kKeys / 8][4] = {};

@@ -1,3 +1,7 @@
+// This file computes the forward of attention on the tensor cores of any GPU since compute
+// capability 8.0. attention.cu launches it for bf16 with head dims 64 and 128 where the sm_90a
+// kernels do not take the operator.
+//
 // o = softmax(scale * q k^T) v per head, causal within segments, and lse = log(sum(exp(scores))).
 // q [Nq, H, D], k, v [Nk, K, D], o [Nq, H, D] bf16, lse [H, Nq] f32; D is 64 or 128.
 //
@@ -35,7 +39,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRowBlocks = 2;  ///< of 16 queries, of a warp
+constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
 constexpr int kWarpRows = 16 * kRowBlocks;
 constexpr int kQueries = kWarps * kWarpRows;
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
@@ -51,12 +55,12 @@ struct ForwardParams {
   float scale_log2;  ///< scale * log2(e)
 };
 
-/// As many as leave scores and o in registers.
+/// How many keys a stage has: as many as leave scores and o in registers.
 template <int kHeadDim>
 constexpr int kKeysPerStage = kHeadDim == 128 ? 48 : 96;
 
-/// The rows of one warp: running maximum and sum (this lane's columns only) of rows
-/// 16 * m + 8 * half + lane / 4.
+/// What is known of the rows of one warp: running maximum and sum (of this lane's columns only) of
+/// rows 16 * m + 8 * half + lane / 4.
 struct RowStatistics {
   float maximum[kRowBlocks][2];
   float sum[kRowBlocks][2];
@@ -141,7 +145,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
   const int warp_row = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
 
   const std::uint32_t q_tile = shared_address(shared);
-  const std::uint32_t stages = q_tile + kQueries * Tile::kRowBytes;  // each: keys, then values
+  const std::uint32_t stages = q_tile + kQueries * Tile::kRowBytes;  // each has keys, then values
   const auto load_keys = [&](int j) {
     const int first = j * kKeys;
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
@@ -176,7 +180,7 @@ __global__ void __launch_bounds__(kThreads, 2) flash_forward_kernel(const Forwar
     __syncthreads();  // tile j is there, and nobody reads tile j + 1 any more
     if (j > 0) load_keys(j - 1);
     const int last_key = tile.last_key() + warp_row - j * kKeys;
-    if (last_key + kWarpRows <= 0) continue;  // right of the diagonal for all rows of this warp
+    if (last_key + kWarpRows <= 0) continue;  // it is right of the diagonal for the whole warp
 
     const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
     float s[kRowBlocks][kKeys / 8][4] = {};
