@@ -20,25 +20,9 @@ struct Context {
   const SimdKernels& simd;
 };
 
-void execute(const Context& context, const EmbeddingForward& op);
-void execute(const Context& context, const EmbeddingBackward& op);
-void execute(const Context& context, const RmsNormForward& op);
-void execute(const Context& context, const RmsNormBackward& op);
-void execute(const Context& context, const Rope& op);
-void execute(const Context& context, const AttentionForward& op);
-void execute(const Context& context, const AttentionBackward& op);
-void execute(const Context& context, const SwigluForward& op);
-void execute(const Context& context, const SwigluBackward& op);
-void execute(const Context& context, const ResidualAdd& op);
-void execute(const Context& context, const Accumulate& op);
-void execute(const Context& context, const Cast& op);
-void execute(const Context& context, const Fill& op);
-void execute(const Context& context, const CrossEntropy& op);
-void execute(const Context& context, const Matmul& op);
-void execute(const Context& context, const SquaredNorm& op);
-void execute(const Context& context, const CastSquaredNorm& op);
-void execute(const Context& context, const AdamW& op);
-void execute(const Context& context, const QuantizeRows& op);
-void execute(const Context& context, const DequantizeRows& op);
+/// Runs the operator to its end. Throws ShapeError for indices that are out of range.
+#define STRATA_DECLARE(Operator) void execute(const Context& context, const Operator& op);
+STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
+#undef STRATA_DECLARE
 
 }  // namespace strata::cpu

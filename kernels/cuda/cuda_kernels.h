@@ -27,26 +27,12 @@ class CudaKernels final : public Kernels {
   [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:
-  void launch(Stream& stream, const EmbeddingForward& op) override;
-  void launch(Stream& stream, const EmbeddingBackward& op) override;
-  void launch(Stream& stream, const RmsNormForward& op) override;
-  void launch(Stream& stream, const RmsNormBackward& op) override;
-  void launch(Stream& stream, const Rope& op) override;
-  void launch(Stream& stream, const AttentionForward& op) override;
-  void launch(Stream& stream, const AttentionBackward& op) override;
-  void launch(Stream& stream, const SwigluForward& op) override;
-  void launch(Stream& stream, const SwigluBackward& op) override;
-  void launch(Stream& stream, const ResidualAdd& op) override;
-  void launch(Stream& stream, const Accumulate& op) override;
-  void launch(Stream& stream, const Cast& op) override;
-  void launch(Stream& stream, const Fill& op) override;
-  void launch(Stream& stream, const CrossEntropy& op) override;
-  void launch(Stream& stream, const Matmul& op) override;
-  void launch(Stream& stream, const SquaredNorm& op) override;
-  void launch(Stream& stream, const CastSquaredNorm& op) override;
-  void launch(Stream& stream, const AdamW& op) override;
-  void launch(Stream& stream, const QuantizeRows& op) override;
-  void launch(Stream& stream, const DequantizeRows& op) override;
+  template <Op O>
+  void enqueue(Stream& stream, const O& op);
+
+#define STRATA_LAUNCH(Operator) void launch(Stream& stream, const Operator& op) override;
+  STRATA_FOR_EACH_OPERATOR(STRATA_LAUNCH)
+#undef STRATA_LAUNCH
 
   std::unique_ptr<DeviceMemory> tile_counter_;  ///< holds a cuda::TileCounter
   cuda::AttentionBackend attention_;

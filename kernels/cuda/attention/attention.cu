@@ -1,6 +1,6 @@
-// This file picks the kernels that compute an attention operator, by dtype, head dim, alignment,
-// segments and device: CudaKernels calls launch_attention_forward and launch_attention_backward for
-// all but cuDNN's attention. What no family takes is refused with BackendError.
+// This file picks the kernels that compute an attention operator: cuDNN's if the config says so,
+// else by dtype, head dim, alignment, segments and device. CudaKernels calls enqueue() for it. What
+// no family takes is refused with BackendError, as is a scale that is not positive.
 
 #include "kernels/cuda/attention/attention.cuh"
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/attention/cudnn/cudnn_attention.h"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/operators.h"
 #include "strata/base/error.h"
@@ -47,47 +48,51 @@ void check_supported(const O& op) {
          (segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments);
 }
 
-}  // namespace
-
-void launch_attention_forward(cudaStream_t stream, const AttentionForward& op,
-                              const AttentionBackend& backend) {
-  check_supported(op);
-  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
-    launch_reference_attention_forward(stream, op);
-  } else if (suits_hopper(backend.kernels, op.segments)) {
-    launch_hopper_forward(stream, op, backend.counter);
-  } else {
-    launch_flash_forward(stream, op);
+/// Turns op.dq and op.dk back in place if op has a rotation, for kernels that leave that out.
+void enqueue_rotation_backward(const Context& context, const AttentionBackward& op) {
+  if (!op.rotation.positions) return;
+  for (const TensorView& x : {op.dq, op.dk}) {
+    enqueue(context, Rope{.x = x,
+                          .positions = op.rotation.positions,
+                          .cos = op.rotation.cos,
+                          .sin = op.rotation.sin,
+                          .direction = RopeDirection::kBackward});
   }
 }
 
-void launch_attention_backward(cudaStream_t stream, const AttentionBackward& op,
-                               const AttentionBackend& backend) {
+}  // namespace
+
+void enqueue(const Context& context, const AttentionForward& op) {
+  if (context.cudnn != nullptr) return context.cudnn->forward(context.stream, op);
+  check_supported(op);
+  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
+    launch_reference_attention_forward(context.stream, op);
+  } else if (suits_hopper(context.attention.kernels, op.segments)) {
+    launch_hopper_forward(context.stream, op, context.attention.counter);
+  } else {
+    launch_flash_forward(context.stream, op);
+  }
+}
+
+void enqueue(const Context& context, const AttentionBackward& op) {
+  if (context.cudnn != nullptr) {
+    context.cudnn->backward(context.stream, op);
+    return enqueue_rotation_backward(context, op);
+  }
   check_supported(op);
   const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
   const bool tensor_cores =
       suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv});
-  if (tensor_cores && self && suits_hopper(backend.kernels, op.segments) &&
+  if (tensor_cores && self && suits_hopper(context.attention.kernels, op.segments) &&
       rows_aligned({op.rotation.cos, op.rotation.sin})) {
-    return launch_hopper_backward(stream, op, backend.counter);
+    return launch_hopper_backward(context.stream, op, context.attention.counter);
   }
   if (tensor_cores) {
-    launch_flash_backward(stream, op);
+    launch_flash_backward(context.stream, op);
   } else {
-    launch_reference_attention_backward(stream, op);
+    launch_reference_attention_backward(context.stream, op);
   }
-  launch_rotation_backward(stream, op);
-}
-
-void launch_rotation_backward(cudaStream_t stream, const AttentionBackward& op) {
-  if (!op.rotation.positions) return;
-  for (const TensorView& x : {op.dq, op.dk}) {
-    launch_rope(stream, {.x = x,
-                         .positions = op.rotation.positions,
-                         .cos = op.rotation.cos,
-                         .sin = op.rotation.sin,
-                         .direction = RopeDirection::kBackward});
-  }
+  enqueue_rotation_backward(context, op);
 }
 
 }  // namespace strata::cuda

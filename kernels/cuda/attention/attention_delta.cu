@@ -13,6 +13,7 @@
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/vector.cuh"
+#include "kernels/cuda/operators.h"
 
 namespace strata::cuda {
 

@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
 
 }  // namespace
 
-void launch_adamw(cudaStream_t stream, const AdamW& op) {
+void enqueue(const Context& context, const AdamW& op) {
   const std::int64_t n = op.weight.elements();
   if (n == 0) return;
   // The parameters of a thread take their random bits from one block of them.
@@ -239,7 +239,7 @@ void launch_adamw(cudaStream_t stream, const AdamW& op) {
         const auto kernel = wide ? adamw<W, M, G, kParameters> : adamw<W, M, G, 1>;
         const auto most = static_cast<unsigned>(kBlocksPerMultiprocessor * multiprocessors());
         launch({.name = op.kName,
-                .stream = stream,
+                .stream = context.stream,
                 .grid = std::min(most, blocks_for(n, wide ? kThreads * kParameters : kThreads)),
                 .block = kThreads},
                kernel, arguments);

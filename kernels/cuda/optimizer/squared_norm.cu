@@ -207,15 +207,16 @@ void launch_runs(std::string_view name, cudaStream_t stream, const ConstTensorVi
 
 }  // namespace
 
-void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op) {
+void enqueue(const Context& context, const SquaredNorm& op) {
   with_dtype(op.kName, op.x.dtype,
-             [&]<class T>() { launch_runs<T, T>(op.kName, stream, op.x, {}, op.partial); });
+             [&]<class T>() { launch_runs<T, T>(op.kName, context.stream, op.x, {}, op.partial); });
 }
 
-void launch_cast_squared_norm(cudaStream_t stream, const CastSquaredNorm& op) {
+void enqueue(const Context& context, const CastSquaredNorm& op) {
   if (op.x.dtype != DType::kF32) throw_unsupported(op.kName, op.x.dtype);
-  with_dtype(op.kName, op.y.dtype,
-             [&]<class To>() { launch_runs<float, To>(op.kName, stream, op.x, op.y, op.partial); });
+  with_dtype(op.kName, op.y.dtype, [&]<class To>() {
+    launch_runs<float, To>(op.kName, context.stream, op.x, op.y, op.partial);
+  });
 }
 
 const void* squared_norm_module() {

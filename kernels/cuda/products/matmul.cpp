@@ -106,6 +106,10 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
                                         {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
 }
 
+void enqueue(const Context& context, const Matmul& op) {
+  context.products.launch(context.stream, op);
+}
+
 std::string MatmulPlans::platform() const {
   int device = 0;
   cudaDeviceProp properties{};

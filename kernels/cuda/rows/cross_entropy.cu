@@ -654,7 +654,7 @@ void launch_rings(Launch where, void (*kernel)(Arguments<T>), unsigned blocks,
 
 }  // namespace
 
-void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op) {
+void enqueue(const Context& context, const CrossEntropy& op) {
   with_dtype(op.kName, op.logits.dtype, [&]<class T>() {
     const Rows<const T> logits(op.logits);
     const Arguments<T> arguments{
@@ -667,7 +667,7 @@ void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op) {
         .rows = op.logits.rows(),
         .columns = static_cast<int>(op.logits.shape[1]),
         .alike = logits.stride * static_cast<std::int64_t>(sizeof(T)) % 16 == 0};
-    const Launch where{.name = op.kName, .stream = stream, .block = kPlainThreads};
+    const Launch where{.name = op.kName, .stream = context.stream, .block = kPlainThreads};
     if (!op.d_logits && has_ring<TwoBlocks>()) {
       return launch_rings<TwoBlocks>(where, cross_entropy_loss<T, TwoBlocks>, 1, arguments);
     }

@@ -79,27 +79,27 @@ void launch_fill_of(cudaStream_t stream, const Fill& op, T value) {
 
 }  // namespace
 
-void launch_residual_add(cudaStream_t stream, const ResidualAdd& op) {
+void enqueue(const Context& context, const ResidualAdd& op) {
   const bool flat = op.a.contiguous() && op.b.contiguous() && op.y.contiguous();
   const Extent extent = flat ? Extent{1, op.y.elements()} : Extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.a, op.b, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), residual_add<T, W>, Rows<const T>(op.a),
+    launch(over(op.kName, context.stream, extent, W), residual_add<T, W>, Rows<const T>(op.a),
            Rows<const T>(op.b), Rows<T>(op.y), extent);
   });
 }
 
-void launch_accumulate(cudaStream_t stream, const Accumulate& op) {
+void enqueue(const Context& context, const Accumulate& op) {
   if (op.x.dtype != DType::kF32) throw_unsupported(op.kName, op.x.dtype);
   const Extent extent{1, op.x.elements()};
   const bool wide = is_wide(op.x.dtype, extent.columns, {op.x, op.sum});
   with_dtype_and_width(op.kName, DType::kF32, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), accumulate<W>, data<float>(op.x), data<float>(op.sum),
-           extent);
+    launch(over(op.kName, context.stream, extent, W), accumulate<W>, data<float>(op.x),
+           data<float>(op.sum), extent);
   });
 }
 
-void launch_cast(cudaStream_t stream, const Cast& op) {
+void enqueue(const Context& context, const Cast& op) {
   const Extent extent{1, op.x.elements()};
   with_dtype(op.kName, op.x.dtype, [&]<class From>() {
     // The wider side decides the width: then neighbours in a warp leave no gaps on either side.
@@ -107,24 +107,26 @@ void launch_cast(cudaStream_t stream, const Cast& op) {
     with_dtype(op.kName, op.y.dtype, [&]<class To>() {
       constexpr int kBoth = std::min(kWide<From>, kWide<To>);
       if (wide) {
-        launch(over(op.kName, stream, extent, kBoth), cast<From, To, kBoth>, data<From>(op.x),
-               data<To>(op.y), extent);
+        launch(over(op.kName, context.stream, extent, kBoth), cast<From, To, kBoth>,
+               data<From>(op.x), data<To>(op.y), extent);
       } else {
-        launch(over(op.kName, stream, extent, 1), cast<From, To, 1>, data<From>(op.x),
+        launch(over(op.kName, context.stream, extent, 1), cast<From, To, 1>, data<From>(op.x),
                data<To>(op.y), extent);
       }
     });
   });
 }
 
-void launch_fill(cudaStream_t stream, const Fill& op) {
+void enqueue(const Context& context, const Fill& op) {
   switch (op.x.dtype) {
-    case DType::kF64: return launch_fill_of<double>(stream, op, op.value);
-    case DType::kF32: return launch_fill_of<float>(stream, op, static_cast<float>(op.value));
+    case DType::kF64: return launch_fill_of<double>(context.stream, op, op.value);
+    case DType::kF32:
+      return launch_fill_of<float>(context.stream, op, static_cast<float>(op.value));
     case DType::kBF16:
-      return launch_fill_of<std::uint16_t>(stream, op, Bf16(static_cast<float>(op.value)).bits);
+      return launch_fill_of<std::uint16_t>(context.stream, op,
+                                           Bf16(static_cast<float>(op.value)).bits);
     case DType::kI32:
-      return launch_fill_of<std::int32_t>(stream, op, static_cast<std::int32_t>(op.value));
+      return launch_fill_of<std::int32_t>(context.stream, op, static_cast<std::int32_t>(op.value));
     default: throw_unsupported(op.kName, op.x.dtype);
   }
 }

@@ -105,16 +105,16 @@ __global__ void embedding_backward(BackwardArguments<T> p) {
 
 }  // namespace
 
-void launch_embedding_forward(cudaStream_t stream, const EmbeddingForward& op) {
+void enqueue(const Context& context, const EmbeddingForward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.table, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), embedding_forward<T, W>, data<std::int32_t>(op.ids),
-           Rows<const T>(op.table), Rows<T>(op.y), extent);
+    launch(over(op.kName, context.stream, extent, W), embedding_forward<T, W>,
+           data<std::int32_t>(op.ids), Rows<const T>(op.table), Rows<T>(op.y), extent);
   });
 }
 
-void launch_embedding_backward(cudaStream_t stream, const EmbeddingBackward& op) {
+void enqueue(const Context& context, const EmbeddingBackward& op) {
   const std::int64_t columns = op.dy.shape[1];
   const bool wide = is_wide(op.dy.dtype, columns, {op.dy, op.d_table});
   with_dtype_and_width(op.kName, op.dy.dtype, wide, [&]<class T, int W>() {
@@ -126,7 +126,7 @@ void launch_embedding_backward(cudaStream_t stream, const EmbeddingBackward& op)
                                          .columns = columns};
     const std::int64_t chunks = (columns + kWarp * W - 1) / (kWarp * W);
     launch({.name = op.kName,
-            .stream = stream,
+            .stream = context.stream,
             .grid = blocks_for(arguments.positions * chunks, kWarpsPerBlock),
             .block = kWarpsPerBlock * kWarp},
            embedding_backward<T, W>, arguments);

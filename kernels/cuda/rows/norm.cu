@@ -152,7 +152,7 @@ auto kernel_for(std::int64_t pieces) {
 
 }  // namespace
 
-void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
+void enqueue(const Context& context, const RmsNormForward& op) {
   const std::int64_t columns = op.x.shape[1];
   const bool wide = is_wide(op.x.dtype, columns, {op.x, op.residual, op.weight, op.sum, op.y});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
@@ -167,8 +167,10 @@ void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op) {
     // A thread has at least two pieces: more is under way than with one piece and twice the
     // threads.
     const unsigned threads = whole_warps((columns + 2 * W - 1) / (2 * W), kThreads);
-    Launch where{
-        .name = op.kName, .stream = stream, .grid = blocks_for(op.x.rows(), 1), .block = threads};
+    Launch where{.name = op.kName,
+                 .stream = context.stream,
+                 .grid = blocks_for(op.x.rows(), 1),
+                 .block = threads};
     const std::int64_t pieces = (columns + W * threads - 1) / (W * threads);
     if (wide && pieces <= kMostPieces) return launch(where, kernel_for<T>(pieces), arguments);
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(T);

@@ -274,7 +274,7 @@ bool launch_with_ring(Launch where, std::int64_t pieces, const Arguments<T>& arg
 
 }  // namespace
 
-void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
+void enqueue(const Context& context, const RmsNormBackward& op) {
   const std::int64_t rows = op.x.rows();
   const std::int64_t columns = op.x.shape[1];
   if (rows == 0 || columns == 0) return;
@@ -299,7 +299,7 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
     // them, and a multiprocessor more blocks.
     const std::int64_t each = wide ? W * pieces : W;
     Launch where{.name = op.kName,
-                 .stream = stream,
+                 .stream = context.stream,
                  .grid = blocks,
                  .block = whole_warps((columns + each - 1) / each, kThreads)};
     if (wide && pieces <= kMostPieces && launch_with_ring(where, pieces, arguments)) return;
@@ -307,7 +307,7 @@ void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op) {
     launch(where, rmsnorm_backward_reread<T, W>, arguments);
   });
   const Launch sum{.name = op.kName,
-                   .stream = stream,
+                   .stream = context.stream,
                    .grid = blocks_for(columns, kSumColumns),
                    .block = dim3(kSumColumns, kSumParts)};
   launch(sum, add_partial_rows, data<float>(op.workspace), static_cast<int>(blocks),

@@ -178,11 +178,11 @@ void with_width(std::string_view name, const ConstTensorView& x, const ConstTens
 
 }  // namespace
 
-void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op) {
+void enqueue(const Context& context, const QuantizeRows& op) {
   const std::int64_t columns = op.x.shape[1];
   with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
     launch({.name = op.kName,
-            .stream = stream,
+            .stream = context.stream,
             .grid = blocks_for(op.x.rows(), 1),
             .block = whole_warps((columns + W * kHeld - 1) / (W * kHeld), kThreads)},
            quantize_rows<T, W>, Rows<const T>(op.x), Rows<std::int8_t>(op.q), data<float>(op.scale),
@@ -190,11 +190,11 @@ void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op) {
   });
 }
 
-void launch_dequantize_rows(cudaStream_t stream, const DequantizeRows& op) {
+void enqueue(const Context& context, const DequantizeRows& op) {
   const Extent extent{op.x.rows(), op.x.shape[1]};
   with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), dequantize_rows<T, W>, Rows<const std::int8_t>(op.q),
-           data<float>(op.scale), Rows<T>(op.x), extent);
+    launch(over(op.kName, context.stream, extent, W), dequantize_rows<T, W>,
+           Rows<const std::int8_t>(op.q), data<float>(op.scale), Rows<T>(op.x), extent);
   });
 }
 

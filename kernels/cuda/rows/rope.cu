@@ -58,7 +58,7 @@ __global__ void rope(Rows<T> x, Tables tables, int half, Extent extent) {
 
 }  // namespace
 
-void launch_rope(cudaStream_t stream, const Rope& op) {
+void enqueue(const Context& context, const Rope& op) {
   const std::int64_t half = op.x.shape[2] / 2;
   const Extent extent{op.x.rows(), op.x.shape[1] * half};
   const Tables tables{.positions = data<std::int32_t>(op.positions),
@@ -67,7 +67,7 @@ void launch_rope(cudaStream_t stream, const Rope& op) {
                       .sign = op.direction == RopeDirection::kForward ? 1.0f : -1.0f};
   const bool wide = is_wide(op.x.dtype, half, {op.x, op.cos, op.sin});
   with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), rope<T, W>, Rows<T>(op.x), tables,
+    launch(over(op.kName, context.stream, extent, W), rope<T, W>, Rows<T>(op.x), tables,
            static_cast<int>(half), extent);
   });
 }

@@ -73,20 +73,20 @@ __global__ void swiglu_backward(Rows<const T> d_y, Rows<const T> gate_up, Rows<T
 
 }  // namespace
 
-void launch_swiglu_forward(cudaStream_t stream, const SwigluForward& op) {
+void enqueue(const Context& context, const SwigluForward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), swiglu_forward<T, W>, Rows<const T>(op.gate_up),
-           Rows<T>(op.y), extent);
+    launch(over(op.kName, context.stream, extent, W), swiglu_forward<T, W>,
+           Rows<const T>(op.gate_up), Rows<T>(op.y), extent);
   });
 }
 
-void launch_swiglu_backward(cudaStream_t stream, const SwigluBackward& op) {
+void enqueue(const Context& context, const SwigluBackward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.d_y, op.gate_up, op.d_gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, stream, extent, W), swiglu_backward<T, W>, Rows<const T>(op.d_y),
+    launch(over(op.kName, context.stream, extent, W), swiglu_backward<T, W>, Rows<const T>(op.d_y),
            Rows<const T>(op.gate_up), Rows<T>(op.d_gate_up), Rows<T>(op.y), extent);
   });
 }

@@ -17,6 +17,7 @@
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/operators.h"
 
 namespace strata::cuda {
 

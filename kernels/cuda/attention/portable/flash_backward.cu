@@ -37,6 +37,7 @@
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/operators.h"
 
 namespace strata::cuda {
 
