@@ -18,7 +18,8 @@ FOLDERS = ("include", "src", "kernels", "tests", "scripts")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 RANK = {"base": 1, "device": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
-        "optimizer": 6, "checkpoint": 7, "schedule": 8, "train": 9, "main": 10}
+        "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
+        "run": 11, "commands": 12, "main": 13}
 
 # Implementations of the abstract machine: what belongs to each, and the layers that it may include.
 BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
@@ -28,7 +29,7 @@ BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
 BELOW_BACKENDS = {"base", "device", "ops"}
 
 JSON_FILES = (r"src/base/fields_json\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/model/(safetensors_|hugging_face_)|src/train/(metrics|bench_command)\.cpp|tests/")
+              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/bench_command\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl.*", r"src/comm/nccl_"),
@@ -111,7 +112,7 @@ def check_tree():
 def self_test():
     headers = {"include/strata/base/error.h", "include/strata/device/stream.h", "include/strata/ops/norm.h",
                "include/strata/comm/communicator.h", "include/strata/data/batch.h",
-               "include/strata/store/training_state.h", "include/strata/train/config.h", "src/comm/launcher.h",
+               "include/strata/store/training_state.h", "include/strata/config/config.h", "include/strata/plan/setup.h", "src/comm/launcher.h",
                "src/device/cuda/check.h", "kernels/cpu/operators.h", "tests/support/catch.h"}
     good = [("src/store/training_state.cpp", '#include "strata/base/error.h"'),
             ("src/store/training_state.cpp", '#include "strata/store/training_state.h"'),
@@ -121,13 +122,14 @@ def self_test():
             ("src/comm/mpi_communicator.cpp", "#include <mpi.h>"),
             ("src/comm/world_communicator.cpp", '#include "comm/launcher.h"'),
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),
-            ("tests/store/training_state_test.cpp", '#include "strata/train/config.h"'),
+            ("tests/store/training_state_test.cpp", '#include "strata/config/config.h"'),
             ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
     bad = [("src/device/stream.cpp", '#include "strata/store/training_state.h"'),          # up
            ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up
            ("src/data/batch.cpp", '#include "strata/ops/norm.h"'),                     # sideways
            ("src/comm/collective.cpp", '#include "strata/data/batch.h"'),              # sideways
-           ("src/train/session.cpp", '#include "comm/launcher.h"'),                    # private
+           ("src/config/config_rules.cpp", '#include "strata/plan/setup.h"'),            # up
+           ("src/run/session.cpp", '#include "comm/launcher.h"'),                    # private
            ("include/strata/comm/communicator.h", '#include "comm/launcher.h"'),       # private
            ("src/ops/norm.cpp", '#include "kernels/cpu/operators.h"'),                 # backend
            ("kernels/cpu/norm.cpp", '#include "src/device/cuda/check.h"'),             # other backend
@@ -138,7 +140,7 @@ def self_test():
            ("src/device/stream.cpp", "  #  include <cublasLt.h>"),
            ("src/comm/communicator.cpp", "#include <mpi.h>"),
            ("src/comm/mpi_communicator.cpp", "#include <nccl.h>"),
-           ("src/train/train_command.cpp", "#include <CLI/CLI.hpp>"),
+           ("src/commands/train_command.cpp", "#include <CLI/CLI.hpp>"),
            ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
            ("src/comm/communicator.cpp", "#if defined(HAVE_MPI)")]

@@ -1,3 +1,6 @@
+// The command line: declares the sub-commands, reads the run config that they name and calls their
+// functions in the train layer. What they throw becomes a line on standard error and an exit code.
+
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <filesystem>
@@ -10,8 +13,8 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
-#include "strata/train/commands.h"
-#include "strata/train/config.h"
+#include "strata/commands/commands.h"
+#include "strata/config/config.h"
 
 namespace {
 
@@ -27,6 +30,7 @@ struct RunArguments {
   strata::BenchOptions bench;
 };
 
+/// Reads the run config with what the command line changes in it, and validates it.
 RunConfig load(const RunArguments& arguments, strata::TrainingData training_data) {
   RunConfig config = strata::load_run_config(arguments.config, arguments.sets, training_data);
   if (!arguments.output.empty()) config.run.output = arguments.output;
@@ -40,7 +44,7 @@ RunConfig load(const RunArguments& arguments, strata::TrainingData training_data
   return config;
 }
 
-/// A sub-command that reads a run config.
+/// Declares a sub-command that reads a run config.
 CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::string& description,
                           RunArguments& arguments) {
   CLI::App& command = *app.add_subcommand(name, description);
@@ -143,6 +147,7 @@ class CommandLine {
   std::function<int()> action_;
 };
 
+/// Prints why the program ends and returns its exit code.
 int fail(const std::string& message, int exit_code) {
   std::cerr << "strata: " << message << '\n';
   return exit_code;

@@ -1,3 +1,6 @@
+// Parses and prints sizes in bytes. Whole numbers are read exactly up to the largest std::size_t;
+// only a fraction goes through floating point.
+
 #include "strata/base/bytes.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Reads /proc/self/cgroup, whose lines name one hierarchy each. Version 2 is the line without
+// controllers, version 1 has one line per set of controllers; mixed systems have both.
+
 #include "base/control_groups.h"
 
 #include <fstream>
@@ -8,7 +11,7 @@ namespace strata {
 
 namespace {
 
-/// True if `name` is one of the comma-separated controllers.
+/// Returns whether `name` is one of the comma-separated controllers.
 bool lists(const std::string& controllers, std::string_view name) {
   std::istringstream list(controllers);
   for (std::string listed; std::getline(list, listed, ',');) {

@@ -1,3 +1,6 @@
+// Converts whole tensors to and from f64, one element at a time. Elements are stored by memcpy, so
+// the output buffer of store_as needs no alignment.
+
 #include "strata/base/convert.h"
 
 #include <bit>

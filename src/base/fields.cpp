@@ -1,3 +1,7 @@
+// The half of fields.h that needs no JSON: the collection of problems, and the tables of fields
+// that `--help` and the generated documentation show. A section that is absent is brought to life
+// to list its defaults, and removed again.
+
 #include "strata/base/fields.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// The half of fields.h that needs JSON: reading with assignments on top, writing, and comparing.
+// This is the only file that includes the JSON library on behalf of configs. The parser lets
+// duplicate keys pass, so its events are watched for them; every problem but broken JSON is
+// collected before anything is thrown.
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -130,7 +135,8 @@ std::optional<FieldValue> to_bytes(const Json& json) {
   return ByteSize{static_cast<std::size_t>(*bytes)};
 }
 
-/// The value of a field that is no section; nothing if `json` is not of its type.
+/// Returns the value of a field that is no section, or nothing if `json` is not of the field's
+/// type.
 std::optional<FieldValue> to_value(const Field& field, const Json& json) {
   if (json.is_null()) return field.optional ? std::optional(FieldValue()) : std::nullopt;
   const auto is_string = [](const Json& item) { return item.is_string(); };
@@ -170,6 +176,7 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
   return std::nullopt;
 }
 
+/// Sets fields from a document and collects unknown keys and wrong types as problems.
 class Reader {
  public:
   Reader(const FieldList& root, ConfigProblems& problems) : problems_(problems) {
@@ -213,7 +220,7 @@ class Reader {
 
 // ---- assignments --------------------------------------------------------------------------------
 
-/// Type of the field at `path`; nothing if there is no such field.
+/// Returns the type of the field at `path`, or nothing if there is no such field.
 std::optional<FieldType> type_at(const FieldList& fields, std::string_view path) {
   const std::size_t dot = path.find('.');
   const Field* field = find_field(fields, path.substr(0, dot));
@@ -260,7 +267,7 @@ void apply_assignment(const FieldList& fields, std::string_view assignment, Json
 
 // ---- fields to JSON -----------------------------------------------------------------------------
 
-/// The largest unit that keeps the number exact.
+/// Writes a size with the largest unit that keeps the number exact.
 Json bytes_to_json(std::size_t bytes) {
   if (bytes == 0) return bytes;
   if (bytes % kGiB == 0) return std::to_string(bytes / kGiB) + "GiB";

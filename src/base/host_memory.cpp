@@ -1,3 +1,6 @@
+// Reads memory limits and use from /proc and the control groups' folders. Both versions' files are
+// tried in every folder, since a machine may have either; a file that is missing sets no limit.
+
 #include "strata/base/host_memory.h"
 
 #include <fstream>
@@ -12,14 +15,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number that a file begins with; absent if there is no such file or it says "max".
+/// Returns the number that a file begins with; absent if there is no such file or it says "max".
 std::optional<std::size_t> number_in(const fs::path& file) {
   std::size_t number = 0;
   if (std::ifstream(file) >> number) return number;
   return std::nullopt;
 }
 
-/// Sum of the named lines of a memory.stat.
+/// Returns the sum of the two named lines of a memory.stat; a line that is missing counts 0.
 std::size_t stat_bytes(const fs::path& file, const std::string& first, const std::string& second) {
   std::ifstream in(file);
   std::size_t sum = 0;
@@ -32,7 +35,7 @@ std::size_t stat_bytes(const fs::path& file, const std::string& first, const std
 
 std::size_t difference(std::size_t a, std::size_t b) { return a > b ? a - b : 0; }
 
-/// What one group's folder says; absent if it sets no limit.
+/// Returns what one group's folder says; absent if it sets no limit.
 std::optional<GroupMemory> memory_of(const fs::path& folder) {
   const auto left = [&](std::size_t limit, std::size_t current, std::size_t caches) {
     return GroupMemory{folder, limit, difference(limit, difference(current, caches))};

@@ -1,3 +1,6 @@
+// Builds the logger that all ranks use: standard error, an optional file, and a pattern that names
+// ranks other than 0. Every line from info on is flushed, so a run that dies keeps its last words.
+
 #include "strata/base/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
@@ -25,7 +28,7 @@ void configure(int rank, int ranks, const std::string& file) {
       rank == 0 ? "" : "[rank " + std::to_string(rank) + " of " + std::to_string(ranks) + "] ";
   logger->set_pattern("[%H:%M:%S] [%^%l%$] " + who + "%v");
   logger->set_level(rank == 0 ? spdlog::level::info : spdlog::level::warn);
-  // A line a step is rare enough to be flushed, and a run that dies keeps its last words.
+  // One line a step is rare enough to flush each.
   logger->flush_on(spdlog::level::info);
   spdlog::set_default_logger(std::move(logger));
 }

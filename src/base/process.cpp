@@ -1,3 +1,6 @@
+// Reads the process's start from /proc/self/stat and compares it with the clock since boot, the one
+// that Linux states start times in.
+
 #include "strata/base/process.h"
 
 #include <time.h>
@@ -19,7 +22,7 @@ double steady_seconds() {
 double process_age_s() {
   std::ifstream file("/proc/self/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t bracket = text.rfind(')');  // of the program's name, which may hold anything
+  const std::size_t bracket = text.rfind(')');  // ends the program's name, which may hold anything
   if (bracket == std::string::npos) return 0;
   constexpr int kStartTime = 22;  // fields of proc(5), the name being the second
   std::istringstream fields(text.substr(bracket + 1));

@@ -1,3 +1,6 @@
+// Normal random numbers by the ziggurat method. Its table is built once, at the first call, and
+// then only read, so any number of threads may draw.
+
 #include "strata/base/random.h"
 
 #include <array>
@@ -12,9 +15,9 @@ double uniform_of(std::uint64_t bits) {
   return (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
 }
 
-/// The area under exp(-x^2 / 2), x > 0, cut into boxes of equal area on top of each other. Box i
+/// The area under exp(-x^2 / 2), x > 0, is cut into boxes of equal area on top of each other. Box i
 /// reaches from 0 to edges[i]; within edges[i + 1] all of it lies under the curve. Box 0 is the one
-/// at the bottom, and stands for the tail too.
+/// at the bottom and stands for the tail too.
 struct Ziggurat {
   static constexpr std::size_t kBoxes = 128;
   static constexpr double kTail = 3.442619855899;       ///< where the tail begins
@@ -36,10 +39,11 @@ struct Ziggurat {
 
   static double density(double x) { return std::exp(-0.5 * x * x); }
 
-  /// Every further draw mixes the bits again, so the number is a function of the first ones.
+  /// Returns the normal number that belongs to `bits`. Every further draw mixes the bits again, so
+  /// the number is a function of the first ones.
   [[nodiscard]] double normal(std::uint64_t bits) const {
     for (;; bits = mix64(bits)) {
-      const std::size_t box = bits % kBoxes;  // of bits that the uniform number does not see
+      const std::size_t box = bits % kBoxes;  // low bits: uniform_of drops them
       const double share = 2.0 * uniform_of(bits) - 1.0;
       const double x = share * edges[box];
       if (std::abs(share) < inner[box]) return x;
@@ -50,7 +54,7 @@ struct Ziggurat {
     }
   }
 
-  /// Of the normal distribution beyond kTail (Marsaglia 1964).
+  /// Draws from the normal distribution beyond kTail (Marsaglia 1964).
   static double beyond_tail(std::uint64_t bits) {
     for (;;) {
       bits = mix64(bits);

@@ -1,3 +1,6 @@
+// Compares keys by edit distance. The last key decides first and the whole path second, so a right
+// key in a wrong section is found as well as a misspelt one.
+
 #include "base/suggestion.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@
 namespace strata {
 namespace {
 
-/// Levenshtein distance, one row at a time.
+/// Returns the Levenshtein distance, computed one row at a time.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});

@@ -1,3 +1,5 @@
+// Finds the key that a user most likely meant by an unknown one. Reading a config uses it for its
+// message; it looks at key names only and never throws.
 #pragma once
 
 #include <optional>
@@ -9,12 +11,13 @@
 
 namespace strata {
 
-/// Appends the full paths of all fields, sections and what is in them included.
+/// Appends the full paths of all fields to `paths`, sections and what is in them included. `prefix`
+/// stands before each, "" or "section.". Sections that are absent are listed too and stay absent.
 void collect_paths(const FieldList& fields, const std::string& prefix,
                    std::vector<std::string>& paths);
 
-/// The valid path whose last key is nearest to that of `path` (the nearer section wins a tie), if
-/// any is near enough to be meant.
+/// Returns the valid path whose last key is nearest to that of `path` (the nearer section wins a
+/// tie), or nothing if none is near enough to be meant.
 [[nodiscard]] std::optional<std::string> nearest_path(std::string_view path,
                                                       const std::vector<std::string>& valid);
 

@@ -1,3 +1,6 @@
+// The parts of shapes and views that check or compute: extents, slices and byte ranges. The view's
+// code is compiled once, for mutable and for const memory.
+
 #include "strata/base/tensor.h"
 
 namespace strata {

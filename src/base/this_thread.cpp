@@ -1,3 +1,6 @@
+// Names and binds the calling thread through pthread and sched calls. Core sets are sized at run
+// time, because machines may have more cores than the fixed cpu_set_t holds.
+
 #include "strata/base/this_thread.h"
 
 #include <pthread.h>
@@ -11,7 +14,7 @@ namespace strata {
 
 namespace {
 
-/// A set of processors of any size: machines may have more than the fixed cpu_set_t holds.
+/// A set of cores of any size.
 class CoreSet {
  public:
   explicit CoreSet(int cores) : words_(CPU_ALLOC_SIZE(static_cast<std::size_t>(cores)) / kWord) {}

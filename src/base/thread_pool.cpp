@@ -1,3 +1,7 @@
+// A pool whose loops live on their callers' stacks. Chunks are handed out by an atomic counter per
+// loop; one mutex guards the list of loops, and a caller leaves only after the last worker has left
+// its loop.
+
 #include "strata/base/thread_pool.h"
 
 #include <algorithm>
@@ -16,7 +20,7 @@ namespace strata {
 
 namespace {
 
-/// One parallel_for under way; lives on its caller's stack.
+/// One parallel_for under way. It lives on its caller's stack.
 struct Loop {
   const std::function<void(std::int64_t, std::int64_t)>& body;
   std::int64_t count = 0;
@@ -28,7 +32,7 @@ struct Loop {
   [[nodiscard]] bool exhausted() const { return next.load(std::memory_order_relaxed) >= count; }
 };
 
-/// Takes chunks until there are none. After an exception the rest is not started.
+/// Takes chunks until none is left. After an exception no further chunk is begun.
 void work_on(Loop& loop, std::mutex& mutex) {
   try {
     for (;;) {
@@ -52,9 +56,10 @@ struct ThreadPool::Impl {
   std::vector<Loop*> loops;
   bool stop = false;
   bool refusal_told = false;
-  std::vector<std::thread> workers;  // last: they use everything above
+  std::vector<std::thread> workers;  // last, since they use everything above
 
-  /// The loop with chunks left that has the fewest helpers, so callers share the workers evenly.
+  /// Returns the loop with chunks left that has the fewest helpers, so callers share the workers
+  /// evenly, or null if there is none.
   Loop* neediest() const {
     Loop* best = nullptr;
     for (Loop* loop : loops) {

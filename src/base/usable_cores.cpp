@@ -1,3 +1,7 @@
+// Counts the cores that a pool may use by default. Containers often limit the share of processor
+// time without hiding cores, so the quotas of the control groups count as well as the affinity
+// mask.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +23,7 @@ int cores_by_affinity() {
   return static_cast<int>(cores > 0 ? cores : std::thread::hardware_concurrency());
 }
 
-/// Cores that one control group folder grants; infinity if it sets no limit.
+/// Returns the cores that one control group folder grants, infinity if it sets no limit.
 double quota_of(const std::filesystem::path& folder) {
   std::string quota;
   double period = 0;
@@ -34,7 +38,7 @@ double quota_of(const std::filesystem::path& folder) {
   return INFINITY;
 }
 
-/// The tightest quota of this process's control group and all groups above it.
+/// Returns the tightest quota of this process's control group and all groups above it.
 double cores_by_quota() {
   double cores = INFINITY;
   for (const std::filesystem::path& folder : control_groups("cpu")) {

@@ -1,3 +1,7 @@
+// Fills batches. One task of the thread pool fills one sub-batch: it reads its rows from the
+// source, marks the ends of documents, lists the segments that attention may see and sorts the
+// positions by id for the embedding's backward. Sub-batches touch nothing in common.
+
 #include "strata/data/batch.h"
 
 #include <algorithm>

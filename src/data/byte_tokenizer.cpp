@@ -1,3 +1,5 @@
+// Encodes and decodes byte by byte. Any bytes are taken here; callers check that they are text.
+
 #include "strata/data/byte_tokenizer.h"
 
 #include "data/text_hash.h"

@@ -1,3 +1,6 @@
+// Maps files through open, fstat and mmap. The descriptor is closed at once: the mapping keeps the
+// file.
+
 #include "data/mapped_file.h"
 
 #include <fcntl.h>

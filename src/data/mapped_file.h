@@ -1,3 +1,5 @@
+// Gives the bytes of a file without reading it first. Token files and the tokenizer, which read
+// through it, own the mapping and keep it as long as they read.
 #pragma once
 
 #include <cstddef>
@@ -5,15 +7,17 @@
 
 namespace strata {
 
-/// A whole file in memory, read-only. Throws IoError for what cannot be mapped.
+/// A whole file mapped read-only, unmapped by the destructor. The file must not become shorter
+/// meanwhile: reading beyond its end would end the process.
 class MappedFile {
  public:
+  /// Throws IoError if the file cannot be opened or mapped, or is not a regular file.
   explicit MappedFile(const std::string& file);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  /// Null for an empty file.
+  /// Returns the first byte; null for an empty file.
   [[nodiscard]] const std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 

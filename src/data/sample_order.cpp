@@ -1,3 +1,6 @@
+// Permutes sample indices by a keyed Feistel network with cycle walking. The constants below are
+// part of what a seed means: changing one changes the order of every run.
+
 #include "strata/data/sample_order.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@ constexpr int kRounds = 6;
 constexpr int kLeastHalfBits = 2;  // 16 values: with 4 the network can make few permutations
 constexpr std::uint64_t kSampleStream = 0x73616d706c65;  // "sample"
 
-/// One application of the network to the 2*half_bits bits of x.
+/// Applies the network once to the 2*half_bits bits of x.
 std::uint64_t encrypt(std::uint64_t key, std::uint64_t x, int half_bits) {
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
   std::uint64_t left = x >> half_bits;

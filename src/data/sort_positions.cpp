@@ -1,3 +1,6 @@
+// Radix sort by digits of at most 11 bits, least significant first. Every pass is stable, so equal
+// ids stay in order of their positions; two passes do for vocabularies up to four million.
+
 #include "data/sort_positions.h"
 
 #include <algorithm>
@@ -20,7 +23,8 @@ struct Digit {
   }
 };
 
-/// Stable counting sort by one digit of the position source(0), source(1), ... into `to`.
+/// Sorts the positions source(0), source(1), ... into `to` by one digit of their ids; a stable
+/// counting sort.
 template <class Source>
 void sort_by_digit(std::span<const std::int32_t> ids, Digit digit, const Source& source,
                    std::span<std::int32_t> to) {

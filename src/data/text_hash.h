@@ -1,3 +1,5 @@
+// The hash of texts that token files carry and that decides which documents are held out. Its
+// values are part of the file format, so it must never change.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +9,7 @@
 
 namespace strata {
 
-/// FNV-1a over the bytes (Fowler, Noll, Vo), then mixed so that all 64 bits are equally good. Part
-/// of the file format: its values are kept in token files and decide on validation sets.
+/// Returns FNV-1a over the bytes (Fowler, Noll, Vo), mixed so that all 64 bits are equally good.
 [[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) {

@@ -1,3 +1,7 @@
+// Reads token files. Opening checks the header against the size of the file, so that later reads
+// cannot run off the mapping; ids themselves are checked by the batch loader, which knows the
+// model.
+
 #include "strata/data/token_file.h"
 
 #include <algorithm>
@@ -77,7 +81,7 @@ void TokenFile::read_header() {
   vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
   tokenizer_hash_ = header.tokenizer_hash;
   tokens_ = mapping_->data() + sizeof(Header);
-  // Aligned: the mapping begins with a page, and ends_offset() is a multiple of 8.
+  // The ends are aligned: the mapping begins with a page, and ends_offset() is a multiple of 8.
   document_ends_ = {reinterpret_cast<const std::uint64_t*>(mapping_->data() + ends),
                     static_cast<std::size_t>(header.documents)};
   if (!document_ends_.empty() && document_ends_.back() != header.tokens) {

@@ -1,3 +1,5 @@
+// The layout of token files as reader and writer share it; token_file.h describes it in words.
+// Nothing else includes this header.
 #pragma once
 
 #include <array>
@@ -8,7 +10,6 @@
 
 #include "strata/base/bytes.h"
 
-// The layout that reader and writer of token files share; token_file.h describes it.
 namespace strata::token_file {
 
 static_assert(std::endian::native == std::endian::little, "token files are mapped as they are");
@@ -17,6 +18,7 @@ static_assert(std::endian::native == std::endian::little, "token files are mappe
 inline constexpr std::array<char, 8> kMagic{'S', 'T', 'R', 'T', 'O', 'K', '\r', '\n'};
 inline constexpr std::uint32_t kVersion = 1;
 
+/// The first 64 bytes of a file, mapped as they are.
 struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;
@@ -29,8 +31,10 @@ struct Header {
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 
+/// Bytes of one entry in the list of document ends.
 inline constexpr std::size_t kEndBytes = sizeof(std::uint64_t);
 
+/// Returns where the list of document ends begins, in bytes from the beginning of the file.
 [[nodiscard]] constexpr std::size_t ends_offset(std::uint64_t tokens, std::size_t bytes_per_token) {
   return sizeof(Header) + round_up(tokens * bytes_per_token, kEndBytes);
 }

@@ -1,3 +1,6 @@
+// Writes token files. The header's place is kept free first and filled in at the end, when the
+// counts are known; a rename after fsync publishes the file, so readers see all of it or nothing.
+
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// Synthetic tokens, and the check of ranges that all sources share.
+
 #include "strata/data/token_source.h"
 
 #include "strata/base/error.h"

@@ -1,3 +1,7 @@
+// Walks the inputs, maps one file at a time and feeds its bytes to the writers in pieces of 1 MiB,
+// so that memory does not grow with the size of a file. Nothing is published before both sets are
+// known to be non-empty.
+
 #include "strata/data/tokenize.h"
 
 #include <algorithm>
@@ -64,7 +68,8 @@ std::vector<std::string> files_of(const TokenizeOptions& options) {
   return files;
 }
 
-/// Bits of the hash as a number in [0, 1), compared with the fraction.
+/// Returns whether a document belongs to the validation set: 53 bits of its hash, as a number in
+/// [0, 1), are below the fraction.
 bool is_validation(std::string_view text, double fraction) {
   return static_cast<double>(hash_text(text) >> 11) * 0x1.0p-53 < fraction;
 }
@@ -82,7 +87,8 @@ class Sets {
     }
   }
 
-  /// `on_piece` is told the bytes of every piece that was written.
+  /// Writes one document to the set that it belongs to. `on_piece` is told the bytes of every piece
+  /// that was written.
   template <class OnPiece>
   void add_document(std::string_view text, const OnPiece& on_piece) {
     const bool held_out = validation_ && is_validation(text, options_.validation_fraction);

@@ -1,3 +1,5 @@
+// Checks UTF-8. Runs of ASCII are checked eight bytes at a time, because most text is little else.
+
 #include <cstdint>
 #include <cstring>
 
@@ -10,7 +12,7 @@ namespace {
 /// What may follow a lead byte: how many bytes, and the range of the first of them. The others are
 /// 0x80..0xBF.
 struct Sequence {
-  std::size_t length = 0;  ///< 0: not a lead byte
+  std::size_t length = 0;  ///< bytes after the lead; 0 if it is not a lead byte
   unsigned char low = 0x80;
   unsigned char high = 0xBF;
 };

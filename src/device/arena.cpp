@@ -1,3 +1,6 @@
+// Hands out memory front to back and keeps the ledger. The destructor waits for all lanes, since an
+// exception may unwind the submitting thread while they are still at work.
+
 #include "strata/device/arena.h"
 
 #include <algorithm>
@@ -24,7 +27,7 @@ Arena::Arena(Device& device, Space space, std::size_t capacity, std::string name
 
 Arena::~Arena() {
   if (memory_ == nullptr) return;
-  // Lanes may still be at work here when an exception unwinds the submitting thread.
+  // When an exception unwinds the submitting thread, lanes may still be at work here.
   try {
     device_.synchronize();
   } catch (const std::exception& e) {

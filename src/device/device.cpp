@@ -1,3 +1,6 @@
+// What all devices share: waits of the submitting thread, the list of arenas, and the joins and
+// accesses that a trace needs.
+
 #include "strata/device/device.h"
 
 #include <functional>
@@ -8,7 +11,8 @@ namespace strata {
 
 namespace {
 
-/// True if `inner` lies within `outer`. Pointers of different blocks compare by std::less only.
+/// Returns whether `inner` lies within `outer`. Pointers of different blocks compare by std::less
+/// only.
 bool holds(const ByteRange& outer, const ByteRange& inner) {
   constexpr std::less_equal<> le;
   return le(outer.begin, inner.begin) && le(inner.begin, outer.begin + outer.bytes) &&

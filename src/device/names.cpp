@@ -1,3 +1,6 @@
+// The names of lanes, reasons and spaces, as traces and messages show them. Tests compare these
+// texts, so a name is part of what a trace means.
+
 #include "strata/device/lane.h"
 #include "strata/device/trace.h"
 

@@ -1,3 +1,6 @@
+// The two questions that a timeline asks of rates. Attention on short rows is slower by a simple
+// law with one measured length in it.
+
 #include "strata/device/rates.h"
 
 #include <algorithm>

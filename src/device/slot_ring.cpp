@@ -1,3 +1,6 @@
+// Waits and tickets of slots. A fill waits for every lane that used the slot, a use waits for the
+// fill; a lease that ends records, per lane, what has been submitted by then.
+
 #include "strata/device/slot_ring.h"
 
 #include <stdexcept>
@@ -68,6 +71,12 @@ void Lease::end() noexcept {
 SlotRing::SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each)
     : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
   for (Slot& slot : slots_) slot.data = arena.allocate(name_, bytes_each);
+}
+
+SlotRing::SlotRing(Allocator& memory, Space space, std::string name, int count,
+                   std::size_t bytes_each)
+    : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
+  for (Slot& slot : slots_) slot.data = memory.allocate(space, name_, bytes_each);
 }
 
 int SlotRing::find(std::int64_t key) const {

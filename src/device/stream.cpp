@@ -1,3 +1,6 @@
+// What all streams share: tickets, waits that are not repeated, checks of copies, and the record of
+// each submission for the trace.
+
 #include "strata/device/stream.h"
 
 #include <optional>
@@ -16,7 +19,7 @@ bool tracing(const Device& device) {
   return trace != nullptr && trace->active();
 }
 
-/// Where the bytes of a copy are.
+/// Returns where the bytes of a copy are. Throws BackendError if a lane cannot copy them.
 Space copyable_space(const Device& device, const char* role, const void* data, std::size_t bytes) {
   if (bytes == 0) return Space::kDevice;
   const auto space = device.space_of({static_cast<const std::byte*>(data), bytes});

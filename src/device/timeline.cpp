@@ -1,3 +1,7 @@
+// Simulates the lanes of a device by events: between two of them every running piece of work has
+// one speed, which depends on what else runs. Kernels take the device in turns and copies in the
+// link; everything else runs side by side.
+
 #include "strata/device/timeline.h"
 
 #include <algorithm>
@@ -19,6 +23,7 @@ struct Demand {
   Share share = Share::kNone;
 };
 
+/// Returns the seconds that an amount takes at a rate of so many units a second.
 double seconds(double amount, double rate, double unit) {
   if (amount <= 0) return 0;
   if (!(rate > 0)) throw std::invalid_argument("a timeline needs the rate of every kind of work");
@@ -44,6 +49,7 @@ double device_s(const TraceRecord& record, const Rates& r) {
   }
 }
 
+/// Returns how long a record would run alone, and what it shares with others.
 Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.by_submitter) return {};
   const auto bytes = static_cast<double>(moved_bytes(record.what));
@@ -60,9 +66,10 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   return {r.kernel_us * 1e-6 + device_s(record, r), Share::kDevice};
 }
 
-/// How much of everything is running.
+/// How many pieces of work of each share are running.
 using Running = std::array<int, kShareCount>;
 
+/// Returns the share of its full speed that work has beside what is running.
 double speed(Share share, const Running& running, const Rates& r) {
   const auto count = [&](Share s) { return running[static_cast<std::size_t>(s)]; };
   const auto lost = [](double remaining, double part) { return 1 - (1 - remaining) * part; };
@@ -83,8 +90,8 @@ double speed(Share share, const Running& running, const Rates& r) {
   return 1;
 }
 
-/// Moves from event to event: between two of them every running piece of work has one speed. The
-/// submitting thread is one more lane, whose work is to submit.
+/// Moves from one end of work to the next. The submitting thread is one more lane, whose work is to
+/// submit.
 class Simulation {
  public:
   Simulation(std::span<const TraceRecord> records, const Rates& rates,
@@ -103,6 +110,7 @@ class Simulation {
     runs_.resize(2 * records.size());
   }
 
+  /// Fills in all runs and returns when everything has ended.
   double run() {
     while (true) {
       // Whoever had the link in last comes first, and whoever had the device last comes last.
@@ -126,18 +134,19 @@ class Simulation {
   struct LaneState {
     std::vector<std::size_t> order;  ///< records, in ticket order
     std::uint64_t first_ticket = 1;
-    std::size_t done = 0;  ///< of them
+    std::size_t done = 0;  ///< how many of them have ended
     bool busy = false;
     Share share = Share::kNone;
-    double remaining_s = 0;  ///< at full speed
+    double remaining_s = 0;  ///< of the work under way, at full speed
   };
 
-  /// What does one piece of work at a time, for several lanes.
+  /// Hardware that does one piece of work at a time, for several lanes.
   struct Engine {
-    std::size_t run = PredictedRun::kNone;  ///< the last that began
+    std::size_t run = PredictedRun::kNone;  ///< the run that began last
     std::size_t lane = kSubmitter;          ///< its lane
   };
 
+  /// Returns the engine of a share, or null if work of that share runs side by side.
   [[nodiscard]] Engine* engine_of(Share share) {
     if (share == Share::kDevice) return &device_;
     return share == Share::kLinkIn ? &link_in_ : nullptr;
@@ -153,7 +162,7 @@ class Simulation {
     return lanes_[lane].done < lanes_[lane].order.size();
   }
 
-  /// Run that ends with the event; kNone if that is over since before the first record.
+  /// Returns the run that ends with the event, or kNone if that was over before the first record.
   [[nodiscard]] std::size_t run_of(const Event& event) const {
     const LaneState& lane = lanes_[static_cast<std::size_t>(event.lane)];
     if (lane.order.empty() || event.ticket < lane.first_ticket) return PredictedRun::kNone;
@@ -165,7 +174,7 @@ class Simulation {
     return lane.order.empty() || event.ticket < lane.first_ticket + lane.done;
   }
 
-  /// Starts the lane's next work, if it may begin and `only` is not another sort.
+  /// Starts the lane's next work, if it may begin and is of the share `only`, where one is given.
   void start(std::size_t lane, std::optional<Share> only = {}) {
     if (lanes_[lane].busy || !has_next(lane)) return;
     const std::size_t run = next_run(lane);
@@ -212,7 +221,7 @@ class Simulation {
     ++running_[static_cast<std::size_t>(demand.share)];
   }
 
-  /// Negative if nothing runs.
+  /// Returns the time until the next work ends, or a negative number if nothing runs.
   [[nodiscard]] double time_to_next_end() const {
     double least = -1;
     for (const LaneState& lane : lanes_) {
@@ -223,6 +232,7 @@ class Simulation {
     return least;
   }
 
+  /// Lets time pass and ends the work whose time has come.
   void advance(double step_s) {
     // What ends within a picosecond ends now: sums of steps are not exact.
     constexpr double kNow = 1e-12;

@@ -1,3 +1,7 @@
+// Records submissions with vector clocks and answers questions about them: order, durations,
+// exposed time, and the canonical text by which tests compare backends. Clocks are computed as
+// records arrive, so order is a look-up afterwards.
+
 #include "strata/device/trace.h"
 
 #include <algorithm>
@@ -198,8 +202,8 @@ std::vector<double> Recorder::exposed_s() const {
     const double gap_begin_us = compute[i - 1].end_us;
     const double gap_us = compute[i].begin_us - gap_begin_us;
     if (gap_us <= 0) continue;
-    // The lane that let us go last is the one we waited for, if it was still busy in the gap;
-    // otherwise the gap is the compute lane's own: launching.
+    // The lane that let compute go last is the one it waited for, if that was still busy in the
+    // gap; otherwise the gap is the compute lane's own: launching.
     Lane blamed = Lane::kCompute;
     double last_end_us = gap_begin_us;
     const auto at =

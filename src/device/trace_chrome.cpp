@@ -1,3 +1,6 @@
+// Writes a trace in the Chrome trace event format, one row per lane, for chrome://tracing and
+// Perfetto. Only submissions whose run was measured appear.
+
 #include <algorithm>
 #include <fstream>
 #include <limits>

@@ -1,3 +1,7 @@
+// Finds how much of some work was hidden under compute. Each gap of the compute lane is followed
+// back from its end through what released what; the parts of that chain that belong to the work are
+// exposed.
+
 #include <algorithm>
 #include <array>
 
@@ -9,13 +13,13 @@ namespace {
 
 using Run = TraceRun;
 
-/// All measured runs, by lane.
+/// All measured runs, by lane. (This is no prediction: strata::Timeline is another class.)
 class Timeline {
  public:
   explicit Timeline(std::array<std::vector<Run>, kLaneCount> runs) : runs_(std::move(runs)) {}
 
   [[nodiscard]] const std::vector<Run>& of(Lane lane) const { return runs_[index_of(lane)]; }
-  /// The last run up to the event; null if there is none.
+  /// Returns the last run up to the event, or null if there is none.
   [[nodiscard]] const Run* last(Event event) const {
     const auto& lane = of(event.lane);
     const auto behind = std::ranges::upper_bound(lane, event.ticket, {}, &Run::ticket);
@@ -47,7 +51,7 @@ Recorder::WorkTime Recorder::work_time(std::string_view name) const {
   const auto record_of = [&](Placed at) -> const TraceRecord& {
     return impl_->records[impl_->record_at({at.lane, at.run->ticket})];
   };
-  // Whoever let a run go last: its predecessor on the lane, or what it waited for.
+  // Returns who let a run go last: its predecessor on the lane, or what it waited for.
   const auto released_by = [&](Placed at) {
     Placed latest{at.lane, timeline.last({at.lane, at.run->ticket - 1})};
     for (const Wait& wait : record_of(at).waits) {

@@ -1,3 +1,7 @@
+// What the files of the Recorder share: its members, vector clocks and text for tags and events.
+// Recording is in trace.cpp, races, exposure and the Chrome format in files of their own. The
+// submitting thread writes everything but the measured runs, which any thread may report under
+// their mutex.
 #pragma once
 
 #include <array>
@@ -12,7 +16,7 @@
 
 namespace strata {
 
-/// Vector clock: per lane the newest ticket that has finished.
+/// A vector clock: per lane the newest ticket that has finished.
 using Clock = std::array<std::uint64_t, kLaneCount>;
 
 constexpr std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
@@ -24,7 +28,7 @@ struct TraceRun {
   double end_us = 0;
 };
 
-/// What is behind a Recorder. The submitting thread writes everything but `runs`.
+/// The members of a Recorder. The submitting thread writes everything but `runs`.
 struct Recorder::Impl {
   struct NamedArena {
     std::string name;
@@ -48,20 +52,21 @@ struct Recorder::Impl {
   std::array<std::vector<Run>, kLaneCount> runs;
 
   void submitted(TraceRecord record);
-  /// Everything that has finished once `event` has.
+  /// Returns everything that has finished once `event` has.
   [[nodiscard]] Clock passed(Event event) const;
-  /// True if record `a` has finished before record `b` begins; a < b.
+  /// Returns whether record `a` has finished before record `b` begins; a < b.
   [[nodiscard]] bool ordered(std::size_t a, std::size_t b) const;
-  /// Index of the record of a submission that was recorded.
+  /// Returns the index of the record of a submission that was recorded.
   [[nodiscard]] std::size_t record_at(Event event) const;
-  /// Measured runs of recorded submissions on this lane, tickets ascending.
+  /// Returns the measured runs of recorded submissions on this lane, tickets ascending.
   [[nodiscard]] std::vector<Run> recorded_runs(Lane lane) const;
-  /// "arena+offset:bytes"; memory outside of all arenas is "pageable:bytes".
+  /// Returns "arena+offset:bytes"; memory outside of all arenas is "pageable:bytes".
   [[nodiscard]] std::string place(ByteRange range) const;
 };
 
-/// "unit=3 cell=1", only what is set, with a leading blank each.
+/// Returns " backward unit=3 cell=1": only what is set, with a leading blank each.
 [[nodiscard]] std::string text_of(const Tag& tag);
+/// Returns "lane@ticket".
 [[nodiscard]] std::string text_of(const Event& event);
 
 }  // namespace strata

@@ -1,3 +1,8 @@
+// Finds races in a trace: two submissions that touch the same bytes, one of them writing, with no
+// order between them. Memory is cut into runs of equal history, so each access is compared only
+// with those that it can race with. Every traced run is checked by it, and so are tests; see
+// docs/debugging.md.
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -44,7 +49,7 @@ class Memory {
     }
   }
 
-  /// One history for the whole range.
+  /// Gives the whole range one history.
   void replace(ByteRange range, const History& history) {
     const Address end = range.begin + range.bytes;
     cut(range.begin);
@@ -59,6 +64,7 @@ class Memory {
     History history;
   };
 
+  /// Cuts the run that holds `at`, if one does, so that a run begins there.
   void cut(Address at) {
     auto run = runs_.upper_bound(at);
     if (run == runs_.begin()) return;
@@ -79,6 +85,7 @@ std::string describe(const TraceRecord& record, const char* does) {
   return std::string(record.what.name) + " (" + who + text_of(record.what.tag) + ") " + does;
 }
 
+/// One access of a record to some bytes.
 struct Touch {
   Index record = 0;
   bool writes = false;
@@ -109,7 +116,7 @@ std::vector<Race> Recorder::races(std::size_t limit) const {
     for (const ByteRange& range : record.what.accesses.reads) {
       memory.cover(range, [&](Address begin, Address end, History& history) {
         if (history.write) compare({*history.write, true}, {i, false}, begin, end);
-        // Everything after an access of the submitting thread is ordered behind it.
+        // What comes later is ordered after an access of the submitting thread in any case.
         if (!record.by_submitter) history.reads[index_of(record.lane)] = i;
       });
     }

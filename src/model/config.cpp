@@ -1,3 +1,6 @@
+// Lists the fields of a LLaMA, counts its parameters and checks its sizes. Upper limits keep every
+// later product of sizes within 64 bits.
+
 #include "strata/model/config.h"
 
 #include <cstdint>

@@ -1,3 +1,6 @@
+// Reads the config.json of a Hugging Face model, in the spellings of several versions of
+// transformers. What strata would load but compute differently is refused by name.
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +26,7 @@ Json read_json_object(const std::filesystem::path& file) {
   return json;
 }
 
-/// The value at `key`; null also where the key is missing.
+/// Returns the value at `key`, or null where the key is missing.
 Json value_at(const Json& json, std::string_view key) {
   const auto found = json.find(key);
   return found == json.end() ? Json() : *found;
@@ -53,7 +56,7 @@ void check_supported(const Json& json, ConfigProblems& problems) {
   }
 }
 
-/// `rope_scaling` with its type under its present name, or null if nothing is scaled.
+/// Returns `rope_scaling` with its type under its present name, or null if nothing is scaled.
 Json normalised_rope_scaling(const Json& rope, std::string_view key, ConfigProblems& problems) {
   Json type = value_at(rope, "rope_type");
   if (type.is_null()) type = value_at(rope, "type");  // before transformers 4.43

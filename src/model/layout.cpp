@@ -16,7 +16,10 @@ std::int64_t aligned(std::int64_t elements) {
 /// Appends segments to a block and keeps their offsets aligned.
 class BlockBuilder {
  public:
-  explicit BlockBuilder(std::string name) { block_.name = std::move(name); }
+  BlockBuilder(std::string name, UnitKind kind) {
+    block_.name = std::move(name);
+    block_.kind = kind;
+  }
 
   void matrix(const std::string& name, std::int64_t cols, std::vector<SourceTensor> sources) {
     std::int64_t rows = 0;
@@ -51,7 +54,7 @@ Block layer_block(const LlamaConfig& c, std::int64_t layer) {
   const std::string hf = "model.layers." + std::to_string(layer) + ".";
   const std::int64_t q = c.num_attention_heads * c.head_size();
   const std::int64_t kv = c.kv_heads() * c.head_size();
-  BlockBuilder b("layers." + std::to_string(layer));
+  BlockBuilder b("layers." + std::to_string(layer), UnitKind::kLayer);
   b.norm("attention_norm", c.hidden_size, hf + "input_layernorm.weight");
   b.matrix("qkv", c.hidden_size,
            {{hf + "self_attn.q_proj.weight", q},
@@ -72,33 +75,33 @@ std::int64_t Block::shard_elements(int ranks) const {
   return aligned((elements + ranks - 1) / ranks);
 }
 
-int ModelLayout::gradient_sources(int block) const {
+int ModelLayout::gradient_sources(BlockId block) const {
   int sources = 0;
   for (const Unit& unit : units) {
-    for (const int b : unit.blocks) sources += b == block ? 1 : 0;
+    for (const BlockId b : unit.blocks) sources += b == block ? 1 : 0;
   }
   return sources;
 }
 
 ModelLayout make_layout(const LlamaConfig& c) {
   ModelLayout layout;
-  BlockBuilder embedding("embedding");
+  BlockBuilder embedding("embedding", UnitKind::kEmbedding);
   embedding.matrix("table", c.hidden_size, {{"model.embed_tokens.weight", c.vocab_size}});
-  layout.blocks.push_back(embedding.build());
-  layout.units.push_back({.kind = UnitKind::kEmbedding, .layer = -1, .blocks = {0}});
+  const BlockId table = layout.blocks.push_back(embedding.build());
+  layout.units.push_back({.kind = UnitKind::kEmbedding, .layer = -1, .blocks = {table}});
   for (int layer = 0; layer < c.num_hidden_layers; ++layer) {
-    layout.blocks.push_back(layer_block(c, layer));
-    layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {layer + 1}});
+    const BlockId own = layout.blocks.push_back(layer_block(c, layer));
+    layout.units.push_back({.kind = UnitKind::kLayer, .layer = layer, .blocks = {own}});
   }
-  const int head_block = static_cast<int>(layout.blocks.size());
-  BlockBuilder head("head");
+  BlockBuilder head("head", UnitKind::kHead);
   head.norm("norm", c.hidden_size, "model.norm.weight");
   if (!c.tie_word_embeddings) {
     head.matrix("projection", c.hidden_size, {{"lm_head.weight", c.vocab_size}});
   }
-  layout.blocks.push_back(head.build());
-  layout.units.push_back({.kind = UnitKind::kHead, .layer = -1, .blocks = {head_block}});
-  if (c.tie_word_embeddings) layout.units.back().blocks.push_back(0);
+  Unit last{
+      .kind = UnitKind::kHead, .layer = -1, .blocks = {layout.blocks.push_back(head.build())}};
+  if (c.tie_word_embeddings) last.blocks.push_back(table);
+  layout.units.push_back(std::move(last));
   return layout;
 }
 

@@ -200,7 +200,7 @@ Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernel
 Llama::~Llama() = default;
 
 Llama::LayerViews Llama::layer_views(int layer, std::byte* base, DType dtype) const {
-  const Block& block = layout_.blocks[static_cast<std::size_t>(layer + 1)];
+  const Block& block = layout_.blocks[BlockId(layer + 1)];
   const auto view = [&](std::size_t i) {
     const Segment& s = block.segments[i];
     std::byte* data = base + static_cast<std::size_t>(s.offset) * size_of(dtype);
@@ -212,7 +212,7 @@ Llama::LayerViews Llama::layer_views(int layer, std::byte* base, DType dtype) co
 }
 
 Llama::HeadViews Llama::head_views(std::span<std::byte* const> blocks, DType dtype) const {
-  const Block& head = layout_.blocks.back();
+  const Block& head = layout_.blocks[layout_.blocks.last()];
   const Shape table{config_.vocab_size, config_.hidden_size};
   HeadViews views;
   views.norm = TensorView(blocks[0], dtype, Shape{config_.hidden_size});

@@ -1,3 +1,6 @@
+// Lists what forward of a layer can keep, with the FLOPs that backward saves by it. A cell's
+// tensors, the plan's sizes and docs/schedule.md's levels come from this list.
+
 #include <vector>
 
 #include "strata/model/llama.h"

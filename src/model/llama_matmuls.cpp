@@ -1,3 +1,6 @@
+// Lists the matrix products that a model runs, for tuning before the first step. Shapes and strides
+// must be those of the operators in llama.cpp, or a plan would never be used.
+
 #include <string>
 #include <utility>
 
@@ -6,13 +9,14 @@
 namespace strata {
 namespace {
 
-/// The three products of y = x W^T, W [out, in], on so many tokens.
+/// The three products of y = x W^T, with W [out, in], on `tokens` tokens.
 struct Linear {
   std::string name;
   std::int64_t tokens = 0, in = 0, out = 0;
   std::int64_t stride_y = 0;
 };
 
+/// Appends forward, input gradient and weight gradient of one linear layer.
 void add_products(std::vector<LlamaMatmul>& to, const Linear& linear, DType compute) {
   const TensorView x(nullptr, compute, Shape{linear.tokens, linear.in});
   const TensorView w(nullptr, compute, Shape{linear.out, linear.in});

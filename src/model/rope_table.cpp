@@ -1,3 +1,6 @@
+// Computes the angles of the rotary embedding, with Llama 3.1's rescaling of wavelengths where the
+// config asks for it.
+
 #include "strata/model/rope_table.h"
 
 #include <cmath>

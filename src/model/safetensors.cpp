@@ -1,3 +1,6 @@
+// Reads slices of tensors and converts them in chunks. Headers are parsed and verified in
+// safetensors_header.cpp.
+
 #include "strata/model/safetensors.h"
 
 #include <fcntl.h>
@@ -27,7 +30,7 @@ constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // limit of the format's own implementation
 constexpr std::size_t kChunkElements = 1 << 15;         // converted at a time
 
-/// IEEE half precision, as stored.
+/// An IEEE half-precision number as it is stored.
 struct F16 {
   std::uint16_t bits;
   operator float() const {  // NOLINT(google-explicit-constructor): widening is exact

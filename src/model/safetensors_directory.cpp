@@ -1,3 +1,6 @@
+// Finds the files of a model folder and which of them holds each tensor. A single file wins over an
+// index, and shards must lie beside their index.
+
 #include <fstream>
 #include <iterator>
 

@@ -1,3 +1,6 @@
+// Reads the JSON header of a safetensors file and trusts nothing in it: types, shapes, offsets, and
+// that tensors cover the data without gap or overlap.
+
 #include "safetensors_header.h"
 
 #include <algorithm>
@@ -37,7 +40,7 @@ StoredType parse_type(const std::string& name) {
   return found->type;
 }
 
-/// Elements of `shape`, or nothing if their bytes do not fit 63 bits.
+/// Returns the elements of `shape`, or nothing if their bytes do not fit 63 bits.
 std::optional<std::int64_t> count_elements(const std::vector<std::int64_t>& shape,
                                            std::size_t element_bytes) {
   std::int64_t elements = 1;
@@ -52,7 +55,8 @@ std::optional<std::int64_t> count_elements(const std::vector<std::int64_t>& shap
   return elements;
 }
 
-/// One entry of the header; `data_begin` is where offsets count from. Throws without context.
+/// Returns one entry of the header; `data_begin` is where offsets count from. Throws IoError or
+/// JSON errors without context, which the caller adds.
 StoredTensor parse_entry(const json& entry, std::uint64_t data_begin, std::uint64_t data_bytes) {
   StoredTensor tensor;
   tensor.dtype = parse_type(entry.at("dtype").get_ref<const std::string&>());
@@ -83,7 +87,7 @@ StoredTensor parse_entry(const json& entry, std::uint64_t data_begin, std::uint6
   return tensor;
 }
 
-/// Tensors must follow each other without gap or overlap from `begin` to `end`.
+/// Throws IoError unless tensors follow each other without gap or overlap from `begin` to `end`.
 void check_coverage(const std::filesystem::path& file, const StoredTensors& tensors,
                     std::uint64_t begin, std::uint64_t end) {
   struct Range {

@@ -1,3 +1,6 @@
+// Parsing and verification of safetensors headers, and the beginnings of messages that all readers
+// of them share. Only the files of safetensors include it, so that nobody else sees the JSON
+// library.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +16,18 @@ namespace strata {
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-/// End of messages about files that are not what was written.
+/// The end of messages about files that are not what was written.
 inline constexpr const char* kDamagedFile = "; the file is damaged or incomplete: fetch it again";
 
-/// Begins of error messages.
+/// These return the beginnings of messages: "FILE: " and "FILE: tensor 'NAME': ".
 [[nodiscard]] std::string in_file(const std::filesystem::path& file);
 [[nodiscard]] std::string in_tensor(const std::filesystem::path& file, std::string_view name);
 
-/// Throws IoError unless `text` is a JSON object.
+/// Parses `text`. Throws IoError naming `file` unless it is a JSON object.
 [[nodiscard]] nlohmann::json parse_json_object(const std::filesystem::path& file,
                                                std::string_view text);
 
-/// The tensors of a safetensors header, verified against the data that lies in bytes
+/// Returns the tensors of a safetensors header, verified against the data that lies in bytes
 /// [data_begin, data_end) of the file. Throws IoError naming file and tensor.
 [[nodiscard]] StoredTensors parse_safetensors_header(const std::filesystem::path& file,
                                                      std::string_view text,

@@ -1,3 +1,7 @@
+// Checks the tensors of the attention operators, lists the bytes that they touch and estimates what
+// they cost. Kernels are in kernels/cpu/attention_*.cpp and, by way of kernels/cuda/attention.cu,
+// in several files there.
+
 #include "strata/ops/attention.h"
 
 #include "check.h"
@@ -6,7 +10,7 @@ namespace strata {
 
 namespace {
 
-/// What forward and backward have in common.
+/// Checks what forward and backward have in common.
 void check_inputs(const Checker& c, const ConstTensorView& q, const ConstTensorView& k,
                   const ConstTensorView& v, const AttentionSegments& segments) {
   c.rank("q", q, 3);
@@ -50,7 +54,8 @@ void check_rotation(const Checker& c, const RopeAngles& rotation, const ConstTen
   c.matches_contiguous("rotation.sin", rotation.sin, table, accumulator_of(q.dtype));
 }
 
-/// Without uniform rows the lengths are in memory: the most there can be is one row of everything.
+/// Returns the cost of `products` products over the lower triangle. Without uniform rows the
+/// lengths are in memory, so the cost is that of the most there can be: one row of everything.
 Cost attention_cost(CostKind kind, double products, const ConstTensorView& q,
                     const AttentionSegments& segments) {
   const std::int64_t length = segments.uniform_length > 0 ? segments.uniform_length : q.shape[0];

@@ -1,3 +1,6 @@
+// Picks a backend's maker by its kind. The linker brings in each backend, or the twin that says how
+// to build it.
+
 #include "strata/ops/backend.h"
 
 #include <stdexcept>

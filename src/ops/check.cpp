@@ -1,3 +1,5 @@
+// Checks views and words the messages: what was expected, and what was found.
+
 #include "check.h"
 
 #include <algorithm>

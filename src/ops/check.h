@@ -1,3 +1,6 @@
+// What operators' check() functions are written with: conditions on shapes, dtypes and layouts. A
+// condition that does not hold throws ShapeError, so a wrong tensor stops at the submission and not
+// in a kernel.
 #pragma once
 
 #include <initializer_list>
@@ -8,26 +11,31 @@
 
 namespace strata {
 
-/// The conditions that operators' check() functions state. Every failure is a ShapeError that
-/// begins with "<operator>: <tensor>". Views without elements may have a null pointer.
+/// States conditions on the tensors of one operator. Every failure is a ShapeError that begins with
+/// "<operator>: <tensor>". Views without elements may have a null pointer.
 class Checker {
  public:
   explicit Checker(std::string_view op) : op_(op) {}
 
+  /// Throws "<operator>: <tensor> <problem>".
   [[noreturn]] void fail(std::string_view tensor, const std::string& problem) const;
+  /// Fails with `problem` unless `condition` holds.
   void require(bool condition, std::string_view tensor, std::string_view problem) const;
-  /// Present, of this rank, rows not overlapping.
+  /// Requires that the view is present and has this rank, and that its rows do not overlap.
   void rank(std::string_view tensor, const ConstTensorView& view, int expected) const;
-  /// Present, of this shape and dtype, rows not overlapping.
+  /// Requires that the view is present and has this shape and dtype, and that its rows do not
+  /// overlap.
   void matches(std::string_view tensor, const ConstTensorView& view, const Shape& shape,
                DType dtype) const;
-  /// As matches(), and rows follow each other without gaps.
+  /// Requires what matches() does, and that rows follow each other without gaps.
   void matches_contiguous(std::string_view tensor, const ConstTensorView& view, const Shape& shape,
                           DType dtype) const;
+  /// Requires that rows follow each other without gaps.
   void contiguous(std::string_view tensor, const ConstTensorView& view) const;
+  /// Requires that the dtype is one of `allowed`.
   void dtype_in(std::string_view tensor, const ConstTensorView& view,
                 std::initializer_list<DType> allowed) const;
-  /// f64, f32 or bf16.
+  /// Requires that the dtype is f64, f32 or bf16.
   void compute_dtype(std::string_view tensor, const ConstTensorView& view) const;
 
  private:
@@ -35,7 +43,7 @@ class Checker {
   std::string_view op_;
 };
 
-/// False for a view that was left out; views without elements count as given.
+/// Returns false for a view that was left out; views without elements count as given.
 [[nodiscard]] bool given(const ConstTensorView& view);
 
 }  // namespace strata

@@ -1,3 +1,6 @@
+// Checks the tensors of the cross-entropy operator and lists the bytes that it touches. Kernels are
+// in kernels/cpu/cross_entropy.cpp and kernels/cuda/cross_entropy.cu.
+
 #include "strata/ops/cross_entropy.h"
 
 #include "check.h"

@@ -1,3 +1,6 @@
+// Checks the tensors of add, accumulate, cast and fill and lists the bytes that they touch. Kernels
+// are in kernels/cpu/elementwise.cpp and kernels/cuda/elementwise.cu.
+
 #include "strata/ops/elementwise.h"
 
 #include "check.h"

@@ -1,3 +1,6 @@
+// Checks the tensors of the embedding operators, lists the bytes that they touch and estimates what
+// they move. Kernels are in kernels/cpu/embedding.cpp and kernels/cuda/embedding.cu.
+
 #include "strata/ops/embedding.h"
 
 #include "check.h"
@@ -16,7 +19,7 @@ void EmbeddingForward::check() const {
 
 Accesses EmbeddingForward::accesses() const { return {{ids.bytes(), table.bytes()}, {y.bytes()}}; }
 
-/// A row of the table for each token.
+/// Each token reads one row of the table and writes it.
 Cost EmbeddingForward::cost() const { return {.bytes = 2 * ConstTensorView(y).bytes().bytes}; }
 
 void EmbeddingBackward::check() const {
@@ -34,7 +37,8 @@ Accesses EmbeddingBackward::accesses() const {
   return {{ids.bytes(), order.bytes(), dy.bytes(), d_table.bytes()}, {d_table.bytes()}};
 }
 
-/// As if no token came twice: each reads and writes its row.
+/// Counts as if no token came twice: each reads its gradient and reads and writes its row of the
+/// table.
 Cost EmbeddingBackward::cost() const {
   const auto elements = static_cast<std::size_t>(dy.elements());
   return {.bytes = elements * (size_of(dy.dtype) + 2 * size_of(d_table.dtype))};

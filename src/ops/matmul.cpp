@@ -1,3 +1,6 @@
+// Checks the operands of the matrix product, lists the bytes that it touches and counts its FLOPs.
+// Kernels are in kernels/cpu/matmul.cpp and kernels/cuda/matmul.cpp, which calls cuBLASLt.
+
 #include "strata/ops/matmul.h"
 
 #include "check.h"

@@ -1,3 +1,6 @@
+// Writes and reads plans of matrix products as lines of text. A hash at the end of each line finds
+// lines that were cut or edited.
+
 #include "strata/ops/matmul_plan.h"
 
 #include <array>
@@ -24,7 +27,7 @@ std::string hash_of(std::string_view text) {
   return digits.data();
 }
 
-/// Takes the words of a line one by one; remembers whether one was not what it has to be.
+/// Takes the words of a line one by one and remembers whether one was not what it has to be.
 class Words {
  public:
   explicit Words(const std::string& text) : in_(text) {}
@@ -107,7 +110,8 @@ std::string_view name_of(MatmulUpdate update) {
 }
 
 MatmulShape shape_of(const Matmul& op) {
-  // The distance of rows that are never stepped over means nothing.
+  // The distance of rows that are never stepped over means nothing, so it must not tell shapes
+  // apart.
   const auto stride = [](const ConstTensorView& view) {
     return view.rows() <= 1 ? view.shape[1] : view.row_stride;
   };

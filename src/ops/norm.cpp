@@ -1,3 +1,6 @@
+// Checks the tensors of the RMSNorm operators and lists the bytes that they touch. Kernels are in
+// kernels/cpu/norm.cpp, kernels/cuda/norm.cu and kernels/cuda/norm_backward.cu.
+
 #include "strata/ops/norm.h"
 
 #include "check.h"

@@ -1,3 +1,6 @@
+// Checks the tensors of squared norms and AdamW and lists the bytes that they touch. Kernels are in
+// kernels/cpu/optimizer.cpp, kernels/cuda/optimizer.cu and kernels/cuda/squared_norm.cu.
+
 #include "strata/ops/optimizer.h"
 
 #include "check.h"

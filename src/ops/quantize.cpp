@@ -1,3 +1,6 @@
+// Checks the tensors of the int8 operators and lists the bytes that they touch. Kernels are in
+// kernels/cpu/quantize.cpp and kernels/cuda/quantize.cu.
+
 #include "strata/ops/quantize.h"
 
 #include "check.h"

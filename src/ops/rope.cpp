@@ -1,3 +1,6 @@
+// Checks the tensors of the rotary embedding, lists the bytes that it touches and counts those it
+// moves. Kernels are in kernels/cpu/rope.cpp and kernels/cuda/rope.cu.
+
 #include "strata/ops/rope.h"
 
 #include "check.h"
@@ -21,7 +24,7 @@ Accesses Rope::accesses() const {
   return {{x.bytes(), positions.bytes(), cos.bytes(), sin.bytes()}, {x.bytes()}};
 }
 
-/// Only the heads of a strided row.
+/// Counts only the heads themselves: the range of a strided view also holds what lies between them.
 Cost Rope::cost() const {
   return {.bytes = 2 * static_cast<std::size_t>(x.elements()) * size_of(x.dtype)};
 }

@@ -1,3 +1,6 @@
+// Checks the tensors of the SwiGLU operators and lists the bytes that they touch. Kernels are in
+// kernels/cpu/swiglu.cpp and kernels/cuda/swiglu.cu.
+
 #include "strata/ops/swiglu.h"
 
 #include "check.h"

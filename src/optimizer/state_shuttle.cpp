@@ -1,6 +1,7 @@
 #include "strata/optimizer/state_shuttle.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/device/device.h"
@@ -13,14 +14,12 @@ namespace {
 /// other's last copy.
 constexpr int kSlots = 3;
 
-/// Of an interleaved shard; 0 if there is none.
-std::int64_t largest_chunk(const ModelLayout& layout, const StateOptions& options,
-                           std::int64_t chunk) {
+/// Returns the elements of the largest chunk of a shard that travels; 0 if none does.
+std::int64_t largest_chunk(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
   std::int64_t largest = 0;
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (!options.interleaved(b)) continue;
-    const Block& block = layout.blocks[static_cast<std::size_t>(b)];
-    largest = std::max(largest, block.shard_elements(options.ranks));
+  for (const BlockId b : layout.blocks.ids()) {
+    if (plan.blocks[b].updated_by != UpdatedBy::kShuttle) continue;
+    largest = std::max(largest, layout.blocks[b].shard_elements(plan.ranks));
   }
   return std::min(largest, chunk);
 }
@@ -29,14 +28,14 @@ std::size_t aligned(std::int64_t elements, DType dtype) {
   return round_up(static_cast<std::size_t>(elements) * size_of(dtype), Arena::kAlignment);
 }
 
-std::size_t slot_bytes(const ModelLayout& layout, const StateOptions& options, std::int64_t chunk) {
-  const std::int64_t n = largest_chunk(layout, options, chunk);
-  const std::size_t low = options.compute == DType::kBF16 ? aligned(n, DType::kI16) : 0;
-  return aligned(n, options.compute) + low + 2 * aligned(n, TrainingState::moment_storage(options));
+std::size_t slot_bytes(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
+  const std::int64_t n = largest_chunk(layout, plan, chunk);
+  const std::size_t low = plan.compute == DType::kBF16 ? aligned(n, DType::kI16) : 0;
+  return aligned(n, plan.compute) + low + 2 * aligned(n, plan.moment);
 }
 
-int slot_count(const ModelLayout& layout, const StateOptions& options) {
-  return largest_chunk(layout, options, 1) > 0 ? kSlots : 0;
+int slot_count(const ModelLayout& layout, const StatePlan& plan) {
+  return largest_chunk(layout, plan, 1) > 0 ? kSlots : 0;
 }
 
 /// Elements [begin, begin + count) of a shard.
@@ -76,42 +75,38 @@ std::size_t copy(Stream& lane, const BlockState& to, const BlockState& from, con
 
 }  // namespace
 
-void StateShuttle::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                        std::int64_t chunk) {
-  plan.add_slots(Space::kDevice, "optimizer.shuttle",
-                 static_cast<std::size_t>(slot_count(layout, options)),
-                 slot_bytes(layout, options, chunk));
-}
+StateShuttle::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory,
+                             std::int64_t chunk)
+    : slots(memory, Space::kDevice, "optimizer.shuttle", slot_count(layout, plan),
+            slot_bytes(layout, plan, chunk)) {}
 
-std::size_t StateShuttle::step_bytes(const ModelLayout& layout, const StateOptions& options) {
+std::size_t StateShuttle::step_bytes(const ModelLayout& layout, const StatePlan& plan) {
   std::size_t bytes = 0;
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (!options.interleaved(b)) continue;
-    const Block& block = layout.blocks[static_cast<std::size_t>(b)];
-    bytes += static_cast<std::size_t>(block.shard_elements(options.ranks)) *
-             TrainingState::updated_bytes(options);
+  for (const BlockId b : layout.blocks.ids()) {
+    if (plan.blocks[b].updated_by != UpdatedBy::kShuttle) continue;
+    bytes += static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
+             plan.updated_bytes();
   }
   return bytes;
 }
 
-StateShuttle::StateShuttle(TrainingState& state, Arena& device_arena, std::int64_t chunk)
+StateShuttle::StateShuttle(TrainingState& state, Memory memory, Device& device, std::int64_t chunk)
     : state_(state),
       chunk_(chunk),
-      out_(device_arena.device().stream(Lane::kOut)),
-      ring_(device_arena, "optimizer.shuttle", slot_count(state.layout(), state.options()),
-            slot_bytes(state.layout(), state.options(), chunk)),
-      home_(static_cast<std::size_t>(state.blocks())) {}
+      out_(device.stream(Lane::kOut)),
+      ring_(std::move(memory.slots)),
+      home_(state.blocks()) {}
 
-Event StateShuttle::ship(int block, Stream& in,
+Event StateShuttle::ship(BlockId block, Stream& in,
                          const std::function<void(const BlockState& part)>& update,
                          const Tag& tag) {
   const BlockState& home = state_.block(block);
-  Event& at_home = home_[static_cast<std::size_t>(block)];
+  Event& at_home = home_[block];
   in.wait(at_home, WaitFor::kUpdated);
   for (std::int64_t done = 0; done < home.weight.elements(); done += chunk_) {
     const std::int64_t count = std::min(chunk_, home.weight.elements() - done);
     const BlockState part = part_of(home, done, count);
-    Lease slot = ring_.fill(ring_.oldest(), block, in);
+    Lease slot = ring_.fill(ring_.oldest(), block.value(), in);
     const BlockState there = placed_in(slot.data(), part);
     copy(in, there, part, tag);
     slot.filled();

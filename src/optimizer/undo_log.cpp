@@ -7,63 +7,32 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
-#include "strata/optimizer/timing.h"
 
 namespace strata {
 
-namespace {
-
-/// Of one block's old state: weight, low half, m and v, one behind the other.
-std::size_t slot_bytes(const ModelLayout& layout, const StateOptions& options, int block) {
-  const auto n = static_cast<std::size_t>(
-      layout.blocks[static_cast<std::size_t>(block)].shard_elements(options.ranks));
-  return n * TrainingState::updated_bytes(options);
+std::size_t UndoLog::slot_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block) {
+  const auto n = static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks));
+  return n * plan.updated_bytes();
 }
 
-}  // namespace
-
-std::vector<int> UndoLog::choose(const ModelLayout& layout, const StateOptions& options,
-                                 int deferred, std::size_t bytes) {
-  std::vector<int> blocks;
-  const auto all = static_cast<int>(layout.blocks.size());
-  for (int b = all - 1; b >= 0; --b) {
-    if (options.updated_on_device(b)) continue;
-    if (is_deferred(b, deferred, all)) continue;
-    const std::size_t slot = round_up(slot_bytes(layout, options, b), Arena::kAlignment);
-    if (slot > bytes) continue;
-    bytes -= slot;
-    blocks.push_back(b);
+UndoLog::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
+    : slots(layout.blocks.size()) {
+  for (int i = slots.last().value(); i >= 0; --i) {  // in the order in which gradients arrive
+    const BlockId b(i);
+    if (plan.blocks[b].updated != UpdateTime::kSpeculated) continue;
+    slots[b] = memory.allocate(Space::kPageable, "optimizer.undo_log", slot_bytes(layout, plan, b));
   }
-  return blocks;
+  numbers = memory.allocate(Space::kPageable, "optimizer.speculation", sizeof(Numbers));
+  nonfinite = memory.tensor(Space::kPageable, "optimizer.speculation", DType::kI32,
+                            {static_cast<std::int64_t>(layout.blocks.size())});
 }
 
-std::size_t UndoLog::bytes(const ModelLayout& layout, const StateOptions& options,
-                           const std::vector<int>& blocks) {
-  std::size_t sum = 0;
-  for (const int b : blocks) sum += round_up(slot_bytes(layout, options, b), Arena::kAlignment);
-  return sum;
-}
-
-void UndoLog::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                   const std::vector<int>& blocks) {
-  if (blocks.empty()) return;
-  for (const int b : blocks) {
-    plan.add(Space::kPageable, "optimizer.undo_log", slot_bytes(layout, options, b));
-  }
-  plan.add(Space::kPageable, "optimizer.speculation", sizeof(Numbers));
-  plan.add(Space::kPageable, "optimizer.speculation", layout.blocks.size() * sizeof(std::int32_t));
-}
-
-UndoLog::UndoLog(TrainingState& state, const std::vector<int>& blocks, Arena& pageable,
-                 ThreadPool& pool)
-    : state_(state), pool_(pool), slots_(static_cast<std::size_t>(state.blocks())) {
-  for (const int b : blocks) {
-    slots_[index(b)] =
-        pageable.allocate("optimizer.undo_log", slot_bytes(state.layout(), state.options(), b));
-  }
-  numbers_ = new (pageable.allocate("optimizer.speculation", sizeof(Numbers))) Numbers;
-  nonfinite_ = pageable.allocate_tensor("optimizer.speculation", DType::kI32,
-                                        {std::int64_t{state.blocks()}});
+UndoLog::UndoLog(TrainingState& state, const Memory& memory, ThreadPool& pool)
+    : state_(state),
+      pool_(pool),
+      slots_(memory.slots),
+      numbers_(new(memory.numbers) Numbers),
+      nonfinite_(memory.nonfinite) {
   std::fill_n(nonfinite_.as<std::int32_t>(), nonfinite_.elements(), 0);
 }
 
@@ -92,7 +61,7 @@ void UndoLog::count(bool missed) {
   misses_ = 0;
 }
 
-void UndoLog::save(int block, Stream& host, const Tag& tag) {
+void UndoLog::save(BlockId block, Stream& host, const Tag& tag) {
   Accesses accesses({numbers()}, {slot_of(block)});
   for (const TensorView& view : state_of(block)) accesses.reads.push_back(view.bytes());
   host.host_task("save_state", std::move(accesses), tag,
@@ -102,7 +71,7 @@ void UndoLog::save(int block, Stream& host, const Tag& tag) {
                  {.kind = CostKind::kPooled});
 }
 
-void UndoLog::restore(int block, Stream& host, const Tag& tag) {
+void UndoLog::restore(BlockId block, Stream& host, const Tag& tag) {
   const TensorView flag = nonfinite(block);
   Accesses accesses({numbers(), slot_of(block)}, {flag.bytes()});
   for (const TensorView& view : state_of(block)) accesses.writes.push_back(view.bytes());
@@ -115,7 +84,7 @@ void UndoLog::restore(int block, Stream& host, const Tag& tag) {
                  {.kind = CostKind::kRare});
 }
 
-std::vector<TensorView> UndoLog::state_of(int block) const {
+std::vector<TensorView> UndoLog::state_of(BlockId block) const {
   const BlockState& s = state_.block(block);
   std::vector<TensorView> views;
   for (const auto tensor : kUpdatedTensors) {
@@ -124,17 +93,17 @@ std::vector<TensorView> UndoLog::state_of(int block) const {
   return views;
 }
 
-ByteRange UndoLog::slot_of(int block) const {
-  return {slots_[index(block)], slot_bytes(state_.layout(), state_.options(), block)};
+ByteRange UndoLog::slot_of(BlockId block) const {
+  return {slots_[block], slot_bytes(state_.layout(), state_.plan(), block)};
 }
 
 ByteRange UndoLog::numbers() const {
   return {reinterpret_cast<const std::byte*>(numbers_), sizeof(Numbers)};
 }
 
-void UndoLog::copy(int block, Way way) const {
+void UndoLog::copy(BlockId block, Way way) const {
   constexpr std::size_t kPiece = kMiB;
-  std::byte* slot = slots_[index(block)];
+  std::byte* slot = slots_[block];
   for (const TensorView& view : state_of(block)) {
     auto* home = static_cast<std::byte*>(view.data);
     std::byte* to = way == Way::kIntoLog ? slot : home;

@@ -9,10 +9,10 @@ namespace {
 enum class Extent { kForward, kForwardAndBackward };
 
 /// The units whose weights a pass acquires, in order. Backward of the embedding needs none.
-std::vector<int> unit_order(const Walk& walk, Extent extent) {
-  std::vector<int> units;
+std::vector<UnitId> unit_order(const Walk& walk, Extent extent) {
+  std::vector<UnitId> units;
   const auto append = [&](const Visit& visit) {
-    units.insert(units.end(), visit.units.begin(), visit.units.end());
+    for (const int unit : visit.units) units.push_back(UnitId(unit));
   };
   for (const Visit& visit : walk.forward) append(visit);
   append(walk.head);
@@ -81,7 +81,8 @@ void Schedule::step(const StepPlan& plan, const std::vector<int>& slots) {
 
 std::vector<UnitLease> Schedule::acquire(const Visit& visit, const Tag& tag) {
   std::vector<UnitLease> weights;
-  for (const int unit : visit.units) weights.push_back(s_.weights.acquire(unit, compute_, tag));
+  for (const int unit : visit.units)
+    weights.push_back(s_.weights.acquire(UnitId(unit), compute_, tag));
   s_.weights.prefetch(tag);
   return weights;
 }
@@ -118,7 +119,7 @@ void Schedule::forward(const BatchLease& batch, int pass) {
 void Schedule::loss(const BatchLease& batch, int pass) {
   const int head = layers_ + 1;
   const std::vector<UnitLease> weights = acquire(walk_.head, {.phase = "head", .pass = pass});
-  GradientLease gradients = s_.gradients.acquire(head, compute_, {"head", pass, head, -1});
+  GradientLease gradients = s_.gradients.acquire(UnitId(head), compute_, {"head", pass, head, -1});
   LossStore::LossLease losses = s_.losses.acquire(compute_);
   for (const int cell : walk_.head.cells) {
     const Tag tag{"head", pass, head, cell};
@@ -144,7 +145,8 @@ void Schedule::backward(const BatchLease& batch, int pass) {
     if (!embedding) weights = acquire(visit, {.phase = "backward", .pass = pass});
     std::vector<GradientLease> gradients;
     for (const int unit : visit.units) {
-      gradients.push_back(s_.gradients.acquire(unit, compute_, {"backward", pass, unit, -1}));
+      gradients.push_back(
+          s_.gradients.acquire(UnitId(unit), compute_, {"backward", pass, unit, -1}));
     }
     for (const int cell : visit.cells) {
       const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
@@ -170,7 +172,7 @@ void Schedule::backward(const BatchLease& batch, int pass) {
 }
 
 void Schedule::offload(GradientLease gradients, int pass) {
-  const Tag tag{"offload", pass, gradients.unit, -1};
+  const Tag tag{"offload", pass, gradients.unit.value(), -1};
   for (Arrival& arrival : s_.gradients.offload(std::move(gradients), tag)) {
     s_.optimizer.arrived(std::move(arrival), {.phase = "update", .pass = pass});
   }

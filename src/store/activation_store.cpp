@@ -31,11 +31,8 @@ struct Int8Layout {
 /// compute does not wait for either. Each lane has a buffer of its own, used in order.
 class Int8Form final : public HomeForm {
  public:
-  Int8Form(const ActivationShape& shape, Kernels& kernels, Arena& device_arena)
-      : shape_(shape),
-        kernels_(kernels),
-        out_(device_arena.allocate("activations.int8", Int8Layout{shape_}.bytes())),
-        in_(device_arena.allocate("activations.int8", Int8Layout{shape_}.bytes())) {}
+  Int8Form(const ActivationShape& shape, Kernels& kernels, const ActivationStore::Memory& memory)
+      : shape_(shape), kernels_(kernels), out_(memory.int8_out), in_(memory.int8_in) {}
 
   std::size_t send(Stream& out, std::byte* home, const std::byte* slot, std::size_t /*bytes*/,
                    const Tag& tag) override {
@@ -65,20 +62,30 @@ class Int8Form final : public HomeForm {
 };
 
 std::unique_ptr<HomeForm> make_form(const ActivationShape& shape, Kernels& kernels,
-                                    Arena& device_arena) {
+                                    const ActivationStore::Memory& memory) {
   if (shape.form == BoundaryForm::kExact) return std::make_unique<ExactForm>();
-  return std::make_unique<Int8Form>(shape, kernels, device_arena);
+  return std::make_unique<Int8Form>(shape, kernels, memory);
 }
 
-std::vector<SpillRing::Thing> make_things(const ActivationShape& shape, int slots,
-                                          Arena& pinned_arena) {
+std::vector<SpillRing::Thing> make_things(const ActivationShape& shape,
+                                          const ActivationStore::Memory& memory) {
   std::vector<SpillRing::Thing> things(static_cast<std::size_t>(shape.keys()),
                                        {.bytes = shape.cell_bytes()});
-  for (int key = 0; key < shape.homes(slots); ++key) {
-    things[static_cast<std::size_t>(key)].home =
-        pinned_arena.allocate("activations.spilled", shape.home_bytes());
-  }
+  for (std::size_t key = 0; key < memory.homes.size(); ++key) things[key].home = memory.homes[key];
   return things;
+}
+
+std::vector<std::byte*> make_homes(const ActivationShape& shape, int slots, Allocator& memory) {
+  std::vector<std::byte*> homes;
+  for (int key = 0; key < shape.homes(slots); ++key) {
+    homes.push_back(memory.allocate(Space::kPinned, "activations.spilled", shape.home_bytes()));
+  }
+  return homes;
+}
+
+std::byte* make_int8_buffer(const ActivationShape& shape, Allocator& memory) {
+  if (shape.form == BoundaryForm::kExact) return nullptr;
+  return memory.allocate(Space::kDevice, "activations.int8", shape.home_bytes());
 }
 
 }  // namespace
@@ -92,23 +99,21 @@ int ActivationShape::homes(int slots) const {
   return slots < keys() ? keys() : 0;
 }
 
-void ActivationStore::plan(MemoryPlan& plan, const ActivationShape& shape, int slots) {
-  plan.add_slots(Space::kDevice, "activations.slots", static_cast<std::size_t>(slots),
-                 shape.cell_bytes());
-  if (shape.form == BoundaryForm::kInt8) {
-    plan.add_slots(Space::kDevice, "activations.int8", 2, shape.home_bytes());
-  }
-  if (shape.homes(slots) == 0) return;
-  plan.add_slots(Space::kPinned, "activations.spilled",
-                 static_cast<std::size_t>(shape.homes(slots)), shape.home_bytes());
-}
+ActivationStore::Memory::Memory(const ActivationShape& shape, int count, Allocator& memory)
+    : homes(make_homes(shape, count, memory)),
+      int8_out(make_int8_buffer(shape, memory)),
+      int8_in(make_int8_buffer(shape, memory)),
+      slots(memory, Space::kDevice, "activations.slots", count, shape.cell_bytes()) {}
 
 ActivationStore::ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels,
-                                 Arena& device_arena, Arena& pinned_arena)
+                                 Arenas& arenas)
+    : ActivationStore(shape, Memory(shape, slots, arenas), kernels, arenas.device()) {}
+
+ActivationStore::ActivationStore(const ActivationShape& shape, Memory memory, Kernels& kernels,
+                                 Device& device)
     : shape_(shape),
-      ring_(device_arena, "activations.slots", slots, shape.cell_bytes(),
-            make_things(shape, slots, pinned_arena), shape.cells, SpillRing::Evict::kNeededLast,
-            make_form(shape, kernels, device_arena)) {}
+      ring_(device, std::move(memory.slots), make_things(shape, memory), shape.cells,
+            SpillRing::Evict::kNeededLast, make_form(shape, kernels, memory)) {}
 
 void ActivationStore::begin_pass(const std::vector<Read>& reads) {
   std::vector<std::int64_t> keys;

@@ -29,27 +29,24 @@ BatchStore::Offsets BatchStore::offsets(const BatchStoreShape& shape) {
   return o;
 }
 
-void BatchStore::plan(MemoryPlan& plan, const BatchStoreShape& shape) {
-  const std::size_t bytes = offsets(shape).total;
-  plan.add_slots(Space::kDevice, "batch", kDeviceSlots, bytes);
-  plan.add_slots(Space::kPinned, "batch", static_cast<std::size_t>(shape.host_slots), bytes);
-}
-
-BatchStore::BatchStore(const BatchStoreShape& shape, Arena& device_arena, Arena& pinned_arena)
-    : shape_(shape),
-      offsets_(offsets(shape)),
-      device_(device_arena.device()),
-      ring_(device_arena, "batch", kDeviceSlots, offsets_.total),
-      uploaded_(static_cast<std::size_t>(shape.host_slots)) {
+BatchStore::Memory::Memory(const BatchStoreShape& shape, Allocator& memory)
+    : slots(memory, Space::kDevice, "batch", kDeviceSlots, offsets(shape).total) {
   for (int i = 0; i < shape.host_slots; ++i) {
-    host_.push_back(pinned_arena.allocate("batch", offsets_.total));
+    host.push_back(memory.allocate(Space::kPinned, "batch", offsets(shape).total));
   }
 }
+
+BatchStore::BatchStore(const BatchStoreShape& shape, Arenas& arenas)
+    : shape_(shape),
+      offsets_(offsets(shape)),
+      device_(arenas.device()),
+      memory_(shape, arenas),
+      uploaded_(static_cast<std::size_t>(shape.host_slots)) {}
 
 PassBuffers BatchStore::host(int slot) {
   const auto s = static_cast<std::size_t>(slot);
   device_.wait(uploaded_.at(s));
-  std::byte* base = host_[s];
+  std::byte* base = memory_.host[s];
   device_.host_access("fill_batch", Accesses({}, {{base, offsets_.total}}), {.phase = "data"});
   return {.ids = ints(base, offsets_.ids, offsets_.targets),
           .targets = ints(base, offsets_.targets, offsets_.positions),
@@ -59,17 +56,17 @@ PassBuffers BatchStore::host(int slot) {
 }
 
 void BatchStore::set_grad_scale(int slot, double scale) {
-  std::byte* base = host_.at(static_cast<std::size_t>(slot));
+  std::byte* base = memory_.host.at(static_cast<std::size_t>(slot));
   store_as({&scale, 1}, shape_.scale, {base + offsets_.scale, 8});
 }
 
 BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
   Stream& in = device_.stream(Lane::kActivationsIn);
-  const int device_slot = ring_.oldest();
+  const int device_slot = memory_.slots.oldest();
   if (device_slot < 0) throw std::logic_error("every batch slot is in use");
-  Lease lease = ring_.fill(device_slot, ++uploads_, in);
+  Lease lease = memory_.slots.fill(device_slot, ++uploads_, in);
   const auto s = static_cast<std::size_t>(slot);
-  in.copy(lease.data(), host_.at(s), offsets_.total, tag);
+  in.copy(lease.data(), memory_.host.at(s), offsets_.total, tag);
   lease.filled();
   uploaded_[s] = in.record();
   lease.use(compute);

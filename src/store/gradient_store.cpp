@@ -12,159 +12,128 @@ namespace {
 
 constexpr int kLandingSlots = 2;
 
-std::size_t accumulator_bytes(const ModelLayout& layout, int block, const StateOptions& options) {
-  return static_cast<std::size_t>(
-             layout.blocks.at(static_cast<std::size_t>(block)).padded_elements(options.ranks)) *
-         size_of(accumulator_of(options.compute));
+std::size_t accumulator_bytes(const Block& block, const StatePlan& plan) {
+  return static_cast<std::size_t>(block.padded_elements(plan.ranks)) *
+         size_of(accumulator_of(plan.compute));
 }
 
-enum class Sum : std::uint8_t { kNone, kOnDevice, kOnHost };
-
-/// Where several contributions to a block are added up.
-Sum sum_of(const ModelLayout& layout, int block, const StateOptions& options) {
-  if (TrainingState::gradient_contributions(layout, block, options) == 1) return Sum::kNone;
-  return options.sums_on_device(block) ? Sum::kOnDevice : Sum::kOnHost;
-}
-
-bool any_summed_on_host(const ModelLayout& layout, const StateOptions& options) {
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (sum_of(layout, b, options) == Sum::kOnHost) return true;
+SlotRing accumulators(const ModelLayout& layout, UnitKind kind, const StatePlan& plan,
+                      const char* name, int slots, Allocator& memory) {
+  std::size_t bytes = 0;
+  for (const Block& block : layout.blocks) {
+    if (block.kind == kind) bytes = std::max(bytes, accumulator_bytes(block, plan));
   }
-  return false;
+  return {memory, Space::kDevice, name, slots, bytes};
 }
 
-/// Elements of a block's sum on the device; 0 if it is not there.
-std::int64_t sum_elements(const ModelLayout& layout, int block, const StateOptions& options) {
-  if (sum_of(layout, block, options) != Sum::kOnDevice) return 0;
-  return layout.blocks[static_cast<std::size_t>(block)].shard_elements(options.ranks);
+bool any(const StatePlan& plan, bool (*is)(const BlockPlan&)) {
+  return std::any_of(plan.blocks.begin(), plan.blocks.end(), is);
+}
+bool summed_on_host(const BlockPlan& row) { return row.sums == SumPlace::kHost; }
+
+/// Returns the elements of a block's squared norms that the device takes; 0 if the host does,
+/// because the device never has the complete gradient.
+std::int64_t norm_count(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
+  if (summed_on_host(plan.blocks[block])) return 0;
+  return SquaredNorm::partials(layout.blocks[block].shard_elements(plan.ranks));
 }
 
-/// Elements of a block's norms; 0 if the host takes them.
-std::int64_t norm_count(const ModelLayout& layout, int block, const StateOptions& options) {
-  if (!GradientStore::measures(layout, block, options)) return 0;
-  const Block& b = layout.blocks[static_cast<std::size_t>(block)];
-  return SquaredNorm::partials(b.shard_elements(options.ranks));
-}
-
-std::int64_t largest_norm_count(const ModelLayout& layout, const StateOptions& options) {
+std::int64_t largest_norm_count(const ModelLayout& layout, const StatePlan& plan) {
   std::int64_t largest = 0;
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    largest = std::max(largest, norm_count(layout, b, options));
+  for (const BlockId b : layout.blocks.ids()) {
+    largest = std::max(largest, norm_count(layout, b, plan));
   }
   return largest;
 }
 
-bool rounds(const StateOptions& options) {
-  return options.gradient != accumulator_of(options.compute) && options.compute != DType::kF64;
+bool rounds(const StatePlan& plan) {
+  return plan.gradient != accumulator_of(plan.compute) && plan.compute != DType::kF64;
 }
 
-std::size_t landing_bytes(const ModelLayout& layout, const StateOptions& options) {
-  return any_summed_on_host(layout, options) ? kChunkBytes : 0;
+/// Returns the bytes of the largest layer's shard in its gradient dtype: a slot of the ring, or the
+/// passing place.
+std::size_t layer_gradient_bytes(const ModelLayout& layout, const StatePlan& plan) {
+  std::size_t largest = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    if (layout.blocks[b].kind != UnitKind::kLayer) continue;
+    largest =
+        std::max(largest, static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
+                              size_of(plan.blocks[b].gradient_dtype));
+  }
+  return largest;
 }
-
-/// Of a slot of the ring: a layer's shard.
-std::size_t ring_bytes(const ModelLayout& layout, const StateOptions& options) {
-  return static_cast<std::size_t>(layout.blocks.at(1).shard_elements(options.ranks)) *
-         size_of(TrainingState::gradient_storage(layout, 1, options));
-}
-
-/// Of the place that gradients of resident layers pass through, if they have no homes.
-std::size_t passing_bytes(const ModelLayout& layout, const StateOptions& options) {
-  const bool shared = options.resident(1) && !TrainingState::has_gradient_home(layout, 1, options);
-  return shared ? ring_bytes(layout, options) : 0;
-}
-
-std::size_t rounded_bytes(const StateOptions& options) { return rounds(options) ? kChunkBytes : 0; }
-
-int head_block(const ModelLayout& layout) { return static_cast<int>(layout.blocks.size()) - 1; }
 
 }  // namespace
 
-bool GradientStore::measures(const ModelLayout& layout, int block, const StateOptions& options) {
-  return sum_of(layout, block, options) != Sum::kOnHost;
-}
-
-std::size_t GradientStore::sum_bytes(const ModelLayout& layout, int block,
-                                     const StateOptions& options) {
-  return static_cast<std::size_t>(sum_elements(layout, block, options)) *
-         size_of(accumulator_of(options.compute));
-}
-
-void GradientStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                         int layer_slots) {
-  plan.add_slots(Space::kDevice, "gradients.embedding", 1, accumulator_bytes(layout, 0, options));
-  plan.add_slots(Space::kDevice, "gradients.layers", static_cast<std::size_t>(layer_slots),
-                 accumulator_bytes(layout, 1, options));
-  plan.add_slots(Space::kDevice, "gradients.head", 1,
-                 accumulator_bytes(layout, head_block(layout), options));
-  plan.add(Space::kDevice, "gradients.rounded", rounded_bytes(options));
-  plan.add(Space::kDevice, "gradients.passing", passing_bytes(layout, options));
-  plan.add(Space::kDevice, "gradients.norms",
-           static_cast<std::size_t>(largest_norm_count(layout, options)) * sizeof(double));
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    plan.add_slots(Space::kPinned, "gradients.norms", measures(layout, b, options) ? 1 : 0,
-                   static_cast<std::size_t>(norm_count(layout, b, options)) * sizeof(double));
-    const std::size_t sum = sum_bytes(layout, b, options);
-    plan.add_slots(Space::kDevice, "gradients.sums", sum > 0 ? 1 : 0, sum);
+GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots,
+                              Allocator& memory)
+    : embedding(accumulators(layout, UnitKind::kEmbedding, plan, "gradients.embedding", 1, memory)),
+      layers(accumulators(layout, UnitKind::kLayer, plan, "gradients.layers", layer_slots, memory)),
+      head(accumulators(layout, UnitKind::kHead, plan, "gradients.head", 1, memory)),
+      rounded(memory.allocate(Space::kDevice, "gradients.rounded", rounds(plan) ? kChunkBytes : 0)),
+      passing(memory.allocate(
+          Space::kDevice, "gradients.passing",
+          any(plan, [](const BlockPlan& row) { return row.gradient == Home::kPassing; })
+              ? layer_gradient_bytes(layout, plan)
+              : 0)),
+      norms(memory.tensor(Space::kDevice, "gradients.norms", DType::kF64,
+                          {largest_norm_count(layout, plan)})),
+      ring(memory, Space::kPinned, "state.gradient_ring", plan.gradient_ring,
+           layer_gradient_bytes(layout, plan)),
+      landing(memory, Space::kPinned, "gradients.landing", kLandingSlots,
+              any(plan, summed_on_host) ? kChunkBytes : 0) {
+  for (const BlockId b : layout.blocks.ids()) {
+    const bool on_host = summed_on_host(plan.blocks[b]);
+    const bool on_device = plan.blocks[b].sums == SumPlace::kDevice;
+    home_norms.push_back({memory, Space::kPinned, "gradients.norms", on_host ? 0 : 1,
+                          static_cast<std::size_t>(norm_count(layout, b, plan)) * sizeof(double)});
+    sums.push_back({memory, Space::kDevice, "gradients.sums", on_device ? 1 : 0,
+                    static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
+                        size_of(accumulator_of(plan.compute))});
   }
-  plan.add_slots(Space::kPinned, "state.gradient_ring",
-                 static_cast<std::size_t>(options.gradient_ring), ring_bytes(layout, options));
-  plan.add_slots(Space::kPinned, "gradients.landing", kLandingSlots,
-                 landing_bytes(layout, options));
 }
 
 GradientStore::GradientStore(TrainingState& state, Communicator& ranks, Kernels& kernels,
-                             Kernels& host_kernels, Arena& device_arena, Arena& pinned_arena,
-                             int layer_slots)
+                             Kernels& host_kernels, Arenas& arenas, int layer_slots)
     : state_(state),
       ranks_(ranks),
       kernels_(kernels),
       host_kernels_(host_kernels),
-      device_(device_arena.device()),
-      embedding_(device_arena, "gradients.embedding", 1,
-                 accumulator_bytes(state.layout(), 0, state.options())),
-      layers_(device_arena, "gradients.layers", layer_slots,
-              accumulator_bytes(state.layout(), 1, state.options())),
-      head_(device_arena, "gradients.head", 1,
-            accumulator_bytes(state.layout(), head_block(state.layout()), state.options())),
-      rounded_(device_arena.allocate("gradients.rounded", rounded_bytes(state.options()))),
-      passing_(device_arena.allocate("gradients.passing",
-                                     passing_bytes(state.layout(), state.options()))),
-      norms_(device_arena.allocate_tensor("gradients.norms", DType::kF64,
-                                          {largest_norm_count(state.layout(), state.options())})),
-      open_sums_(static_cast<std::size_t>(state.blocks())),
-      ring_(pinned_arena, "state.gradient_ring", state.options().gradient_ring,
-            ring_bytes(state.layout(), state.options())),
-      landing_(pinned_arena, "gradients.landing", kLandingSlots,
-               landing_bytes(state.layout(), state.options())),
-      arrivals_(static_cast<std::size_t>(state.blocks())) {
-  for (int b = 0; b < state.blocks(); ++b) {
-    home_norms_.emplace_back(
-        pinned_arena, "gradients.norms", measures(state.layout(), b, state.options()) ? 1 : 0,
-        static_cast<std::size_t>(norm_count(state.layout(), b, state.options())) * sizeof(double));
-    const std::size_t sum = sum_bytes(state.layout(), b, state.options());
-    sums_.emplace_back(device_arena, "gradients.sums", sum > 0 ? 1 : 0, sum);
+      device_(arenas.device()),
+      memory_(state.layout(), state.plan(), layer_slots, arenas),
+      open_sums_(state.blocks()),
+      arrivals_(state.blocks()) {}
+
+std::int64_t GradientStore::host_partials(const ModelLayout& layout, const StatePlan& plan) {
+  std::int64_t largest = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    if (!summed_on_host(plan.blocks[b])) continue;
+    largest = std::max(largest, layout.blocks[b].shard_elements(plan.ranks));
   }
+  return SquaredNorm::partials(largest);
 }
 
-SlotRing& GradientStore::ring_of(int block) {
-  if (block == 0) return embedding_;
-  return block == head_block(state_.layout()) ? head_ : layers_;
+SlotRing& GradientStore::ring_of(BlockId block) {
+  switch (state_.layout().blocks[block].kind) {
+    case UnitKind::kEmbedding: return memory_.embedding;
+    case UnitKind::kHead: return memory_.head;
+    default: return memory_.layers;
+  }
 }
 
 void GradientStore::begin_step() { std::fill(arrivals_.begin(), arrivals_.end(), 0); }
 
-GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) {
+GradientLease GradientStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
   GradientLease result;
   result.unit = unit;
-  for (const int block : state_.layout().units.at(static_cast<std::size_t>(unit)).blocks) {
-    const bool begins_sum = arrivals_[static_cast<std::size_t>(block)] == 0 &&
-                            sum_of(state_.layout(), block, state_.options()) == Sum::kOnDevice;
+  for (const BlockId block : state_.layout().units[unit].blocks) {
+    const bool begins_sum = arrivals_[block] == 0 && state_.plan(block).sums == SumPlace::kDevice;
     // With several ranks the sum is that of a shard, behind the reduction.
-    const bool in_place = begins_sum && state_.options().ranks == 1;
-    SlotRing& ring = in_place ? sums_[static_cast<std::size_t>(block)] : ring_of(block);
-    Lease lease = ring.fill(ring.oldest(), block, compute);
-    compute.set(lease.data(), 0, accumulator_bytes(state_.layout(), block, state_.options()), tag);
+    const bool in_place = begins_sum && state_.plan().ranks == 1;
+    SlotRing& ring = in_place ? memory_.sums[block] : ring_of(block);
+    Lease lease = ring.fill(ring.oldest(), block.value(), compute);
+    compute.set(lease.data(), 0, accumulator_bytes(state_.layout().blocks[block], state_.plan()),
+                tag);
     result.blocks.push_back(lease.data());
     result.leases.push_back(std::move(lease));
   }
@@ -173,39 +142,36 @@ GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) 
 
 std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag) {
   std::vector<Arrival> complete;
-  const std::vector<int>& blocks =
-      state_.layout().units.at(static_cast<std::size_t>(lease.unit)).blocks;
+  const std::vector<BlockId>& blocks = state_.layout().units[lease.unit].blocks;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const int block = blocks[i];
-    const int expected =
-        TrainingState::gradient_contributions(state_.layout(), block, state_.options());
-    const int arrived = ++arrivals_[static_cast<std::size_t>(block)];
+    const BlockId block = blocks[i];
+    const int expected = state_.plan(block).contributions;
+    const int arrived = ++arrivals_[block];
     lease.leases[i].filled();
     reduce(lease.leases[i], block, tag);
-    const Sum sum = sum_of(state_.layout(), block, state_.options());
+    const SumPlace sum = state_.plan(block).sums;
     Arrival arrival;
     arrival.block = block;
     Lease norms;
-    if (sum == Sum::kOnDevice) add_on_device(std::move(lease.leases[i]), block, tag);
-    if (sum != Sum::kOnHost && arrived == expected) {
-      const bool summed = sum == Sum::kOnDevice;
-      Lease whole =
-          std::move(summed ? open_sums_[static_cast<std::size_t>(block)] : lease.leases[i]);
+    if (sum == SumPlace::kDevice) add_on_device(std::move(lease.leases[i]), block, tag);
+    if (sum != SumPlace::kHost && arrived == expected) {
+      const bool summed = sum == SumPlace::kDevice;
+      Lease whole = std::move(summed ? open_sums_[block] : lease.leases[i]);
       whole.use(device_.stream(Lane::kOut));
       const TensorView home = landing_place(block, arrival.slot);
       norms = send_home(summed ? sum_in(whole, block) : shard_of(whole, block), block, home, tag);
       if (arrival.slot) arrival.slot.filled();
       arrival.gradient = home;
-    } else if (sum == Sum::kOnHost) {
+    } else if (sum == SumPlace::kHost) {
       add_on_host(lease.leases[i], block, arrived, tag);
       if (arrived == expected) round_home(block, tag);
       arrival.gradient = state_.block(block).grad;
     }
     if (arrived < expected) continue;
-    const Lane last = sum == Sum::kOnHost ? Lane::kHost : Lane::kOut;
+    const Lane last = sum == SumPlace::kHost ? Lane::kHost : Lane::kOut;
     arrival.event = device_.stream(last).record();
     if (norms) {
-      const std::int64_t count = norm_count(state_.layout(), block, state_.options());
+      const std::int64_t count = norm_count(state_.layout(), block, state_.plan());
       arrival.norms = ConstTensorView(norms.data(), DType::kF64, Shape{count});
       arrival.norms_lease = std::move(norms);
     }
@@ -215,24 +181,24 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
 }
 
 /// This rank's part of an accumulator.
-ConstTensorView GradientStore::shard_of(const Lease& lease, int block) const {
+ConstTensorView GradientStore::shard_of(const Lease& lease, BlockId block) const {
   const BlockState& s = state_.block(block);
-  const DType a = accumulator_of(state_.options().compute);
+  const DType a = accumulator_of(state_.plan().compute);
   return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.weight.shape};
 }
 
 /// What a slot of sums_ holds.
-TensorView GradientStore::sum_in(const Lease& lease, int block) const {
-  return {lease.data(), accumulator_of(state_.options().compute), state_.block(block).weight.shape};
+TensorView GradientStore::sum_in(const Lease& lease, BlockId block) const {
+  return {lease.data(), accumulator_of(state_.plan().compute), state_.block(block).weight.shape};
 }
 
 /// Adds a contribution to the block's sum on the device. With one rank the first contribution was
 /// made in the sum's own place, and the others follow on the compute lane: on another one they
 /// would wait for its kernels, again and again. With several ranks they come from the reduction,
 /// and compute does not wait for that: the out-lane adds them.
-void GradientStore::add_on_device(Lease contribution, int block, const Tag& tag) {
-  Lease& sum = open_sums_[static_cast<std::size_t>(block)];
-  const bool in_place = state_.options().ranks == 1;
+void GradientStore::add_on_device(Lease contribution, BlockId block, const Tag& tag) {
+  Lease& sum = open_sums_[block];
+  const bool in_place = state_.plan().ranks == 1;
   if (!sum && in_place) {
     sum = std::move(contribution);
     return;
@@ -241,7 +207,7 @@ void GradientStore::add_on_device(Lease contribution, int block, const Tag& tag)
   contribution.use(lane);
   const ConstTensorView shard = shard_of(contribution, block);
   if (!sum) {
-    sum = sums_[static_cast<std::size_t>(block)].fill(0, block, lane);
+    sum = memory_.sums[block].fill(0, block.value(), lane);
     lane.copy(sum.data(), shard.data, shard.bytes().bytes, tag);
   } else {
     kernels_.run(lane, Accumulate{.x = shard, .sum = sum_in(sum, block)}, tag);
@@ -250,41 +216,42 @@ void GradientStore::add_on_device(Lease contribution, int block, const Tag& tag)
 }
 
 /// Sum over ranks; the own shard stays in its place in the accumulator.
-void GradientStore::reduce(Lease& lease, int block, const Tag& tag) {
-  const StateOptions& options = state_.options();
-  if (options.ranks == 1) return;
+void GradientStore::reduce(Lease& lease, BlockId block, const Tag& tag) {
+  const StatePlan& plan = state_.plan();
+  if (plan.ranks == 1) return;
   Stream& comm = device_.stream(Lane::kComm);
-  const Block& b = state_.layout().blocks[static_cast<std::size_t>(block)];
+  const Block& b = state_.layout().blocks[block];
   lease.use(comm, WaitFor::kGathered);
-  ranks_.reduce_scatter(comm,
-                        TensorView(lease.data(), accumulator_of(options.compute),
-                                   Shape{b.padded_elements(options.ranks)}),
-                        tag);
+  ranks_.reduce_scatter(
+      comm,
+      TensorView(lease.data(), accumulator_of(plan.compute), Shape{b.padded_elements(plan.ranks)}),
+      tag);
   lease.filled(comm);
 }
 
 /// The block's home, or the next slot of the ring, which is then leased to `slot`. A resident layer
 /// without a home gets a place that the next one overwrites: its update goes before that, on the
 /// same lane.
-TensorView GradientStore::landing_place(int block, Lease& slot) {
+TensorView GradientStore::landing_place(BlockId block, Lease& slot) {
   const BlockState& state = state_.block(block);
   if (state.grad) return state.grad;
-  const DType storage = TrainingState::gradient_storage(state_.layout(), block, state_.options());
-  if (state_.options().resident(block)) return {passing_, storage, state.weight.shape};
-  const int free = ring_.oldest();
+  const DType storage = state_.plan(block).gradient_dtype;
+  if (state_.plan(block).gradient == Home::kPassing)
+    return {memory_.passing, storage, state.weight.shape};
+  const int free = memory_.ring.oldest();
   if (free < 0) throw std::logic_error("every slot of the gradient ring is in use");
-  slot = ring_.fill(free, block, device_.stream(Lane::kOut));
+  slot = memory_.ring.fill(free, block.value(), device_.stream(Lane::kOut));
   return {slot.data(), storage, state.weight.shape};
 }
 
 /// Out-lane: writes a complete shard to its home, rounded and measured on the way. Returns the
 /// norms on the host.
-Lease GradientStore::send_home(const ConstTensorView& shard, int block, const TensorView& home,
+Lease GradientStore::send_home(const ConstTensorView& shard, BlockId block, const TensorView& home,
                                const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
   const TensorView norms =
-      norms_.slice_rows(0, norm_count(state_.layout(), block, state_.options()));
-  const bool stays = state_.options().updated_on_device(block);
+      memory_.norms.slice_rows(0, norm_count(state_.layout(), block, state_.plan()));
+  const bool stays = state_.plan(block).updated_on_device();
   if (home.dtype == shard.dtype) {
     kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
     copy_in_chunks(out, static_cast<std::byte*>(home.data),
@@ -295,7 +262,7 @@ Lease GradientStore::send_home(const ConstTensorView& shard, int block, const Te
     round_away(shard, home, norms, tag);
   }
   if (!stays) offloaded_bytes_ += home.bytes().bytes;
-  Lease lease = home_norms_[static_cast<std::size_t>(block)].fill(0, block, out);
+  Lease lease = memory_.home_norms[block].fill(0, block.value(), out);
   out.copy(lease.data(), norms.data, norms.bytes().bytes, tag);
   lease.filled();
   offloaded_bytes_ += norms.bytes().bytes;
@@ -311,7 +278,7 @@ void GradientStore::round_away(const ConstTensorView& shard, const TensorView& h
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const TensorView part(rounded_, home.dtype, Shape{count});
+    const TensorView part(memory_.rounded, home.dtype, Shape{count});
     kernels_.run(out,
                  CastSquaredNorm{.x = shard.slice_rows(done, count),
                                  .y = part,
@@ -324,7 +291,7 @@ void GradientStore::round_away(const ConstTensorView& shard, const TensorView& h
 
 /// The first contribution is copied; later ones are landed chunk by chunk and added by the host
 /// lane.
-void GradientStore::add_on_host(Lease& lease, int block, int arrived, const Tag& tag) {
+void GradientStore::add_on_host(Lease& lease, BlockId block, int arrived, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
@@ -338,8 +305,8 @@ void GradientStore::add_on_host(Lease& lease, int block, int arrived, const Tag&
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const int slot = landing_.oldest();
-    Lease landed = landing_.fill(slot, block, out);
+    const int slot = memory_.landing.oldest();
+    Lease landed = memory_.landing.fill(slot, block.value(), out);
     const TensorView part(landed.data(), home.dtype, Shape{count});
     out.copy(part.data, shard.slice_rows(done, count).data, part.bytes().bytes, tag);
     landed.filled();
@@ -349,17 +316,17 @@ void GradientStore::add_on_host(Lease& lease, int block, int arrived, const Tag&
 }
 
 /// Rounds a finished sum to the gradient dtype; it stays stored in A.
-void GradientStore::round_home(int block, const Tag& tag) {
-  const StateOptions& options = state_.options();
+void GradientStore::round_home(BlockId block, const Tag& tag) {
+  const StatePlan& plan = state_.plan();
   const TensorView& home = state_.block(block).grad;
-  if (!rounds(options)) return;
+  if (!rounds(plan)) return;
   Stream& host = device_.stream(Lane::kHost);
-  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(options.gradient));
+  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(plan.gradient));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, home.elements() - done);
-    const int slot = landing_.oldest();
-    Lease lease = landing_.fill(slot, block, host);
-    const TensorView narrow(lease.data(), options.gradient, Shape{count});
+    const int slot = memory_.landing.oldest();
+    Lease lease = memory_.landing.fill(slot, block.value(), host);
+    const TensorView narrow(lease.data(), plan.gradient, Shape{count});
     const TensorView wide = home.slice_rows(done, count);
     host_kernels_.run(host, Cast{.x = wide, .y = narrow}, tag);
     host_kernels_.run(host, Cast{.x = narrow, .y = wide}, tag);

@@ -21,10 +21,10 @@ std::size_t slot_bytes(std::span<const KeptTensor> tensors, const KeepPlan& plan
 }
 
 /// More slots than cells that spill are of no use.
-std::size_t slot_count(const KeepPlan& plan) {
-  std::size_t cells = 0;
+int slot_count(const KeepPlan& plan) {
+  int cells = 0;
   for (std::size_t i = 0; i < plan.levels.size(); ++i) cells += plan.spills(i) ? 1 : 0;
-  return std::min(cells, static_cast<std::size_t>(plan.slots));
+  return std::min(cells, plan.slots);
 }
 
 }  // namespace
@@ -59,41 +59,37 @@ std::size_t spilled_bytes(std::span<const KeptTensor> tensors, KeepLevel from, K
   return bytes;
 }
 
-void KeptStore::plan(MemoryPlan& memory, std::span<const KeptTensor> tensors,
-                     const KeepPlan& plan) {
-  for (const KeptTensor& tensor : tensors) {
-    const auto keepers = static_cast<std::size_t>(
-        std::count_if(plan.levels.begin(), plan.levels.end(),
-                      [&](KeepLevel level) { return level >= tensor.from; }));
-    if (keepers == 0) continue;
-    memory.add_slots(Space::kDevice, std::string(tensor.name), keepers, tensor.bytes());
-  }
-  if (slot_count(plan) == 0) return;
-  memory.add_slots(Space::kDevice, "kept.slots", slot_count(plan), slot_bytes(tensors, plan));
-  for (std::size_t i = 0; i < plan.levels.size(); ++i) {
+KeptStore::Memory::Memory(std::span<const KeptTensor> tensors, const KeepPlan& plan,
+                          Allocator& memory)
+    : kept(plan.levels.size()),
+      homes(plan.levels.size()),
+      slots(memory, Space::kDevice, "kept.slots", 0, 0) {
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    for (const KeptTensor& tensor : tensors) {
+      if (plan.levels[i] < tensor.from) continue;
+      kept[i].*tensor.view = memory.tensor(Space::kDevice, tensor.name, tensor.dtype, tensor.shape);
+    }
     const std::size_t bytes = strata::spilled_bytes(tensors, plan.levels[i], plan.reach[i]);
-    if (bytes > 0) memory.add(Space::kPinned, "kept.spilled", bytes);
+    if (bytes > 0) homes[i] = memory.allocate(Space::kPinned, "kept.spilled", bytes);
   }
+  slots =
+      SlotRing(memory, Space::kDevice, "kept.slots", slot_count(plan), slot_bytes(tensors, plan));
 }
 
-KeptStore::KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arena& device_arena,
-                     Arena& pinned_arena)
-    : tensors_(tensors.begin(), tensors.end()), plan_(plan), kept_(plan.levels.size()) {
+KeptStore::KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arenas& arenas)
+    : KeptStore(tensors, plan, Memory(tensors, plan, arenas), arenas.device()) {}
+
+KeptStore::KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Memory memory,
+                     Device& device)
+    : tensors_(tensors.begin(), tensors.end()), plan_(plan), kept_(std::move(memory.kept)) {
+  if (memory.slots.count() == 0) return;
   std::vector<SpillRing::Thing> things(kept_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
-    for (const KeptTensor& tensor : tensors_) {
-      if (plan_.levels[i] < tensor.from) continue;
-      kept_[i].*tensor.view = device_arena.allocate_tensor(tensor.name, tensor.dtype, tensor.shape);
-    }
-    things[i].bytes = strata::spilled_bytes(tensors_, plan_.levels[i], plan_.reach[i]);
-    if (things[i].bytes > 0) {
-      things[i].home = pinned_arena.allocate("kept.spilled", things[i].bytes);
-    }
+    things[i] = {.bytes = strata::spilled_bytes(tensors_, plan_.levels[i], plan_.reach[i]),
+                 .home = memory.homes[i]};
   }
-  const auto slots = static_cast<int>(slot_count(plan_));
-  if (slots == 0) return;
-  ring_.emplace(device_arena, "kept.slots", slots, slot_bytes(tensors_, plan_), std::move(things),
-                plan_.cells, SpillRing::Evict::kOldest, std::make_unique<ExactForm>());
+  ring_.emplace(device, std::move(memory.slots), std::move(things), plan_.cells,
+                SpillRing::Evict::kOldest, std::make_unique<ExactForm>());
 }
 
 void KeptStore::begin_pass(const std::vector<Read>& reads) {

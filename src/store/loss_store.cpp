@@ -19,20 +19,15 @@ double sum_in_order(const T* values, std::int64_t count) {
 
 }  // namespace
 
-void LossStore::plan(MemoryPlan& plan, std::int64_t tokens, DType dtype) {
-  plan.add_slots(Space::kDevice, "loss", kSlots, loss_bytes(tokens, dtype));
-  plan.add_slots(Space::kPinned, "loss", kSlots, loss_bytes(tokens, dtype));
-}
+LossStore::Memory::Memory(std::int64_t tokens, DType dtype, Allocator& memory)
+    : device(memory, Space::kDevice, "loss", kSlots, loss_bytes(tokens, dtype)),
+      host(memory, Space::kPinned, "loss", kSlots, loss_bytes(tokens, dtype)) {}
 
-LossStore::LossStore(std::int64_t tokens, DType dtype, Arena& device_arena, Arena& pinned_arena)
-    : tokens_(tokens),
-      dtype_(dtype),
-      device_(device_arena.device()),
-      device_ring_(device_arena, "loss", kSlots, loss_bytes(tokens, dtype)),
-      host_ring_(pinned_arena, "loss", kSlots, loss_bytes(tokens, dtype)) {}
+LossStore::LossStore(std::int64_t tokens, DType dtype, Arenas& arenas)
+    : tokens_(tokens), dtype_(dtype), device_(arenas.device()), memory_(tokens, dtype, arenas) {}
 
 LossStore::LossLease LossStore::acquire(Stream& compute) {
-  Lease lease = device_ring_.fill(device_ring_.oldest(), 0, compute);
+  Lease lease = memory_.device.fill(memory_.device.oldest(), 0, compute);
   const TensorView loss(lease.data(), dtype_, Shape{tokens_});
   return {std::move(lease), loss};
 }
@@ -42,7 +37,7 @@ void LossStore::deliver(LossLease from, const Tag& tag, std::function<void(doubl
   Stream& host = device_.stream(Lane::kHost);
   from.lease.filled();
   from.lease.use(out);
-  Lease landed = host_ring_.fill(host_ring_.oldest(), 0, out);
+  Lease landed = memory_.host.fill(memory_.host.oldest(), 0, out);
   const ConstTensorView loss(landed.data(), dtype_, Shape{tokens_});
   out.copy(landed.data(), from.lease.data(), loss.bytes().bytes, tag);
   landed.filled();

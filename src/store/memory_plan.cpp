@@ -7,20 +7,16 @@
 
 namespace strata {
 
-void MemoryPlan::add(Space space, const std::string& name, std::size_t bytes) {
+std::byte* MemoryPlan::allocate(Space space, std::string_view name, std::size_t bytes) {
   const std::size_t aligned = round_up(bytes, Arena::kAlignment);
   for (Entry& entry : entries_) {
     if (entry.space == space && entry.name == name) {
       entry.bytes += aligned;
-      return;
+      return nullptr;
     }
   }
-  entries_.push_back({space, name, aligned});
-}
-
-void MemoryPlan::add_slots(Space space, const std::string& name, std::size_t count,
-                           std::size_t bytes_each) {
-  add(space, name, count * round_up(bytes_each, Arena::kAlignment));
+  entries_.push_back({space, std::string(name), aligned});
+  return nullptr;
 }
 
 std::size_t MemoryPlan::total(Space space) const {

@@ -20,11 +20,10 @@ std::size_t ExactForm::fetch(Stream& in, std::byte* slot, const std::byte* home,
   return bytes;
 }
 
-SpillRing::SpillRing(Arena& device_arena, const std::string& name, int slots,
-                     std::size_t slot_bytes, std::vector<Thing> things, int cells, Evict evict,
-                     std::unique_ptr<HomeForm> form)
-    : device_(device_arena.device()),
-      ring_(device_arena, name, slots, slot_bytes),
+SpillRing::SpillRing(Device& device, SlotRing slots, std::vector<Thing> things, int cells,
+                     Evict evict, std::unique_ptr<HomeForm> form)
+    : device_(device),
+      ring_(std::move(slots)),
       things_(std::move(things)),
       sent_(things_.size()),
       cells_(cells),

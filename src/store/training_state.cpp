@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -70,123 +69,53 @@ void store_master(const TensorView& weight, const TensorView& low, std::int64_t 
   }
 }
 
-/// Where the tensors of a block live.
-struct Home {
-  Space weight;
-  Space gradient;
-  Space private_;  ///< what only the optimizer reads
-};
-
-Home home_of(const StateOptions& options, int block) {
-  if (options.resident(block)) return {Space::kDevice, Space::kDevice, Space::kDevice};
-  if (options.interleaved(block)) return {Space::kPinned, Space::kDevice, Space::kPinned};
-  return {Space::kPinned, Space::kPinned, Space::kPageable};
-}
-
-/// Of each of two buffers: one chunk of a shard's weights, of which the device holds state.
-std::size_t staging_bytes(const ModelLayout& layout, const StateOptions& options) {
+/// Returns the bytes of one chunk of a shard's weights, of the largest shard that is updated on the
+/// device; 0 if there is none.
+std::size_t staging_bytes_of(const ModelLayout& layout, const StatePlan& plan) {
   std::int64_t largest = 0;
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    if (!options.updated_on_device(b)) continue;
-    const Block& block = layout.blocks[static_cast<std::size_t>(b)];
-    largest = std::max(largest, block.shard_elements(options.ranks));
+  for (const BlockId b : layout.blocks.ids()) {
+    if (!plan.blocks[b].updated_on_device()) continue;
+    largest = std::max(largest, layout.blocks[b].shard_elements(plan.ranks));
   }
-  return std::min(kChunkBytes, static_cast<std::size_t>(largest) * size_of(options.compute));
+  return std::min(kChunkBytes, static_cast<std::size_t>(largest) * size_of(plan.compute));
 }
 
 }  // namespace
 
-bool StateOptions::interleaved(int block) const {
-  const int first = std::max(1, resident_blocks);
-  if (block < first || block > layers) return false;
-  const int i = block - first;
-  return std::floor((i + 1) * interleave) > std::floor(i * interleave);
-}
-
-int TrainingState::gradient_contributions(const ModelLayout& layout, int block,
-                                          const StateOptions& options) {
-  return options.passes * layout.gradient_sources(block);
-}
-
-DType TrainingState::gradient_storage(const ModelLayout& layout, int block,
-                                      const StateOptions& options) {
-  if (options.compute == DType::kF64) return DType::kF64;
-  const bool summed = gradient_contributions(layout, block, options) > 1;
-  return summed && !options.sums_on_device(block) ? DType::kF32 : options.gradient;
-}
-
-bool TrainingState::has_gradient_home(const ModelLayout& layout, int block,
-                                      const StateOptions& options) {
-  const bool shares = block > 0 && block <= layout.layers() && !options.interleaved(block);
-  const bool summed_there =
-      gradient_contributions(layout, block, options) > 1 && !options.sums_on_device(block);
-  return !shares || options.gradient_ring == 0 || summed_there;
-}
-
-DType TrainingState::moment_storage(const StateOptions& options) {
-  return options.compute == DType::kF64 ? DType::kF64 : options.moment;
-}
-
-std::size_t TrainingState::updated_bytes(const StateOptions& options) {
-  const std::size_t low = options.compute == DType::kBF16 ? size_of(DType::kI16) : 0;
-  return size_of(options.compute) + low + 2 * size_of(moment_storage(options));
-}
-
-void TrainingState::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options) {
-  const DType moment = moment_storage(options);
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    const auto n = static_cast<std::size_t>(
-        layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks));
-    const Home home = home_of(options, b);
-    plan.add(home.weight, "state.weight", n * size_of(options.compute));
-    if (has_gradient_home(layout, b, options)) {
-      plan.add(home.gradient, "state.gradient", n * size_of(gradient_storage(layout, b, options)));
-    }
-    if (options.compute == DType::kBF16) plan.add(home.private_, "state.low", n * 2);
-    plan.add(home.private_, "state.m", n * size_of(moment));
-    plan.add(home.private_, "state.v", n * size_of(moment));
-  }
-  plan.add_slots(Space::kPinned, "staging.state", 2, staging_bytes(layout, options));
-}
-
-TrainingState::TrainingState(const ModelLayout& layout, const StateOptions& options,
-                             const StateArenas& arenas)
-    : layout_(layout), options_(options), device_(arenas.device.device()) {
-  const auto arena = [&](Space space) -> Arena& {
-    if (space == Space::kDevice) return arenas.device;
-    return space == Space::kPinned ? arenas.pinned : arenas.pageable;
-  };
-  const DType moment = moment_storage(options);
-  for (int b = 0; b < static_cast<int>(layout.blocks.size()); ++b) {
-    const std::int64_t n = layout.blocks[static_cast<std::size_t>(b)].shard_elements(options.ranks);
-    const Home home = home_of(options, b);
+TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
+    : staging_bytes(staging_bytes_of(layout, plan)) {
+  for (const BlockId b : layout.blocks.ids()) {
+    const BlockPlan& row = plan.blocks[b];
+    const Shape shape{layout.blocks[b].shard_elements(plan.ranks)};
     BlockState state;
-    state.weight = arena(home.weight).allocate_tensor("state.weight", options.compute, {n});
-    if (has_gradient_home(layout, b, options)) {
+    state.weight = memory.tensor(space_of(row.weight), "state.weight", plan.compute, shape);
+    if (row.gradient != Home::kRing && row.gradient != Home::kPassing) {
       state.grad =
-          arena(home.gradient)
-              .allocate_tensor("state.gradient", gradient_storage(layout, b, options), {n});
+          memory.tensor(space_of(row.gradient), "state.gradient", row.gradient_dtype, shape);
     }
-    if (options.compute == DType::kBF16) {
-      state.low = arena(home.private_).allocate_tensor("state.low", DType::kI16, {n});
+    const Space moments = space_of(row.moments);
+    if (plan.compute == DType::kBF16) {
+      state.low = memory.tensor(moments, "state.low", DType::kI16, shape);
     }
-    state.m = arena(home.private_).allocate_tensor("state.m", moment, {n});
-    state.v = arena(home.private_).allocate_tensor("state.v", moment, {n});
-    state.begin = n * options.rank;
-    blocks_.push_back(state);
+    state.m = memory.tensor(moments, "state.m", plan.moment, shape);
+    state.v = memory.tensor(moments, "state.v", plan.moment, shape);
+    state.begin = shape[0] * plan.rank;
+    blocks.push_back(state);
   }
-  staged_weight_ = arenas.pinned.allocate("staging.state", staging_bytes(layout, options));
-  staged_low_ = arenas.pinned.allocate("staging.state", staging_bytes(layout, options));
+  staged_weight = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
+  staged_low = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
 }
 
-void TrainingState::fill_masters(int block, const Masters& masters, ThreadPool& pool,
+TrainingState::TrainingState(const ModelLayout& layout, const StatePlan& plan, Arenas& arenas)
+    : layout_(layout), plan_(plan), device_(arenas.device()), memory_(layout, plan, arenas) {}
+
+void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPool& pool,
                                  const Source& source) {
   constexpr std::int64_t kRun = std::int64_t{1} << 16;
   zero(masters.weight, pool);  // gaps and padding belong to no run
   zero(masters.low, pool);
-  const std::vector<SourceRun> runs =
-      source_runs(layout_.blocks[static_cast<std::size_t>(block)], masters.begin,
-                  masters.begin + masters.weight.elements(), kRun);
+  const std::vector<SourceRun> runs = source_runs(layout_.blocks[block], masters.begin,
+                                                  masters.begin + masters.weight.elements(), kRun);
   pool.parallel_for(
       static_cast<std::int64_t>(runs.size()), 1, [&](std::int64_t begin, std::int64_t end) {
         std::vector<double> values;
@@ -199,19 +128,19 @@ void TrainingState::fill_masters(int block, const Masters& masters, ThreadPool& 
       });
 }
 
-void TrainingState::fill_on_device(int block, ThreadPool& pool, const Source& source) {
-  const BlockState& s = blocks_[static_cast<std::size_t>(block)];
+void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source& source) {
+  const BlockState& s = memory_.blocks[block];
   Stream& in = device_.stream(Lane::kWeightsIn);
-  const Tag tag{.phase = "initialize", .unit = block};
+  const Tag tag{.phase = "initialize", .unit = block.value()};
   for (const TensorView* view : {&s.m, &s.v, &s.grad}) {
     if (*view) in.set(view->data, 0, view->bytes().bytes, tag);
   }
-  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(options_.compute));
+  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(plan_.compute));
   for (std::int64_t done = 0; done < s.weight.elements(); done += chunk) {
     const std::int64_t count = std::min(chunk, s.weight.elements() - done);
-    const TensorView weight(staged_weight_, options_.compute, Shape{count});
+    const TensorView weight(memory_.staged_weight, plan_.compute, Shape{count});
     const TensorView low =
-        s.low ? TensorView(staged_low_, DType::kI16, Shape{count}) : TensorView{};
+        s.low ? TensorView(memory_.staged_low, DType::kI16, Shape{count}) : TensorView{};
     fill_masters(block, {weight, low, s.begin + done}, pool, source);
     in.copy(s.weight.slice_rows(done, count).data, weight.data, weight.bytes().bytes, tag);
     if (low) in.copy(s.low.slice_rows(done, count).data, low.data, low.bytes().bytes, tag);
@@ -220,16 +149,16 @@ void TrainingState::fill_on_device(int block, ThreadPool& pool, const Source& so
 }
 
 void TrainingState::fill(ThreadPool& pool, const Source& source) {
-  for (int b = 0; b < blocks(); ++b) {
-    if (options_.resident(b)) {
+  for (const BlockId b : ids()) {
+    if (plan(b).weight == Home::kDevice) {
       fill_on_device(b, pool, source);
       continue;
     }
-    const BlockState& s = blocks_[static_cast<std::size_t>(b)];
+    const BlockState& s = memory_.blocks[b];
     for (const TensorView* view : {&s.m, &s.v}) zero(*view, pool);
-    if (options_.interleaved(b)) {
+    if (plan(b).gradient == Home::kDevice) {
       device_.stream(Lane::kOut)
-          .set(s.grad.data, 0, s.grad.bytes().bytes, {.phase = "initialize", .unit = b});
+          .set(s.grad.data, 0, s.grad.bytes().bytes, {.phase = "initialize", .unit = b.value()});
     } else {
       zero(s.grad, pool);
     }
@@ -267,21 +196,21 @@ TensorView TrainingState::on_host(const TensorView& tensor, std::vector<std::byt
   const std::size_t bytes = tensor.bytes().bytes;
   copy.resize(bytes);
   Stream& out = device_.stream(Lane::kOut);
-  const std::size_t most = staging_bytes(layout_, options_);
+  const std::size_t most = memory_.staging_bytes;
   for (std::size_t done = 0; done < bytes; done += most) {
     const std::size_t part = std::min(most, bytes - done);
-    out.copy(staged_weight_, static_cast<const std::byte*>(tensor.data) + done, part,
+    out.copy(memory_.staged_weight, static_cast<const std::byte*>(tensor.data) + done, part,
              {.phase = "read"});
     device_.synchronize();
-    std::memcpy(copy.data() + done, staged_weight_, part);
+    std::memcpy(copy.data() + done, memory_.staged_weight, part);
   }
   return {copy.data(), tensor.dtype, tensor.shape};
 }
 
-std::vector<double> TrainingState::master(int block_index) const {
+std::vector<double> TrainingState::master(BlockId id) const {
   std::array<std::vector<std::byte>, 2> copies;
-  const TensorView weight = on_host(block(block_index).weight, copies[0]);
-  const TensorView lows = on_host(block(block_index).low, copies[1]);
+  const TensorView weight = on_host(block(id).weight, copies[0]);
+  const TensorView lows = on_host(block(id).low, copies[1]);
   std::vector<double> values = load_as_double(weight);
   if (!lows) return values;
   const Bf16* high = weight.as<Bf16>();
@@ -292,9 +221,9 @@ std::vector<double> TrainingState::master(int block_index) const {
   return values;
 }
 
-std::vector<double> TrainingState::gradient(int block_index) const {
+std::vector<double> TrainingState::gradient(BlockId id) const {
   std::vector<std::byte> copy;
-  return load_as_double(on_host(block(block_index).grad, copy));
+  return load_as_double(on_host(block(id).grad, copy));
 }
 
 }  // namespace strata

@@ -12,107 +12,92 @@ namespace strata {
 
 namespace {
 
-std::size_t unit_bytes(const ModelLayout& layout, const Unit& unit, const StateOptions& options) {
+std::size_t unit_bytes(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
   std::int64_t elements = 0;
-  for (const int b : unit.blocks) {
-    elements += layout.blocks[static_cast<std::size_t>(b)].padded_elements(options.ranks);
+  for (const BlockId b : layout.units[unit].blocks) {
+    elements += layout.blocks[b].padded_elements(plan.ranks);
   }
-  return static_cast<std::size_t>(elements) * size_of(options.compute);
+  return static_cast<std::size_t>(elements) * size_of(plan.compute);
 }
 
-std::size_t layer_bytes(const ModelLayout& layout, const StateOptions& options) {
-  return unit_bytes(layout, layout.units.at(1), options);
+/// Returns true if a unit needs no slot: its weights are whole on the device and are read there.
+bool at_home(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
+  return plan.ranks == 1 && std::ranges::all_of(layout.units[unit].blocks, [&](BlockId b) {
+           return plan.blocks[b].weight == Home::kDevice;
+         });
 }
 
-/// True if a unit needs no slot: its weights are read where they live.
-bool at_home(const ModelLayout& layout, int unit, const StateOptions& options) {
-  const std::vector<int>& blocks = layout.units.at(static_cast<std::size_t>(unit)).blocks;
-  return options.ranks == 1 &&
-         std::ranges::all_of(blocks, [&](int b) { return options.resident(b); });
+/// Returns how many units of a kind are streamed.
+int streamed_units(const ModelLayout& layout, UnitKind kind, const StatePlan& plan) {
+  int count = 0;
+  for (const UnitId unit : layout.units.ids()) {
+    count += layout.units[unit].kind == kind && !at_home(layout, unit, plan) ? 1 : 0;
+  }
+  return count;
 }
 
-/// Slots of each ring: none that nothing passes.
-struct SlotCounts {
-  int embedding, layers, head;
-};
-
-SlotCounts slot_counts(const ModelLayout& layout, const StateOptions& options, int layer_slots) {
-  int streamed = 0;
-  for (int unit = 1; unit < layout.head(); ++unit)
-    streamed += at_home(layout, unit, options) ? 0 : 1;
-  return {.embedding = at_home(layout, 0, options) ? 0 : 1,
-          .layers = std::min(layer_slots, streamed),
-          .head = at_home(layout, layout.head(), options) ? 0 : 1};
+SlotRing ring(const ModelLayout& layout, UnitId unit, const StatePlan& plan, const char* name,
+              int slots, Allocator& memory) {
+  const int passing = streamed_units(layout, layout.units[unit].kind, plan);
+  return {memory, Space::kDevice, name, std::min(slots, passing), unit_bytes(layout, unit, plan)};
 }
 
 }  // namespace
 
-void WeightStore::plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                       int layer_slots) {
-  const SlotCounts slots = slot_counts(layout, options, layer_slots);
-  const auto add = [&](const char* name, int count, std::size_t bytes) {
-    plan.add_slots(Space::kDevice, name, static_cast<std::size_t>(count), bytes);
-  };
-  add("weights.embedding", slots.embedding, unit_bytes(layout, layout.units.front(), options));
-  add("weights.layers", slots.layers, layer_bytes(layout, options));
-  add("weights.head", slots.head, unit_bytes(layout, layout.units.back(), options));
-}
+WeightStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots,
+                            Allocator& memory)
+    : embedding(ring(layout, layout.embedding(), plan, "weights.embedding", 1, memory)),
+      layers(ring(layout, layout.unit_of_layer(0), plan, "weights.layers", layer_slots, memory)),
+      head(ring(layout, layout.head(), plan, "weights.head", 1, memory)) {}
 
-WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena,
-                         int layer_slots)
+WeightStore::WeightStore(TrainingState& state, Communicator& ranks, Arenas& arenas, int layer_slots)
     : state_(state),
       ranks_(ranks),
-      device_(device_arena.device()),
-      embedding_(device_arena, "weights.embedding",
-                 slot_counts(state.layout(), state.options(), layer_slots).embedding,
-                 unit_bytes(state.layout(), state.layout().units.front(), state.options())),
-      layers_(device_arena, "weights.layers",
-              slot_counts(state.layout(), state.options(), layer_slots).layers,
-              layer_bytes(state.layout(), state.options())),
-      head_(device_arena, "weights.head",
-            slot_counts(state.layout(), state.options(), layer_slots).head,
-            unit_bytes(state.layout(), state.layout().units.back(), state.options())),
-      updated_(static_cast<std::size_t>(state.blocks())),
-      pending_(static_cast<std::size_t>(state.blocks())) {}
+      device_(arenas.device()),
+      memory_(state.layout(), state.plan(), layer_slots, arenas),
+      updated_(state.blocks()),
+      pending_(state.blocks()) {}
 
-SlotRing& WeightStore::ring_of(int unit) {
-  switch (state_.layout().units.at(static_cast<std::size_t>(unit)).kind) {
-    case UnitKind::kEmbedding: return embedding_;
-    case UnitKind::kHead: return head_;
-    default: return layers_;
+SlotRing& WeightStore::ring_of(UnitId unit) {
+  switch (state_.layout().units[unit].kind) {
+    case UnitKind::kEmbedding: return memory_.embedding;
+    case UnitKind::kHead: return memory_.head;
+    default: return memory_.layers;
   }
 }
 
-std::size_t WeightStore::block_bytes(int block) const {
-  const Block& b = state_.layout().blocks[static_cast<std::size_t>(block)];
-  return static_cast<std::size_t>(b.padded_elements(state_.options().ranks)) *
-         size_of(state_.options().compute);
+std::size_t WeightStore::block_bytes(BlockId block) const {
+  const Block& b = state_.layout().blocks[block];
+  return static_cast<std::size_t>(b.padded_elements(state_.plan().ranks)) *
+         size_of(state_.plan().compute);
 }
 
-void WeightStore::begin_pass(std::vector<int> units) {
-  plan_ = AccessPlan({units.begin(), units.end()});
+void WeightStore::begin_pass(const std::vector<UnitId>& units) {
+  std::vector<std::int64_t> keys;
+  for (const UnitId unit : units) keys.push_back(unit.value());
+  plan_ = AccessPlan(std::move(keys));
 }
 
-bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
+bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
   SlotRing& ring = ring_of(unit);
   const int slot = ring.victim([&](std::int64_t key) { return plan_.next_use(key); });
   if (slot < 0) return false;
   const std::int64_t held = ring.key(slot);
   if (held != SlotRing::kNoKey && plan_.next_use(held) <= needed_at) return false;
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
+  for (const BlockId b : state_.layout().units[unit].blocks) {
     submit_update(b);
   }
 
   Stream& in = device_.stream(Lane::kWeightsIn);
-  Lease lease = ring.fill(slot, unit, in);
-  const int ranks = state_.options().ranks;
+  Lease lease = ring.fill(slot, unit.value(), in);
+  const int ranks = state_.plan().ranks;
   std::byte* to = lease.data();
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
-    in.wait(updated_[static_cast<std::size_t>(b)], WaitFor::kUpdated);
+  for (const BlockId b : state_.layout().units[unit].blocks) {
+    in.wait(updated_[b], WaitFor::kUpdated);
     const ByteRange shard = ConstTensorView(state_.block(b).weight).bytes();
-    copy_in_chunks(in, to + shard.bytes * static_cast<std::size_t>(state_.options().rank),
-                   shard.begin, shard.bytes, tag);
-    if (!state_.options().resident(b)) loaded_bytes_ += shard.bytes;
+    copy_in_chunks(in, to + shard.bytes * static_cast<std::size_t>(state_.plan().rank), shard.begin,
+                   shard.bytes, tag);
+    if (state_.plan(b).weight != Home::kDevice) loaded_bytes_ += shard.bytes;
     to += block_bytes(b);
   }
   lease.filled();
@@ -122,10 +107,10 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
     Stream& comm = device_.stream(Lane::kComm);
     lease.use(comm, WaitFor::kGathered);
     to = lease.data();
-    for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
-      const Block& block = state_.layout().blocks[static_cast<std::size_t>(b)];
+    for (const BlockId b : state_.layout().units[unit].blocks) {
+      const Block& block = state_.layout().blocks[b];
       ranks_.all_gather(
-          comm, TensorView(to, state_.options().compute, Shape{block.padded_elements(ranks)}), tag);
+          comm, TensorView(to, state_.plan().compute, Shape{block.padded_elements(ranks)}), tag);
       to += block_bytes(b);
     }
     lease.filled(comm);
@@ -133,29 +118,30 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
   return true;
 }
 
-UnitLease WeightStore::use_at_home(int unit, Stream& compute) {
+UnitLease WeightStore::use_at_home(UnitId unit, Stream& compute) {
   UnitLease lease;
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
-    compute.wait(updated_[static_cast<std::size_t>(b)], WaitFor::kUpdated);
+  for (const BlockId b : state_.layout().units[unit].blocks) {
+    compute.wait(updated_[b], WaitFor::kUpdated);
     lease.blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
   }
   return lease;
 }
 
-UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
-  if (at_home(state_.layout(), unit, state_.options())) {
-    plan_.advance(unit);
+UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
+  if (at_home(state_.layout(), unit, state_.plan())) {
+    plan_.advance(unit.value());
     return use_at_home(unit, compute);
   }
   SlotRing& ring = ring_of(unit);
-  if (ring.find(unit) < 0 && !load(unit, plan_.position(), {tag.phase, tag.pass, unit, -1})) {
-    throw std::logic_error("no weight slot is free for unit " + std::to_string(unit));
+  if (ring.find(unit.value()) < 0 &&
+      !load(unit, plan_.position(), {tag.phase, tag.pass, unit.value(), -1})) {
+    throw std::logic_error("no weight slot is free for unit " + std::to_string(unit.value()));
   }
-  plan_.advance(unit);
+  plan_.advance(unit.value());
   UnitLease lease;
-  lease.lease = ring.use(ring.find(unit), compute);
+  lease.lease = ring.use(ring.find(unit.value()), compute);
   std::byte* at = lease.lease.data();
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
+  for (const BlockId b : state_.layout().units[unit].blocks) {
     lease.blocks.push_back(at);
     at += block_bytes(b);
   }
@@ -164,38 +150,38 @@ UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
 
 void WeightStore::prefetch(const Tag& tag) {
   for (std::int64_t p = plan_.position(); p < plan_.size(); ++p) {
-    const int unit = static_cast<int>(plan_.key(p));
-    if (at_home(state_.layout(), unit, state_.options())) continue;
-    if (ring_of(unit).find(unit) >= 0) continue;
-    if (!load(unit, p, {tag.phase, tag.pass, unit, -1})) return;
+    const UnitId unit(static_cast<int>(plan_.key(p)));
+    if (at_home(state_.layout(), unit, state_.plan())) continue;
+    if (ring_of(unit).find(unit.value()) >= 0) continue;
+    if (!load(unit, p, {tag.phase, tag.pass, unit.value(), -1})) return;
   }
 }
 
-void WeightStore::updated(int block, Event event) {
-  updated_[static_cast<std::size_t>(block)] = event;
+void WeightStore::updated(BlockId block, Event event) {
+  updated_[block] = event;
   forget(block);
 }
 
-void WeightStore::update_later(int block, std::function<void(Event turn)> submit) {
-  pending_[static_cast<std::size_t>(block)] = std::move(submit);
+void WeightStore::update_later(BlockId block, std::function<void(Event turn)> submit) {
+  pending_[block] = std::move(submit);
   forget(block);
 }
 
-void WeightStore::submit_update(int block) {
-  const auto submit = std::exchange(pending_[static_cast<std::size_t>(block)], nullptr);
+void WeightStore::submit_update(BlockId block) {
+  const auto submit = std::exchange(pending_[block], nullptr);
   if (submit) submit(loads_.front());
 }
 
 void WeightStore::submit_updates() {
-  for (int b = 0; b < state_.blocks(); ++b) submit_update(b);
+  for (const BlockId b : state_.ids()) submit_update(b);
 }
 
-void WeightStore::forget(int block) {
+void WeightStore::forget(BlockId block) {
   const ModelLayout& layout = state_.layout();
-  for (int u = 0; u < static_cast<int>(layout.units.size()); ++u) {
-    const std::vector<int>& blocks = layout.units[static_cast<std::size_t>(u)].blocks;
+  for (const UnitId u : layout.units.ids()) {
+    const std::vector<BlockId>& blocks = layout.units[u].blocks;
     if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) continue;
-    const int slot = ring_of(u).find(u);
+    const int slot = ring_of(u).find(u.value());
     if (slot >= 0) ring_of(u).forget(slot);
   }
 }

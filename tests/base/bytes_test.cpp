@@ -1,3 +1,6 @@
+// Tests that sizes are read and written with the right units and to the last byte, against values
+// written out by hand.
+
 #include "strata/base/bytes.h"
 
 #include <cstdint>

@@ -1,3 +1,6 @@
+// Tests rounding to bf16 against the definition of the format, for every pattern and around ties,
+// and the facts about element types.
+
 #include "strata/base/dtype.h"
 
 #include <cmath>

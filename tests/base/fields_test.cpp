@@ -1,3 +1,6 @@
+// Tests that config structs read, write and describe themselves through one list of fields, and
+// that every kind of wrong config is told by path with a remedy.
+
 #include "strata/base/fields.h"
 
 #include <array>

@@ -1,3 +1,6 @@
+// Tests that limits of both versions of control groups are read right, on folders of made-up files
+// in place of /proc and /sys.
+
 #include "strata/base/host_memory.h"
 
 #include <string>

@@ -1,3 +1,5 @@
+// Tests what ranks write to the log file, read back as text.
+
 #include "strata/base/log.h"
 
 #include <unistd.h>

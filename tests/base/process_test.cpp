@@ -1,3 +1,5 @@
+// Tests that a process's age starts with the process and grows with the clock.
+
 #include "strata/base/process.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,6 @@
+// Tests random bits against published values and independence, and normal numbers against the
+// moments and the distribution function of the normal distribution.
+
 #include "strata/base/random.h"
 
 #include <algorithm>

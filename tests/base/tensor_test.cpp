@@ -1,3 +1,6 @@
+// Tests shapes, strided views and their slices against addresses computed by hand, and that misuse
+// is refused; narrow<> is tested along.
+
 #include "strata/base/tensor.h"
 
 #include <cstdint>

@@ -1,3 +1,6 @@
+// Tests that threads get the names and cores asked for, as the system itself reports them, also in
+// pools.
+
 #include "strata/base/this_thread.h"
 
 #include <pthread.h>

@@ -1,3 +1,6 @@
+// Tests that parallel loops visit every index once, make progress side by side and pass exceptions
+// on, and that usable cores follow the affinity mask.
+
 #include "strata/base/thread_pool.h"
 
 #include <sched.h>

@@ -1,5 +1,6 @@
-// Speed of the cuda backend's attention, causal rows in bf16, by the kernels for this device (the
-// backward deterministic and fast), the portable ones and, if this program has it, cuDNN.
+// Measures the speed of the cuda backend's attention, causal rows in bf16, by the kernels for this
+// device (the backward deterministic and fast), the portable ones and, if this program has it,
+// cuDNN.
 //   attention_bench [--only TEXT] [--json FILE]     (TEXT: part of a shape as it is printed)
 // Shapes are rows x length, heads / kv heads, head dim; with "documents of n" rows are cut into
 // documents of n tokens that attend within themselves, with "mixed documents" into documents of

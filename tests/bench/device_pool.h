@@ -1,3 +1,5 @@
+// Random device memory for benchmarks of kernels. A case takes its tensors from the pool and gives
+// them back, so that no allocation is timed and operands are random.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What the host side reaches: copies over the link while the device computes, pinning memory, and
-// AdamW on the host's threads, left to the system and bound to cores. Without a CUDA device only
-// AdamW, on the cpu backend.
+// Measures what the host side reaches: copies over the link while the device computes, pinning
+// memory, and AdamW on the host's threads, left to the system and bound to cores. Without a CUDA
+// device it measures only AdamW, on the cpu backend.
 //   host_bench [--only copies|pinning|adamw] [--json FILE]
 
 #include "bench/host_bench.h"

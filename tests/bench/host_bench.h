@@ -1,3 +1,5 @@
+// The parts of host_bench: copies, pinning and AdamW. host_bench.cpp makes the backends and calls
+// them in turn.
 #pragma once
 
 #include <cstddef>

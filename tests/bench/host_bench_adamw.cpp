@@ -1,5 +1,5 @@
-// AdamW on the host against the memory bandwidth that the same threads reach, alone and while the
-// link and the device are busy.
+// Measures AdamW on the host against the memory bandwidth that the same threads reach, alone and
+// while the link and the device are busy.
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ constexpr int kRuns = 12;
 constexpr int kChunksPerRun = 90;
 constexpr int kLayersPerRun = 4;
 
-/// A run of parameters in pinned memory, as HostState keeps them: bf16 weights and gradients.
+/// A run of parameters in pinned memory, as TrainingState keeps them: bf16 weights and gradients.
 struct State {
   State(Backend& backend, DType moments)
       : arena(*backend.device, Space::kPinned, kParameters * (6 + 2 * size_of(moments)) + kMiB,

@@ -1,4 +1,5 @@
-// The link while the device computes: what copies reach, and what they cost the matrix products.
+// Measures the link while the device computes: what copies reach, and what they cost the matrix
+// products.
 
 #include <cstdio>
 #include <iterator>

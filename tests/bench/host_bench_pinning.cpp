@@ -1,4 +1,5 @@
-// What it takes to pin host memory: the device's arena memory against the vendor's allocator.
+// Measures what it takes to pin host memory, by the device's arena memory and by the vendor's
+// allocator.
 
 #include <chrono>
 #include <cinttypes>

@@ -1,3 +1,5 @@
+// Times the vendor's allocator of pinned memory, for comparison with strata's own.
+
 #include <cuda_runtime_api.h>
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// Stands in for the vendor's allocator in builds without CUDA.
+
 #include "bench/host_bench.h"
 
 namespace strata::bench {

@@ -1,5 +1,5 @@
-// Speed of the cuda backend's memory-bound operators at the shapes of LLaMA models, in TB/s, and as
-// a fraction of what a copy within device memory reaches in the same run.
+// Measures the speed of the cuda backend's memory-bound operators at the shapes of LLaMA models, in
+// TB/s, and as a fraction of what a copy within device memory reaches in the same run.
 //   kernel_bench [--only TEXT] [--json FILE]     (TEXT: part of an operator's name or of a shape)
 // Bytes are those that must be read and written once. operator_timer.h says how they are timed.
 

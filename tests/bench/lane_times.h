@@ -1,3 +1,5 @@
+// When the submissions of each lane ran, with windows to count those in. The parts of host_bench
+// use it; times.h is for benchmarks of the compute lane alone.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A realistic load for the compute lane: the matrix products of one layer. host_bench runs it
+// beside copies and AdamW to see what they cost each other.
 #pragma once
 
 #include <cstdint>

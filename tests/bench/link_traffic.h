@@ -1,3 +1,5 @@
+// A realistic load for the link: chunks each way, as the stores copy them. host_bench runs it alone
+// and beside compute.
 #pragma once
 
 #include <cstddef>

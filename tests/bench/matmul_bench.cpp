@@ -1,11 +1,11 @@
-// Speed of matrix products.
+// Measures the speed of matrix products.
 //   matmul_bench [--backend cpu|cuda] [--only TEXT] [--json FILE] [--threads N] [--simd NAME]
 //
-// cuda (the default where there is a device): every product of LLaMA models on 8192 tokens, weight
-// gradients also without accumulation, in bf16: TFLOP/s with the tuned plan, with cuBLASLt's first
-// proposal, and with the best of all that it proposes, side by side at the clock under load.
-// cpu: GFLOP/s per core of small products, on N threads (1) with one instruction set (the best).
-// --only keeps the rows whose name contains TEXT.
+// On cuda (the default where there is a device) it runs every product of LLaMA models on 8192
+// tokens, weight gradients also without accumulation, in bf16, and gives TFLOP/s with the tuned
+// plan, with cuBLASLt's first proposal, and with the best of all that it proposes, side by side at
+// the clock under load. On cpu it gives GFLOP/s per core of small products, on N threads (1) with
+// one instruction set (the best). --only keeps the rows whose name contains TEXT.
 
 #include <cstdlib>
 #include <stdexcept>

@@ -1,3 +1,4 @@
+// The parts of matmul_bench, one for each kind of backend.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// The cpu backend's matmul, per core and instruction set. Time is the process's processor time, so
-// other programs on the machine disturb it little.
+// Measures the cpu backend's matmul, per core and instruction set. Time is the process's processor
+// time, so other programs on the machine disturb it little.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-// The products of LLaMA models with tuned plans, against the library's other proposals.
+// Measures the products of LLaMA models with tuned plans, against the library's other proposals.
 
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,5 @@
+// Times single operators on the device so that figures can be compared: cold caches, many runs, and
+// a copy measured the same way in the same run. kernel_bench lists the operators.
 #pragma once
 
 #include <algorithm>

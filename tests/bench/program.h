@@ -1,6 +1,5 @@
-#pragma once
-
 // What the benchmark programs have in common as programs: arguments, results as JSON, and main.
+#pragma once
 
 #include <cstdio>
 #include <exception>

@@ -1,6 +1,6 @@
+// What the benchmarks share as measurements: device times of submissions, medians, and random
+// inputs.
 #pragma once
-
-// What the benchmark programs share: device times of submissions, and random inputs.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,5 @@
+// What every communicator must do, as checks that all ranks run. communicator_test.cpp runs them on
+// threads, mpi_ranks.cpp on the ranks of MPI.
 #pragma once
 
 #include <span>

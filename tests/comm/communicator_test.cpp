@@ -1,3 +1,6 @@
+// Tests communicators of one rank and of ranks in threads by communicator_checks.h, and that a rank
+// that fails releases the others.
+
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>

@@ -1,3 +1,6 @@
+// Tests that launchers are recognised by the variables that they set, and that jobs whose tasks
+// nothing connects are refused.
+
 #include "comm/launcher.h"
 
 #include <map>

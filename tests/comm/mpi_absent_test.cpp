@@ -1,3 +1,5 @@
+// Tests that a build without MPI says how to get it.
+
 #include "strata/base/error.h"
 #include "strata/comm/communicator.h"
 #include "support/catch.h"

@@ -1,8 +1,9 @@
-// Started by mpirun on several ranks.
+// Runs on several ranks that mpirun starts, as a program, because ctest wants its exit code.
 //   mpi_ranks checks RANKS   every check of communicator_checks.h; exit code 1 if one fails
 //   mpi_ranks world RANKS    what make_world_communicator() takes this job for
 //   mpi_ranks abort          the last rank aborts with code 7 while the others wait for it
 //   mpi_ranks throw          the last rank lets an exception end its communicator
+
 #include <cstdio>
 #include <exception>
 #include <string>

@@ -1,3 +1,6 @@
+// Tests which tokens, targets, segments and orders a batch holds, against sources in memory whose
+// ids name their place; the same data must come for any number of ranks, passes and threads.
+
 #include "strata/data/batch.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Tests that bytes come back from their ids, and that the hash of the tokenizer stays what files
+// have.
+
 #include "strata/data/byte_tokenizer.h"
 
 #include "strata/base/error.h"

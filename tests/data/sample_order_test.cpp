@@ -1,3 +1,6 @@
+// Tests that an epoch is a permutation that looks random, and that the orders of existing runs,
+// written out here, never change.
+
 #include "strata/data/sample_order.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A folder of a test's own, removed with all that is in it, and bytes to write there. Tests of
+// files use it.
 #pragma once
 
 #include <unistd.h>

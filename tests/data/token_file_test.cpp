@@ -1,3 +1,6 @@
+// Tests that token files give back what was written, that their bytes are those that the header
+// file describes, and that torn, foreign and hostile files are refused with a reason.
+
 #include "strata/data/token_file.h"
 
 #include <cstdint>

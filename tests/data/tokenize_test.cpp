@@ -1,3 +1,6 @@
+// Tests which files become which documents in which set, and UTF-8 against the table of the Unicode
+// standard.
+
 #include "strata/data/tokenize.h"
 
 #include <map>

@@ -1,3 +1,6 @@
+// Tests that arenas hand out aligned pieces, keep the ledger, refuse what does not fit and outlive
+// the lanes' work, on the cpu device.
+
 #include "strata/device/arena.h"
 
 #include <atomic>

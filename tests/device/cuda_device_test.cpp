@@ -1,4 +1,5 @@
-// The CUDA device against what strata/device/*.h promises. Needs a GPU; says so and passes without.
+// Tests the CUDA device against what strata/device/*.h promises: order between all lanes, failures,
+// memory and times. It needs a GPU; without one it says so and passes.
 
 #include <algorithm>
 #include <atomic>

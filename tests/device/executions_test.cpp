@@ -1,3 +1,6 @@
+// Tests the three ways in which the cpu device executes lanes: all must respect every wait and give
+// the numbers of plain loops.
+
 #include <array>
 #include <atomic>
 #include <chrono>

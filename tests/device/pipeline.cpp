@@ -1,3 +1,6 @@
+// Submits the miniature training loop of pipeline.h with all its waits, and computes the same
+// numbers by plain loops.
+
 #include "device/pipeline.h"
 
 namespace strata::test {

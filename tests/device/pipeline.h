@@ -1,3 +1,5 @@
+// A training loop in miniature on bare lanes, with every kind of wait in it. Tests of executions,
+// traces and races run it and compare its weights with those of plain loops.
 #pragma once
 
 #include <array>

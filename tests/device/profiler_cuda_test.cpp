@@ -1,5 +1,5 @@
-// What a profiler is told. The tool that listens is linked into this program, as NVTX provides for,
-// so only the last case needs a GPU.
+// Tests what a profiler is told. The tool that listens is linked into this program, as NVTX
+// provides for, so only the last case needs a GPU.
 
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCudaRt.h>

@@ -1,3 +1,6 @@
+// Tests the race oracle on hand-made traces, on random ones against the definition (reachability
+// and all pairs), and on a pipeline with one kind of wait left out at a time.
+
 #include <algorithm>
 #include <array>
 #include <cstdint>

@@ -1,3 +1,6 @@
+// Tests what leases wait for and which slot is filled next, by the waits in the trace of an eager
+// cpu device.
+
 #include "strata/device/slot_ring.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Tests what every stream does before its backend does anything: tickets, waits that are left out,
+// checks of copies and failures.
+
 #include "strata/device/stream.h"
 
 #include <stdexcept>

@@ -1,4 +1,5 @@
-// Graphs whose end is known.
+// Tests predictions on small graphs whose end is known, with rates at which each piece of work
+// takes a round number of seconds.
 
 #include "strata/device/timeline.h"
 

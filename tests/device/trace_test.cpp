@@ -1,3 +1,6 @@
+// Tests what the recorder keeps and answers: canonical text, order, times and exposed work, on runs
+// of the cpu device and on hand-made records whose answers are known.
+
 #include "strata/device/trace.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// One case of an operator's golden file, run on one backend and compared with PyTorch's results.
+// The tolerance comes from the errors that PyTorch itself makes in the same dtype.
 #pragma once
 
 #include <string>

@@ -1,3 +1,5 @@
+// Reads golden tensors as f64 and measures distances by the relative 2-norm.
+
 #include "golden/golden_file.h"
 
 #include <cmath>

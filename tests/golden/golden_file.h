@@ -1,3 +1,5 @@
+// Files of reference values that scripts/golden/make_goldens.py had PyTorch compute. Everything in
+// them is taken as f64.
 #pragma once
 
 #include <cstdint>

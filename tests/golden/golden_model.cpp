@@ -1,3 +1,6 @@
+// Loads a golden model with its batches, results and PyTorch's own errors, and serves its batches
+// in place of a loader.
+
 #include "golden/golden_model.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// A tiny model that PyTorch trained in f64: its weights, its batches and what must come out of five
+// steps. Tests of whole training runs compare with it.
 #pragma once
 
 #include <cstdint>

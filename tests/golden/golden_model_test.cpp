@@ -1,3 +1,6 @@
+// Tests that golden models are consistent with themselves and with strata's rotary tables, segments
+// and orders, before training is compared with them.
+
 #include "golden/golden_model.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Every operator against PyTorch, on each backend.
+// Tests every operator against PyTorch, on each backend.
 //
 // The golden files hold f64 results of inputs that bf16 holds exactly. f64 must agree to 1e-9. In
 // f32 and bf16 an output may be 1.5 times as wrong as PyTorch's own in that dtype, and wrong by one

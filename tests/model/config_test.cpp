@@ -1,3 +1,6 @@
+// Tests parameter counts against published models, and that Hugging Face configs of several
+// versions are read right or refused by key.
+
 #include "strata/model/config.h"
 
 #include <unistd.h>

@@ -1,3 +1,6 @@
+// Tests that blocks, shards and source runs hold every parameter exactly once, for tied and untied
+// embeddings.
+
 #include "strata/model/layout.h"
 
 #include <map>
@@ -48,7 +51,7 @@ TEST_CASE("a tied embedding gets gradients from both of its units") {
   const ModelLayout untied = make_layout(model(false));
   CHECK(untied.gradient_sources(0) == 1);
   CHECK(tied.layers() == 3);
-  CHECK(tied.units[static_cast<std::size_t>(tied.head())].kind == UnitKind::kHead);
+  CHECK(tied.units[tied.head()].kind == UnitKind::kHead);
 }
 
 TEST_CASE("shards are equal on all ranks and cover the block") {

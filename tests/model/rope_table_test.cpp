@@ -1,3 +1,6 @@
+// Tests the angles of rotary embeddings against powers computed by hand, and llama3's scaling
+// against its bounds. PyTorch's tables are compared in tests/golden.
+
 #include "strata/model/rope_table.h"
 
 #include <cmath>

@@ -1,3 +1,6 @@
+// Tests that tensors are read exactly in every dtype and slice, and that torn, hostile and missing
+// files are refused by name, on files that the test writes byte by byte.
+
 #include "strata/model/safetensors.h"
 
 #include <unistd.h>

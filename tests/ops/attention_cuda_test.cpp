@@ -1,6 +1,6 @@
-// Attention of the cuda backend: every case of support/op_cases.h, lengths around the tile sizes,
-// the head shapes of LLaMA with documents, its error against that of a faultless bf16
-// implementation, and the same bits every time.
+// Tests attention of the cuda backend: every case of support/op_cases.h, lengths around the tile
+// sizes, and the head shapes of LLaMA with documents. Its error is held against that of a faultless
+// bf16 implementation, and its bits against themselves.
 
 #include <algorithm>
 #include <array>

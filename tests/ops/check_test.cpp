@@ -1,4 +1,4 @@
-// Operators refuse tensors that do not fit, by name; and indices that point nowhere.
+// Tests that operators refuse tensors that do not fit, by name, and indices that point nowhere.
 
 #include "kernels/cpu/operators.h"
 #include "support/catch.h"

@@ -1,4 +1,5 @@
-// Backward operators against central finite differences of the forward operators, in f64.
+// Tests backward operators of the cpu backend against central finite differences of the forward
+// operators, in f64.
 
 #include <cmath>
 #include <functional>

@@ -1,4 +1,5 @@
-// Tuned matrix products on a GPU: right, repeatable, and the same again from a plan's line.
+// Tests tuned matrix products on a GPU: they follow the formula, repeat bit for bit, and are the
+// same again from a plan's line.
 
 #include <cmath>
 #include <limits>

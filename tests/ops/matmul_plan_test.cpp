@@ -1,3 +1,6 @@
+// Tests that plans of matrix products survive their line of text and that changed lines are
+// refused.
+
 #include "strata/ops/matmul_plan.h"
 
 #include <vector>

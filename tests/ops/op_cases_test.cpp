@@ -1,5 +1,5 @@
-// Every operator of the cpu backend against the naive references of support/op_cases.h, and the
-// same bits whatever the number of threads.
+// Tests every operator of the cpu backend against the naive references of support/op_cases.h, and
+// that the bits are the same whatever the number of threads.
 
 #include <array>
 #include <functional>

@@ -1,5 +1,6 @@
-// Every operator of the cuda backend but attention against the naive f64 references of
-// support/op_cases.h, with sizes of real models besides the odd ones, and twice: the same bits.
+// Tests every operator of the cuda backend but attention against the naive f64 references of
+// support/op_cases.h, with sizes of real models besides the odd ones. Each runs twice and must give
+// the same bits.
 
 #include <algorithm>
 #include <cmath>

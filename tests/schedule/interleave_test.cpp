@@ -10,6 +10,7 @@
 
 #include "strata/ops/backend.h"
 #include "strata/optimizer/state_shuttle.h"
+#include "strata/plan/state_choices.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
@@ -81,9 +82,14 @@ RunConfig more_layers_than_lead() {
 
 TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
   const auto chosen = [](double share, int resident) {
-    const StateOptions options{.resident_blocks = resident, .layers = 8, .interleave = share};
+    LlamaConfig model = tiny_model();
+    model.num_hidden_layers = 8;
+    const StatePlan plan =
+        plan_state(make_layout(model), {.resident_units = resident, .interleave = share});
     std::string text;
-    for (int block = 0; block < 10; ++block) text += options.interleaved(block) ? 'x' : '.';
+    for (const BlockPlan& row : plan.blocks) {
+      text += row.updated_by == UpdatedBy::kShuttle ? 'x' : '.';
+    }
     return text;
   };
   CHECK(chosen(0, 0) == "..........");
@@ -128,7 +134,7 @@ TEST_CASE("a layer of more than one chunk does not change a bit", "[slow]") {
   config.model.llama.num_hidden_layers = 1;
   config.model.llama.intermediate_size = 140'001;
   config.schedule.sub_batches = 1;
-  REQUIRE(make_layout(config.model.llama).blocks[1].elements > StateShuttle::kChunk);
+  REQUIRE(make_layout(config.model.llama).blocks[BlockId(1)].elements > StateShuttle::kChunk);
   const RunResult plain = run_tiny(config);
   config.optimizer.interleave = 1;
   CHECK(run_tiny(config) == plain);
@@ -254,10 +260,10 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
   config.optimizer.interleave = 0.5;
   const Setup some = make_setup(config, 0, 1, {});
   MemoryPlan layer;  // two of them
-  const auto n = static_cast<std::size_t>(host.layout.blocks[1].shard_elements(1));
+  const auto n = static_cast<std::size_t>(host.layout.blocks[BlockId(1)].shard_elements(1));
   for (int i = 0; i < 2; ++i) {
-    layer.add(Space::kDevice, "gradient", 2 * n);
-    for (const std::size_t size : {2, 4, 4}) layer.add(Space::kPinned, "low, m, v", size * n);
+    layer.allocate(Space::kDevice, "gradient", 2 * n);
+    for (const std::size_t size : {2, 4, 4}) layer.allocate(Space::kPinned, "low, m, v", size * n);
   }
   const std::size_t gradients = layer.total(Space::kDevice);
   const std::size_t others = layer.total(Space::kPinned);
@@ -269,11 +275,9 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
 
 TEST_CASE("state that travels in chunks is updated as the whole would be") {
   const ModelLayout layout = make_layout(tiny_model());
-  const StateOptions options{.compute = DType::kBF16,
-                             .moment = DType::kBF16,
-                             .layers = static_cast<int>(layout.layers()),
-                             .interleave = 1};
-  constexpr int kBlock = 2;
+  const StatePlan plan =
+      plan_state(layout, {.compute = DType::kBF16, .moment = DType::kBF16, .interleave = 1});
+  constexpr BlockId kBlock(2);
   const std::int64_t n = layout.blocks[kBlock].elements;
   AdamWScalars scalars{.lr = 0.1, .correction1 = 0.1, .correction2 = 0.05, .rounding_seed = 7};
   std::vector<std::byte> whole;
@@ -288,13 +292,14 @@ TEST_CASE("state that travels in chunks is updated as the whole would be") {
     Arena on_device(device, Space::kDevice, kRoom, "device");
     Arena pinned(device, Space::kPinned, kRoom, "pinned");
     Arena pageable(device, Space::kPageable, kRoom, "pageable");
-    TrainingState state(layout, options, {on_device, pinned, pageable});
+    Arenas arenas(on_device, pinned, pageable);
+    TrainingState state(layout, plan, arenas);
     state.initialize(3, 0.5, *backend.pool);
     const std::size_t before = on_device.used();
-    StateShuttle shuttle(state, on_device, chunk);
-    MemoryPlan plan;
-    StateShuttle::plan(plan, layout, options, chunk);
-    CHECK(on_device.used() - before == plan.total(Space::kDevice));
+    StateShuttle shuttle(state, StateShuttle::Memory(layout, plan, arenas, chunk), device, chunk);
+    MemoryPlan planned;
+    StateShuttle::Memory(layout, plan, planned, chunk);
+    CHECK(on_device.used() - before == planned.total(Space::kDevice));
     const TensorView nonfinite = on_device.allocate_tensor("nonfinite", DType::kI32, {1});
     device.synchronize();
     *nonfinite.as<std::int32_t>() = 0;
@@ -317,7 +322,7 @@ TEST_CASE("state that travels in chunks is updated as the whole would be") {
                                                     .grad = part.grad,
                                                     .scalars = &scalars,
                                                     .weight_decay = 0.1,
-                                                    .rounding_stream = kBlock,
+                                                    .rounding_stream = 2,
                                                     .rounding_begin = part.begin,
                                                     .nonfinite = nonfinite},
                                               {});

@@ -14,6 +14,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_model.h"
@@ -91,20 +92,20 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   LlamaConfig model = tiny_model();
   model.hidden_size = 64;  // layers of several blocks of 4096
   const ModelLayout layout = make_layout(model);
-  const StateOptions state_options{.compute = DType::kF32,
-                                   .gradient = DType::kF32,
-                                   .moment = DType::kBF16,
-                                   .passes = 2,  // norms are taken by the engine, not on the way
-                                   .rank = rank,
-                                   .ranks = ranks};
+  const StateChoices choices{.compute = DType::kF32,
+                             .gradient = DType::kF32,
+                             .moment = DType::kBF16,
+                             .passes = 2,  // norms are taken by the engine, not on the way
+                             .rank = rank,
+                             .ranks = ranks};
   const Backend backend = make_backend(BackendKind::kCpu, {});
   Arena device(*backend.device, Space::kDevice, 16 * kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, 16 * kMiB, "pinned");
   Arena pageable(*backend.device, Space::kPageable, 16 * kMiB, "pageable");
   const auto self = make_self_communicator();
-  const StateArenas arenas{device, pinned, pageable};
-  TrainingState state(layout, state_options, arenas);
-  WeightStore weights(state, *self, device, 1);
+  Arenas arenas(device, pinned, pageable);
+  TrainingState state(layout, plan_state(layout, choices), arenas);
+  WeightStore weights(state, *self, arenas, 1);
   OptimizerOptions options;
   options.beta1 = 0;
   options.beta2 = 0;
@@ -115,7 +116,7 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
   Moments moments;
   for (std::int64_t step = 0; step < updates; ++step) {
     engine.begin_step({.step = step, .lr = 0, .valid_tokens = 1}, {});
-    for (int b = 0; b < state.blocks(); ++b) {
+    for (const BlockId b : state.ids()) {
       const TensorView& grad = state.block(b).grad;
       std::fill_n(grad.as<float>(), grad.elements(), 1 + 0x1p-9f);
       Arrival arrival;
@@ -126,7 +127,7 @@ Moments moments_of(std::uint64_t seed, int updates, int rank = 0, int ranks = 1)
     engine.finish_step({});
     backend.device->synchronize();
     moments.emplace_back();
-    for (int b = 0; b < state.blocks(); ++b) {
+    for (const BlockId b : state.ids()) {
       moments.back().push_back(load_as_double(state.block(b).m));
     }
   }

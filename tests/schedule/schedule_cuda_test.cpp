@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "run/matmul_plans.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_run.h"
-#include "train/matmul_plans.h"
 
 namespace strata::test {
 namespace {

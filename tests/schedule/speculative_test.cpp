@@ -16,6 +16,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/plan/state_choices.h"
 #include "support/catch.h"
 #include "support/thread_communicator.h"
 #include "support/tiny_model.h"
@@ -29,7 +30,7 @@ using State = std::vector<std::vector<std::byte>>;
 /// Everything that an update changes: the bytes of weights, low halves and moments by block.
 State state_of(TrainingState& state) {
   State bytes;
-  for (int b = 0; b < state.blocks(); ++b) {
+  for (const BlockId b : state.ids()) {
     const BlockState& s = state.block(b);
     for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v}) {
       if (!*view) continue;
@@ -68,7 +69,7 @@ struct EngineCase {
 /// One rank's optimizer alone, fed with gradients in the order of backward. The clip norm is 1.
 Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& ranks) {
   const ModelLayout layout = make_layout(tiny_model());
-  const StateOptions options{.compute = c.compute,
+  const StateChoices choices{.compute = c.compute,
                              .gradient = DType::kF32,
                              .moment = c.moment,
                              .passes = 2,  // norms are taken by the engine, not on the way
@@ -80,15 +81,16 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& r
   Arena device(*backend.device, Space::kDevice, 16 * kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, 16 * kMiB, "pinned");
   Arena pageable(*backend.device, Space::kPageable, 16 * kMiB, "pageable");
-  const StateArenas arenas{device, pinned, pageable};
-  TrainingState state(layout, options, arenas);
+  Arenas arenas(device, pinned, pageable);
+  StatePlan plan = plan_state(layout, choices);
+  for (const int b : c.speculated) plan.blocks[BlockId(b)].updated = UpdateTime::kSpeculated;
+  TrainingState state(layout, plan, arenas);
   state.initialize(1, 0.1, *backend.pool);
-  WeightStore weights(state, ranks, device, 1);
+  WeightStore weights(state, ranks, arenas, 1);
   OptimizerOptions optimizer;
   optimizer.grad_clip = 1.0;
   optimizer.seed = 7;
   optimizer.timing = c.speculated.empty() ? UpdateTiming::kBeforeUse : UpdateTiming::kSpeculative;
-  optimizer.speculated_blocks = c.speculated;
   Fed fed;
   OptimizerEngine engine(
       {state, weights, ranks, *backend.kernels, *backend.kernels, arenas, *backend.pool}, optimizer,
@@ -102,13 +104,14 @@ Fed feed(const EngineCase& c, const std::vector<FedStep>& steps, Communicator& r
     backend.device->stream(Lane::kHost).host_task("loss", {}, {}, [receive, loss = step.loss] {
       receive(loss);
     });
-    for (int b = state.blocks() - 1; b >= 0; --b) {
+    for (int number = layout.blocks.last().value(); number >= 0; --number) {
+      const BlockId b(number);
       const BlockState& s = state.block(b);
       for (std::int64_t e = 0; e < s.grad.elements(); ++e) {
-        double value = step.scale * random_normal(i, static_cast<std::uint64_t>(b),
+        double value = step.scale * random_normal(i, static_cast<std::uint64_t>(b.value()),
                                                   static_cast<std::uint64_t>(s.begin + e));
         const bool last = ranks.rank() + 1 == ranks.size() && e + 1 == s.grad.elements();
-        if (b == step.bad_block && last) value = step.bad_value;
+        if (b.value() == step.bad_block && last) value = step.bad_value;
         if (s.grad.dtype == DType::kF64) {
           s.grad.as<double>()[e] = value;
         } else {
@@ -266,7 +269,7 @@ Left train(const RunConfig& config, int ranks, const SessionHooks& hooks = {}) {
     if (communicator.rank() != 0) return;
     left.run = std::move(run);
     left.missed = std::move(missed);
-    left.speculated = static_cast<int>(session.setup().optimizer.speculated_blocks.size());
+    left.speculated = session.setup().speculated_units();
   });
   return left;
 }
@@ -391,7 +394,7 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
     std::vector<double> validations;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < c.run.steps; ++step) {
-      double& weight = session.state().block(1).weight.as<double>()[0];
+      double& weight = session.state().block(BlockId(1)).weight.as<double>()[0];
       const double kept = weight;
       if (step == 4) weight = std::numeric_limits<double>::quiet_NaN();
       session.submit(step, c.optimizer.lr);

@@ -15,14 +15,14 @@ namespace {
 
 std::vector<std::vector<double>> all_masters(Session& session) {
   std::vector<std::vector<double>> masters;
-  for (int b = 0; b < session.state().blocks(); ++b) masters.push_back(session.state().master(b));
+  for (const BlockId b : session.state().ids()) masters.push_back(session.state().master(b));
   return masters;
 }
 
 /// Of one rank: in f64, element by element in runs of 4096, run by run in blocks.
 double squares_of_gradients(const TrainingState& state) {
   double all = 0;
-  for (int b = 0; b < state.blocks(); ++b) {
+  for (const BlockId b : state.ids()) {
     const std::vector<double> values = load_as_double(state.block(b).grad);
     double of_block = 0;
     for (std::size_t begin = 0; begin < values.size(); begin += 4096) {
@@ -48,13 +48,13 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
   session.submit(0, 1e-2);
   session.synchronize();
   (void)session.take_finished();
-  double& weight = session.state().block(1).weight.as<double>()[0];
+  double& weight = session.state().block(BlockId(1)).weight.as<double>()[0];
   const double kept = weight;
   weight = std::numeric_limits<double>::quiet_NaN();
   const auto before = all_masters(session);
   const std::vector<double> m = [&] {
-    const double* values = session.state().block(2).m.as<double>();
-    return std::vector<double>(values, values + session.state().block(2).m.elements());
+    const double* values = session.state().block(BlockId(2)).m.as<double>();
+    return std::vector<double>(values, values + session.state().block(BlockId(2)).m.elements());
   }();
   session.submit(1, 1e-2);
   session.synchronize();
@@ -70,7 +70,7 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
     }
   }
   for (std::size_t i = 0; i < m.size(); ++i) {
-    REQUIRE(session.state().block(2).m.as<double>()[i] == m[i]);
+    REQUIRE(session.state().block(BlockId(2)).m.as<double>()[i] == m[i]);
   }
   weight = kept;
   session.submit(2, 1e-2);
@@ -83,7 +83,8 @@ TEST_CASE("steps that stay not finite end the run with a numerical error") {
   config.run.max_nonfinite_steps = 2;
   const auto self = make_self_communicator();
   Session session(config, *self);
-  session.state().block(1).weight.as<double>()[0] = std::numeric_limits<double>::infinity();
+  session.state().block(BlockId(1)).weight.as<double>()[0] =
+      std::numeric_limits<double>::infinity();
   session.submit(0, 1e-2);
   session.synchronize();
   session.submit(1, 1e-2);
@@ -96,7 +97,8 @@ TEST_CASE("on arrival a loss that is not finite stops the run before any update"
   config.optimizer.timing = UpdateTiming::kOnArrival;
   const auto self = make_self_communicator();
   Session session(config, *self);
-  session.state().block(1).weight.as<double>()[0] = std::numeric_limits<double>::quiet_NaN();
+  session.state().block(BlockId(1)).weight.as<double>()[0] =
+      std::numeric_limits<double>::quiet_NaN();
   const auto before = all_masters(session);
   session.submit(0, 1e-2);
   CHECK_THROWS_WITH(session.synchronize(), ContainsSubstring("step 0"));
@@ -120,7 +122,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
         const auto self = make_self_communicator();
         Session session(config, *self);
-        session.state().block(2).m.as<float>()[0] = std::numeric_limits<float>::infinity();
+        session.state().block(BlockId(2)).m.as<float>()[0] = std::numeric_limits<float>::infinity();
         const auto train = [&] {
           for (int step = 0; step < steps; ++step) session.submit(step, 1e-2);
           session.synchronize();

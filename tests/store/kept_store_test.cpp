@@ -10,6 +10,7 @@
 #include "strata/base/bytes.h"
 #include "strata/model/llama.h"
 #include "strata/ops/backend.h"
+#include "strata/store/memory_plan.h"
 #include "support/catch.h"
 #include "support/tiny_model.h"
 
@@ -64,10 +65,11 @@ TEST_CASE("a cell has memory of its own for what its level keeps and nothing els
   const Backend backend = make_backend(BackendKind::kCpu, {});
   Arena arena(*backend.device, Space::kDevice, kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
-  KeptStore store(tensors, plan, arena, pinned);
+  Arenas arenas(arena, pinned, pinned);
+  KeptStore store(tensors, plan, arenas);
   Stream& compute = backend.device->stream(Lane::kCompute);
   MemoryPlan memory;
-  KeptStore::plan(memory, tensors, plan);
+  KeptStore::Memory(tensors, plan, memory);
   CHECK(arena.used() == memory.total(Space::kDevice));
   CHECK(pinned.used() == 0);
   std::vector<ByteRange> ranges;
@@ -107,7 +109,8 @@ TEST_CASE("what a cell kept is poisoned before it is written again, if asked for
     const Backend backend = make_backend(BackendKind::kCpu, options);
     Arena arena(*backend.device, Space::kDevice, kMiB, "device");
     Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
-    KeptStore store(Llama::kept_tensors(tiny_model(), kSizes), mixed_plan(), arena, pinned);
+    Arenas arenas(arena, pinned, pinned);
+    KeptStore store(Llama::kept_tensors(tiny_model(), kSizes), mixed_plan(), arenas);
     Stream& compute = backend.device->stream(Lane::kCompute);
     const auto x_mid_of = [&](int layer, int cell) {
       return store.acquire(layer, cell, compute, {}).activations.x_mid;
@@ -128,9 +131,10 @@ TEST_CASE("what cells spill takes what was planned, on the device and on the hos
   const Backend backend = make_backend(BackendKind::kCpu, {});
   Arena arena(*backend.device, Space::kDevice, kMiB, "device");
   Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
-  const KeptStore store(tensors, spilling_plan(2), arena, pinned);
+  Arenas arenas(arena, pinned, pinned);
+  const KeptStore store(tensors, spilling_plan(2), arenas);
   MemoryPlan memory;
-  KeptStore::plan(memory, tensors, spilling_plan(2));
+  KeptStore::Memory(tensors, spilling_plan(2), memory);
   CHECK(arena.used() == memory.total(Space::kDevice));
   CHECK(pinned.used() == memory.total(Space::kPinned));
   // Of six cells: all of it; x_mid; qkv and gate_up; nothing (selective already); gate_up, twice.
@@ -154,7 +158,8 @@ TEST_CASE("what cells spill comes back as it was, whatever the slots, and may be
       const Backend backend = make_backend(BackendKind::kCpu, options);
       Arena arena(*backend.device, Space::kDevice, kMiB, "device");
       Arena pinned(*backend.device, Space::kPinned, kMiB, "pinned");
-      KeptStore store(tensors, spilling_plan(slots), arena, pinned);
+      Arenas arenas(arena, pinned, pinned);
+      KeptStore store(tensors, spilling_plan(slots), arenas);
       Stream& compute = backend.device->stream(Lane::kCompute);
       const auto set_all = [&](const KeptActivations& kept, double value) {
         for (const TensorView& view : views_of(kept)) {

@@ -6,10 +6,10 @@ namespace strata {
 
 TEST_CASE("a plan adds up aligned bytes by memory") {
   MemoryPlan plan;
-  plan.add(Space::kDevice, "a", 1);
-  plan.add(Space::kDevice, "a", 256);
-  plan.add(Space::kPinned, "a", 300);
-  plan.add_slots(Space::kPageable, "b", 3, 10);
+  plan.allocate(Space::kDevice, "a", 1);
+  plan.allocate(Space::kDevice, "a", 256);
+  plan.allocate(Space::kPinned, "a", 300);
+  for (int i = 0; i < 3; ++i) plan.allocate(Space::kPageable, "b", 10);
   CHECK(plan.entries().size() == 3);
   CHECK(plan.total(Space::kDevice) == 512);
   CHECK(plan.total(Space::kPinned) == 512);
@@ -22,8 +22,8 @@ TEST_CASE("a plan adds up aligned bytes by memory") {
 
 TEST_CASE("a plan lists its largest entries first") {
   MemoryPlan plan;
-  plan.add(Space::kDevice, "small", 256);
-  plan.add(Space::kDevice, "large", 4096);
+  plan.allocate(Space::kDevice, "small", 256);
+  plan.allocate(Space::kDevice, "large", 4096);
   const std::string text = plan.to_string();
   CHECK(text.find("large") < text.find("small"));
 }

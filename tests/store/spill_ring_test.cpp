@@ -43,8 +43,9 @@ struct Rig {
     for (int i = homeless; i < things; ++i) {
       all[static_cast<std::size_t>(i)].home = pinned->allocate("homes", kBytes);
     }
-    ring = std::make_unique<SpillRing>(*device_arena, "slots", slots, kBytes, std::move(all), 1,
-                                       SpillRing::Evict::kNeededLast, std::move(form));
+    ring = std::make_unique<SpillRing>(
+        *backend.device, SlotRing(*device_arena, "slots", slots, kBytes), std::move(all), 1,
+        SpillRing::Evict::kNeededLast, std::move(form));
   }
   Stream& compute() { return backend.device->stream(Lane::kCompute); }
   void produce(std::int64_t thing) {

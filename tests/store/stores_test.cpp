@@ -7,9 +7,11 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "strata/ops/backend.h"
+#include "strata/plan/state_choices.h"
 #include "strata/store/activation_store.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
+#include "strata/store/memory_plan.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
 #include "support/catch.h"
@@ -28,12 +30,14 @@ struct Machine {
     device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, bytes, "device");
     pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, bytes, "pinned");
     pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, bytes, "pageable");
+    all = std::make_unique<Arenas>(*device_arena, *pinned, *pageable);
   }
-  StateArenas arenas() { return {*device_arena, *pinned, *pageable}; }
+  Arenas& arenas() { return *all; }
   Stream& lane(Lane l) { return backend.device->stream(l); }
 
   Backend backend;
   std::unique_ptr<Arena> device_arena, pinned, pageable;
+  std::unique_ptr<Arenas> all;
 };
 
 double mean_square(const std::vector<double>& values) {
@@ -50,26 +54,27 @@ TEST_CASE("initial weights are normal with the deviation asked for, norms are on
   m.vocab_size = 400;
   m.hidden_size = 64;
   const ModelLayout layout = make_layout(m);
-  TrainingState state(layout, {.compute = DType::kF64}, machine.arenas());
+  TrainingState state(layout, plan_state(layout, {.compute = DType::kF64}), machine.arenas());
   state.initialize(7, 0.02, *machine.backend.pool);
-  const std::vector<double> table = state.master(0);
+  const std::vector<double> table = state.master(BlockId(0));
   const std::vector<double> used(table.begin(), table.begin() + 400 * 64);
   CHECK(std::abs(std::sqrt(mean_square(used)) - 0.02) < 0.02 * 0.03);
-  const std::vector<double> head = state.master(state.blocks() - 1);
+  const std::vector<double> head = state.master(layout.blocks.last());
   for (int i = 0; i < 64; ++i) CHECK(head[static_cast<std::size_t>(i)] == 1.0);
 }
 
 TEST_CASE("initial weights do not depend on the number of ranks") {
   const ModelLayout layout = make_layout(tiny_model());
   Machine whole;
-  TrainingState one(layout, {.compute = DType::kBF16}, whole.arenas());
+  TrainingState one(layout, plan_state(layout, {.compute = DType::kBF16}), whole.arenas());
   one.initialize(3, 0.5, *whole.backend.pool);
   for (int rank = 0; rank < 3; ++rank) {
     Machine machine;
-    TrainingState part(layout, {.compute = DType::kBF16, .rank = rank, .ranks = 3},
+    TrainingState part(layout,
+                       plan_state(layout, {.compute = DType::kBF16, .rank = rank, .ranks = 3}),
                        machine.arenas());
     part.initialize(3, 0.5, *machine.backend.pool);
-    for (int b = 0; b < one.blocks(); ++b) {
+    for (const BlockId b : one.ids()) {
       const std::vector<double> all = one.master(b);
       const std::vector<double> own = part.master(b);
       const std::int64_t begin = part.block(b).begin;
@@ -104,8 +109,8 @@ TEST_CASE(
        {Case{DType::kBF16, DType::kF32, 14}, Case{DType::kF32, DType::kF32, 16},
         Case{DType::kBF16, DType::kBF16, 10}, Case{DType::kF32, DType::kBF16, 12}}) {
     MemoryPlan plan;
-    TrainingState::plan(plan, layout,
-                        {.compute = DType::kBF16, .gradient = c.gradient, .moment = c.moment});
+    const StateChoices choices{.compute = DType::kBF16, .gradient = c.gradient, .moment = c.moment};
+    TrainingState::Memory(layout, plan_state(layout, choices), plan);
     const auto exact = static_cast<std::size_t>(c.bytes * m.parameter_count());
     CHECK(plan.host_total() >= exact);
     CHECK(plan.host_total() <= exact + 5 * 5 * 256);  // five arrays of five blocks, aligned
@@ -117,11 +122,12 @@ TEST_CASE("with a gradient ring only the embedding and the head keep a gradient 
   m.num_hidden_layers = 40;
   const ModelLayout layout = make_layout(m);
   const auto gradient_bytes = [&](int ring, int resident) {
-    const StateOptions options{
-        .compute = DType::kBF16, .gradient_ring = ring, .resident_blocks = resident};
+    const StateChoices options{
+        .compute = DType::kBF16, .gradient_ring = ring, .resident_units = resident};
     MemoryPlan plan;
-    TrainingState::plan(plan, layout, options);
-    GradientStore::plan(plan, layout, options, 2);
+    const StatePlan state = plan_state(layout, options);
+    TrainingState::Memory(layout, state, plan);
+    GradientStore::Memory(layout, state, 2, plan);
     std::size_t bytes = 0;
     for (const MemoryPlan::Entry& entry : plan.entries()) {
       const bool place = entry.name == "gradients.passing";
@@ -130,7 +136,7 @@ TEST_CASE("with a gradient ring only the embedding and the head keep a gradient 
     return bytes;
   };
   const auto layer =
-      round_up(static_cast<std::size_t>(layout.blocks[1].shard_elements(1)) * 2, 256);
+      round_up(static_cast<std::size_t>(layout.blocks[BlockId(1)].shard_elements(1)) * 2, 256);
   CHECK(gradient_bytes(0, 0) - gradient_bytes(5, 0) == (40 - 5) * layer);
   CHECK(gradient_bytes(0, 11) - gradient_bytes(5, 11) == (40 - 5 - 1) * layer);
 }
@@ -138,28 +144,28 @@ TEST_CASE("with a gradient ring only the embedding and the head keep a gradient 
 TEST_CASE("weights arrive on the device and are read again only after an update") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
-  TrainingState state(layout, {.compute = DType::kF32}, machine.arenas());
+  TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
   state.initialize(1, 1.0, *machine.backend.pool);
   const auto self = make_self_communicator();
-  WeightStore weights(state, *self, *machine.device_arena, 2);
+  WeightStore weights(state, *self, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   const auto load = [&] {
-    weights.begin_pass({1, 2, 3, 2, 1});
+    weights.begin_pass({UnitId(1), UnitId(2), UnitId(3), UnitId(2), UnitId(1)});
     for (const int unit : {1, 2, 3, 2, 1}) {
-      const UnitLease lease = weights.acquire(unit, compute, {});
+      const UnitLease lease = weights.acquire(UnitId(unit), compute, {});
       weights.prefetch({});
       machine.backend.device->synchronize();
-      const TensorView& home = state.block(unit).weight;
+      const TensorView& home = state.block(BlockId(unit)).weight;
       CHECK(std::memcmp(lease.blocks[0], home.data, home.bytes().bytes) == 0);
     }
   };
   load();
-  const std::size_t layer = state.block(1).weight.bytes().bytes;
+  const std::size_t layer = state.block(BlockId(1)).weight.bytes().bytes;
   CHECK(weights.loaded_bytes() == 4 * layer);  // 2 and 3 are still there on the way back
   load();
   CHECK(weights.loaded_bytes() == 6 * layer);  // 1 and 2 were still there from the first time
-  state.block(2).weight.as<float>()[0] += 1.0f;
-  weights.updated(2, {});
+  state.block(BlockId(2)).weight.as<float>()[0] += 1.0f;
+  weights.updated(BlockId(2), {});
   load();
   CHECK(weights.loaded_bytes() >= 8 * layer);
 }
@@ -167,18 +173,17 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
 TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
-  const StateOptions options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
-  TrainingState state(layout, options, machine.arenas());
+  const StateChoices options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
+  TrainingState state(layout, plan_state(layout, options), machine.arenas());
   const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
-                          1);
+  GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
   Stream& compute = machine.lane(Lane::kCompute);
-  const std::int64_t n = layout.blocks[2].elements;
+  const std::int64_t n = layout.blocks[BlockId(2)].elements;
   gradients.begin_step();
   const double parts[] = {1.0, 0x1.0p-9, 0x1.0p-9};  // bf16 keeps neither part alone beside 1
   for (int pass = 0; pass < 3; ++pass) {
-    GradientLease lease = gradients.acquire(2, compute, {});
+    GradientLease lease = gradients.acquire(UnitId(2), compute, {});
     kernels.run(compute,
                 Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = parts[pass]},
                 {});
@@ -186,7 +191,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
     CHECK(arrivals.size() == (pass == 2 ? 1u : 0u));
   }
   machine.backend.device->synchronize();
-  const std::vector<double> home = load_as_double(state.block(2).grad);
+  const std::vector<double> home = load_as_double(state.block(BlockId(2)).grad);
   // 1 + 2^-8 is a tie between 1 and 1 + 2^-7 in bf16 (7 bits): even is 1.
   CHECK(home[0] == static_cast<double>(static_cast<float>(Bf16(1.0f + 0x1.0p-8f))));
   CHECK(home[static_cast<std::size_t>(n - 1)] == home[0]);
@@ -196,17 +201,16 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Machine machine;
     const ModelLayout layout = make_layout(tiny_model());
-    const StateOptions options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
-    TrainingState state(layout, options, machine.arenas());
+    const StateChoices options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
+    TrainingState state(layout, plan_state(layout, options), machine.arenas());
     const auto self = make_self_communicator();
     Kernels& kernels = *machine.backend.kernels;
-    GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
-                            1);
+    GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
     gradients.begin_step();
     const auto send = [&](int unit) {
       Stream& compute = machine.lane(Lane::kCompute);
-      GradientLease lease = gradients.acquire(unit, compute, {});
-      const std::int64_t n = layout.blocks[static_cast<std::size_t>(unit)].elements;
+      GradientLease lease = gradients.acquire(UnitId(unit), compute, {});
+      const std::int64_t n = layout.blocks[BlockId(unit)].elements;
       const TensorView all(lease.blocks[0], DType::kF32, Shape{n});
       kernels.run(compute, Fill{.x = all, .value = static_cast<double>(unit)}, {});
       std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
@@ -218,12 +222,12 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
       CHECK(arrival.gradient.dtype == dtype);
       return load_as_double(arrival.gradient);
     };
-    const Arrival head = send(layout.head());
+    const Arrival head = send(layout.head().value());
     CHECK(!head.slot);  // it has a home
-    CHECK(head.gradient.data == state.block(layout.head()).grad.data);
+    CHECK(head.gradient.data == state.block(layout.blocks.last()).grad.data);
     Arrival third = send(3);
     const Arrival second = send(2);
-    CHECK(!state.block(2).grad);
+    CHECK(!state.block(BlockId(2)).grad);
     CHECK_THROWS_AS(send(1), std::logic_error);
     CHECK(values(third).front() == 3);
     CHECK(values(second).back() == 2);
@@ -234,29 +238,31 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
     CHECK(again.gradient.data == freed);
     CHECK(values(again).back() == 1);
     CHECK(values(second).front() == 2);
-    CHECK(values(head).front() == layout.head());
+    CHECK(values(head).front() == layout.head().value());
   }
 }
 
 TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   Machine machine;
   const ModelLayout layout = make_layout(tiny_model());
-  TrainingState state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}, machine.arenas());
+  TrainingState state(layout,
+                      plan_state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}),
+                      machine.arenas());
   const auto self = make_self_communicator();
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena, *machine.pinned,
-                          2);
+  GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   gradients.begin_step();
-  GradientLease lease = gradients.acquire(1, compute, {});
-  const std::int64_t n = layout.blocks[1].elements;
+  GradientLease lease = gradients.acquire(UnitId(1), compute, {});
+  const std::int64_t n = layout.blocks[BlockId(1)].elements;
   kernels.run(compute,
               Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = 1.01171875},
               {});
   CHECK(gradients.offload(std::move(lease), {}).size() == 1);
   machine.backend.device->synchronize();
-  CHECK(state.block(1).grad.dtype == DType::kBF16);
-  CHECK(load_as_double(state.block(1).grad)[0] == 1.015625);  // a tie: 1 + 1.5/128 -> 1 + 2/128
+  CHECK(state.block(BlockId(1)).grad.dtype == DType::kBF16);
+  CHECK(load_as_double(state.block(BlockId(1)).grad)[0] ==
+        1.015625);  // a tie: 1 + 1.5/128 -> 1 + 2/128
 }
 
 TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks or not") {
@@ -266,17 +272,17 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
   m.intermediate_size = 280'001;  // 16.8M elements of bf16 and a bit: more than one chunk
   for (const LlamaConfig& model : {small, m}) {
     const ModelLayout layout = make_layout(model);
-    const auto n = static_cast<std::size_t>(layout.blocks[1].elements);
+    const auto n = static_cast<std::size_t>(layout.blocks[BlockId(1)].elements);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       Machine machine;
       INFO(n << " elements of " << std::string(name_of(dtype)));
-      TrainingState state(layout, {.compute = DType::kF32, .gradient = dtype}, machine.arenas());
+      TrainingState state(layout, plan_state(layout, {.compute = DType::kF32, .gradient = dtype}),
+                          machine.arenas());
       const auto self = make_self_communicator();
       Kernels& kernels = *machine.backend.kernels;
-      GradientStore gradients(state, *self, kernels, kernels, *machine.device_arena,
-                              *machine.pinned, 1);
+      GradientStore gradients(state, *self, kernels, kernels, machine.arenas(), 1);
       gradients.begin_step();
-      GradientLease lease = gradients.acquire(1, machine.lane(Lane::kCompute), {});
+      GradientLease lease = gradients.acquire(UnitId(1), machine.lane(Lane::kCompute), {});
       machine.backend.device->synchronize();
       std::vector<double> squares;
       for (std::size_t i = 0; i < n; ++i) {
@@ -303,7 +309,7 @@ TEST_CASE("spilled activations come back as they were, whatever the ring") {
     for (const Execution execution : {Execution::kEager, Execution::kThreads}) {
       Machine machine(execution);
       Kernels& kernels = *machine.backend.kernels;
-      ActivationStore store(shape, slots, kernels, *machine.device_arena, *machine.pinned);
+      ActivationStore store(shape, slots, kernels, machine.arenas());
       Stream& compute = machine.lane(Lane::kCompute);
       std::vector<ActivationStore::Read> reads;
       for (int b = 0; b < 3; ++b) {
@@ -346,7 +352,7 @@ TEST_CASE("spilled activations come back as they were, whatever the ring") {
 
 TEST_CASE("losses are summed in f64 in token order") {
   Machine machine;
-  LossStore losses(4, DType::kF32, *machine.device_arena, *machine.pinned);
+  LossStore losses(4, DType::kF32, machine.arenas());
   Stream& compute = machine.lane(Lane::kCompute);
   double sum = 0;
   {

@@ -1,6 +1,7 @@
+// The one place that knows which Catch2 is installed: 3 (Ubuntu 24.04) or 2 (Debian 12). Tests
+// include it instead of Catch2.
 #pragma once
 
-// The one place that knows which Catch2 is installed: 3 (Ubuntu 24.04) or 2 (Debian 12).
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Matchers::ContainsSubstring;

@@ -1,3 +1,5 @@
+// The bytes of a tensor between guard bands, poisoned with NaN. The operator runner places every
+// tensor this way, so a kernel that writes beside an output, or leaves a part of it out, is found.
 #pragma once
 
 #include <cstddef>

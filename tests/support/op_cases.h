@@ -1,3 +1,7 @@
+// One list of cases and one naive f64 reference per operator, for every backend. check_x() draws
+// inputs that are exact in the compute dtype, runs the operator, and requires (by Catch2) that
+// every output is within the rounding error that its arithmetic can make and that no guard band was
+// touched. It returns what the operator wrote, so runs can also be compared bit by bit.
 #pragma once
 
 #include <array>
@@ -7,11 +11,6 @@
 
 #include "strata/ops/kernels.h"
 #include "support/op_runner.h"
-
-// One list of cases and one naive f64 reference per operator, for every backend: check_x() draws
-// inputs that are exact in the compute dtype, runs the operator, requires (Catch2) that every
-// output is within the rounding error that its arithmetic can make, and that no guard band was
-// touched. It returns what the operator wrote, so runs can also be compared bit by bit.
 
 namespace strata::test {
 

@@ -1,4 +1,4 @@
-// Cases of attention, compared with the formulas of strata/ops/attention.h as nested loops.
+// Cases of attention, compared with the formulas of strata/ops/attention.h as nested loops in f64.
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,5 @@
-// Cases of the operators on flat runs of elements: accumulate, cast, fill, squared norm.
+// Cases of the operators on flat runs of numbers: accumulate, cast, fill and squared norms. They
+// round once or add in a fixed order, so most references are exact.
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Cases of matmul.
+// Cases of matmul, compared with three nested loops in f64 in every layout and update.
 
 #include <cmath>
 

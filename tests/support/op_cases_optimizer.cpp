@@ -1,4 +1,5 @@
-// Cases of AdamW: the written sequence of operations with std::fma, one number at a time.
+// Cases of AdamW, compared bit by bit with the written sequence of operations: std::fma, one number
+// at a time.
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,5 @@
-// Cases of rows as int8 with a scale each, and back.
+// Cases of rows as int8 with a scale each, and back, compared bit by bit with the definition of
+// strata/ops/quantize.h.
 
 #include <algorithm>
 #include <cmath>

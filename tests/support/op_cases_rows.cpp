@@ -1,4 +1,5 @@
-// Cases of the operators that work row by row: residual add, SwiGLU, RMSNorm, cross-entropy.
+// Cases of the operators that work row by row, compared with their formulas in f64: residual add,
+// SwiGLU, RMSNorm and cross-entropy.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Cases of embedding and RoPE.
+// Cases of embedding and RoPE, compared with their formulas in f64, token by token.
 
 #include <algorithm>
 #include <cmath>

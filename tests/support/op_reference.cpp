@@ -1,3 +1,6 @@
+// Rounds, draws and compares numbers for the operator cases. Rounding is by scaling and
+// std::nearbyint, so that it shares no code with Bf16.
+
 #include "support/op_reference.h"
 
 #include <cmath>

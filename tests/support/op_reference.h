@@ -1,3 +1,5 @@
+// What the operator cases share: numbers that a dtype holds exactly, and how large an error may be.
+// Bounds follow from the arithmetic of an operator and are no tuned tolerances.
 #pragma once
 
 #include <cstdint>
@@ -5,8 +7,6 @@
 #include <vector>
 
 #include "strata/base/dtype.h"
-
-// What the operator cases share: numbers that a dtype holds exactly, and how large an error may be.
 
 namespace strata::test {
 

@@ -1,3 +1,6 @@
+// Moves values between f64 vectors and guarded tensors on the device, and repeats operators on the
+// same bytes.
+
 #include "support/op_runner.h"
 
 #include <cstring>

@@ -1,3 +1,5 @@
+// Runs operators of any backend on values given and taken as f64. The operator cases and the
+// goldens use it, so that a case is written once for all backends.
 #pragma once
 
 #include <cstddef>

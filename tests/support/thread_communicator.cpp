@@ -1,3 +1,6 @@
+// Ranks as threads that meet in rooms and show each other addresses. Sums run in rank order, as
+// those of MPI do, and every rank leaves a meeting only after all have read.
+
 #include "support/thread_communicator.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Several ranks in one process, for tests of schedule, stores and training. It replaces MPI there,
+// so that sanitizers see all ranks.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,4 @@
+// The smallest model that has every irregularity: the model of most tests above the operators.
 #pragma once
 
 #include "strata/model/config.h"

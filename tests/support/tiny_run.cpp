@@ -1,3 +1,6 @@
+// Runs sessions on ranks that are threads and puts the shards of their results together by tensor
+// name.
+
 #include "support/tiny_run.h"
 
 #include <cmath>
@@ -35,16 +38,16 @@ namespace {
 /// Puts the shards of all ranks together and cuts them into tensors.
 std::map<std::string, std::vector<double>> gather(
     Session& session, Communicator& ranks,
-    const std::function<std::vector<double>(int block)>& shard_of) {
+    const std::function<std::vector<double>(BlockId block)>& shard_of) {
   std::map<std::string, std::vector<double>> tensors;
   TrainingState& state = session.state();
-  for (int b = 0; b < state.blocks(); ++b) {
+  for (const BlockId b : state.ids()) {
     const std::vector<double> shard = shard_of(b);
     const std::vector<std::byte> bytes =
         ranks.all_gather_host(std::as_bytes(std::span<const double>(shard)), Channel::kSubmit);
     std::vector<double> all(bytes.size() / sizeof(double));
     std::memcpy(all.data(), bytes.data(), bytes.size());
-    const Block& block = state.layout().blocks[static_cast<std::size_t>(b)];
+    const Block& block = state.layout().blocks[b];
     for (const SourceRun& run : source_runs(block, 0, block.elements, INT64_MAX)) {
       const auto first = all.begin() + run.block_begin;
       tensors[run.source->name] = std::vector<double>(first, first + run.count);
@@ -56,11 +59,11 @@ std::map<std::string, std::vector<double>> gather(
 }  // namespace
 
 std::map<std::string, std::vector<double>> gather_weights(Session& session, Communicator& ranks) {
-  return gather(session, ranks, [&](int block) { return session.state().master(block); });
+  return gather(session, ranks, [&](BlockId block) { return session.state().master(block); });
 }
 
 std::map<std::string, std::vector<double>> gather_gradients(Session& session, Communicator& ranks) {
-  return gather(session, ranks, [&](int block) { return session.state().gradient(block); });
+  return gather(session, ranks, [&](BlockId block) { return session.state().gradient(block); });
 }
 
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks,

@@ -1,3 +1,5 @@
+// Whole training runs of a tiny model in f64, gathered over their ranks. Tests of schedule and
+// train compare such runs with each other.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/session.h"
+#include "strata/run/session.h"
 
 namespace strata::test {
 

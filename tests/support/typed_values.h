@@ -1,3 +1,4 @@
+// Vectors of test values as C++ element types, and their comparison by bits.
 #pragma once
 
 #include <cstring>

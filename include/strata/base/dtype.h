@@ -1,3 +1,6 @@
+// The element types that tensors, files and messages between ranks may have, their sizes and names,
+// and the map from C++ types to them. Everything is constexpr and nothing throws; every layer above
+// uses it. bfloat16 is a type of its own here, which only stores: arithmetic happens in f32.
 #pragma once
 
 #include <bit>
@@ -10,6 +13,7 @@ namespace strata {
 /// Element types of tensors, on the wire and in files.
 enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kI8, kU16, kU8 };
 
+/// Returns the bytes of one element.
 [[nodiscard]] constexpr std::size_t size_of(DType t) {
   switch (t) {
     case DType::kF64: return 8;
@@ -24,6 +28,7 @@ enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kI8, kU16, kU8 
   return 0;
 }
 
+/// Returns the short name that messages and files use, such as "bf16".
 [[nodiscard]] constexpr std::string_view name_of(DType t) {
   switch (t) {
     case DType::kF64: return "f64";
@@ -38,7 +43,7 @@ enum class DType : std::uint8_t { kF64, kF32, kBF16, kI32, kI16, kI8, kU16, kU8 
   return "?";
 }
 
-/// bfloat16 as stored. Arithmetic happens in f32: convert, compute, round once.
+/// A bfloat16 number as it is stored. Arithmetic happens in f32: convert, compute, round once.
 struct Bf16 {
   std::uint16_t bits{};
 
@@ -58,6 +63,7 @@ struct Bf16 {
 };
 static_assert(sizeof(Bf16) == 2);
 
+/// Maps a C++ element type to its DType; kDTypeOf<T> is the short form.
 template <class T>
 struct DTypeOf;
 template <>
@@ -95,8 +101,8 @@ struct DTypeOf<std::uint8_t> {
 template <class T>
 inline constexpr DType kDTypeOf = DTypeOf<T>::value;
 
-/// Type in which a compute dtype accumulates, and in which its gradients are kept: f64 for f64,
-/// else f32.
+/// Returns the type in which operators of a compute dtype accumulate and in which their gradients
+/// are kept: f64 for f64, else f32.
 [[nodiscard]] constexpr DType accumulator_of(DType compute) {
   return compute == DType::kF64 ? DType::kF64 : DType::kF32;
 }

@@ -1,3 +1,7 @@
+// The errors that strata throws on purpose. Each class stands for one kind of cause and carries the
+// exit code that the program ends with: 2 for config and input, 3 for memory, 4 for numbers, 1 for
+// the rest. A message names what is wrong and what to do about it, because main prints nothing
+// else.
 #pragma once
 
 #include <stdexcept>
@@ -5,14 +9,15 @@
 
 namespace strata {
 
-/// Root of every error that strata throws on purpose. `exit_code()` is what the program returns.
+/// Root of every error that strata throws on purpose.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+  /// Returns the exit code of a program that this error ends.
   [[nodiscard]] virtual int exit_code() const noexcept { return 1; }
 };
 
-/// A config value or a command-line argument is wrong. Names the key and the remedy.
+/// A config value or a command-line argument is wrong. The message names the key and the remedy.
 class ConfigError : public Error {
  public:
   using Error::Error;
@@ -25,27 +30,29 @@ class ShapeError : public Error {
   using Error::Error;
 };
 
-/// A memory budget does not hold what was asked of it. Names the ledger and the knob to turn.
+/// A memory budget does not hold what was asked of it. The message names the ledger and the option
+/// to change.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
   [[nodiscard]] int exit_code() const noexcept override { return 3; }
 };
 
-/// A call into CUDA, cuBLAS, NCCL or MPI failed. Names call, code, file and line.
+/// A call into CUDA, cuBLAS, NCCL or MPI failed, or this build or machine cannot run what was
+/// asked. The message names the call and its error code where there was one.
 class BackendError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file is missing, unreadable, torn or not what it claims to be. Names the file.
+/// A file is missing, unreadable, torn or not what it claims to be. The message names the file.
 class IoError : public Error {
  public:
   using Error::Error;
   [[nodiscard]] int exit_code() const noexcept override { return 2; }
 };
 
-/// Training met a non-finite number that it must not go on from. Names step and unit.
+/// Training met a non-finite number that it must not go on from. The message names step and unit.
 class NumericalError : public Error {
  public:
   using Error::Error;

@@ -1,3 +1,7 @@
+// Config structs that list their fields once. Reading JSON, `--set`, writing, help texts and the
+// generated documentation all walk that list, so they cannot disagree; what a member holds before
+// reading is the field's default. The config structs of model and train use it, and the command
+// line. All problems of a text are collected and thrown as one ConfigError.
 #pragma once
 
 #include <array>
@@ -11,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-// A config struct lists its fields once, in a member function:
+// A config struct lists its fields in a member function:
 //
 //   struct OptimizerConfig {
 //     double lr = 3e-4;
@@ -23,13 +27,10 @@
 //       f.choice("timing", timing, kTimingNames, "when a unit is updated");
 //     }
 //   };
-//
-// Reading, writing, help texts and docs all walk that list, so they cannot disagree. What the
-// member holds before reading is the field's default.
 
 namespace strata {
 
-/// A number of bytes; in text a number or a size such as "24GiB".
+/// A number of bytes. In text it is a number or a size such as "24GiB".
 struct ByteSize {
   std::size_t bytes = 0;
   bool operator==(const ByteSize&) const = default;
@@ -42,7 +43,7 @@ struct EnumName {
   std::string_view name;
 };
 
-/// Name of `value` in a table; "?" if it is not there.
+/// Returns the name of `value` in a table, or "?" if the table does not have it.
 template <class E, std::size_t kCount>
 [[nodiscard]] constexpr std::string_view enum_name(const EnumName<E> (&table)[kCount], E value) {
   for (const EnumName<E>& row : table) {
@@ -51,6 +52,7 @@ template <class E, std::size_t kCount>
   return "?";
 }
 
+/// What kind of value a field holds, and so which JSON it is read from.
 enum class FieldType : std::uint8_t {
   kBool,
   kInteger,
@@ -63,36 +65,39 @@ enum class FieldType : std::uint8_t {
   kSection
 };
 
-/// What a field may hold, independent of the struct it lives in. monostate: absent (null).
-/// A choice is its name.
+/// What a field may hold, independent of the struct it lives in. monostate stands for an absent
+/// value (null in JSON). A choice is held by its name.
 using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
                                 std::vector<std::string>, std::array<double, 2>, ByteSize>;
 
 class FieldList;
 
-/// A field of one particular object; refers to it and must not outlive it.
+/// A field of one particular object. It refers to the object's member and must not outlive it.
 struct Field {
   std::string key;
   std::string description;
   FieldType type = FieldType::kBool;
   bool optional = false;             ///< may be null
   std::vector<std::string> choices;  ///< kChoice: the valid names
-  /// For a section: monostate if absent, else true.
+  /// Returns the field's value now. A section gives monostate if it is absent, else true.
   std::function<FieldValue()> get;
-  /// Takes the alternative that belongs to `type`, or monostate if `optional`. Sections: monostate.
+  /// Sets the member. It takes the alternative that belongs to `type`, or monostate if `optional`;
+  /// an optional section takes monostate only, and a section that is always there has no setter.
   std::function<void(const FieldValue&)> set;
-  /// Sections only: the fields inside. Brings an absent section to life first.
+  /// Lists the fields inside a section and brings an absent section to life first. Other fields
+  /// have none.
   std::function<FieldList()> section;
 };
 
 template <class T>
 concept HasFields = requires(T& t, FieldList& f) { t.fields(f); };
 
-/// The fields of one object, in the order in which they were added.
+/// The fields of one object, to which they refer: a list must not outlive it.
 class FieldList {
  public:
-  /// T: bool, std::int64_t, double, std::string, std::vector<std::string>, std::array<double, 2>,
-  /// ByteSize or a struct with fields; or std::optional of one of these (null: absent).
+  /// Adds a field. T is bool, std::int64_t, double, std::string, std::vector<std::string>,
+  /// std::array<double, 2>, ByteSize or a struct with fields, or std::optional of one of these
+  /// (null means absent).
   template <class T>
   void add(std::string_view key, T& value, std::string_view description) {
     Field& f = fields_.emplace_back();
@@ -101,7 +106,8 @@ class FieldList {
     bind(f, value);
   }
 
-  /// An enumeration whose valid values are the rows of `names` (static storage).
+  /// Adds a field for an enumeration whose valid values are the rows of `names`, which must be
+  /// static.
   template <class E, std::size_t kCount>
   void choice(std::string_view key, E& value, const EnumName<E> (&names)[kCount],
               std::string_view description) {
@@ -118,6 +124,7 @@ class FieldList {
     };
   }
 
+  /// Returns the fields, in the order in which they were added.
   [[nodiscard]] const std::vector<Field>& all() const& { return fields_; }
   void all() && = delete;  // would dangle in a range-for
 
@@ -174,6 +181,7 @@ class FieldList {
   std::vector<Field> fields_;
 };
 
+/// Returns the fields of `object`, to which the list refers.
 template <HasFields T>
 [[nodiscard]] FieldList fields_of(T& object) {
   FieldList list;
@@ -184,21 +192,24 @@ template <HasFields T>
 /// Collects what is wrong with a config, so that everything is shown at once.
 class ConfigProblems {
  public:
-  /// `key` is the full path ("optimizer.lr"), `text` what is wrong and the remedy.
+  /// Adds a problem. `key` is the full path ("optimizer.lr"), `text` says what is wrong and the
+  /// remedy.
   void add(std::string_view key, std::string_view text);
   [[nodiscard]] bool empty() const { return lines_.empty(); }
-  /// Throws one ConfigError that lists all problems under `source`; returns if there are none.
+  /// Throws one ConfigError that lists all problems under the name `source`, or returns if there
+  /// are none.
   void throw_if_any(std::string_view source) const;
 
  private:
   std::vector<std::string> lines_;
 };
 
-/// Reads a JSON object into the fields. `sets` are "a.b=value" assignments made on top of it: the
-/// value is parsed as JSON if it parses, else taken as a string. Keys that are not mentioned keep
-/// their value. Throws one ConfigError that lists every problem by full path: unknown keys (with
-/// the nearest valid one), wrong types, duplicate keys, sizes that are none. `source` names the
-/// text.
+/// Reads a JSON object into the fields. `source` names the text in messages. `sets` are "a.b=value"
+/// assignments made on top of it: the value is parsed as JSON if it parses, else taken as a string.
+/// Keys that are not mentioned keep their value. Throws one ConfigError that lists every problem by
+/// full path: unknown keys (with the nearest valid one), wrong types, duplicate keys, sizes that
+/// cannot be parsed. Fields without a problem have been set by then. Text that is no JSON object
+/// throws at once.
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {});
 template <HasFields T>
@@ -207,32 +218,33 @@ void read_fields(T& object, std::string_view json, std::string_view source,
   read_fields(fields_of(object), json, source, sets);
 }
 
-/// The field's value as JSON text; for a section only whether it is there.
+/// Returns the field's value as JSON text; of a section only whether it is there (true or null).
 [[nodiscard]] std::string field_text(const Field& field);
 
-/// All fields as an indented JSON object that read_fields reads back to the same values.
+/// Returns all fields as an indented JSON object that read_fields reads back to the same values.
 [[nodiscard]] std::string write_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string write_fields(T object) {
   return write_fields(fields_of(object));
 }
 
-/// One line a field for a terminal: path, type, default and description. Sections that are absent
-/// are listed as well, with the defaults they would have.
+/// Returns one line a field for a terminal: path, type, default and description. Sections that are
+/// absent are listed as well, with the defaults they would have.
 [[nodiscard]] std::string describe_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string describe_fields(T defaults) {
   return describe_fields(fields_of(defaults));
 }
 
-/// The same as a Markdown table.
+/// Returns the rows of describe_fields as a Markdown table.
 [[nodiscard]] std::string markdown_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string markdown_fields(T defaults) {
   return markdown_fields(fields_of(defaults));
 }
 
-/// Full paths of the fields whose values differ between two objects of one struct.
+/// Returns the full paths of the fields whose values differ between two objects of one struct. A
+/// section that only one of them has counts as one difference.
 [[nodiscard]] std::vector<std::string> differing_fields(const FieldList& a, const FieldList& b);
 template <HasFields T>
 [[nodiscard]] std::vector<std::string> differing_fields(T a, T b) {

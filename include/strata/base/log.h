@@ -1,3 +1,6 @@
+// The program's log, a thin cover over spdlog: info, warn, error and debug take a format string and
+// may be called by any thread. A command calls configure() once; before that, lines go to spdlog's
+// default output. Rank 0 logs everything from info on, other ranks only warnings and errors.
 #pragma once
 
 #include <spdlog/spdlog.h>
@@ -6,8 +9,10 @@
 
 namespace strata::log {
 
-/// Sets the pattern and level once at start-up. Ranks other than 0 log warnings and errors only,
-/// each with its rank. `file` may be empty; otherwise everything is also appended to it.
+/// Sets where lines go and how they look; called once at start-up, before other threads log. Lines
+/// go to standard error and, if `file` is not empty, are also appended to that file. Ranks other
+/// than 0 log warnings and errors only, each with its rank. Throws IoError if the file cannot be
+/// opened.
 void configure(int rank, int ranks, const std::string& file);
 
 using spdlog::debug;

@@ -1,3 +1,5 @@
+// The one way to make an integer smaller. Sizes are std::size_t and counts std::int64_t everywhere,
+// so conversions stand at the borders to libraries and files, where a silent wrap would be a bug.
 #pragma once
 
 #include <stdexcept>
@@ -6,7 +8,7 @@
 
 namespace strata {
 
-/// Integer conversion that throws std::range_error instead of changing the value.
+/// Converts an integer and throws std::range_error, naming the value, if the result would differ.
 template <class To, class From>
   requires(std::is_integral_v<To> && std::is_integral_v<From>)
 constexpr To narrow(From value) {

@@ -1,3 +1,7 @@
+// Counter-based random numbers: every draw is a pure function of (seed, stream, index), so weights,
+// sample orders and stochastic rounding do not depend on ranks, threads or the order of draws. The
+// bit functions are constexpr, and kernels on the GPU compute the same ones. Nothing has state or
+// throws.
 #pragma once
 
 #include <cstdint>
@@ -5,7 +9,8 @@
 
 namespace strata {
 
-/// 64-bit finaliser (SplitMix64, Steele et al. 2014): every output bit depends on every input bit.
+/// Mixes 64 bits so that every output bit depends on every input bit: the finaliser of SplitMix64
+/// (Steele et al. 2014).
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -13,23 +18,23 @@ namespace strata {
   return x ^ (x >> 31);
 }
 
-/// Counter-based random bits: a pure function of (seed, stream, index), so any element can be drawn
-/// again, in any order, on any rank.
+/// Returns 64 random bits, a pure function of (seed, stream, index): any element can be drawn
+/// again, in any order, on any rank. Each use takes a stream of its own.
 [[nodiscard]] constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream,
                                                   std::uint64_t index) {
   return mix64(mix64(mix64(seed) ^ stream) ^ index);
 }
 
-/// Uniform in (0, 1), 53 bits, never 0.
+/// Returns a uniform number in (0, 1) with 53 random bits, never 0 or 1.
 [[nodiscard]] constexpr double random_uniform(std::uint64_t seed, std::uint64_t stream,
                                               std::uint64_t index) {
   return (static_cast<double>(random_bits(seed, stream, index) >> 11) + 0.5) * 0x1.0p-53;
 }
 
-/// Standard normal, f64: the ziggurat of Marsaglia and Tsang (2000) in the form of Doornik (2005),
-/// which follows the distribution exactly, tails included.
+/// Returns a standard normal number by the ziggurat of Marsaglia and Tsang (2000) in the form of
+/// Doornik (2005), which follows the distribution exactly, tails included.
 [[nodiscard]] double random_normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
-/// values[i] = random_normal(seed, stream, first + i), for whole tensors.
+/// Sets values[i] = random_normal(seed, stream, first + i), for whole tensors.
 void random_normals(std::uint64_t seed, std::uint64_t stream, std::uint64_t first,
                     std::span<double> values);
 

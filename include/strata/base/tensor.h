@@ -1,3 +1,6 @@
+// Shapes and typed views of memory. Arenas and stores own the bytes; operators, kernels and files
+// are handed views, which are small values that own nothing and must not outlive the memory. Misuse
+// (wrong dtype, rows out of range) throws ShapeError.
 #pragma once
 
 #include <array>
@@ -12,20 +15,23 @@
 
 namespace strata {
 
-/// Extents of a tensor of one to three dimensions.
+/// The extents of a tensor of up to three dimensions.
 class Shape {
  public:
   static constexpr int kMaxRank = 3;
 
   Shape() = default;
+  /// Throws ShapeError for more than three dimensions or a negative extent.
   Shape(std::initializer_list<std::int64_t> dims);
 
   [[nodiscard]] int rank() const { return rank_; }
+  /// Returns extent i; beyond the rank, up to kMaxRank, it is 1.
   [[nodiscard]] std::int64_t operator[](int i) const { return dims_[static_cast<std::size_t>(i)]; }
-  /// Product of all extents; 1 for rank 0.
+  /// Returns the product of all extents, which is 1 for rank 0.
   [[nodiscard]] std::int64_t elements() const;
-  /// Product of all extents but the first: the elements of one row.
+  /// Returns the product of all extents but the first: the elements of one row.
   [[nodiscard]] std::int64_t row_elements() const;
+  /// Returns text for messages, such as "[2, 128]".
   [[nodiscard]] std::string to_string() const;
   bool operator==(const Shape&) const = default;
 
@@ -40,10 +46,10 @@ struct ByteRange {
   std::size_t bytes = 0;
 };
 
-/// A typed view of memory that somebody else owns. Rows (everything behind the first dimension) are
-/// contiguous; rows themselves are `row_stride` elements apart, so a view may select columns of a
-/// wider matrix (q, k and v inside a packed qkv buffer, logits with padded rows).
-/// A view whose `data` is null is absent.
+/// A typed view of memory that somebody else owns. Rows (everything after the first dimension) are
+/// contiguous; the rows themselves are `row_stride` elements apart, so a view may select columns of
+/// a wider matrix (q, k and v inside a packed qkv buffer, logits with padded rows). A view whose
+/// `data` is null is absent.
 template <class Void>
 struct BasicTensorView {
   Void* data = nullptr;
@@ -52,9 +58,10 @@ struct BasicTensorView {
   std::int64_t row_stride = 0;  ///< elements from one row to the next
 
   BasicTensorView() = default;
-  /// Contiguous view.
+  /// A contiguous view.
   BasicTensorView(Void* data_in, DType dtype_in, Shape shape_in)
       : data(data_in), dtype(dtype_in), shape(shape_in), row_stride(shape_in.row_elements()) {}
+  /// A view whose rows are `row_stride_in` elements apart.
   BasicTensorView(Void* data_in, DType dtype_in, Shape shape_in, std::int64_t row_stride_in)
       : data(data_in), dtype(dtype_in), shape(shape_in), row_stride(row_stride_in) {}
   /// A mutable view is also a const view.
@@ -66,10 +73,11 @@ struct BasicTensorView {
   [[nodiscard]] explicit operator bool() const { return data != nullptr; }
   [[nodiscard]] std::int64_t rows() const { return shape.rank() == 0 ? 1 : shape[0]; }
   [[nodiscard]] std::int64_t elements() const { return shape.elements(); }
+  /// Returns whether the elements follow each other without gaps.
   [[nodiscard]] bool contiguous() const {
     return rows() <= 1 || row_stride == shape.row_elements();
   }
-  /// Pointer to the first element; throws ShapeError if T is not the view's dtype.
+  /// Returns a pointer to the first element. Throws ShapeError if T is not the view's dtype.
   template <class T>
   [[nodiscard]] auto* as() const {
     if (kDTypeOf<T> != dtype) {
@@ -82,9 +90,11 @@ struct BasicTensorView {
       return static_cast<T*>(data);
     }
   }
-  /// Rows [begin, begin + count) of this view.
+  /// Returns the view of rows [begin, begin + count). Throws ShapeError if this view does not have
+  /// them.
   [[nodiscard]] BasicTensorView slice_rows(std::int64_t begin, std::int64_t count) const;
-  /// Everything between the first and the last byte of the view (gaps between rows included).
+  /// Returns everything between the first and the last byte of the view, gaps between rows
+  /// included; nothing for an absent or empty view.
   [[nodiscard]] ByteRange bytes() const;
 };
 

@@ -1,3 +1,7 @@
+// Turns a long run of token ids into the batches that a pass trains on. A session owns one loader
+// for training and one for validation and calls fill_pass with pinned buffers of the batch store.
+// Which tokens a row gets is a pure function of seed and global sample index, so it does not depend
+// on the number of ranks or threads.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +13,39 @@
 
 namespace strata {
 
-/// Target of a token that no loss is taken of; the operators' CrossEntropy::kIgnoreIndex.
+/// The target of a token whose loss does not count; equal to the operators'
+/// CrossEntropy::kIgnoreIndex.
 inline constexpr std::int32_t kIgnoreTarget = -100;
-/// Columns of the segment table: q_begin, k_begin, q_length, k_length, q_offset.
+/// The columns of the segment table: q_begin, k_begin, q_length, k_length, q_offset.
 inline constexpr std::int64_t kSegmentColumns = 5;
 
 /// What one rank runs in one pass.
 struct BatchShape {
-  std::int64_t rows = 1;         ///< B, of a sub-batch
-  std::int64_t tokens = 0;       ///< T, of a row
+  std::int64_t rows = 1;         ///< B, rows of a sub-batch
+  std::int64_t tokens = 0;       ///< T, tokens of a row
   std::int64_t sub_batches = 1;  ///< S
   [[nodiscard]] std::int64_t sub_batch_tokens() const { return rows * tokens; }
   [[nodiscard]] std::int64_t pass_tokens() const { return sub_batches * rows * tokens; }
 };
 
+/// Whether attention and loss cross the ends of documents inside a row.
 enum class DocumentMask : std::uint8_t {
   kOff,  ///< a row is one run of text: tokens see what stands before them in the row
   kOn,   ///< documents in a row do not see each other, and none predicts the next one's first token
 };
 
-/// Entries of a sub-batch's segment table: B without masks, B*T with them.
+/// Returns the entries that a sub-batch's segment table has room for: B without masks, B*T with
+/// them.
 [[nodiscard]] std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask);
 
+/// In which order a loader takes the samples of its source.
 enum class SampleOrder : std::uint8_t {
-  kShuffled,  ///< endless: sample() of sample_order.h. For training.
-  kOnce,  ///< 0, 1, 2, ...; behind the last one rows of id 0 and ignored targets. For evaluation.
+  kShuffled,  ///< for training: endless, in the order of sample() in sample_order.h
+  /// For evaluation: 0, 1, 2, ...; after the last sample come rows of id 0 with ignored targets.
+  kOnce,
 };
 
-/// Caller's memory for one pass, sizes in elements.
+/// The caller's memory for one pass; sizes are in elements.
 struct PassBuffers {
   std::span<std::int32_t> ids;        ///< [S*B*T]
   std::span<std::int32_t> targets;    ///< [S*B*T] the next token, or kIgnoreTarget
@@ -45,44 +54,45 @@ struct PassBuffers {
   std::span<std::int32_t> order;     ///< [S, B*T] positions n sorted by (ids[n], n), per sub-batch
 };
 
+/// What a loader is made for; fixed for the whole run.
 struct BatchOptions {
   BatchShape shape;
-  int passes = 1;  ///< of a step
+  int passes = 1;  ///< passes of a step
   int rank = 0;
   int ranks = 1;
   DocumentMask mask = DocumentMask::kOff;
   SampleOrder sample_order = SampleOrder::kShuffled;
   std::uint64_t seed = 0;
-  std::int64_t vocabulary = 0;  ///< of the model: ids must be below it
+  std::int64_t vocabulary = 0;  ///< the model's: ids must be below it
 };
 
 /// Cuts a token source into rows and fills batches with them. Sample i is tokens [i*T, i*T + T]: T
-/// inputs and, one further, T targets.
+/// inputs and, shifted by one, T targets.
 class BatchLoader {
  public:
   /// `source` and `pool` must outlive the loader. Throws IoError if the source does not hold one
-  /// sample, ConfigError for sizes below 1.
+  /// sample, ConfigError for sizes below 1 or a rank that does not exist.
   BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool);
 
-  /// Samples of the source: (size - 1) / T.
+  /// Returns the samples of the source: (size - 1) / T.
   [[nodiscard]] std::int64_t samples() const { return samples_; }
-  /// G = passes * S * R * B: how far a step moves the run's global sample index.
+  /// Returns G = passes * S * R * B, by which a step moves the run's global sample index.
   [[nodiscard]] std::int64_t samples_per_step() const;
   [[nodiscard]] const BatchOptions& options() const { return options_; }
 
   /// Fills the buffers for one pass of the step whose first row is global sample `first_sample`
-  /// (step
-  /// * G while G does not change); row r of sub-batch s takes sample first_sample +
-  /// ((pass*S + s)*R + rank)*B + r. Returns how many targets are not ignored. Blocks. Throws
-  /// IoError naming source, offset, id and both vocabularies for an id outside of the model's
-  /// vocabulary, ShapeError for buffers of another size. Called by one thread at a time.
+  /// (step * G as long as G does not change); row r of sub-batch s takes sample first_sample +
+  /// ((pass*S + s)*R + rank)*B + r. Returns how many targets are not ignored. Blocks while the
+  /// pool's threads read and sort. Throws IoError naming source, offset, id and both vocabularies
+  /// for an id outside of the model's vocabulary, ShapeError for buffers of another size,
+  /// ConfigError for a pass or sample that does not exist. Called by one thread at a time.
   std::int64_t fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out);
 
  private:
-  /// Of one sub-batch, so that each can be filled by its own thread.
+  /// What one sub-batch needs while it is filled; each has its own, so that threads share none.
   struct Scratch {
     std::vector<std::int32_t> sorted;         ///< [B*T]
-    std::vector<std::int64_t> document_ends;  ///< of the row at hand
+    std::vector<std::int64_t> document_ends;  ///< ends in the row at hand, from its start
     std::int64_t valid_targets = 0;
   };
   void check_sizes(const PassBuffers& out) const;

@@ -1,3 +1,7 @@
+// Files of token ids: a memory-mapped reader, and a writer that publishes a file only when it is
+// complete. Training reads through TokenFile, `strata tokenize` writes through TokenFileWriter, and
+// files of bare ids made elsewhere can be read too. What is missing, torn or from another version
+// throws IoError with the remedy.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +21,11 @@ class MappedFile;
 
 /// How ids are stored, little-endian.
 enum class TokenType : std::uint8_t { kU16, kU32 };
+/// Returns the bytes of one stored id.
 [[nodiscard]] constexpr std::size_t size_of(TokenType t) { return t == TokenType::kU16 ? 2 : 4; }
-/// "u16" or "u32"; throws ConfigError for anything else.
+/// Reads "u16" or "u32"; throws ConfigError for anything else.
 [[nodiscard]] TokenType parse_token_type(std::string_view text);
-/// The narrowest type that holds every id of a vocabulary.
+/// Returns the narrowest type that holds every id of a vocabulary.
 [[nodiscard]] constexpr TokenType token_type_for(std::int64_t vocabulary) {
   return vocabulary <= 65536 ? TokenType::kU16 : TokenType::kU32;
 }
@@ -28,19 +33,20 @@ enum class TokenType : std::uint8_t { kU16, kU32 };
 /// What a file without header does not say.
 struct RawTokenFormat {
   TokenType type = TokenType::kU16;
-  std::optional<std::int32_t> end_of_document{};  ///< the id that ends a document; found when read
+  std::optional<std::int32_t> end_of_document{};  ///< id that ends a document; reads look for it
 };
 
-/// A memory-mapped file of token ids.
+/// A memory-mapped file of token ids, which stays mapped as long as the object lives. It must not
+/// change meanwhile. Reading is safe from several threads at once.
 ///
 /// strata's format, all little-endian: a header of 64 bytes {magic[8], version u32, bytes per token
 /// u32, tokens u64, documents u64, vocabulary u64, tokenizer hash u64, 16 bytes 0}, the ids, zeros
-/// up to a multiple of 8, and for each document the index behind its last token (u64, ascending).
+/// up to a multiple of 8, and for each document the index after its last token (u64, ascending).
 class TokenFile final : public TokenSource {
  public:
-  /// A file that begins with strata's magic is read by its header, and `raw` is ignored. Another is
-  /// read as `raw` says. Throws IoError: missing, torn (with the bytes expected and found), of an
-  /// unknown version, or headerless with no `raw` given.
+  /// Opens a file. One that begins with strata's magic is read by its header, and `raw` is ignored;
+  /// another is read as `raw` says. Throws IoError if the file is missing, torn (with the bytes
+  /// expected and found), of an unknown version, or headerless with no `raw` given.
   [[nodiscard]] static std::unique_ptr<TokenFile> open(
       const std::string& file, const std::optional<RawTokenFormat>& raw = std::nullopt);
   ~TokenFile() override;
@@ -55,8 +61,9 @@ class TokenFile final : public TokenSource {
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;
 
+  /// Returns how ids are stored.
   [[nodiscard]] TokenType type() const { return type_; }
-  /// Documents in all; nothing for a file without header.
+  /// Returns the documents in all, or nothing for a file without header.
   [[nodiscard]] std::optional<std::int64_t> documents() const;
 
  private:
@@ -68,7 +75,7 @@ class TokenFile final : public TokenSource {
   std::unique_ptr<MappedFile> mapping_;
   const std::byte* tokens_ = nullptr;
   std::span<const std::uint64_t> document_ends_;
-  std::optional<std::int32_t> end_of_document_;  ///< of a file without header
+  std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
   TokenType type_ = TokenType::kU16;
   bool has_header_ = false;
   std::int64_t size_ = 0;
@@ -78,16 +85,19 @@ class TokenFile final : public TokenSource {
 
 /// Writes a token file front to back under a temporary name beside `file`. Only finish() gives it
 /// its name; without finish() the destructor removes what was written. Document ends are kept in
-/// memory until then (8 bytes each).
+/// memory until then (8 bytes each). Used by one thread; every member throws IoError if writing
+/// fails.
 class TokenFileWriter {
  public:
+  /// What the header says besides the counts.
   struct Format {
     TokenType type = TokenType::kU16;
     std::int64_t vocabulary = 0;
     std::uint64_t tokenizer_hash = 0;
   };
 
-  /// Throws IoError if the file cannot be created, ConfigError if `type` is too narrow for the ids.
+  /// Throws IoError if the file cannot be created, ConfigError if the vocabulary is empty or `type`
+  /// too narrow for it.
   TokenFileWriter(std::string file, const Format& format);
   ~TokenFileWriter();
   TokenFileWriter(const TokenFileWriter&) = delete;
@@ -95,9 +105,10 @@ class TokenFileWriter {
 
   /// Adds tokens to the open document. Throws IoError for an id outside of [0, vocabulary).
   void append(std::span<const std::int32_t> tokens);
-  /// Ends the open document. One without tokens is not counted.
+  /// Ends the open document. A document without tokens is not counted.
   void end_document();
-  /// Ends the open document, writes ends and header, syncs, and gives the file its name.
+  /// Ends the open document, writes ends and header, syncs, and gives the file its name, replacing
+  /// an older one. Nothing may be called after it.
   void finish();
 
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }

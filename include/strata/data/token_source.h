@@ -1,3 +1,6 @@
+// What batches are cut from: a long, constant sequence of token ids, from a file or made up. A
+// session owns its sources and lends them to batch loaders, whose threads read at the same time.
+// Reading outside of a source throws IoError.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +15,29 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
 
-  /// For messages: the file's name, or "synthetic tokens".
+  /// Returns a name for messages: the file's, or "synthetic tokens".
   [[nodiscard]] virtual const std::string& name() const = 0;
-  /// Tokens in all.
+  /// Returns the tokens in all.
   [[nodiscard]] virtual std::int64_t size() const = 0;
-  /// Ids are in [0, vocabulary()); 0 if the source does not know.
+  /// Returns the bound of the ids, which are in [0, vocabulary()), or 0 if the source does not
+  /// know.
   [[nodiscard]] virtual std::int64_t vocabulary() const = 0;
-  /// Hash of the tokenizer's definition; 0 if the source does not know.
+  /// Returns the hash of the tokenizer's definition, or 0 if the source does not know.
   [[nodiscard]] virtual std::uint64_t tokenizer_hash() const = 0;
-  /// Copies tokens [begin, begin + out.size()). Ids are not checked: one above 2^31 - 1 comes out
-  /// negative. Throws IoError for a range outside of [0, size()).
+  /// Copies tokens [begin, begin + out.size()) to `out`. Ids are not checked: one above 2^31 - 1
+  /// comes out negative. Throws IoError for a range outside of [0, size()).
   virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
-  /// Appends, ascending, every index e with begin < e <= end such that a document ends with token
-  /// e - 1. Nothing if the source does not know documents.
+  /// Appends to `ends`, ascending, every index e with begin < e <= end such that a document ends
+  /// with token e - 1; nothing if the source does not know documents. Throws as read does.
   virtual void document_ends_in(std::int64_t begin, std::int64_t end,
                                 std::vector<std::int64_t>& ends) const = 0;
 };
 
-/// Uniform random ids, a pure function of (seed, position), without documents. For benchmarks.
+/// Uniform random ids for benchmarks, a pure function of (seed, position), without documents. They
+/// take no memory, whatever `size` is.
 class SyntheticTokens final : public TokenSource {
  public:
+  /// Throws ConfigError for a negative size or an empty vocabulary.
   SyntheticTokens(std::int64_t size, std::int64_t vocabulary, std::uint64_t seed);
 
   [[nodiscard]] const std::string& name() const override { return name_; }

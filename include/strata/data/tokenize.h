@@ -1,3 +1,6 @@
+// Makes token files of folders of text: what `strata tokenize` does after it has read its
+// arguments. Each file is a document; a share of them can go to a validation set. Output files
+// appear only when everything has been written.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +12,7 @@
 
 namespace strata {
 
+/// How far tokenize() has come; bytes are those of the input files.
 struct TokenizeProgress {
   std::int64_t files_done = 0;
   std::int64_t files = 0;
@@ -16,22 +20,25 @@ struct TokenizeProgress {
   std::size_t bytes = 0;
 };
 
+/// What to tokenize, and where to.
 struct TokenizeOptions {
   std::vector<std::string> inputs{};  ///< files, and folders that are searched recursively
   std::string output{};               ///< token file of the training set
   std::string validation_output{};    ///< token file of the validation set, if the fraction is > 0
-  /// Share of the documents that goes to the validation set, in [0, 1). The hash of a document's
-  /// text decides, so it stays on its side when files are added or renamed, and its copies go with
-  /// it.
+  /// The share of the documents that goes to the validation set, in [0, 1). The hash of a
+  /// document's text decides, so it stays on its side when files are added or renamed, and its
+  /// copies go with it.
   double validation_fraction = 0;
-  /// Endings of the files that are taken from folders; none means every file. A file that is named
-  /// in `inputs` itself is always taken.
+  /// Endings of the files that are taken from folders; an empty list takes every file. A file that
+  /// is named in `inputs` itself is always taken.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  std::function<void(const TokenizeProgress&)> progress{};  ///< often; may be empty
+  /// Called by the calling thread after every piece of a file and after every file; may be empty.
+  std::function<void(const TokenizeProgress&)> progress{};
 };
 
+/// What tokenize() has made.
 struct TokenizeStatistics {
-  std::int64_t documents = 0;  ///< of the training set
+  std::int64_t documents = 0;  ///< documents of the training set
   std::int64_t tokens = 0;
   std::int64_t validation_documents = 0;
   std::int64_t validation_tokens = 0;
@@ -40,12 +47,14 @@ struct TokenizeStatistics {
 };
 
 /// Makes token files of text with the ByteTokenizer; each file is a document, in the order of
-/// `inputs` and, within a folder, of the paths' bytes. Throws IoError for an input that cannot be
-/// read and when a set would be empty, ConfigError for options that do not fit together. Then no
-/// output file is made or replaced.
+/// `inputs` and, within a folder, of the paths' bytes. Blocks until they are written. Throws
+/// IoError for an input that cannot be read and when a set would be empty, ConfigError for options
+/// that do not fit together; then no output file is made or replaced. Files that are not UTF-8 are
+/// skipped and counted.
 TokenizeStatistics tokenize(const TokenizeOptions& options);
 
-/// Unicode 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+/// Returns whether `text` is valid UTF-8 by Unicode 15, table 3-7: no overlong forms, no
+/// surrogates, nothing above U+10FFFF.
 [[nodiscard]] bool is_valid_utf8(std::string_view text);
 
 }  // namespace strata

@@ -1,3 +1,7 @@
+// One block of memory of one kind, taken at start-up and handed out front to back with a ledger of
+// who got what. An assembly owns one for each kind of memory, and stores and model take their
+// buffers from them; there is no way to give a piece back. What does not fit throws OutOfMemory
+// with the ledger.
 #pragma once
 
 #include <cstddef>
@@ -11,33 +15,38 @@
 
 namespace strata {
 
-/// What an arena gave to whom.
+/// One piece that an arena gave, and the name that it was asked for under.
 struct LedgerEntry {
   std::string name;
   std::size_t bytes = 0;  ///< alignment included
 };
 
-/// One block of memory handed out front to back at start-up and never given back before the end.
+/// One block of memory handed out front to back at start-up; pieces stay valid until the arena is
+/// destroyed, which first waits for the lanes. Must not outlive its device. Used by the submitting
+/// thread.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 256;
 
-  /// Takes `capacity` bytes (rounded up to kAlignment) at once. Throws OutOfMemory.
+  /// Takes `capacity` bytes (rounded up to kAlignment) at once. Throws OutOfMemory if the device
+  /// does not have them.
   Arena(Device& device, Space space, std::size_t capacity, std::string name);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Aligned to kAlignment; contents undefined. Throws OutOfMemory with the ledger when full.
+  /// Returns `bytes` of memory for `what`, aligned to kAlignment, with undefined contents. Throws
+  /// OutOfMemory with the ledger when the arena is full.
   [[nodiscard]] std::byte* allocate(std::string_view what, std::size_t bytes);
-  /// The same for the elements of a contiguous tensor.
+  /// Returns memory for the elements of a contiguous tensor, as allocate() does.
   [[nodiscard]] TensorView allocate_tensor(std::string_view what, DType dtype, Shape shape);
   [[nodiscard]] Device& device() const { return device_; }
   [[nodiscard]] Space space() const { return space_; }
+  /// Returns the bytes handed out so far, alignment included.
   [[nodiscard]] std::size_t used() const { return used_; }
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
   [[nodiscard]] const std::vector<LedgerEntry>& ledger() const { return ledger_; }
-  /// The ledger as a table, largest first.
+  /// Returns the ledger as a table for messages, largest first; pieces of one name are one line.
   [[nodiscard]] std::string ledger_text() const;
 
  private:

@@ -1,3 +1,6 @@
+// What a submission costs: the FLOPs of products and attention, the direction of a copy, the bytes
+// moved. Operators and lanes state it when they submit, the trace keeps it, and predictions and
+// reports read it. It follows from arguments alone, so it is the same on every backend.
 #pragma once
 
 #include <array>
@@ -9,8 +12,8 @@ namespace strata {
 /// What the time of a submission goes to.
 enum class CostKind : std::uint8_t {
   kMemory,   ///< moves bytes of one memory: the host's on the host lane, else the device's
-  kPooled,   ///< likewise, a host task that has all threads work for it
-  kRare,     ///< moves nothing but in rare steps, which are not counted
+  kPooled,   ///< moves bytes by a host task that has all threads work for it
+  kRare,     ///< moves bytes in rare steps only, which are not counted
   kLinkIn,   ///< copies from the host to the device
   kLinkOut,  ///< copies from the device to the host
   kProduct,  ///< multiplies matrices
@@ -22,8 +25,8 @@ enum class CostKind : std::uint8_t {
 struct Cost {
   CostKind kind = CostKind::kMemory;
   double flops = 0;       ///< of products and attention, causal attention counted once
-  std::size_t bytes = 0;  ///< that it moves; 0: all that it says it reads and writes
-  /// kProduct: m, n, k. Attention: tokens, tokens of a row, head dim. Else none.
+  std::size_t bytes = 0;  ///< bytes moved; 0: all that it says it reads and writes
+  /// m, n, k for kProduct; tokens, tokens of a row, head dim for attention; zeros for the rest.
   std::array<std::int64_t, 3> extents{};
 };
 

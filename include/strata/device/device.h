@@ -1,3 +1,7 @@
+// The abstract machine that everything above is written against: six in-order lanes, events between
+// them, and memory. A backend implements it for host threads, CUDA or a dry run, and owns it; the
+// schedule, the stores and the model submit to it from one thread, the submitting thread. Work that
+// fails on a lane is thrown to that thread by throw_if_failed().
 #pragma once
 
 #include <array>
@@ -24,7 +28,7 @@ struct DeviceInfo {
   double peak_bf16_tflops = 0;   ///< dense, of the datasheet; 0 if unknown
 };
 
-/// How CPU lanes execute. The numbers do not depend on it.
+/// How the lanes of the cpu backend execute. The numbers of a run do not depend on it.
 enum class Execution : std::uint8_t {
   kEager,     ///< inside the submitting call
   kThreads,   ///< one thread per lane
@@ -41,7 +45,7 @@ struct DeviceOptions {
   TraceSink* trace = nullptr;          ///< may be null; must outlive the device
 };
 
-/// Memory obtained from a device; freed on destruction.
+/// Memory obtained from a device. Destroying the object frees it.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -61,16 +65,19 @@ class Device {
   [[nodiscard]] Stream& stream(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
   [[nodiscard]] const DeviceOptions& options() const { return options_; }
 
-  /// Start-up only. Throws OutOfMemory with the bytes asked for and those free. Contents undefined.
+  /// Returns memory with undefined contents; called at start-up only. Throws OutOfMemory with the
+  /// bytes asked for and those free.
   [[nodiscard]] virtual std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) = 0;
-  /// Bytes of device memory this process holds now (context and libraries included), measured.
-  /// For cpu the bytes of live kDevice allocations; none for dry.
+  /// Returns the bytes of device memory that this process holds now (context and libraries
+  /// included), measured. For cpu they are the bytes of live kDevice allocations; dry holds none.
   [[nodiscard]] virtual std::size_t device_bytes_in_use() const = 0;
 
-  /// Seconds in which tasks of the host lane have run so far; 0 where none do. Any thread.
+  /// Returns the seconds in which tasks of the host lane have run so far; 0 where none do. Any
+  /// thread may ask.
   [[nodiscard]] virtual double host_busy_s() const { return 0; }
 
-  /// Blocks the submitting thread. Never inside a step.
+  /// Blocks the submitting thread until `event` has passed. A step calls it only before its first
+  /// submission: to run at most one step ahead, and for batch buffers.
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.
   void synchronize();
@@ -79,14 +86,15 @@ class Device {
   /// Tells the trace that the submitting thread itself touches memory that lanes use.
   void host_access(std::string_view name, Accesses accesses, const Tag& tag);
 
-  /// Calls of wait() and allocate() so far: the tests' "nothing waits or allocates in a step".
+  /// Returns the calls of wait() and synchronize(), and of allocate(), so far; tests bound them per
+  /// step.
   [[nodiscard]] std::int64_t wait_calls() const { return wait_calls_; }
   [[nodiscard]] std::int64_t allocations() const { return allocations_; }
 
-  /// Called by arenas: memory that copies may touch, and names for traces.
+  /// Arenas register their memory here: copies may touch it, and traces name it.
   void register_arena(std::string_view name, Space space, ByteRange range);
   void unregister_arena(ByteRange range);
-  /// Space of the arena that holds the range, if one does.
+  /// Returns the space of the arena that holds the range, if one does.
   [[nodiscard]] std::optional<Space> space_of(ByteRange range) const;
 
  protected:
@@ -104,7 +112,7 @@ class Device {
     Space space;
     ByteRange range;
   };
-  /// Blocks until `event` has passed; what follows is ordered behind it in the trace.
+  /// Blocks until `event` has passed; the trace orders what follows after it.
   void join(Event event);
   /// Throws std::logic_error if the event's ticket was not submitted yet.
   void require_submitted(Event event) const;

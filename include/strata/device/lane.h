@@ -1,3 +1,6 @@
+// The words of the abstract machine: its six lanes, events between them, reasons of waits, and tags
+// that say who asked for work. Everything is a plain value; device, stores, schedule and traces
+// speak in these.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +9,23 @@
 namespace strata {
 
 /// The in-order queues of a rank. The two in-lanes share the copy engine but not the order, so a
-/// weight load that waits for its update holds up no spilled activation, but for the turns that
-/// interleaved state takes. Within a lane, submission order is need order.
+/// weight load that waits for its update holds up no spilled activation, except for the turns that
+/// interleaved state takes (WaitFor::kTurn). Within a lane, work is submitted in the order in which
+/// it is needed.
 enum class Lane : std::uint8_t {
   kCompute,        ///< kernels
-  kWeightsIn,      ///< host to device: weights
-  kActivationsIn,  ///< host to device: token batches and spilled activations
-  kOut,            ///< device to host: gradients, spilled activations, losses
+  kWeightsIn,      ///< host to device: weights; in backward also interleaved state
+  kActivationsIn,  ///< host to device: batches, spilled activations; in forward also state
+  kOut,            ///< device to host: gradients, activations, losses, state; updates
   kComm,           ///< collectives
   kHost,           ///< tasks on host threads: optimizer, sums, metrics
 };
 inline constexpr int kLaneCount = 6;
+/// Returns the name of a lane in traces and messages, such as "weights_in".
 [[nodiscard]] std::string_view name_of(Lane lane);
 
-/// "Everything submitted on `lane` up to and including `ticket` has finished." A value: it can be
-/// kept, copied and waited for any number of times. Ticket 0 has always passed.
+/// The statement "everything submitted on `lane` up to and including `ticket` has finished". A
+/// value: it can be kept, copied and waited for any number of times. Ticket 0 has always passed.
 struct Event {
   Lane lane = Lane::kCompute;
   std::uint64_t ticket = 0;
@@ -36,12 +41,14 @@ enum class WaitFor : std::uint8_t {
   kGathered,  ///< a collective's input must be complete, or its output
   kTaken,     ///< the host must have finished with a buffer before it is written again
   kDecided,   ///< what the host decides (clip factor, skip) must be known before a device reads it
-  kTurn,      ///< protects nothing: on a link that several lanes use others are to come first
+  kTurn,      ///< protects nothing: lets another lane have the link that they share first
 };
 inline constexpr int kProtectingWaitCount = 7;  ///< all but kTurn
+/// Returns the name of a reason in traces, such as "filled".
 [[nodiscard]] std::string_view name_of(WaitFor why);
 
-/// Who asked for a submission: for traces, error messages and the watchdog. -1 means "not of one".
+/// Who asked for a submission, for traces and error messages. -1 means that it belongs to no pass,
+/// unit or cell.
 struct Tag {
   std::string_view phase = "";  ///< a literal: "forward", "backward", "update", ...
   int pass = -1;

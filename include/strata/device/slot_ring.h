@@ -1,3 +1,7 @@
+// Buffers that are filled, used and filled again, and the leases that say who may touch them.
+// Stores own rings and hand leases to the schedule; a ring knows up to which ticket each lane uses
+// a slot, so nobody above handles events of buffers. All calls come from the submitting thread and
+// none blocks.
 #pragma once
 
 #include <array>
@@ -7,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/device/allocator.h"
 #include "strata/device/arena.h"
 #include "strata/device/stream.h"
 
@@ -14,8 +19,8 @@ namespace strata {
 
 class SlotRing;
 
-/// The right to touch one slot from some lanes. Ends on destruction: then the slot knows, lane by
-/// lane, up to which ticket it is in use. Move-only.
+/// The right to touch one slot from some lanes. It ends on destruction: then the slot knows, lane
+/// by lane, up to which ticket it is in use. Move-only; must not outlive the ring.
 class Lease {
  public:
   Lease() = default;
@@ -24,14 +29,15 @@ class Lease {
   ~Lease();
 
   [[nodiscard]] explicit operator bool() const { return ring_ != nullptr; }
+  /// Returns the slot's memory. Needs a lease that has not ended.
   [[nodiscard]] std::byte* data() const;
   [[nodiscard]] int slot() const { return slot_; }
-  /// `stream` will read the slot too: it waits for the content. Throws std::logic_error on another
-  /// lane than the filling one before filled().
-  /// `why` tells traces what the reader is: a collective waits for its input.
+  /// Lets `stream` use the slot too: it waits for the content. `why` tells traces what the reader
+  /// is: a collective waits for its input. Throws std::logic_error on another lane than the filling
+  /// one before filled().
   void use(Stream& stream, WaitFor why = WaitFor::kFilled);
-  /// The filling lane has submitted the whole content (called on the lease that fill() gave).
-  /// `stream` is the lane that wrote last; the default is the lane that fill() was given.
+  /// Says that the filling lane has submitted the whole content (called on the lease that fill()
+  /// gave). `stream` is the lane that wrote last; the default is the lane that fill() was given.
   void filled();
   void filled(Stream& stream);
   /// Ends the lease now.
@@ -47,32 +53,38 @@ class Lease {
 };
 
 /// K equal buffers that are filled, used and filled again. A slot remembers the key of what it
-/// holds, so a reader can find content that is still there. Nothing above this class touches events
-/// of slots.
+/// holds, so a reader can find content that is still there. The memory belongs to the arena.
 class SlotRing {
  public:
   static constexpr std::int64_t kNoKey = -1;
 
+  /// Takes `count` times `bytes_each` from the arena, under `name`. Throws OutOfMemory.
   SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each);
+  /// Takes `count` buffers of one space; they must not be used if `memory` only counts.
+  SlotRing(Allocator& memory, Space space, std::string name, int count, std::size_t bytes_each);
 
   [[nodiscard]] int count() const { return static_cast<int>(slots_.size()); }
   [[nodiscard]] std::size_t bytes_each() const { return bytes_each_; }
-  /// Slot that holds `key`, or -1.
+  /// Returns the slot that holds `key`, or -1.
   [[nodiscard]] int find(std::int64_t key) const;
-  /// The closed slot to fill next: empty ones first, then the one whose content is needed last by
-  /// `next_use` (larger is later); -1 if every slot is open. Ties go to the slot filled longest
-  /// ago.
+  /// Returns the slot to fill next, among those without an open lease: empty ones first, then the
+  /// one whose content is needed last by `next_use` (larger is later). Ties go to the slot filled
+  /// longest ago. Returns -1 if every slot is open.
   [[nodiscard]] int victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const;
-  /// victim() where every content is needed equally late: the closed slot filled longest ago.
+  /// Returns the slot filled longest ago among those without an open lease, empty ones first; -1 if
+  /// every slot is open.
   [[nodiscard]] int oldest() const;
+  /// Returns the key of what the slot holds, or kNoKey.
   [[nodiscard]] std::int64_t key(int slot) const { return at(slot).key; }
+  /// Returns whether a lease on the slot is open.
   [[nodiscard]] bool open(int slot) const { return at(slot).leases > 0; }
-  /// Begins to fill: `stream` waits for everybody who used the slot. The slot then holds `key`.
+  /// Begins to fill a slot: `stream` waits for everybody who used it. The slot then holds `key`.
   /// Throws std::logic_error if a lease on the slot is still open.
   [[nodiscard]] Lease fill(int slot, std::int64_t key, Stream& stream);
-  /// Reads (or updates in place) what the slot holds: `stream` waits for the content.
+  /// Opens a lease to read, or update in place, what the slot holds: `stream` waits for the
+  /// content.
   [[nodiscard]] Lease use(int slot, Stream& stream);
-  /// The content is not needed again: the slot counts as empty for victim().
+  /// Says that the content is not needed again: the slot counts as empty for victim().
   void forget(int slot) { at(slot).key = kNoKey; }
   /// Forgets the content of all slots.
   void forget_all();

@@ -1,3 +1,7 @@
+// One lane of a device as its users see it: copies, sets and host tasks, each a submission with a
+// ticket, and waits for other lanes. Backends derive from Stream and put the work on their own
+// queues; accounting, trace and reasons of waits live here once. Only the submitting thread calls
+// it, and no call blocks unless the execution is eager.
 #pragma once
 
 #include <array>
@@ -26,24 +30,25 @@ class Stream {
   [[nodiscard]] Lane lane() const { return lane_; }
   [[nodiscard]] Device& device() const { return device_; }
 
-  /// The event of everything submitted on this lane so far.
+  /// Returns the event of everything submitted on this lane so far.
   [[nodiscard]] Event record();
-  /// Work submitted on this lane from now on starts after `event`. Only events of submitted work.
+  /// Makes work that is submitted on this lane from now on start after `event`. Throws
+  /// std::logic_error for an event of work that was not submitted yet.
   void wait(Event event, WaitFor why);
   /// Copies between device memory and pinned host memory, or within either. Throws BackendError for
   /// memory that no arena of this device holds in pinned or device space.
   void copy(void* to, const void* from, std::size_t bytes, const Tag& tag);
-  /// Sets every byte.
+  /// Sets every byte of `to` to `value`.
   void set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag);
   /// Runs `task` on a host thread in lane order: on kHost, and on any lane of the cpu backend.
   /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
   void host_task(std::string_view name, Accesses accesses, const Tag& tag,
                  std::function<void()> task, const Cost& cost = {});
-  /// For backends and communicators: accounts for one submission (ticket, trace) around `enqueue`,
-  /// which must put exactly this work on the lane's queue.
+  /// Accounts for one submission (ticket, trace) around `enqueue`, which must put exactly this work
+  /// on the lane's queue. Backends and communicators call it.
   void submit(Submission what, const std::function<void()>& enqueue);
-  /// For CPU kernels and host collectives: puts `task` on the lane's queue, from inside `submit`.
-  /// Throws BackendError on a lane that has no host thread.
+  /// Puts `task` on the lane's queue, from inside `submit`; CPU kernels and host collectives call
+  /// it. Throws BackendError on a lane that has no host thread.
   virtual void enqueue_host(std::function<void()> task);
 
  protected:
@@ -51,7 +56,7 @@ class Stream {
   virtual void do_wait(Event event) = 0;
   virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void do_set(void* to, std::uint8_t value, std::size_t bytes) = 0;
-  /// Called first of a submission, for backends that tell a profiler what they are working on.
+  /// Called before anything else of a submission, for backends that tell a profiler of it.
   virtual void do_announce(const Submission& /*what*/) {}
   /// Called before and after `enqueue`, so that a backend can number and time the submission.
   virtual void do_begin(std::uint64_t ticket) = 0;

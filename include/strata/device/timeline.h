@@ -1,3 +1,7 @@
+// Runs a recorded step on paper: from a trace of submissions and the rates of a machine it computes
+// when each would run, and what the time was spent on. Predictions, and the choices that rest on
+// them, use it on traces of the dry backend. A pure computation that throws std::invalid_argument
+// for records that no run can have made.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +14,12 @@
 
 namespace strata {
 
-/// When a record ran, or when the submitting thread submitted it.
+/// When a record ran, or when the submitting thread submitted it, in seconds since the start.
 struct PredictedRun {
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  double begin_s = 0;  ///< when it could; a kernel may then wait for one of another lane
+  double begin_s = 0;  ///< when it could begin; a kernel may then wait for one of another lane
   double end_s = 0;
-  /// The run whose end let this one begin; kNone at the start.
+  /// The run whose end let this one begin, or kNone at the start.
   std::size_t cause = kNone;
 };
 
@@ -27,22 +31,24 @@ struct PredictedRun {
 /// the first record counts as finished.
 class Timeline {
  public:
-  /// `records` outlive the timeline.
+  /// Runs all records at once. `records` must outlive the timeline. Throws std::invalid_argument if
+  /// a lane misses a submission, a wait is for what never ends, or a rate that is needed is 0.
   Timeline(std::span<const TraceRecord> records, const Rates& rates);
 
   [[nodiscard]] std::size_t records() const { return records_.size(); }
-  /// Record i is run i; its submission is run records() + i. A record of the submitting thread
-  /// itself runs when it is submitted.
+  /// Returns run i. Record i is run i, and its submission is run records() + i. A record of the
+  /// submitting thread itself runs when it is submitted.
   [[nodiscard]] const PredictedRun& run(std::size_t i) const { return runs_.at(i); }
-  /// When everything has ended.
+  /// Returns when everything has ended.
   [[nodiscard]] double end_s() const { return end_s_; }
 
-  /// What the time between `from_s` and the end of record `last` was spent on: the chain of runs
-  /// that each waited for the one before, by lane.
+  /// What some time was spent on, in seconds: the chain of runs that each waited for the one
+  /// before, by lane.
   struct CriticalPath {
     std::vector<double> lanes_s;  ///< per lane
     double submit_s = 0;          ///< the submitting thread
   };
+  /// Returns what the time between `from_s` and the end of run `last` was spent on.
   [[nodiscard]] CriticalPath critical_path(std::size_t last, double from_s) const;
 
  private:

@@ -1,3 +1,6 @@
+// The record of what was submitted: bytes, waits, costs and, if measured, times. Lanes report to a
+// TraceSink; the Recorder keeps a window of steps and finds races, exposed time and the canonical
+// text by which backends are compared. Nothing is built or timed while no sink is active.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +20,7 @@ namespace strata {
 enum class Space : std::uint8_t { kDevice, kPinned, kPageable };
 [[nodiscard]] std::string_view name_of(Space space);
 
-/// Bytes a submission reads and writes. Ranges of absent views are dropped.
+/// The bytes that a submission reads and writes. Ranges of absent views are dropped.
 struct Accesses {
   std::vector<ByteRange> reads;
   std::vector<ByteRange> writes;
@@ -36,7 +39,7 @@ struct Submission {
   Tag tag{};
   Cost cost{};
 };
-/// Bytes that it moves, in steps that are not rare.
+/// Returns the bytes that a submission moves; none for work of rare steps.
 [[nodiscard]] std::size_t moved_bytes(const Submission& what);
 
 struct Wait {
@@ -50,7 +53,7 @@ struct TraceRecord {
   Lane lane = Lane::kCompute;
   std::uint64_t ticket = 0;
   Submission what{};
-  std::vector<Wait> waits{};  ///< that this submission comes behind
+  std::vector<Wait> waits{};  ///< what this submission comes after
   std::vector<Event>
       joined{};               ///< events the submitting thread had waited for since its last record
   bool by_submitter = false;  ///< access by the submitting thread itself; lane and ticket unused
@@ -81,7 +84,7 @@ class Recorder final : public TraceSink {
   Recorder();
   ~Recorder() override;
 
-  void start();  ///< records from here on
+  void start();  ///< begins to record
   void stop();
   void clear();
   void submitted(TraceRecord record) override;
@@ -93,11 +96,12 @@ class Recorder final : public TraceSink {
   /// Happens-before check with vector clocks over lanes and the submitting thread. Work submitted
   /// before start() counts as finished. At most `limit` races are returned.
   [[nodiscard]] std::vector<Race> races(std::size_t limit = 16) const;
-  /// True if neither record must wait for the other: they may run at the same time.
+  /// Returns whether neither record must wait for the other: they may run at the same time.
   [[nodiscard]] bool may_overlap(std::size_t a, std::size_t b) const;
-  /// Indices of records with this name whose tag matches every field of `tag` that is not -1 or "".
+  /// Returns the indices of records with this name whose tag matches every field of `tag` that is
+  /// not -1 or "".
   [[nodiscard]] std::vector<std::size_t> find(std::string_view name, const Tag& tag = {}) const;
-  /// Measured seconds from `ran`, per record; 0 if that did not come.
+  /// Returns the measured seconds of each record, from `ran`; 0 if that did not come.
   [[nodiscard]] std::vector<double> durations_s() const;
   /// Measured seconds from `ran`, per lane: busy, and the span from first begin to last end.
   struct LaneTime {
@@ -105,7 +109,8 @@ class Recorder final : public TraceSink {
     double span_s = 0;
   };
   [[nodiscard]] LaneTime lane_time(Lane lane) const;
-  /// Compute-lane gaps by the lane whose event the next submission waited for: "exposed" time, s.
+  /// Returns the "exposed" time in seconds: gaps of the compute lane by the lane whose event the
+  /// next submission waited for.
   [[nodiscard]] std::vector<double> exposed_s() const;
   /// Work of one name, on whatever lanes, from the begin of the first to the end of the last
   /// submission of the compute lane, seconds.
@@ -113,16 +118,17 @@ class Recorder final : public TraceSink {
     double busy_s = 0;  ///< it ran
     /// It ran and compute stood still because of it: each gap of the compute lane is followed back
     /// from its end to the submission that let compute go on last, from the begin of that one to
-    /// what it came behind last, on its own lane or another, and so on to the gap's begin.
+    /// what it came after last, on its own lane or another, and so on to the gap's begin.
     double exposed_s = 0;
     /// Share of the work that was hidden under compute, in [0, 1]; 1 if there was none.
     [[nodiscard]] double hidden() const { return busy_s > 0 ? 1 - exposed_s / busy_s : 1; }
   };
   [[nodiscard]] WorkTime work_time(std::string_view name) const;
-  /// One line per record, without addresses: arena names and offsets, tickets counted from start().
-  /// For comparing backends.
+  /// Returns one line per record, without addresses, for comparing backends: arena names and
+  /// offsets, tickets counted from start().
   [[nodiscard]] std::string canonical() const;
-  /// Chrome trace event format (chrome://tracing, Perfetto); lanes are threads. `file` is replaced.
+  /// Writes the Chrome trace event format (chrome://tracing, Perfetto); lanes are threads. `file`
+  /// is replaced. Throws IoError if it cannot be written.
   void write_chrome_trace(const std::string& file) const;
 
  private:

@@ -1,3 +1,6 @@
+// The architecture of a LLaMA, as a run config gives it or a Hugging Face config.json does.
+// Everything that depends on sizes (layout, plan, model) reads LlamaConfig; validate() collects
+// what makes it no trainable model, before anything is allocated.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +13,7 @@
 
 namespace strata {
 
+/// How the wavelengths of the rotary embedding are scaled.
 enum class RopeType : std::uint8_t {
   kDefault,
   kLlama3,  ///< long wavelengths stretched by `factor`, as in Llama 3.1
@@ -17,7 +21,7 @@ enum class RopeType : std::uint8_t {
 inline constexpr EnumName<RopeType> kRopeTypeNames[] = {{RopeType::kDefault, "default"},
                                                         {RopeType::kLlama3, "llama3"}};
 
-/// Names and defaults of `rope_scaling` in a Hugging Face config.json.
+/// The scaling of the rotary embedding, with the names and defaults of a Hugging Face config.json.
 struct RopeScaling {
   RopeType rope_type = RopeType::kDefault;
   double factor = 8.0;
@@ -29,7 +33,7 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
-/// Architecture of a LLaMA, in the field names of a Hugging Face config.json.
+/// The architecture of a LLaMA, in the field names of a Hugging Face config.json.
 struct LlamaConfig {
   std::int64_t vocab_size = 0;                      ///< V
   std::int64_t hidden_size = 0;                     ///< C
@@ -48,24 +52,29 @@ struct LlamaConfig {
   void fields(FieldList& f);
   bool operator==(const LlamaConfig&) const = default;
 
+  /// Returns K, also where `num_key_value_heads` is absent.
   [[nodiscard]] std::int64_t kv_heads() const {
     return num_key_value_heads.value_or(num_attention_heads);
   }
-  /// D, also where `head_dim` is absent. Needs num_attention_heads > 0.
+  /// Returns D, also where `head_dim` is absent. Needs num_attention_heads > 0.
   [[nodiscard]] std::int64_t head_size() const {
     return head_dim ? *head_dim : hidden_size / num_attention_heads;
   }
+  /// Returns H * D, the width of q and of the output of attention.
   [[nodiscard]] std::int64_t query_width() const { return num_attention_heads * head_size(); }
+  /// Returns K * D, the width of k and of v.
   [[nodiscard]] std::int64_t kv_width() const { return kv_heads() * head_size(); }
 
-  /// Elements of one layer: seven matrices and two norms.
+  /// Returns the elements of one layer: seven matrices and two norms.
   [[nodiscard]] std::int64_t layer_parameter_count() const;
-  /// Elements of the whole model; tied embeddings count once.
+  /// Returns the elements of the whole model; tied embeddings count once.
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Elements that take part in a matmul for every token: the layers' matrices and the head.
+  /// Returns the elements that take part in a matmul for every token: the layers' matrices and the
+  /// head.
   [[nodiscard]] std::int64_t matmul_parameter_count() const;
 
-  /// Adds everything that makes this no trainable model; `prefix` goes before each key ("model.").
+  /// Adds to `problems` everything that makes this no trainable model; `prefix` goes before each
+  /// key ("model.").
   void validate(ConfigProblems& problems, std::string_view prefix) const;
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/model/config.h"
+#include "strata/model/ids.h"
 
 namespace strata {
 
@@ -31,10 +32,13 @@ struct Segment {
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
 };
 
+enum class UnitKind : std::uint8_t { kEmbedding, kLayer, kHead };
+
 /// The parameters that live, travel and are updated together: one flat run of elements on the host,
 /// sharded over the ranks.
 struct Block {
   std::string name;
+  UnitKind kind = UnitKind::kLayer;  ///< of the unit that it belongs to
   std::vector<Segment> segments;
   std::int64_t elements = 0;  ///< alignment gaps included
 
@@ -45,25 +49,28 @@ struct Block {
   }
 };
 
-enum class UnitKind : std::uint8_t { kEmbedding, kLayer, kHead };
-
 /// What streams: a run of consecutive operators with the blocks whose weights they read. Tied
 /// embeddings: the head also reads the embedding's block.
 struct Unit {
   UnitKind kind = UnitKind::kLayer;
-  int layer = -1;           ///< 0-based, for kLayer
-  std::vector<int> blocks;  ///< indices into ModelLayout::blocks
+  int layer = -1;  ///< 0-based, for kLayer
+  std::vector<BlockId> blocks;
 };
 
-/// Units in forward order: embedding, layers, head. Unit u of a layer is u = layer + 1.
+/// Units in forward order: embedding, layers, head; every unit has one block of its own, in the
+/// same order.
 struct ModelLayout {
-  std::vector<Block> blocks;
-  std::vector<Unit> units;
+  PerBlock<Block> blocks;
+  PerUnit<Unit> units;
 
   [[nodiscard]] int layers() const { return static_cast<int>(units.size()) - 2; }
-  [[nodiscard]] int head() const { return static_cast<int>(units.size()) - 1; }
+  [[nodiscard]] UnitId embedding() const { return UnitId(0); }
+  [[nodiscard]] UnitId unit_of_layer(int layer) const { return UnitId(layer + 1); }
+  [[nodiscard]] UnitId head() const { return units.last(); }
+  /// The block of the first layer, which stands for all of them: layers are equal.
+  [[nodiscard]] BlockId first_layer_block() const { return BlockId(1); }
   /// How many units add to the gradient of this block in one pass (2 for a tied embedding).
-  [[nodiscard]] int gradient_sources(int block) const;
+  [[nodiscard]] int gradient_sources(BlockId block) const;
 };
 
 [[nodiscard]] ModelLayout make_layout(const LlamaConfig& config);

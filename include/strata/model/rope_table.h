@@ -1,3 +1,5 @@
+// The cosines and sines of the rotary embedding. The model makes the table once, in f64, and keeps
+// it rounded on the device.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +9,16 @@
 
 namespace strata {
 
-/// Rotation angles of the rotary embedding, [positions, D/2] row-major.
+/// The cosines and sines of the angles, [positions, D/2] row-major.
 struct RopeTable {
   std::vector<double> cos;
   std::vector<double> sin;
 };
 
-/// angle(p, i) = p * f(i) with f(i) = theta^(-2i/D), for rope type "llama3" rescaled by wavelength:
-/// long waves are slowed by `factor`, short ones kept, with a linear blend between the two bounds
-/// original_max_position_embeddings / {low,high}_freq_factor (Llama 3.1 model card). All in f64.
+/// Returns the table for positions 0 .. positions - 1: angle(p, i) = p * f(i) with f(i) =
+/// theta^(-2i/D), for rope type "llama3" rescaled by wavelength: long waves are slowed by `factor`,
+/// short ones kept, with a linear blend between the two bounds original_max_position_embeddings /
+/// {low,high}_freq_factor (Llama 3.1 model card). Everything is computed in f64.
 [[nodiscard]] RopeTable make_rope_table(const LlamaConfig& config, std::int64_t positions);
 
 }  // namespace strata

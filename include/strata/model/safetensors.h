@@ -1,3 +1,7 @@
+// Reads weights from safetensors files, a slice at a time, as any dtype that a caller wants. The
+// training state loads its shards through SafetensorsDirectory, with several threads at once; a
+// file needs no more memory than the slices being read. Whatever is wrong with a file throws
+// IoError naming file and tensor.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +17,9 @@ namespace strata {
 
 /// Element types of tensors in safetensors files that strata reads.
 enum class StoredType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32 };
-/// As written in the file: "F64", "BF16", ...
+/// Returns the name of a type as it is written in the file: "F64", "BF16", ...
 [[nodiscard]] std::string_view name_of(StoredType type);
+/// Returns the bytes of one element.
 [[nodiscard]] std::size_t size_of(StoredType type);
 
 /// One tensor of a file: row-major, little-endian.
@@ -22,30 +27,33 @@ struct StoredTensor {
   StoredType dtype = StoredType::kF32;
   std::vector<std::int64_t> shape;
   std::int64_t elements = 1;  ///< product of the shape
-  std::uint64_t offset = 0;   ///< bytes from the begin of the file
+  std::uint64_t offset = 0;   ///< bytes from the beginning of the file
 };
 
-/// A safetensors file, open for reading: an 8-byte header length, a JSON header, the data.
-/// Opening reads and verifies the header only; `read` copies slices, so that loading a model needs
-/// the memory of one slice. Reads of several threads at once are fine.
-/// Everything throws IoError naming file and tensor. The file must not change while it is open.
+/// A safetensors file, open for reading: an 8-byte header length, a JSON header, the data. Opening
+/// reads and verifies the header only; `read` copies slices, so that loading a model needs the
+/// memory of one slice. Several threads may read at once. Every member throws IoError naming file
+/// and tensor. The file must not change while it is open.
 class SafetensorsFile {
  public:
-  /// Throws if the file is missing, torn, or its header and its size do not fit together: tensors
-  /// must cover the data completely and without overlap, as the format demands.
+  /// Opens a file. Throws IoError if it is missing, torn, or its header and its size do not fit
+  /// together: tensors must cover the data completely and without overlap, as the format demands.
   explicit SafetensorsFile(const std::filesystem::path& file);
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// Names, sorted.
+  /// Returns the names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> tensors() const;
   [[nodiscard]] bool contains(std::string_view name) const { return tensors_.contains(name); }
+  /// Returns what the header says of a tensor. Throws IoError if there is none of this name.
   [[nodiscard]] const StoredTensor& info(std::string_view name) const;
-  /// Elements [first_element, first_element + out.size()) of the tensor, converted to T: double,
-  /// float and Bf16 from floating-point tensors (rounded to nearest, ties to even; f64 to bf16
-  /// through f32), int32_t and int64_t from integer tensors (a value that does not fit throws).
+  /// Reads elements [first_element, first_element + out.size()) of the tensor, converted to T:
+  /// double, float and Bf16 from floating-point tensors (rounded to nearest, ties to even; f64 to
+  /// bf16 through f32), int32_t and int64_t from integer tensors. Throws IoError for a range that
+  /// the tensor does not have, for a value that does not fit, and for floating-point tensors read
+  /// as integers or the reverse.
   template <class T>
   void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
 
@@ -62,17 +70,18 @@ class SafetensorsFile {
 };
 
 /// The weights of a Hugging Face model folder: `model.safetensors`, or shards named by
-/// `model.safetensors.index.json`. Throws as SafetensorsFile does; a shard that is missing or lacks
-/// a tensor that the index promises is found on opening.
+/// `model.safetensors.index.json`. It keeps all its files open and throws as SafetensorsFile does;
+/// a shard that is missing or lacks a tensor that the index promises is found on opening.
 class SafetensorsDirectory {
  public:
   explicit SafetensorsDirectory(const std::filesystem::path& folder);
 
-  /// Names, sorted.
+  /// Returns the names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> tensors() const;
   [[nodiscard]] bool contains(std::string_view name) const { return homes_.contains(name); }
+  /// Returns what the header says of a tensor. Throws IoError if there is none of this name.
   [[nodiscard]] const StoredTensor& info(std::string_view name) const;
-  /// As SafetensorsFile::read.
+  /// Reads as SafetensorsFile::read does.
   template <class T>
   void read(std::string_view name, std::int64_t first_element, std::span<T> out) const {
     home_of(name).read(name, first_element, out);

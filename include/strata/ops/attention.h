@@ -1,3 +1,7 @@
+// The attention operators: softmax(q k^T) v over segments of queries and keys, and its gradients.
+// The model runs them once a layer and sub-batch; Kernels::run checks them, and each backend picks
+// a kernel. Views belong to the caller and are used until the submission has run. Letters of shapes
+// are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -11,19 +15,21 @@ namespace strata {
 /// segment sees keys 0 .. min(i + q_offset, k_length - 1). Every query is in exactly one segment.
 /// So packed documents, rows cut into ranges and a KV cache are the same operator.
 struct AttentionSegments {
-  /// [M, 5] i32: q_begin, k_begin, q_length, k_length, q_offset. Unused entries
-  /// come last and have q_length 0.
+  /// [M, 5] i32: q_begin, k_begin, q_length, k_length, q_offset. Unused entries come last and have
+  /// q_length 0.
   ConstTensorView table;
-  /// > 0 promises that segment i is exactly row i: q_begin = k_begin = i * uniform_length, both
-  /// lengths uniform_length, offset 0. Backends may then ignore the table.
+  /// A value above 0 promises that segment i is exactly row i: both begins are i * uniform_length,
+  /// both lengths uniform_length, the offset 0. Backends may then ignore the table.
   std::int64_t uniform_length = 0;
   /// Promises that segments follow each other from the first row to the last, and that each attends
-  /// to itself: q_begin = k_begin, both lengths equal, offset 0. So documents in packed rows are.
+  /// to itself: q_begin = k_begin, both lengths equal, offset 0. Documents in packed rows are like
+  /// that.
   bool self_attention = false;
 };
 
 /// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).
-/// Scores and sums in A; lse = log(sum(exp(scores))) natural, with the scale applied.
+/// Scores and sums are computed in A; lse = log(sum(exp(scores))) is natural, with the scale
+/// applied.
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
   ConstTensorView q;  ///< [Nq, H, D] X; rows may be strided

@@ -1,3 +1,7 @@
+// What a backend is to the rest of the program: a device, its operators and the operators of its
+// host lane. A session or a bench makes one by make_backend, the only function that knows backends
+// by name, and owns it. Backends are linked in; a build that leaves one out has a twin that throws
+// and says how to build it.
 #pragma once
 
 #include <cstddef>
@@ -17,30 +21,34 @@ enum class BackendKind : std::uint8_t {
   kCuda,
   kDry,  ///< takes no memory and runs nothing: records what would be submitted
 };
+/// Returns "cpu", "cuda" or "dry".
 [[nodiscard]] std::string_view name_of(BackendKind kind);
 
 /// Which kernels compute attention on CUDA.
 enum class AttentionKernels : std::uint8_t {
-  kAuto,      ///< the fastest of this program's own that take the device and the shape
-  kPortable,  ///< of these the ones that run on every device
-  kCudnn,     ///< the library's, for comparison
+  kAuto,      ///< the fastest own kernels that take the device and the shape
+  kPortable,  ///< the own kernels that run on every device
+  kCudnn,     ///< the library cuDNN, for comparison
 };
 
+/// What make_backend needs to know; it takes what concerns its backend.
 struct BackendOptions {
   DeviceOptions device;
-  /// Threads for CPU kernels, the optimizer's included; 0: one per usable core.
+  /// Threads for CPU kernels, the optimizer's included; 0 means one for each of `cores`, or for
+  /// each usable core. The dry backend has one.
   int threads = 0;
-  /// One for each of these threads, the host lane's first; it and the pool's workers are bound to
-  /// them. Empty: threads run where the system puts them.
+  /// Cores for these threads, the host lane's first: it and the pool's workers are bound to them.
+  /// If there are none, threads run where the system puts them.
   std::vector<int> cores{};
   AttentionKernels attention = AttentionKernels::kAuto;
   std::size_t matmul_workspace_bytes = std::size_t{32} << 20;  ///< cuBLASLt, allocated at start-up
 };
 
-/// A device with its operators. `host_kernels` run on the kHost lane of either backend (optimizer);
-/// for cpu they are the same object as `kernels`. Members are destroyed bottom up.
+/// A device with its operators, owned by whoever made it. `host_kernels` run on the kHost lane of
+/// any backend (optimizer, sums); for cpu and dry they are the same object as `kernels`. Members
+/// are destroyed bottom up, kernels before the device that they run on.
 struct Backend {
-  std::shared_ptr<ThreadPool> pool;  ///< shared by both kernel sets, hence shared_ptr
+  std::shared_ptr<ThreadPool> pool;  ///< shared by the backend and its CPU kernels
   std::unique_ptr<Device> device;
   std::unique_ptr<Kernels> host_kernels_owner;
   std::unique_ptr<Kernels> kernels;
@@ -49,20 +57,21 @@ struct Backend {
   }
 };
 
-/// The only place where a backend has a name. Throws BackendError that says how to build it if this
-/// program has no such backend, or that no device is there.
+/// Makes the device and operators of a backend. Throws BackendError that says how to build it if
+/// this program has no such backend, or that no device is there; OutOfMemory if what it allocates
+/// does not fit.
 [[nodiscard]] Backend make_backend(BackendKind kind, const BackendOptions& options);
-/// True if this program has the CUDA backend and a device is usable; never throws.
+/// Returns whether this program has the CUDA backend and a device is usable; never throws.
 [[nodiscard]] bool cuda_available() noexcept;
-/// True if this program can run attention through cuDNN; says nothing of devices.
+/// Returns whether this program can run attention through cuDNN; it says nothing of devices.
 [[nodiscard]] bool cudnn_available() noexcept;
 
-// One each in src/device/cpu, src/device/cuda (or its absent twin) and src/device/dry; called by
-// make_backend only.
+// These are defined in src/device/cpu, src/device/cuda (or its absent twin) and src/device/dry.
+// Only make_backend calls them.
 [[nodiscard]] Backend make_cpu_backend(const BackendOptions& options);
 [[nodiscard]] Backend make_cuda_backend(const BackendOptions& options);
 [[nodiscard]] Backend make_dry_backend(const BackendOptions& options);
-/// CPU operators for any stream with a host thread (defined in kernels/cpu).
+/// Makes the CPU operators, which run on any stream with a host thread (defined in kernels/cpu).
 [[nodiscard]] std::unique_ptr<Kernels> make_cpu_kernels(std::shared_ptr<ThreadPool> pool);
 
 }  // namespace strata

@@ -1,3 +1,6 @@
+// The loss operator: cross-entropy per token, fused with the gradient of the logits. The model's
+// head runs it on each chunk of tokens; the factor of the gradient lies in device memory before it
+// runs. Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -7,7 +10,7 @@ namespace strata {
 
 /// loss[n] = lse[n] - logits[n, targets[n]], natural log; 0 where targets[n] is kIgnoreIndex.
 /// d_logits = (softmax(logits) - onehot) * grad_scale[0]; rows that are ignored get zeros.
-/// Computed in A. In place (d_logits == logits) is allowed.
+/// Everything is computed in A. In place (d_logits == logits) is allowed.
 struct CrossEntropy {
   static constexpr std::string_view kName = "cross_entropy";
   static constexpr std::int32_t kIgnoreIndex = -100;

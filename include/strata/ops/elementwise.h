@@ -1,3 +1,6 @@
+// Operators that treat every element alike: add, accumulate, cast and fill. The model adds
+// residuals with them, and the gradient store sums and narrows gradients on the device or the host
+// lane. Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -15,7 +18,7 @@ struct ResidualAdd {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// sum += x, x widened to the dtype of sum. Both contiguous.
+/// sum += x. Both are contiguous and of one dtype.
 struct Accumulate {
   static constexpr std::string_view kName = "accumulate";
   ConstTensorView x;  ///< [n] f32 or f64
@@ -34,7 +37,7 @@ struct Cast {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// x = value. Contiguous; f64, f32, bf16, i32.
+/// x = value for f64, f32, bf16 or i32, contiguous.
 struct Fill {
   static constexpr std::string_view kName = "fill";
   TensorView x;  ///< [n]

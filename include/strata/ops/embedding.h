@@ -1,3 +1,6 @@
+// The embedding operators: a gather of table rows, and its transpose as sums over sorted positions.
+// The model's first unit runs them once a sub-batch. The letters of shapes that all operator
+// headers use are defined here.
 #pragma once
 
 // Dimension letters used by all operator headers:
@@ -11,7 +14,7 @@
 
 namespace strata {
 
-/// y[n] = table[ids[n]].
+/// y[n] = table[ids[n]], copied as it is.
 struct EmbeddingForward {
   static constexpr std::string_view kName = "embedding_forward";
   ConstTensorView ids;    ///< [N] i32, each in [0, V)

@@ -1,3 +1,6 @@
+// The operators of a backend as one interface: Kernels::run checks an operator, reports it to the
+// trace and launches it on a lane. Model, stores and optimizer call it from the submitting thread;
+// each backend implements one launch per operator, and nothing here blocks in a step.
 #pragma once
 
 #include <concepts>
@@ -16,7 +19,7 @@ concept Op = requires(const O& op) {
   { op.accesses() } -> std::same_as<Accesses>;
 };
 
-/// What an operator costs. Those that say nothing move the bytes that they access.
+/// Returns what an operator costs. Operators that say nothing move the bytes that they access.
 template <Op O>
 [[nodiscard]] Cost cost_of(const O& op) {
   if constexpr (requires { op.cost(); }) {
@@ -45,13 +48,13 @@ class Kernels {
                   [&] { launch(stream, op); });
   }
 
-  /// For the start of a run, so that no launch of an operator of this shape and layout allocates or
-  /// compiles. Views need no data, but a dq_sum without data is absent. Blocks; throws as run does,
-  /// and OutOfMemory.
+  /// Makes ready what launches of this shape and layout need, so that none of them allocates or
+  /// compiles; called at the start of a run. Views need no data, but a dq_sum without data is
+  /// absent. Blocks; throws as run does, and OutOfMemory.
   virtual void prepare(const AttentionForward& /*op*/) {}
   virtual void prepare(const AttentionBackward& /*op*/) {}
 
-  /// Chooses how matrix products run; null for a backend that has no choice.
+  /// Returns what chooses how matrix products run, or null if the backend has no choice.
   [[nodiscard]] virtual MatmulTuner* matmul_tuner() { return nullptr; }
 
  private:

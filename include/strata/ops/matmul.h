@@ -1,3 +1,6 @@
+// The matrix product, in the three layouts of a linear layer: forward, input gradient and weight
+// gradient. The model runs all its products as this operator; cuBLASLt or the CPU's own kernels
+// compute them. Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -12,14 +15,15 @@ enum class MatmulLayout : std::uint8_t {
   kTN,  ///< a [K, M], b [K, N]: dW = dy^T x
 };
 
+/// What happens to what `out` held before.
 enum class MatmulUpdate : std::uint8_t {
   kOverwrite,   ///< out = product
   kAccumulate,  ///< out = out + product
 };
 
-/// out[m, n] (+)= sum over k of a(m, k) * b(k, n), accumulated in A in ascending k on the cpu
-/// backend (a kTN product that accumulates continues the sum in `out`, so splitting K over several
-/// calls does not change the result there); rounded once to the dtype of out.
+/// out[m, n] (+)= sum over k of a(m, k) * b(k, n), accumulated in A and rounded once to the dtype
+/// of out. The cpu backend sums in ascending k, and a kTN product that accumulates continues the
+/// sum in `out`, so splitting K over several calls does not change the result there.
 struct Matmul {
   static constexpr std::string_view kName = "matmul";
   ConstTensorView a;  ///< X, rank 2; rows may be strided

@@ -1,3 +1,6 @@
+// The RMSNorm operators: forward, with the residual addition before it fused in, and backward. The
+// model runs them twice a layer and once before the head. Letters of shapes are those of
+// strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"

@@ -1,3 +1,7 @@
+// The optimizer's operators: the squared norm of a gradient, with and without a cast, and AdamW as
+// an exact sequence of operations, so that host and device give the same bits. The optimizer and
+// the gradient store run them on flat runs of parameters, on the host lane or on the device. X and
+// A are the dtypes of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -10,6 +14,7 @@ namespace strata {
 struct SquaredNorm {
   static constexpr std::string_view kName = "squared_norm";
   static constexpr std::int64_t kBlock = 4096;
+  /// Returns how many partial sums a run of so many elements has.
   [[nodiscard]] static constexpr std::int64_t partials(std::int64_t elements) {
     return (elements + kBlock - 1) / kBlock;
   }
@@ -19,10 +24,10 @@ struct SquaredNorm {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// y = x in the dtype of y, as Cast rounds it, and partial as SquaredNorm has it of y: a gradient
-/// on its way to the optimizer is read once for both. Both contiguous. In place is allowed for
-/// equal dtypes only. The partials of a range that begins at a multiple of kBlock are those of the
-/// whole.
+/// y = x in the dtype of y, rounded as Cast rounds, and partial = what SquaredNorm gives for y: a
+/// gradient on its way to the optimizer is read once for both. Both are contiguous. In place is
+/// allowed for equal dtypes only. The partials of a range that begins at a multiple of kBlock are
+/// those of the whole.
 struct CastSquaredNorm {
   static constexpr std::string_view kName = "cast_squared_norm";
   static constexpr std::int64_t kBlock = SquaredNorm::kBlock;
@@ -33,8 +38,8 @@ struct CastSquaredNorm {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// Numbers of one AdamW step, computed on the host in f64 and read by the kernel from memory (the
-/// clip factor depends on data). Plain data: lives in pinned or device memory.
+/// The numbers of one AdamW step, computed on the host in f64 and read by the kernel from memory,
+/// because the clip factor depends on data. Plain data that lives in pinned or device memory.
 struct AdamWScalars {
   double lr = 0;
   double beta1 = 0.9;

@@ -1,3 +1,6 @@
+// Operators that pack rows into int8 with one scale each, and unpack them. The activation store
+// runs them around spills to the host, which then take about half of the bytes of bf16. Letters of
+// shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -5,11 +8,11 @@
 
 namespace strata {
 
-/// Rows as int8 with a scale each: scale[n] = max over c of |x[n, c]|, rounded to f32, over 127 in
-/// f32, and q = x / scale in A, rounded to the nearest integer, ties to even, and to within
-/// [-127, 127] (what may lie beyond is a rounding error). A row whose scale is 0 (zeros, or nothing
+/// Rows become int8 with one scale each: scale[n] = max over c of |x[n, c]|, rounded to f32, over
+/// 127 in f32, and q = x / scale in A, rounded to the nearest integer, ties to even, and clamped to
+/// [-127, 127] (only a rounding error can lie beyond). A row whose scale is 0 (zeros, or nothing
 /// above 127 times half of the smallest f32) becomes zeros. A row with a NaN or an infinity, or
-/// beyond the largest f32, gets the scale NaN and zeros.
+/// with a number beyond the largest f32, gets the scale NaN and zeros.
 struct QuantizeRows {
   static constexpr std::string_view kName = "quantize_rows";
   static constexpr int kLevels = 127;
@@ -20,8 +23,8 @@ struct QuantizeRows {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// x = q * scale of its row, in A, rounded once to X: what QuantizeRows was given to within half a
-/// scale, and NaN throughout in rows that were not finite.
+/// x = q * scale of its row, in A, rounded once to X. That is what QuantizeRows was given to within
+/// half a scale, and NaN throughout in rows that were not finite.
 struct DequantizeRows {
   static constexpr std::string_view kName = "dequantize_rows";
   ConstTensorView q;      ///< [N, C] i8

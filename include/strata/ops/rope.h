@@ -1,3 +1,6 @@
+// The rotary position embedding, in place on q and k, and the angles for operators that undo it on
+// the way. The model runs it once a layer in forward, with tables that it made at start-up
+// (strata/model/rope_table.h). Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"
@@ -5,9 +8,11 @@
 
 namespace strata {
 
+/// Whether to rotate by the angles, or back by them for gradients.
 enum class RopeDirection : std::uint8_t { kForward, kBackward };
 
-/// The angles of Rope, given to another operator: pair i of row n has that of (positions[n], i).
+/// The angles of Rope, given to another operator: pair i of row n has the angle of (positions[n],
+/// i).
 struct RopeAngles {
   ConstTensorView positions;  ///< [N] i32, each in [0, P)
   ConstTensorView cos;        ///< [P, D/2] A

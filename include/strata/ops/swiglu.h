@@ -1,3 +1,5 @@
+// The SwiGLU operators: silu(gate) * up, and its gradients. The model runs them between the two
+// products of a layer's feed-forward part. Letters of shapes are those of strata/ops/embedding.h.
 #pragma once
 
 #include "strata/base/tensor.h"

@@ -1,20 +1,22 @@
+// The optimizer's side of a step: it takes the norm of every gradient that arrives, decides whether
+// and with which factor the step is applied, and reports what became of it. Who changes which
+// block, and when, is in the table of blocks; the updaters do it (strata/optimizer/updater.h).
+
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "strata/comm/communicator.h"
 #include "strata/ops/kernels.h"
-#include "strata/optimizer/state_shuttle.h"
+#include "strata/optimizer/adamw_rule.h"
+#include "strata/optimizer/shuttle_updater.h"
+#include "strata/optimizer/speculative_updater.h"
 #include "strata/optimizer/timing.h"
-#include "strata/optimizer/undo_log.h"
-#include "strata/store/gradient_store.h"
-#include "strata/store/training_state.h"
-#include "strata/store/weight_store.h"
+#include "strata/optimizer/updater.h"
 
 namespace strata {
 
@@ -24,22 +26,13 @@ struct OptimizerOptions {
   double eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_norms = false;
-  std::optional<double> grad_clip;  ///< global L2 norm; not with kOnArrival
-  UpdateTiming timing = UpdateTiming::kBeforeUse;
-  int deferred_blocks = 0;  ///< kOnArrival: updated in forward order at the end; is_deferred()
-  std::vector<int> speculated_blocks{};  ///< kSpeculative: UndoLog::choose
-  int max_nonfinite_steps = 3;           ///< so many in a row are skipped before the run stops
-  std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number
+  std::optional<double> grad_clip;                 ///< global L2 norm; not with kOnArrival
+  UpdateTiming timing = UpdateTiming::kBeforeUse;  ///< when a step is decided
+  int max_nonfinite_steps = 3;  ///< so many in a row are skipped before the run stops
+  std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
 };
 
-/// What is known of a step on the submitting thread.
-struct StepPlan {
-  std::int64_t step = 0;  ///< 0-based
-  double lr = 0;
-  std::int64_t valid_tokens = 0;  ///< of all passes and ranks
-};
-
-/// What became of it; handed out on the host lane.
+/// What became of a step; handed out on the host lane.
 struct StepOutcome {
   std::int64_t step = 0;
   double loss = 0;       ///< mean over all valid tokens of the step
@@ -56,29 +49,41 @@ struct OptimizerParts {
   Communicator& ranks;
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
-  StateArenas arenas;
+  Arenas& arenas;
   ThreadPool& pool;  ///< of the host lane's own tasks
 };
 
-/// AdamW where the state lives: host shards on the host lane, resident blocks on the out-lane,
-/// right behind the gradient or, unless the timing is kOnArrival, the decision. Interleaved blocks
-/// live on the host and are updated on the out-lane; updates in forward are submitted when the
-/// weights are loaded: a lane that took all of them at once would hold up what the forward needs
-/// meanwhile. All decisions that depend on data (clip factor, skip) are taken inside host tasks;
-/// what is submitted depends on the options alone.
+/// Submits what a step's optimizer does, from gradients that arrive to updates. All decisions that
+/// depend on data (clip factor, skip) are taken inside host tasks; what is submitted depends on the
+/// table of blocks alone. Updates that wait for a load are submitted when the weights are loaded: a
+/// lane that took all of them at once would hold up what the forward needs meanwhile.
 class OptimizerEngine {
  public:
+  /// What the engine and its updaters take.
+  struct Memory {
+    Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
+
+    StateShuttle::Memory shuttle;
+    TensorView partials;                  ///< pageable: of the block that the host measures, f64
+    std::byte* scalars = nullptr;         ///< pinned: AdamWScalars of this step
+    TensorView nonfinite;                 ///< pageable, [1] i32: of updates on the host
+    std::optional<UndoLog::Memory> undo;  ///< absent if no block is speculated
+    TensorView device_nonfinite;          ///< device, [1] i32: of updates there, or absent
+    TensorView landed_nonfinite;          ///< pinned, [1] i32: what the device says, or absent
+  };
+
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                   std::function<void(const StepOutcome&)> report);
-  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options);
 
+  /// From now on `observer`, which outlives the engine, is told of every update. Between steps.
+  void observe(UpdateObserver& observer) { observers_.push_back(&observer); }
   void begin_step(const StepPlan& plan, const Tag& tag);
-  /// Receives the loss sum of a pass; called on the host lane, behind the last step's updates.
+  /// Receives the loss sum of a pass; called on the host lane, after the last step's updates.
   [[nodiscard]] std::function<void(double)> loss_receiver();
   /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
-  /// and, on arrival, updates the block. Once the update is submitted the arrival's slot is free. A
-  /// speculated block is updated too, but keeps its gradient until finish_step() has confirmed
-  /// that.
+  /// and lets the block's updater begin if its row says so. Once an update is submitted the
+  /// arrival's slot is free; a speculated block keeps its gradient until finish_step() has
+  /// confirmed it.
   void arrived(Arrival arrival, const Tag& tag);
   /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
   /// forward order, so that the next forward can follow block by block.
@@ -86,7 +91,9 @@ class OptimizerEngine {
   /// Submits the updates that wait for a load. For whoever waits for the device to be done.
   void submit_updates(const Tag& tag);
   /// Bytes of state that have crossed the link for updates so far, each way.
-  [[nodiscard]] std::size_t shipped_bytes() const { return shuttle_.shipped_bytes(); }
+  [[nodiscard]] std::size_t shipped_bytes() const {
+    return shuttle_ == nullptr ? 0 : shuttle_->shipped_bytes();
+  }
   /// Number of updates that have been applied since the start (t of the bias correction). Valid
   /// after Device::synchronize.
   [[nodiscard]] std::int64_t updates() const { return updates_; }
@@ -99,46 +106,36 @@ class OptimizerEngine {
   };
 
   void measure(Arrival& arrival, const Tag& tag);
-  void update(int block, const Tag& tag);
-  void update_early(int block, const Tag& tag);
-  void confirm(int block, const Tag& tag);
-  void ship(int block, Stream& in, Event decided, const Tag& tag);
-  void adamw(const BlockState& part, const ConstTensorView& gradient, int block,
-             const AdamWScalars* scalars, const TensorView& nonfinite, const Tag& tag);
-  void check_update(const TensorView& nonfinite, const std::string& what, int steps_ago,
-                    const Tag& tag);
   void check_device_updates(int steps_ago, const Tag& tag);
   void catch_up(int steps_ago, const Tag& tag);
-  void require_finite(int block, const Tag& tag);
+  void require_finite(BlockId block, const Tag& tag);
   [[nodiscard]] AdamWScalars scalars_of(double factor, bool apply) const;
   void set_scalars(double factor, bool apply);
   void decide();
   void stop_if_stuck() const;
-  [[nodiscard]] bool deferred(int block) const;
-  [[nodiscard]] const std::string& block_name(int block) const;
-  [[nodiscard]] bool speculated(int block) const { return undo_ && undo_->holds(block); }
+  void make_updaters(const OptimizerParts& parts);
+  Updater& keep(std::unique_ptr<Updater> updater);
+  void add_numbers(Accesses& accesses) const;
+  [[nodiscard]] const BlockPlan& row(BlockId block) const { return state_.plan(block); }
   [[nodiscard]] Accesses writes_scalars() const;
 
   TrainingState& state_;
   WeightStore& weights_;
-  StateShuttle shuttle_;
   Communicator& ranks_;
-  Kernels& kernels_;
   Kernels& host_kernels_;
   Stream& host_;
   Stream& out_;
-  Stream& weights_in_;
-  Stream& activations_in_;
   OptimizerOptions options_;
   std::function<void(const StepOutcome&)> report_;
-  TensorView partials_;                ///< of the block that the host measures: SquaredNorm's, f64
-  AdamWScalars* scalars_ = nullptr;    ///< pinned, of this step
-  TensorView nonfinite_;               ///< [1] i32: of updates on the host
-  TensorView device_nonfinite_;        ///< [1] i32, device: of updates there, or absent
-  TensorView landed_nonfinite_;        ///< [1] i32, pinned: what the device says, or absent
-  std::vector<Arrival> arrivals_;      ///< per block, until its update is submitted
-  std::vector<double> squared_norms_;  ///< per block, of this step; host lane only
-  std::unique_ptr<UndoLog> undo_;      ///< null if no block is speculated
+  Memory memory_;
+  AdamWScalars* scalars_;  ///< of this step
+  AdamWRule rule_;
+  std::vector<UpdateObserver*> observers_;
+  std::vector<std::unique_ptr<Updater>> updaters_;
+  PerBlock<Updater*> updater_of_;
+  ShuttleUpdater* shuttle_ = nullptr;  ///< the updater of interleaved blocks, if there are any
+  PerBlock<Arrival> arrivals_;         ///< until the update is submitted
+  PerBlock<double> squared_norms_;     ///< of this step; host lane only
   Step step_;
   /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.
   std::optional<Event> decided_;

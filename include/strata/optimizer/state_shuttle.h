@@ -18,18 +18,23 @@ class StateShuttle {
   /// Elements of a chunk by default: 16 MiB of what is least, split weights.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 23;
 
-  /// Takes no memory if no block is interleaved.
-  StateShuttle(TrainingState& state, Arena& device_arena, std::int64_t chunk = kChunk);
-  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                   std::int64_t chunk = kChunk);
+  /// Slots for chunks; none if no row is updated by a shuttle.
+  struct Memory {
+    Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory,
+           std::int64_t chunk = kChunk);
 
-  /// What crosses the link in a step, each way.
-  static std::size_t step_bytes(const ModelLayout& layout, const StateOptions& options);
+    SlotRing slots;  ///< device
+  };
+
+  StateShuttle(TrainingState& state, Memory memory, Device& device, std::int64_t chunk = kChunk);
+
+  /// Returns the bytes that cross the link in a step, each way.
+  static std::size_t step_bytes(const ModelLayout& layout, const StatePlan& plan);
 
   /// `update` submits on the out-lane what changes a part of a block: its state on the device, its
   /// gradient in its home there, `begin` its first element in the block. Returns the event after
   /// which everything is home.
-  Event ship(int block, Stream& in, const std::function<void(const BlockState& part)>& update,
+  Event ship(BlockId block, Stream& in, const std::function<void(const BlockState& part)>& update,
              const Tag& tag);
   /// Bytes that have crossed the link so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const { return shipped_bytes_; }
@@ -39,7 +44,7 @@ class StateShuttle {
   std::int64_t chunk_;
   Stream& out_;
   SlotRing ring_;
-  std::vector<Event> home_;  ///< per block: when its state was last written at home
+  PerBlock<Event> home_;  ///< when the state was last written at home
   std::size_t shipped_bytes_ = 0;
 };
 

@@ -18,21 +18,19 @@ namespace strata {
 /// predict, save and an update for each block, settle, restore and another update for each.
 class UndoLog {
  public:
-  /// Those of the blocks that are not among `deferred` (is_deferred) whose old state fits `bytes`,
-  /// in the order in which gradients arrive: from the last. Blocks on the device are not among
-  /// them.
-  static std::vector<int> choose(const ModelLayout& layout, const StateOptions& options,
-                                 int deferred, std::size_t bytes);
-  /// What these blocks take of the log.
-  static std::size_t bytes(const ModelLayout& layout, const StateOptions& options,
-                           const std::vector<int>& blocks);
-  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                   const std::vector<int>& blocks);
+  /// The old state of every block whose row is speculated, and the numbers of the guess.
+  struct Memory {
+    Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
-  /// `pool` copies; it, the state and the arena outlive the log.
-  UndoLog(TrainingState& state, const std::vector<int>& blocks, Arena& pageable, ThreadPool& pool);
+    PerBlock<std::byte*> slots;  ///< pageable; null for a block that is not speculated
+    std::byte* numbers = nullptr;
+    TensorView nonfinite;  ///< [blocks] i32
+  };
+  /// Returns the bytes that the old state of a block takes of the log.
+  static std::size_t slot_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block);
 
-  [[nodiscard]] bool holds(int block) const { return slots_[index(block)] != nullptr; }
+  /// `pool` copies; it, the state and the memory's owner outlive the log.
+  UndoLog(TrainingState& state, const Memory& memory, ThreadPool& pool);
 
   /// Host lane: the numbers of this step's early updates.
   void predict(const AdamWScalars& guess) { numbers_->early = guess; }
@@ -42,16 +40,18 @@ class UndoLog {
   [[nodiscard]] ByteRange numbers() const;
 
   /// Submits the copy of a block's state into the log. Nothing if no update is expected.
-  void save(int block, Stream& host, const Tag& tag);
+  void save(BlockId block, Stream& host, const Tag& tag);
   /// Submits the copy back, and forgets what the early update found. Nothing if the guess held.
-  void restore(int block, Stream& host, const Tag& tag);
+  void restore(BlockId block, Stream& host, const Tag& tag);
 
   /// Of updates between save() and settle().
   [[nodiscard]] const AdamWScalars* early() const { return &numbers_->early; }
-  /// Of updates behind restore(): not applied unless the guess was wrong.
+  /// Of updates after restore(): not applied unless the guess was wrong.
   [[nodiscard]] const AdamWScalars* again() const { return &numbers_->again; }
   /// [1] i32, of both updates of a block: what AdamW says of its new weights.
-  [[nodiscard]] TensorView nonfinite(int block) const { return nonfinite_.slice_rows(block, 1); }
+  [[nodiscard]] TensorView nonfinite(BlockId block) const {
+    return nonfinite_.slice_rows(block.value(), 1);
+  }
 
  private:
   struct Numbers {
@@ -61,20 +61,19 @@ class UndoLog {
   };
   enum class Way : std::uint8_t { kIntoLog, kBack };
 
-  static std::size_t index(int block) { return static_cast<std::size_t>(block); }
   /// What an update changes.
-  [[nodiscard]] std::vector<TensorView> state_of(int block) const;
-  [[nodiscard]] ByteRange slot_of(int block) const;
-  void copy(int block, Way way) const;
+  [[nodiscard]] std::vector<TensorView> state_of(BlockId block) const;
+  [[nodiscard]] ByteRange slot_of(BlockId block) const;
+  void copy(BlockId block, Way way) const;
   /// Warns if most steps miss.
   void count(bool missed);
 
   TrainingState& state_;
   ThreadPool& pool_;
-  std::vector<std::byte*> slots_;  ///< per block: its old state, or null
-  Numbers* numbers_ = nullptr;     ///< host lane only, like what follows
-  TensorView nonfinite_;           ///< [blocks] i32
-  int steps_ = 0;                  ///< since misses were last counted
+  PerBlock<std::byte*> slots_;  ///< its old state, or null
+  Numbers* numbers_ = nullptr;  ///< host lane only, like what follows
+  TensorView nonfinite_;        ///< [blocks] i32
+  int steps_ = 0;               ///< since misses were last counted
   int misses_ = 0;
 };
 

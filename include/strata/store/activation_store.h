@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "strata/ops/kernels.h"
-#include "strata/store/memory_plan.h"
 #include "strata/store/spill_ring.h"
 
 namespace strata {
@@ -56,10 +55,18 @@ class ActivationStore {
  public:
   static constexpr int kFewestSlots = 2;
 
+  /// Slots, homes of what is spilled, and what its form needs on the way.
+  struct Memory {
+    Memory(const ActivationShape& shape, int slots, Allocator& memory);
+
+    std::vector<std::byte*> homes;  ///< pinned, of the first boundaries
+    std::byte* int8_out = nullptr;  ///< device: a cell in int8 on its way out; null in exact form
+    std::byte* int8_in = nullptr;   ///< device: likewise on its way in
+    SlotRing slots;                 ///< device, [N, C] each
+  };
+
   /// `kernels` must outlive the store.
-  ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels, Arena& device_arena,
-                  Arena& pinned_arena);
-  static void plan(MemoryPlan& plan, const ActivationShape& shape, int slots);
+  ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels, Arenas& arenas);
 
   /// One access of a pass: reading a boundary of a cell.
   struct Read {
@@ -81,6 +88,7 @@ class ActivationStore {
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_.loaded_bytes(); }
 
  private:
+  ActivationStore(const ActivationShape& shape, Memory memory, Kernels& kernels, Device& device);
   [[nodiscard]] std::int64_t key_of(int boundary, int cell) const {
     return static_cast<std::int64_t>(boundary) * shape_.cells + cell;
   }

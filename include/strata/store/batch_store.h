@@ -6,7 +6,6 @@
 #include "strata/data/batch.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/llama.h"
-#include "strata/store/memory_plan.h"
 
 namespace strata {
 
@@ -30,8 +29,15 @@ class BatchStore {
  public:
   static constexpr int kDeviceSlots = 2;
 
-  BatchStore(const BatchStoreShape& shape, Arena& device_arena, Arena& pinned_arena);
-  static void plan(MemoryPlan& plan, const BatchStoreShape& shape);
+  /// Buffers of a whole pass each.
+  struct Memory {
+    Memory(const BatchStoreShape& shape, Allocator& memory);
+
+    SlotRing slots;                ///< on the device
+    std::vector<std::byte*> host;  ///< pinned, one per host slot
+  };
+
+  BatchStore(const BatchStoreShape& shape, Arenas& arenas);
 
   /// Pinned memory to fill for a pass. Blocks until its last upload has finished: call it between
   /// steps.
@@ -51,8 +57,7 @@ class BatchStore {
   BatchStoreShape shape_;
   Offsets offsets_;
   Device& device_;
-  SlotRing ring_;
-  std::vector<std::byte*> host_;
+  Memory memory_;
   std::vector<Event> uploaded_;
   std::int64_t uploads_ = 0;
 };

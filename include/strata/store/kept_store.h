@@ -5,10 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "strata/device/arena.h"
+#include "strata/device/allocator.h"
 #include "strata/device/stream.h"
 #include "strata/model/kept_activations.h"
-#include "strata/store/memory_plan.h"
 #include "strata/store/spill_ring.h"
 
 namespace strata {
@@ -59,9 +58,16 @@ struct KeptLease {
 /// back while the cells before run backward.
 class KeptStore {
  public:
-  KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arena& device_arena,
-            Arena& pinned_arena);
-  static void plan(MemoryPlan& memory, std::span<const KeptTensor> tensors, const KeepPlan& plan);
+  /// What cells keep on the device, the homes of what they spill, and slots on the way there.
+  struct Memory {
+    Memory(std::span<const KeptTensor> tensors, const KeepPlan& plan, Allocator& memory);
+
+    std::vector<KeptActivations> kept;  ///< [L, S], on the device
+    std::vector<std::byte*> homes;      ///< [L, S], pinned, or null
+    SlotRing slots;                     ///< on the device; none if no cell spills
+  };
+
+  KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arenas& arenas);
 
   /// One access of a pass: backward of a cell.
   struct Read {
@@ -83,6 +89,8 @@ class KeptStore {
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_ ? ring_->loaded_bytes() : 0; }
 
  private:
+  KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Memory memory,
+            Device& device);
   [[nodiscard]] KeptLease view(Lease lease, int layer, int cell) const;
 
   std::vector<KeptTensor> tensors_;

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "strata/device/slot_ring.h"
-#include "strata/store/memory_plan.h"
 
 namespace strata {
 
@@ -13,9 +12,16 @@ class LossStore {
  public:
   static constexpr int kSlots = 2;
 
+  /// Losses of a pass, [tokens] dtype, in each slot.
+  struct Memory {
+    Memory(std::int64_t tokens, DType dtype, Allocator& memory);
+
+    SlotRing device;
+    SlotRing host;  ///< pinned
+  };
+
   /// `tokens` of a pass, `dtype` A.
-  LossStore(std::int64_t tokens, DType dtype, Arena& device_arena, Arena& pinned_arena);
-  static void plan(MemoryPlan& plan, std::int64_t tokens, DType dtype);
+  LossStore(std::int64_t tokens, DType dtype, Arenas& arenas);
 
   struct LossLease {
     Lease lease;
@@ -29,8 +35,7 @@ class LossStore {
   std::int64_t tokens_ = 0;
   DType dtype_ = DType::kF32;
   Device& device_;
-  SlotRing device_ring_;
-  SlotRing host_ring_;
+  Memory memory_;
 };
 
 }  // namespace strata

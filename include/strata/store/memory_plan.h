@@ -5,13 +5,15 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/device/allocator.h"
 #include "strata/device/trace.h"
 
 namespace strata {
 
 /// Every byte that a run will take, by memory and by purpose, known before anything is allocated.
-/// Arenas are created with exactly these totals, so what is planned is what is used.
-class MemoryPlan {
+/// It is an allocator that only counts: what a store takes of it while a run is planned is what the
+/// store takes of the arenas, which are created with exactly these totals.
+class MemoryPlan final : public Allocator {
  public:
   struct Entry {
     Space space = Space::kDevice;
@@ -19,10 +21,9 @@ class MemoryPlan {
     std::size_t bytes = 0;  ///< alignment included
   };
 
-  /// Adds bytes under a name; entries of one name and space are merged.
-  void add(Space space, const std::string& name, std::size_t bytes);
-  /// `count` buffers of `bytes_each`, as SlotRing and Arena align them.
-  void add_slots(Space space, const std::string& name, std::size_t count, std::size_t bytes_each);
+  /// Adds bytes under a name, aligned as an arena aligns them, and returns null. Entries of one
+  /// name and space are merged.
+  std::byte* allocate(Space space, std::string_view name, std::size_t bytes) override;
 
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::size_t total(Space space) const;

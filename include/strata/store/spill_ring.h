@@ -56,9 +56,9 @@ class SpillRing {
     std::byte* home = nullptr;  ///< null: is never copied and must not lose its slot
   };
 
-  /// `cells`: thing i is of sub-batch i mod cells, for traces.
-  SpillRing(Arena& device_arena, const std::string& name, int slots, std::size_t slot_bytes,
-            std::vector<Thing> things, int cells, Evict evict, std::unique_ptr<HomeForm> form);
+  /// `slots` are on the device. `cells`: thing i is of sub-batch i mod cells, for traces.
+  SpillRing(Device& device, SlotRing slots, std::vector<Thing> things, int cells, Evict evict,
+            std::unique_ptr<HomeForm> form);
 
   /// The things that the coming pass reads, in order. Forgets what the last pass left.
   void begin_pass(const std::vector<std::int64_t>& reads);

@@ -23,52 +23,59 @@ struct UnitLease {
 /// and whole (one rank) is used where it lives.
 class WeightStore {
  public:
-  WeightStore(TrainingState& state, Communicator& ranks, Arena& device_arena, int layer_slots);
-  static void plan(MemoryPlan& plan, const ModelLayout& layout, const StateOptions& options,
-                   int layer_slots);
+  /// Slots on the device. A ring has no more slots than units pass it, so none where all weights
+  /// are read where they live.
+  struct Memory {
+    Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots, Allocator& memory);
+
+    SlotRing embedding;
+    SlotRing layers;
+    SlotRing head;
+  };
+
+  /// The arguments outlive the store.
+  WeightStore(TrainingState& state, Communicator& ranks, Arenas& arenas, int layer_slots);
 
   /// The units that acquire() will be called for, in this order, until the next call.
-  void begin_pass(std::vector<int> units);
+  void begin_pass(const std::vector<UnitId>& units);
   /// The unit's weights, for work submitted on `compute` from now on. Loads them if they are not
   /// on the device or on their way.
-  [[nodiscard]] UnitLease acquire(int unit, Stream& compute, const Tag& tag);
+  [[nodiscard]] UnitLease acquire(UnitId unit, Stream& compute, const Tag& tag);
   /// Starts to load what will be needed next, as far as slots are free.
   void prefetch(const Tag& tag);
   /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
   /// next load, or use at home, waits.
-  void updated(int block, Event event);
+  void updated(BlockId block, Event event);
   /// How many loads ahead of its own an update's copies to the device may begin.
   static constexpr std::size_t kUpdateLead = 8;
   /// The block's weights will change at home by work that `submit` submits, which ends with
   /// updated(): copies in slots are stale, and `submit` is called ahead of the next load. Its
   /// copies to the device should come behind `turn`, the end of the load kUpdateLead before that
   /// one: a lane that always has something to copy keeps the link to itself.
-  void update_later(int block, std::function<void(Event turn)> submit);
+  void update_later(BlockId block, std::function<void(Event turn)> submit);
   /// Calls every `submit` that no load has called yet, in the order of blocks.
   void submit_updates();
   /// Bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
 
  private:
-  [[nodiscard]] SlotRing& ring_of(int unit);
-  [[nodiscard]] UnitLease use_at_home(int unit, Stream& compute);
-  [[nodiscard]] std::size_t block_bytes(int block) const;
+  [[nodiscard]] SlotRing& ring_of(UnitId unit);
+  [[nodiscard]] UnitLease use_at_home(UnitId unit, Stream& compute);
+  [[nodiscard]] std::size_t block_bytes(BlockId block) const;
   /// Fills the unit's slot; `needed_at` is the position of the access it is for. False if every
   /// slot is taken by something needed earlier.
-  bool load(int unit, std::int64_t needed_at, const Tag& tag);
-  void submit_update(int block);
+  bool load(UnitId unit, std::int64_t needed_at, const Tag& tag);
+  void submit_update(BlockId block);
   /// Copies of the block in slots are stale.
-  void forget(int block);
+  void forget(BlockId block);
 
   TrainingState& state_;
   Communicator& ranks_;
   Device& device_;
-  SlotRing embedding_;
-  SlotRing layers_;
-  SlotRing head_;
+  Memory memory_;
   AccessPlan plan_;
-  std::vector<Event> updated_;                                ///< per block
-  std::vector<std::function<void(Event)>> pending_;           ///< per block: its update, or empty
+  PerBlock<Event> updated_;
+  PerBlock<std::function<void(Event)>> pending_;              ///< updates that wait for a load
   std::deque<Event> loads_ = std::deque<Event>(kUpdateLead);  ///< ends of the last ones
   std::size_t loaded_bytes_ = 0;
 };

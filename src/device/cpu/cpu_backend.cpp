@@ -1,3 +1,6 @@
+// Puts the cpu backend together: a pool, a device of host threads and the CPU operators. They serve
+// as the host lane's operators too.
+
 #include "device/cpu/cpu_device.h"
 #include "strata/ops/backend.h"
 

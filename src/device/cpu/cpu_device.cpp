@@ -1,3 +1,6 @@
+// The abstract machine on host threads. A stream gathers the waits and the task of the next
+// submission and pushes both to the executor; copies and sets are tasks like all others.
+
 #include "device/cpu/cpu_device.h"
 
 #include <algorithm>
@@ -58,7 +61,7 @@ class CpuStream final : public Stream {
   void do_begin(std::uint64_t ticket) override {
     const TraceSink* trace = device().options().trace;
     work_.ticket = ticket;
-    work_.task = nullptr;  // of a submission that threw
+    work_.task = nullptr;  // left by a submission that threw
     work_.timed = trace != nullptr && trace->active();
   }
 

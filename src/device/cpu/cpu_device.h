@@ -1,3 +1,4 @@
+// Makes the device of the cpu backend. Only the backend's maker and tests of the device call it.
 #pragma once
 
 #include <memory>
@@ -6,8 +7,9 @@
 
 namespace strata {
 
-/// The abstract machine on host threads: every lane is a queue, "device" and "pinned" memory are
-/// plain memory of the host, and host tasks may run on any lane.
+/// Makes the abstract machine on host threads: every lane is a queue, "device" and "pinned" memory
+/// are plain memory of the host, and host tasks may run on any lane. How lanes execute is
+/// `options.execution`.
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
 
 }  // namespace strata

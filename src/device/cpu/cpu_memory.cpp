@@ -1,3 +1,6 @@
+// Maps anonymous memory. The kernel promises more than it has, so a request larger than the machine
+// is refused here, as a GPU would.
+
 #include "device/cpu/cpu_memory.h"
 
 #include <sys/mman.h>
@@ -46,7 +49,7 @@ std::size_t host_memory_bytes() { return pages_in_bytes(_SC_PHYS_PAGES); }
 
 std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_t& in_use) {
   const std::size_t mapped = std::max<std::size_t>(bytes, 1);
-  // The kernel promises more than it has, so what can never fit is refused here.
+  // The kernel would promise even what can never fit.
   void* const data = mapped > host_memory_bytes() ? MAP_FAILED
                                                   : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,3 +1,5 @@
+// Host memory for the cpu backend, which stands for device, pinned and pageable memory alike. It is
+// mapped, not allocated, so that it goes back to the system when it is freed.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +9,12 @@
 
 namespace strata {
 
-/// Memory of the whole machine.
+/// Returns the memory of the whole machine, in bytes.
 [[nodiscard]] std::size_t host_memory_bytes();
 
-/// Page-aligned host memory, in huge pages where the system has them. While it lives, `bytes` are
-/// added to `in_use`, which must outlive it. Throws OutOfMemory.
+/// Returns page-aligned host memory, in huge pages where the system has them. While it lives,
+/// `bytes` are added to `in_use`, which must outlive it. Throws OutOfMemory if the machine cannot
+/// have so much.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes,
                                                                  std::size_t& in_use);
 

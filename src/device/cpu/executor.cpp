@@ -1,3 +1,6 @@
+// Three ways to run the lanes' work. Each keeps, per lane, the newest ticket that has passed; work
+// begins once the tickets that it waits for have.
+
 #include "device/cpu/executor.h"
 
 #include <chrono>
@@ -29,6 +32,7 @@ bool all_passed(const Tickets& wanted, const Tickets& passed) {
   return true;
 }
 
+/// Runs work inside the submitting call, so every wait has passed already.
 class EagerExecutor final : public Executor {
  public:
   using Executor::Executor;
@@ -36,7 +40,8 @@ class EagerExecutor final : public Executor {
   void wait(Event) override {}
 };
 
-/// One thread per lane. All queues share a mutex, held for a few instructions per submission.
+/// Runs each lane on a thread of its own. All queues share a mutex, held for a few instructions per
+/// submission.
 class ThreadsExecutor final : public Executor {
  public:
   explicit ThreadsExecutor(TraceSink* trace) : Executor(trace) {
@@ -98,15 +103,16 @@ class ThreadsExecutor final : public Executor {
   std::mutex mutex_;
   std::array<Queue, kLaneCount> queues_;
   Tickets passed_{};
-  Event awaited_;  ///< by the submitting thread
+  Event awaited_;  ///< what the submitting thread waits for
   std::condition_variable submitter_;
   bool stop_ = false;
   std::array<std::jthread, kLaneCount>
-      threads_;  // last: they use, and on destruction outlive, the rest
+      threads_;  // last: they use the rest and must be joined before it goes
 };
 
-/// One thread runs a random order of all lanes' work that respects every wait. The order is drawn
-/// on the submitting thread, so it depends on the seed and on what is submitted, not on timing.
+/// Runs all lanes' work on one thread, in a random order that respects every wait. The order is
+/// drawn on the submitting thread, so it depends on the seed and on what is submitted, not on
+/// timing.
 class ShuffledExecutor final : public Executor {
  public:
   ShuffledExecutor(TraceSink* trace, std::uint64_t seed)
@@ -122,7 +128,7 @@ class ShuffledExecutor final : public Executor {
     const std::lock_guard lock(mutex_);
     queues_[index_of(lane)].push_back(std::move(work));
     ++unfinished_;
-    // One piece every other submission lets work pile up; now and then everything goes at once.
+    // One piece at every other submission lets work pile up; now and then everything goes at once.
     constexpr std::uint64_t kDrainEvery = 16;
     const std::uint64_t bits = draw();
     choose(bits % kDrainEvery == 0 ? unfinished_ : bits & 1);
@@ -187,7 +193,7 @@ class ShuffledExecutor final : public Executor {
   Tickets passed_{};
   std::uint64_t unfinished_ = 0;
   bool stop_ = false;
-  std::jthread thread_;  // last: it uses, and on destruction outlives, the rest
+  std::jthread thread_;  // last: it uses the rest and must be joined before it goes
 };
 
 }  // namespace

@@ -1,3 +1,7 @@
+// Decides where and when the lanes' work runs on the cpu backend: inside the submitting call, on
+// one thread per lane, or in a random order that respects every wait. The numbers of a run do not
+// depend on it; the random order finds waits that are missing. The device owns one executor and
+// pushes to it.
 #pragma once
 
 #include <array>
@@ -12,7 +16,7 @@
 
 namespace strata {
 
-/// Per lane a ticket: those that must have passed, or those that have.
+/// One ticket per lane: up to where the lane must have finished, or has.
 using Tickets = std::array<std::uint64_t, kLaneCount>;
 
 /// One submission as it waits in its lane's queue.
@@ -23,22 +27,24 @@ struct Work {
   bool timed = false;          ///< report when it ran to the trace
 };
 
-/// Decides where and when the work of six lanes runs. `push` and `wait` are called by the
-/// submitting thread. After the first task that throws, the tasks of all lanes are skipped while
-/// their tickets still pass, so whoever waits goes on.
+/// Runs the work of six lanes. `push` and `wait` are called by the submitting thread. After the
+/// first task that throws, the tasks of all lanes are skipped while their tickets still pass, so
+/// whoever waits goes on.
 class Executor {
  public:
   explicit Executor(TraceSink* trace) : trace_(trace) {}
-  /// Work that has not begun is dropped.
+  /// Drops work that has not begun, and waits for what is running.
   virtual ~Executor() = default;
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
+  /// Takes one submission; tickets of a lane ascend. Blocks only if execution is eager.
   virtual void push(Lane lane, Work work) = 0;
   /// Blocks until the event has passed.
   virtual void wait(Event event) = 0;
+  /// Rethrows the first exception of a task, if there was one.
   void throw_if_failed();
-  /// In which tasks of the host lane ran.
+  /// Returns the seconds in which tasks of the host lane have run so far. Any thread.
   [[nodiscard]] double host_busy_s() const { return host_busy_us_.load() * 1e-6; }
 
  protected:
@@ -53,6 +59,7 @@ class Executor {
   std::exception_ptr failure_;
 };
 
+/// Makes the executor that `options.execution` asks for.
 [[nodiscard]] std::unique_ptr<Executor> make_executor(const DeviceOptions& options);
 
 }  // namespace strata

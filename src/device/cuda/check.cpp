@@ -1,3 +1,6 @@
+// Words the messages of failed CUDA calls, and clears errors that the next launch would report
+// again.
+
 #include "src/device/cuda/check.h"
 
 #include "strata/base/error.h"

@@ -1,3 +1,6 @@
+// The check around every call into CUDA: a failure becomes a BackendError that names the call, its
+// code and its place, or in destructors a line of the log. Libraries on top of CUDA add an overload
+// for their status type.
 #pragma once
 
 #include <cuda.h>
@@ -22,7 +25,8 @@ struct CallSite {
 void check(cudaError_t code, const CallSite& site);
 void check(CUresult code, const CallSite& site);
 
-/// As check, for destructors: logs instead, and is silent once the runtime has shut down.
+/// Does what check does, for destructors: it logs instead of throwing, and is silent once the
+/// runtime has shut down.
 void check_in_destructor(cudaError_t code, const CallSite& site) noexcept;
 
 }  // namespace strata::cuda

@@ -1,3 +1,5 @@
+// Allocates the mapped, pinned memory that counters live in.
+
 #include "src/device/cuda/counters.h"
 
 #include <cuda_runtime_api.h>

@@ -1,3 +1,6 @@
+// Tickets in memory that host and device both see: how a stream waits for the host lane, and the
+// host lane for streams, without a CPU thread in between. The device's lanes share one set of
+// counters; passed() and publish() may be called by any thread.
 #pragma once
 
 #include <array>
@@ -38,7 +41,7 @@ class TicketCounters {
   void publish(Event event) const {
     host(event.lane).store(low(event.ticket), std::memory_order_release);
   }
-  /// For stream memory operations.
+  /// Returns the address of a counter for stream memory operations.
   [[nodiscard]] std::uint32_t* device(Lane lane) const {
     return reinterpret_cast<std::uint32_t*>(memory_.device() + offset(lane));
   }

@@ -1,3 +1,6 @@
+// Stands in for the CUDA backend in builds without it: says how to build it, and that there is
+// none.
+
 #include "strata/base/error.h"
 #include "strata/ops/backend.h"
 

@@ -1,3 +1,6 @@
+// Puts the CUDA backend together: the device, its operators, and the CPU operators for its host
+// lane.
+
 #include <cuda_runtime_api.h>
 
 #include <memory>

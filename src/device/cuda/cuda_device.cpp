@@ -1,3 +1,6 @@
+// Selects the device, makes its lanes and refuses to start if a stream that waits would stop the
+// others. A lost device is noticed when the submitting thread waits, and thrown there.
+
 #include "src/device/cuda/cuda_device.h"
 
 #include <chrono>

@@ -1,3 +1,5 @@
+// The CUDA device of a rank: five streams, one host thread, and what they share. The backend owns
+// it; the submitting thread alone calls it and has this device selected.
 #pragma once
 
 #include <array>

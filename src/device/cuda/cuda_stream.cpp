@@ -1,3 +1,6 @@
+// Submits to a CUDA stream. Waits between streams go through events, waits for the host lane
+// through its counter; copies are cut where pinned memory was registered in slices.
+
 #include "src/device/cuda/cuda_stream.h"
 
 #include <algorithm>
@@ -11,7 +14,7 @@
 namespace strata {
 namespace {
 
-/// Deep enough for a lane that runs one step ahead of the device.
+/// Events enough for a lane that runs one step ahead of the device.
 constexpr int kInitialEvents = 64;
 
 /// Lanes whose every record is told to the host: host tasks wait for what arrives on them, and a

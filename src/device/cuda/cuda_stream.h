@@ -1,3 +1,6 @@
+// A device lane on CUDA: one non-blocking stream, its events by ticket, and its counter for the
+// host. The device owns the lanes, and they share its context. This and the host lane are the only
+// places that turn events of the machine into CUDA waits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -51,11 +54,12 @@ class CudaStream final : public Stream {
   cudaStream_t handle_ = nullptr;
   cuda::EventPool events_;
   std::uint64_t submitted_ = 0;
-  std::uint64_t told_ = 0;                    ///< newest ticket that a counter write stands behind
+  std::uint64_t told_ = 0;                    ///< newest ticket that a counter write follows
   std::optional<cuda::ProfilerRange> range_;  ///< of the submission under way
 };
 
-/// The CUDA stream of a lane. Throws BackendError for kHost and for lanes of other backends.
+/// Returns the CUDA stream of a lane. Throws BackendError for kHost and for lanes of other
+/// backends.
 [[nodiscard]] cudaStream_t native_stream(Stream& stream);
 
 }  // namespace strata

@@ -1,3 +1,5 @@
+// Looks up driver entry points by name and version, and wraps those that lanes call.
+
 #include "src/device/cuda/driver.h"
 
 #include <string>

@@ -1,3 +1,6 @@
+// Entry points of the CUDA driver that the runtime does not offer, looked up at run time so that
+// the program starts on machines without a driver. Lanes use the stream memory operations, kernels
+// the module loading and the tensor maps.
 #pragma once
 
 #include <cuda.h>
@@ -25,7 +28,7 @@ struct Driver {
 /// allocates nothing.
 void load_module_of(const Driver& driver, const void* kernel);
 
-/// `counter` is a device pointer. Writes `value` once everything before it on `stream` is done and
+/// Writes `value` to `counter`, a device pointer, once everything before it on `stream` is done and
 /// its memory writes can be seen.
 void write_counter(const Driver& driver, cudaStream_t stream, std::uint32_t* counter,
                    std::uint32_t value);

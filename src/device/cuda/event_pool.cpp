@@ -1,3 +1,6 @@
+// Records, finds and takes back events. Only the oldest recorded event is asked whether it has
+// passed, which costs one query per record at most.
+
 #include "src/device/cuda/event_pool.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// CUDA events of one stream, recorded by ticket and used again after they have passed. Each
+// CudaStream owns one; the submitting thread alone calls it. In a steady state it creates no
+// events.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,10 +22,11 @@ class EventPool {
 
   /// Records `ticket` at the tail of `stream`; does nothing if it, or a later one, is recorded.
   void record(std::uint64_t ticket, cudaStream_t stream);
-  /// Newest ticket recorded, 0 if none.
+  /// Returns the newest ticket recorded, or 0 if none is.
   [[nodiscard]] std::uint64_t newest() const { return newest_; }
-  /// Event recorded at `ticket` or, if none was, at the earliest one behind it; null if the ticket
-  /// is known to have passed. Throws BackendError if nothing was recorded at or behind it.
+  /// Returns the event recorded at `ticket` or, if none was, at the earliest one after it; null if
+  /// the ticket is known to have passed. Throws BackendError if nothing was recorded at or after
+  /// it.
   [[nodiscard]] cudaEvent_t find(std::uint64_t ticket) const;
 
  private:

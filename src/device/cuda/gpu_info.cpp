@@ -1,3 +1,6 @@
+// Asks the CUDA runtime for the device and NVML for this process's memory. NVML is opened at run
+// time, and what is used of its interface is declared here, so its header need not be installed.
+
 #include "src/device/cuda/gpu_info.h"
 
 #include <cuda_runtime_api.h>

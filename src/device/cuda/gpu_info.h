@@ -1,3 +1,5 @@
+// What is known of a GPU: its name, its memory, the rate of its datasheet, and the memory that this
+// process holds on it. Start-up messages, budgets and reports read it through the device.
 #pragma once
 
 #include <cstddef>
@@ -7,16 +9,16 @@
 
 namespace strata::cuda {
 
-/// Name, memory and datasheet rate of a CUDA device, which is the calling thread's.
+/// Returns name, memory and datasheet rate of a CUDA device, which is the calling thread's.
 [[nodiscard]] DeviceInfo gpu_info(int device_index);
 
-/// Dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the exact name that
-/// the driver reports; 0 if it is not listed here.
+/// Returns the dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the
+/// exact name that the driver reports; 0 if it is not listed here.
 [[nodiscard]] double peak_bf16_tflops(std::string_view name);
 
-/// Device memory of this process, context and libraries included. Asks the driver's management
-/// library (NVML); where that does not know this process (some containers), it is everything in use
-/// on the device.
+/// Measures the device memory of this process, context and libraries included. It asks the driver's
+/// management library (NVML); where that does not know this process (some containers), the figure
+/// is everything in use on the device.
 class MemoryMeter {
  public:
   explicit MemoryMeter(int device_index);

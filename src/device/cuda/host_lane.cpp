@@ -1,3 +1,6 @@
+// Runs host tasks in order. Waits for device lanes poll their counters: a short spin, then growing
+// pauses, which delay a task less than a copy's start-up does.
+
 #include "src/device/cuda/host_lane.h"
 
 #include <algorithm>
@@ -15,8 +18,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// A short spin catches work that is about to finish; then the pauses grow to this, which costs the
-/// waiter next to nothing and delays it less than a copy's start-up does.
+/// A short spin catches work that is about to finish; then the pauses grow to this length, which
+/// costs the waiter next to nothing.
 constexpr int kSpins = 2000;
 constexpr microseconds kLongestPause{50};
 

@@ -1,3 +1,6 @@
+// The host lane of a CUDA device: sums, norms and AdamW run here, in order, beside the streams. The
+// device owns it, the submitting thread submits to it, and its one thread does the work and makes
+// no CUDA call. An exception of a task is kept for throw_if_failed().
 #pragma once
 
 #include <atomic>

@@ -1,3 +1,6 @@
+// Takes device, pinned and pageable memory. Pinned memory is mapped, touched by all usable cores
+// and then registered in slices, since zeroing pages is most of the work.
+
 #include "src/device/cuda/memory.h"
 
 #include <cuda_runtime_api.h>
@@ -52,7 +55,8 @@ class Mapping {
   std::byte* data_ = nullptr;
 };
 
-/// Without them (switched off, or an old kernel) everything works, only slower.
+/// Asks for huge pages. Where there are none (switched off, or an old kernel) everything works,
+/// only slower.
 void prefer_huge_pages(std::byte* data, std::size_t bytes) {
   madvise(data, round_up(bytes, kPage), MADV_HUGEPAGE);
 }

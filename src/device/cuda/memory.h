@@ -1,3 +1,6 @@
+// Memory of a CUDA device's three kinds. Arenas take it once at start-up, through the device;
+// destroying the object frees it. Failures throw OutOfMemory with the bytes asked for, those free,
+// and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +18,19 @@ namespace strata::cuda {
 /// the cut costs nothing that can be measured.
 inline constexpr std::size_t kPinnedSlice = kGiB;
 
-/// Bytes from `memory + offset` to the end of its slice.
+/// Returns the bytes from `memory + offset` to the end of its slice.
 [[nodiscard]] inline std::size_t bytes_to_slice_end(const void* memory, std::size_t offset) {
   const std::size_t address = reinterpret_cast<std::uintptr_t>(memory) + offset;
   return kPinnedSlice - address % kPinnedSlice;
 }
 
-/// Each throws OutOfMemory with the bytes asked for and those free.
-/// cudaMalloc.
+/// Takes device memory by cudaMalloc. This and the next two throw OutOfMemory with the bytes asked
+/// for and those free.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_device(std::size_t bytes);
-/// Huge pages where the system gives them, touched by all usable cores, then registered.
+/// Takes pinned memory: huge pages where the system gives them, touched by all usable cores, then
+/// registered.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pinned(std::size_t bytes);
-/// Huge pages where the system gives them; touched when used.
+/// Takes pageable memory: huge pages where the system gives them, touched when used.
 [[nodiscard]] std::unique_ptr<DeviceMemory> allocate_pageable(std::size_t bytes);
 
 }  // namespace strata::cuda

@@ -1,3 +1,5 @@
+// Calls NVTX, whose domain is null unless a tool listens. The text of a range is built only then.
+
 #include "src/device/cuda/profiler.h"
 
 #include <nvtx3/nvToolsExt.h>

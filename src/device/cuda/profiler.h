@@ -1,3 +1,5 @@
+// Names the lanes' work for profilers as NVTX ranges. Streams and the host lane open a range around
+// each submission; without a profiler that costs one comparison.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +21,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// True if a tool listens to this process; it must do so from the start.
+  /// Returns whether a tool listens to this process; it must do so from the start.
   [[nodiscard]] bool attached() const { return domain_ != nullptr; }
   /// Gives a lane's stream the lane's name.
   void name_stream(cudaStream_t stream, Lane lane) const;

@@ -1,3 +1,7 @@
+// Holds each stream on a flag of the host and looks whether the others move. The environment
+// variable that gives a process its hardware queues is set here, since CUDA reads it once, at its
+// first call.
+
 #include "src/device/cuda/self_test.h"
 
 #include <atomic>
@@ -17,9 +21,9 @@ namespace {
 
 constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 constexpr const char* kWanted = "32";  ///< the most that CUDA gives
-/// One for each lane, and some for the streams that libraries make.
+/// The fewest connections: one for each lane, and some for the streams that libraries make.
 constexpr int kLeast = kLaneCount + 4;
-/// Generous: the device may be busy with other programs.
+/// How long a stream may take to move; long, since the device may be busy with other programs.
 constexpr std::chrono::seconds kPatience{10};
 
 const char* remedy() {
@@ -43,7 +47,8 @@ class Flags {
   MappedMemory memory_;
 };
 
-/// True once every flag but those of `held` and the gate has reached `value`.
+/// Returns true once every flag but those of `held` and the gate has reached `value`, false after
+/// kPatience.
 bool others_moved(const Flags& flags, std::size_t streams, std::size_t held, std::uint32_t value) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (std::size_t i = 0; i < streams; ++i) {

@@ -1,3 +1,6 @@
+// Makes sure at start-up that lanes cannot stop each other: enough hardware queues, and streams
+// that run independently. The device calls it when it is made, and fails to start with a remedy
+// rather than hang in a step.
 #pragma once
 
 #include <cuda_runtime_api.h>

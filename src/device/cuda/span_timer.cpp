@@ -1,3 +1,6 @@
+// Times spans by CUDA events against an origin on the host's clock, which is taken anew for every
+// window so that f32 milliseconds stay fine enough.
+
 #include "src/device/cuda/span_timer.h"
 
 #include "src/device/cuda/check.h"

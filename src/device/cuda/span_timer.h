@@ -1,3 +1,6 @@
+// Measures when each submission of the device lanes ran, for traces. The lanes share one timer,
+// whose clock the host lane uses too; nothing is recorded while no trace is active. A pair of
+// events brackets each submission, and flush() reads them after they have passed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,7 +31,7 @@ class SpanTimer {
   [[nodiscard]] double now_us() const;
   [[nodiscard]] TraceSink* sink() const { return sink_; }
 
-  /// Around the work of one submission on a device lane.
+  /// begin() and end() stand around the work of one submission on a device lane.
   void begin(Event at, cudaStream_t stream);
   void end(Event at, cudaStream_t stream);
   /// Reports every span that has ended.

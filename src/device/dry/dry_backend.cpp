@@ -1,3 +1,6 @@
+// Puts the dry backend together: operators and a device that run nothing. Predictions make it on
+// any machine, since it needs no GPU and no memory.
+
 #include "device/dry/dry_device.h"
 #include "device/dry/dry_kernels.h"
 #include "strata/ops/backend.h"

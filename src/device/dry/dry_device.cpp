@@ -1,3 +1,6 @@
+// The abstract machine without work: streams drop what they are given after the base class has
+// traced it. Device memory is reserved without access, so code that touches it fails at once.
+
 #include "device/dry/dry_device.h"
 
 #include <sys/mman.h>

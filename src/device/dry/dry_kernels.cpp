@@ -1,3 +1,5 @@
+// Operators that do nothing when launched. Checks and trace happen in Kernels::run before.
+
 #include "device/dry/dry_kernels.h"
 
 namespace strata {

@@ -1,3 +1,4 @@
+// Makes the operators of the dry backend, for its maker only.
 #pragma once
 
 #include <memory>
@@ -6,7 +7,7 @@
 
 namespace strata {
 
-/// Operators that are checked and recorded, and not launched.
+/// Makes operators that are checked and recorded, and not launched.
 [[nodiscard]] std::unique_ptr<Kernels> make_dry_kernels();
 
 }  // namespace strata

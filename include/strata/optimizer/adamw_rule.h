@@ -1,0 +1,39 @@
+// AdamW for a part of a block: which elements decay, which random stream rounds their moments. All
+// updaters submit their updates through it, on whatever lane they choose; the numbers do not depend
+// on who calls.
+
+#pragma once
+
+#include "strata/ops/kernels.h"
+#include "strata/store/training_state.h"
+
+namespace strata {
+
+class AdamWRule {
+ public:
+  struct Options {
+    double weight_decay = 0.1;
+    bool decay_norms = false;  ///< decay norm weights too
+  };
+  /// What one submission needs beside the state.
+  struct Numbers {
+    const AdamWScalars* scalars = nullptr;  ///< read when the kernel runs
+    TensorView nonfinite;                   ///< [1] i32, set if a new weight is not finite
+    bool rare = false;                      ///< the update does nothing in almost every step
+  };
+
+  /// The layout outlives the rule.
+  AdamWRule(const ModelLayout& layout, const Options& options)
+      : layout_(layout), options_(options) {}
+
+  /// Submits the update of `part` (a shard of the block, or a run of its elements that begins at
+  /// part.begin) with `gradient` of as many elements.
+  void submit(Kernels& kernels, Stream& lane, BlockId block, const BlockState& part,
+              const ConstTensorView& gradient, const Numbers& numbers, const Tag& tag) const;
+
+ private:
+  const ModelLayout& layout_;
+  Options options_;
+};
+
+}  // namespace strata

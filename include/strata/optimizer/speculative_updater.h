@@ -1,0 +1,33 @@
+// Updates blocks on the host as soon as their gradient is there, as if the step were not clipped,
+// and does so again from the old state if it is (Deep Optimizer States, 2024, with an undo log).
+// Nobody reads the new weights before the update is confirmed: only then the weight store hears of
+// it.
+
+#pragma once
+
+#include "strata/optimizer/undo_log.h"
+#include "strata/optimizer/updater.h"
+
+namespace strata {
+
+class SpeculativeUpdater final : public Updater {
+ public:
+  SpeculativeUpdater(const UpdaterParts& parts, UndoLog undo)
+      : Updater(parts), undo_(std::move(undo)) {}
+
+  /// Saves the old state and submits the early update.
+  void arrived(BlockId block, Arrival& arrival, std::optional<Event> decided,
+               const Tag& tag) override;
+  /// The early update stands, or the block gets its old state and the update that is due: which of
+  /// the two is known inside host tasks only.
+  void decided(BlockId block, Arrival& arrival, Event decided, const Tag& tag) override;
+
+  void expect(const AdamWScalars& guess) override { undo_.predict(guess); }
+  bool settle(const AdamWScalars& actual) override { return undo_.settle(actual); }
+  [[nodiscard]] std::optional<ByteRange> numbers() const override { return undo_.numbers(); }
+
+ private:
+  UndoLog undo_;
+};
+
+}  // namespace strata

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/data/batch.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/setup.h"
+#include "strata/schedule/schedule.h"
+
+namespace strata {
+
+/// What a Setup describes, put together on one device: the arenas, stores, model, optimizer and
+/// schedule of a rank, and the way in which steps are submitted. The same on a device that trains
+/// and on one that only records.
+class Assembly {
+ public:
+  /// Told on the host lane when loss and norm of a step are known.
+  using Report = std::function<void(const StepOutcome& outcome, std::int64_t valid_tokens)>;
+  /// Fills the buffers of a pass; returns the number of valid targets.
+  using Fill = std::function<std::int64_t(int pass, const PassBuffers& buffers)>;
+
+  /// Takes all memory; training state is undefined until it is initialised or loaded. The arguments
+  /// outlive the assembly. Throws OutOfMemory.
+  Assembly(const Setup& setup, const Backend& backend, Communicator& ranks, Report report);
+  Assembly(const Assembly&) = delete;
+  Assembly& operator=(const Assembly&) = delete;
+
+  /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
+  /// unfinished. Throws what an earlier step's work threw.
+  void submit(std::int64_t step, double lr, const Fill& fill);
+
+  [[nodiscard]] TrainingState& state() { return state_; }
+  [[nodiscard]] const Llama& model() const { return model_; }
+  [[nodiscard]] const WeightStore& weights() const { return weights_; }
+  [[nodiscard]] const GradientStore& gradients() const { return gradients_; }
+  [[nodiscard]] const ActivationStore& activations() const { return activations_; }
+  [[nodiscard]] const KeptStore& kept() const { return kept_; }
+  [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
+  [[nodiscard]] BatchStore& batches() { return batches_; }
+  [[nodiscard]] Schedule& schedule() { return schedule_; }
+  /// Seconds that it took to get device and pinned memory.
+  [[nodiscard]] double device_arena_s() const { return device_taken_s_ - begun_s_; }
+  [[nodiscard]] double pinned_arena_s() const { return pinned_taken_s_ - device_taken_s_; }
+  /// Device, pinned, pageable.
+  [[nodiscard]] std::vector<const Arena*> arenas() const {
+    return {&device_arena_, &pinned_arena_, &pageable_arena_};
+  }
+
+ private:
+  [[nodiscard]] std::int64_t global_count(std::int64_t local);
+
+  const Setup& setup_;
+  Device& device_;
+  Communicator& ranks_;
+  Report report_;
+  double begun_s_;  ///< this and the next two: read from a steady clock as construction gets there
+  Arena device_arena_;
+  double device_taken_s_;
+  Arena pinned_arena_;
+  double pinned_taken_s_;
+  Arena pageable_arena_;
+  Arenas arenas_;
+  TrainingState state_;
+  Llama model_;
+  WeightStore weights_;
+  GradientStore gradients_;
+  ActivationStore activations_;
+  KeptStore kept_;
+  BatchStore batches_;
+  LossStore losses_;
+  OptimizerEngine optimizer_;
+  Schedule schedule_;
+
+  std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
+  std::array<std::int64_t, 2> step_tokens_{};
+};
+
+}  // namespace strata

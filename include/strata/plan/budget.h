@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "strata/base/host_memory.h"
+#include "strata/comm/communicator.h"
+#include "strata/config/config.h"
+#include "strata/device/device.h"
+
+namespace strata {
+
+/// What the planner knows of the machine.
+struct Budget {
+  std::optional<std::size_t> device_limit{};  ///< everything the process takes on the device
+  std::string device_limit_origin = "memory.device_limit";  ///< who set it
+  std::size_t device_overhead = 0;          ///< of it: context and libraries, measured or estimated
+  std::optional<std::size_t> host_limit{};  ///< everything the process takes on the host
+  std::string host_limit_origin = "memory.host_limit";
+  std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
+  std::size_t host_overhead = 0;                ///< program, libraries, driver
+  double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
+  bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
+
+  /// How far the planner fills the host by choice: a sixteenth of the limit stays free.
+  [[nodiscard]] std::optional<std::size_t> usable_host() const {
+    if (!host_limit || device_is_host) return host_limit;
+    return *host_limit - *host_limit / 16;
+  }
+  /// True if what cells keep may go to the host by choice: somebody says how much the device holds
+  /// and how much the host, or `spill_limit`, may take.
+  [[nodiscard]] bool may_spill(const std::optional<ByteSize>& spill_limit) const {
+    return !device_is_host && device_limit && (host_limit || spill_limit);
+  }
+};
+
+/// What a rank found before it took memory for its run.
+struct MachineMemory {
+  DeviceInfo device;
+  std::size_t device_in_use = 0;  ///< by this process
+  HostMemory host;
+  std::size_t resident = 0;  ///< host memory of this process
+  int sharers = 1;           ///< ranks that share the host's memory, this one included
+};
+
+/// Collective: every rank calls it before any of them takes memory.
+[[nodiscard]] MachineMemory measure_machine(Device& device, Communicator& ranks);
+
+/// The limits of the config; where it has none, what is free now. What a control group leaves is a
+/// limit. What the system calls available is only an estimate.
+[[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
+
+}  // namespace strata

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/comm/communicator.h"
+#include "strata/device/trace.h"
+#include "strata/plan/lane_report.h"
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// What a step should take, by the work that a dry run records and the rates of a device.
+struct Prediction {
+  std::string unknown;      ///< why there is none; empty: there is one
+  double step_s = 0;        ///< of a step amid many
+  double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
+  double tokens_per_s = 0;  ///< of all ranks
+  std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
+  std::vector<LaneReport> lanes;  ///< of a step amid many
+  /// Which lanes a step is made of: each one's share of the chain of work in which everything
+  /// waited for what was before it; largest first, in [0, 1].
+  struct Part {
+    std::string name;
+    double share = 0;
+  };
+  std::vector<Part> critical;
+
+  [[nodiscard]] double mean_s(double steps) const { return step_s + once_s / steps; }
+  /// A few lines, as `strata plan` prints them.
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Submits the first steps of a run, and what is then left of their updates, to a machine that
+/// takes no memory and only records. Returns the number of records up to the end of each step.
+std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
+                                      Recorder& recorder);
+
+/// Predicts a run on a device of this name. Takes no memory but for the recorded steps.
+[[nodiscard]] Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device);
+
+/// What a trace of two steps from an idle machine on, and of what is then left of their updates,
+/// would show, per step; empty if the step is unknown.
+struct PredictedTrace {
+  std::vector<LaneReport> lanes;
+  std::vector<WorkReport> work;
+};
+[[nodiscard]] PredictedTrace predict_trace(const Setup& setup, Communicator& ranks,
+                                           std::string_view device);
+
+/// Prediction::step_s alone, in less time; absent if the step is unknown.
+[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
+                                                   std::string_view device);
+
+}  // namespace strata

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/config/config.h"
+#include "strata/model/layout.h"
+#include "strata/model/llama.h"
+#include "strata/optimizer/optimizer_engine.h"
+#include "strata/plan/budget.h"
+#include "strata/plan/state_choices.h"
+#include "strata/schedule/walk.h"
+#include "strata/store/activation_store.h"
+#include "strata/store/batch_store.h"
+#include "strata/store/kept_store.h"
+#include "strata/store/memory_plan.h"
+#include "strata/store/training_state.h"
+
+namespace strata {
+
+/// A run config with every "auto" resolved, and every byte it will take. A pure function of its
+/// arguments: what `plan` prints is what `train` allocates.
+struct Setup {
+  RunConfig config;  ///< resolved
+  ModelLayout layout;
+  LlamaSizes sizes;
+  StateChoices choices;  ///< what the rows of `state` were made of
+  StatePlan state;
+  BatchStoreShape batch;
+  ActivationShape activations;
+  KeepPlan kept;
+  WalkOptions walk;
+  OptimizerOptions optimizer;
+  int weight_slots = 0;
+  int activation_slots = 0;
+  int gradient_slots = 0;
+  Budget budget;
+  MemoryPlan plan;
+
+  [[nodiscard]] std::size_t device_bytes() const {
+    return plan.total(Space::kDevice) + budget.device_overhead;
+  }
+  [[nodiscard]] std::size_t host_bytes() const {
+    return plan.host_total() + budget.host_overhead +
+           (budget.device_is_host ? plan.total(Space::kDevice) : 0);
+  }
+  /// What a cell can keep.
+  [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
+    return Llama::kept_tensors(config.model.llama, sizes);
+  }
+  /// "96 cells: 12 full, 84 recompute"
+  [[nodiscard]] std::string kept_text() const;
+  /// Blocks whose row says so.
+  [[nodiscard]] int count_blocks(bool (*is)(const BlockPlan&)) const;
+  [[nodiscard]] int speculated_units() const {
+    return count_blocks(
+        [](const BlockPlan& row) { return row.updated == UpdateTime::kSpeculated; });
+  }
+  /// The table of blocks, equal rows together.
+  [[nodiscard]] std::string blocks_text() const;
+  /// "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34 units on the
+  /// device, 17 units updated speculatively"
+  [[nodiscard]] std::string state_text() const;
+  /// "264 boundaries, 96 cells up to attention_out": what goes to the host.
+  [[nodiscard]] std::string spilled_text() const;
+  /// FLOPs per token that backward spends on computing again what forward neither kept nor spilled.
+  [[nodiscard]] double recompute_flops_per_token() const;
+  /// The plan as `strata plan` prints it.
+  [[nodiscard]] std::string to_string() const;
+  /// What to tell the user if nothing can be updated speculatively although that was asked for.
+  [[nodiscard]] std::string speculation_warning() const;
+  /// What to tell the user if the host may not hold the run; empty if it does.
+  [[nodiscard]] std::string host_warning() const;
+};
+
+/// What the model's kernels run on; needs no budget.
+[[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);
+
+/// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.
+[[nodiscard]] Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget);
+
+/// Device memory that a CUDA process takes before strata's arenas, where none can be measured.
+[[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
+/// Likewise on the host.
+[[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
+/// Peak of the device that a plan is made for where there is none: that of an H100 or H200.
+[[nodiscard]] double estimated_peak_tflops(BackendChoice backend);
+
+}  // namespace strata

@@ -1,0 +1,54 @@
+// From a few choices to the table of blocks: the only place where rules about whole models (the
+// first units are resident, a share of the layers is interleaved, some updates are left for the
+// next forward) become rows of single blocks.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "strata/model/layout.h"
+#include "strata/optimizer/timing.h"
+#include "strata/store/block_plan.h"
+
+namespace strata {
+
+/// What decides the rows.
+struct StateChoices {
+  DType compute = DType::kBF16;
+  DType gradient = DType::kBF16;
+  DType moment = DType::kF32;  ///< f32 stands for f64 with f64 weights
+  int passes = 1;
+  int gradient_ring = 0;  ///< slots that layers' gradients share; 0: each gradient has a home
+  int rank = 0;
+  int ranks = 1;
+  int resident_units = 0;  ///< the first blocks: their state lives on the device
+  int device_sums = 0;     ///< the first blocks: several contributions are summed on the device
+  double interleave = 0;   ///< share of the layers with state on the host that the device updates,
+                           ///< spread evenly: at f the i-th if floor((i + 1) f) > floor(i f)
+  UpdateTiming timing = UpdateTiming::kBeforeUse;
+  int deferred_units = 0;  ///< updates that are left for the next forward, see is_deferred()
+  std::optional<std::size_t> undo_log{};  ///< bytes, for speculative updates; absent: none
+};
+
+/// Returns the rows of all blocks, and the dtypes that stores work with.
+[[nodiscard]] StatePlan plan_state(const ModelLayout& layout, const StateChoices& choices);
+
+/// Returns true for a block whose update is left for the next forward where others are updated in
+/// backward: `deferred` of `blocks`, or all, spread evenly, each in the middle of its share. So the
+/// host is late by a few blocks at most when backward ends, and forward, which takes half as long,
+/// does not meet all of them at its start.
+[[nodiscard]] bool is_deferred(int block, int deferred, int blocks);
+
+/// Returns the blocks that an undo log of `bytes` would hold the old state of, in the order in
+/// which gradients arrive, from the last: those on the host that are not deferred and fit what is
+/// left.
+[[nodiscard]] std::vector<BlockId> speculated_blocks(const ModelLayout& layout,
+                                                     const StateChoices& choices,
+                                                     std::size_t bytes);
+/// Returns what the first `count` of these take of the log.
+[[nodiscard]] std::size_t undo_log_bytes(const ModelLayout& layout, const StateChoices& choices,
+                                         const std::vector<BlockId>& blocks, std::size_t count);
+
+}  // namespace strata

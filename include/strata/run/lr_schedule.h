@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "strata/config/config.h"
+
+namespace strata {
+
+/// Learning rate of step 0 <= step < steps of a run of `steps` steps. Warm-up is linear and reaches
+/// `lr` in its last step. Behind it, with p from 0 (first step behind the warm-up) to 1 (step
+/// `steps`, the first that is not run) and m = min_lr_ratio:
+///   constant  lr
+///   linear    lr * (1 - (1 - m) p)
+///   cosine    lr * (m + (1 - m) (1 + cos(pi p)) / 2)
+///   wsd       lr, then over the last wsd_decay_steps lr * (m + (1 - m) (1 - sqrt(q))), q like p
+///             over these steps (Haegele et al., "Scaling Laws and Compute-Optimal Training Beyond
+///             Fixed Training Durations", 2024)
+[[nodiscard]] double lr_at(const OptimizerSection& optimizer, std::int64_t steps,
+                           std::int64_t step);
+
+}  // namespace strata

@@ -1,0 +1,102 @@
+// The fate of every block, as a table: where its weight, moments and gradient live, where several
+// contributions to its gradient are added, who updates it and when. The planner writes one row per
+// block; stores, updaters and reports read the rows and decide nothing themselves.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "strata/base/dtype.h"
+#include "strata/device/trace.h"
+#include "strata/model/ids.h"
+
+namespace strata {
+
+/// Where a tensor of a block stays while nobody works on it.
+enum class Home : std::uint8_t {
+  kDevice,    ///< in device memory of its own
+  kPinned,    ///< in pinned host memory of its own, from where the device can copy
+  kPageable,  ///< in pageable host memory of its own, which only the host touches
+  kRing,      ///< gradients: a pinned slot, from its arrival to its update
+  kPassing,   ///< gradients: a place on the device that the next one overwrites
+  kNone,      ///< it has none
+};
+
+/// Where the contributions to a gradient (of passes, and of both ends of a tied embedding) are
+/// added.
+enum class SumPlace : std::uint8_t {
+  kNone,  ///< there is only one
+  kDevice,
+  kHost,
+};
+
+/// Who updates a block.
+enum class UpdatedBy : std::uint8_t {
+  kNobody,    ///< it is not trained
+  kHost,      ///< host threads, in the block's home
+  kResident,  ///< the device, in the block's home there
+  kShuttle,   ///< the device; the state crosses the link for it and goes home again
+};
+
+/// When a block is updated.
+enum class UpdateTime : std::uint8_t {
+  kNever,       ///< it is not trained
+  kOnArrival,   ///< as soon as its gradient is home
+  kDecided,     ///< after the whole step's norm is known, in the order of the next forward
+  kBeforeLoad,  ///< likewise, but submitted just ahead of the next load of its weights
+  kSpeculated,  ///< as soon as its gradient is home, and again if the norm asks for another factor
+};
+
+[[nodiscard]] std::string_view name_of(Home home);
+[[nodiscard]] std::string_view name_of(SumPlace place);
+[[nodiscard]] std::string_view name_of(UpdatedBy who);
+[[nodiscard]] std::string_view name_of(UpdateTime when);
+
+/// Returns the memory of a home that is memory of a tensor's own. Throws std::logic_error for a
+/// ring, a passing place or none.
+[[nodiscard]] Space space_of(Home home);
+
+/// One row of the table.
+struct BlockPlan {
+  bool trainable = true;
+  Home weight = Home::kPinned;
+  Home moments = Home::kPageable;       ///< of m and v, and of the low half of split weights
+  Home gradient = Home::kPinned;        ///< of the complete gradient, until the update has read it
+  DType travels = DType::kBF16;         ///< dtype in which weights cross the link
+  DType gradient_dtype = DType::kBF16;  ///< dtype in which the gradient lies at its home
+  int contributions = 1;                ///< gradients that arrive in a step: passes times sources
+  SumPlace sums = SumPlace::kNone;
+  UpdatedBy updated_by = UpdatedBy::kHost;
+  UpdateTime updated = UpdateTime::kDecided;
+
+  /// Returns true if the update runs on the device, where the gradient then stays.
+  [[nodiscard]] bool updated_on_device() const {
+    return updated_by == UpdatedBy::kResident || updated_by == UpdatedBy::kShuttle;
+  }
+  bool operator==(const BlockPlan&) const = default;
+};
+
+/// All that stores and updaters know of the training state of one rank: dtypes, its share, the
+/// rows.
+struct StatePlan {
+  DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
+  DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
+  DType moment = DType::kF32;     ///< dtype of m and v: bf16, f32, or f64 with f64 weights
+  int rank = 0;
+  int ranks = 1;
+  int gradient_ring = 0;  ///< slots that gradients whose home is kRing share
+  PerBlock<BlockPlan> blocks;
+
+  /// Returns the bytes of a parameter that an update changes: weight, low half, m and v.
+  [[nodiscard]] std::size_t updated_bytes() const;
+};
+
+/// Returns the table as text, a line for each run of equal rows, under a line of headings; `names`
+/// are those of the blocks.
+[[nodiscard]] std::string to_string(const PerBlock<BlockPlan>& blocks,
+                                    const PerBlock<std::string>& names);
+
+}  // namespace strata

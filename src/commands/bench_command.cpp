@@ -1,0 +1,293 @@
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "commands/run_ranks.h"
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/base/text.h"
+#include "strata/commands/commands.h"
+#include "strata/config/rate_keys.h"
+#include "strata/plan/prediction.h"
+#include "strata/plan/rates.h"
+#include "strata/plan/utilisation.h"
+#include "strata/run/report.h"
+#include "strata/run/session.h"
+
+namespace strata {
+
+namespace {
+
+/// Steps before the clock starts: the first touches memory and fills caches, the second is the
+/// first with pending updates.
+constexpr std::int64_t kWarmUpSteps = 2;
+
+struct BenchResult {
+  std::vector<double> step_s;  ///< of the measured steps
+  std::int64_t missed = 0;     ///< of them: early updates were undone
+  double mean_s = 0;           ///< from the first measured step to the end of all pending updates
+  LinkBytes link;              ///< per step
+  std::vector<LaneReport> lanes;
+  Recorder::WorkTime updates;  ///< per step, of the traced ones
+  std::vector<WorkReport> work;
+  std::size_t races = 0;
+  MemoryReport memory;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
+  const double lr = session.setup().config.optimizer.lr;
+  BenchResult result;
+  std::int64_t step = 0;
+  while (step < kWarmUpSteps) session.submit(step++, lr);
+  session.synchronize();
+  (void)session.take_finished();
+  const LinkBytes before = session.link_bytes();
+  const double begin_s = steady_seconds();
+  for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
+  session.synchronize();
+  result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
+  double last_s = begin_s;
+  for (const FinishedStep& f : session.take_finished()) {
+    result.step_s.push_back(f.finished_s - last_s);
+    result.missed += f.outcome.missed ? 1 : 0;
+    last_s = f.finished_s;
+  }
+  const LinkBytes all = session.link_bytes() - before;
+  const auto count = static_cast<std::size_t>(steps);
+  result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
+                 all.state / count};
+  trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
+  result.lanes = lane_times(recorder, 2);
+  result.updates = update_time(recorder, 2);
+  result.work = work_times(recorder, 2);
+  result.races = recorder.races(1).size();
+  result.memory = measure_memory(session);
+  return result;
+}
+
+nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
+  const RunConfig& config = session.setup().config;
+  const std::int64_t sequence = config.data.sequence_length;
+  const double model = flops_per_token(config.model.llama, sequence);
+  const double recompute = session.setup().recompute_flops_per_token();
+  const double tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
+  const double peak = peak_tflops(session);
+  const std::optional<double> mfu = model_flops_utilisation(model, tokens_per_s, peak, ranks);
+  const std::optional<double> hfu =
+      model_flops_utilisation(model + recompute, tokens_per_s, peak, ranks);
+  const DeviceInfo info = session.device().info();
+  nlohmann::json json{{"device", info.name},
+                      {"backend", info.backend},
+                      {"ranks", ranks},
+                      {"parameters", config.model.llama.parameter_count()},
+                      {"sequence_length", sequence},
+                      {"tokens_per_step", session.global_tokens_per_step()},
+                      {"steps", r.step_s.size()},
+                      {"step_s_mean", r.mean_s},
+                      {"step_s_median", median(r.step_s)},
+                      {"step_s_each", r.step_s},
+                      {"tokens_per_s", tokens_per_s},
+                      {"flops_per_token", model},
+                      {"recompute_flops_per_token", recompute},
+                      {"tflops", model * tokens_per_s * 1e-12},
+                      {"mfu", nullptr},
+                      {"hfu", nullptr},
+                      {"peak_tflops", nullptr},
+                      {"weights_in_bytes", r.link.weights_in},
+                      {"activations_in_bytes", r.link.activations_in},
+                      {"out_bytes", r.link.out},
+                      {"state_bytes", r.link.state},
+                      {"device_planned_bytes", r.memory.device_planned},
+                      {"device_measured_bytes", r.memory.device_measured},
+                      {"host_planned_bytes", r.memory.host_planned},
+                      {"host_peak_bytes", r.memory.host_peak},
+                      {"races", r.races}};
+  if (mfu) json["mfu"] = *mfu;
+  if (hfu) json["hfu"] = *hfu;
+  if (peak > 0) json["peak_tflops"] = peak;
+  json["activations_kept"] = session.setup().kept_text();
+  json["activations_spilled"] = session.setup().spilled_text();
+  json["training_state"] = session.setup().state_text();
+  json["resident_units"] = session.setup().choices.resident_units;
+  json["passes"] = config.schedule.passes;
+  if (config.optimizer.timing == UpdateTiming::kSpeculative) {
+    json["speculated_units"] = session.setup().speculated_units();
+    json["missed_steps"] = r.missed;
+  }
+  for (const KeepLevel level : kKeepLevels) {
+    json["kept_cells"][std::string(name_of(level))] = session.setup().kept.count(level);
+    json["spilled_cells"][std::string(name_of(level))] = session.setup().kept.count_spilled(level);
+  }
+  for (const LaneReport& lane : r.lanes) {
+    json["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
+  }
+  json["updates"] = {{"busy_s", r.updates.busy_s},
+                     {"exposed_s", r.updates.exposed_s},
+                     {"hidden", r.updates.hidden()}};
+  json["choices"] = nlohmann::json::array();
+  for (const PlacementChoice& choice : session.choices()) {
+    json["choices"].push_back({{"key", choice.key},
+                               {"value", choice.value},
+                               {"step_s", choice.step_s},
+                               {"other", choice.other},
+                               {"other_s", choice.other_s}});
+  }
+  for (const auto& [name, seconds] : parts_of(session.startup())) {
+    json[std::string(name)] = seconds;
+  }
+  return json;
+}
+
+/// Predicted beside measured: the step, its lanes and its work; and the rates that this work had.
+void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& session,
+                    const Prediction& p, const PredictedTrace& traced) {
+  for (const WorkReport& work : r.work) {
+    nlohmann::json entry{{"lane", work.lane},     {"name", work.name},
+                         {"flops", work.flops},   {"bytes", work.bytes},
+                         {"count", work.count},   {"measured_s", work.busy_s},
+                         {"predicted_s", nullptr}};
+    for (const WorkReport& other : traced.work) {
+      const bool same = other.lane == work.lane && other.name == work.name &&
+                        other.kind == work.kind && other.flops == work.flops;
+      if (same) entry["predicted_s"] = other.busy_s;
+    }
+    json["work"].push_back(std::move(entry));
+  }
+  const RunConfig& config = session.setup().config;
+  const HardwareSection hardware =
+      measured_rates(r.work, config.data.sequence_length, config.model.llama.head_size());
+  for (const RateKey& key : kRateKeys) {
+    if (const std::optional<double>& rate = hardware.*key.given) {
+      json["hardware"][std::string(key.key)] = *rate;
+    }
+  }
+  if (!p.unknown.empty()) {
+    json["prediction"] = {{"unknown", p.unknown}};
+    return;
+  }
+  json["prediction"] = {{"step_s", p.step_s},
+                        {"step_s_mean", p.mean_s(static_cast<double>(r.step_s.size()))},
+                        {"tokens_per_s", p.tokens_per_s},
+                        {"mfu", nullptr}};
+  nlohmann::json& prediction = json["prediction"];
+  if (p.mfu) prediction["mfu"] = *p.mfu;
+  for (const Prediction::Part& part : p.critical) prediction["critical"][part.name] = part.share;
+  for (const LaneReport& lane : traced.lanes) {
+    prediction["lanes"][lane.lane] = {{"busy_s", lane.busy_s}, {"exposed_s", lane.exposed_s}};
+  }
+}
+
+std::string prediction_text(const nlohmann::json& j) {
+  const nlohmann::json& p = j["prediction"];
+  if (p.contains("unknown")) return "prediction      unknown: " + p["unknown"].get<std::string>();
+  const auto compare = [&](const char* key, const char* measured) {
+    const double predicted = p[key].get<double>();
+    return fmt::format("{:.4f} s ({:.3f} of measured)", predicted,
+                       predicted / j[measured].get<double>());
+  };
+  std::string text =
+      fmt::format("prediction      mean {}, step amid many {}; bound by",
+                  compare("step_s_mean", "step_s_mean"), compare("step_s", "step_s_median"));
+  constexpr double kWorthAWord = 0.005;
+  for (const auto& [lane, share] : p["critical"].items()) {
+    if (share >= kWorthAWord) text += fmt::format(" {} {:.0f} %", lane, 100 * share.get<double>());
+  }
+  return text;
+}
+
+void print_table(const nlohmann::json& j, const BenchResult& r, const Session& session) {
+  const auto percent = [&](const char* key) {
+    return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
+                            : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
+  };
+  const auto bytes = [&](const char* key) { return format_bytes(j[key].get<std::size_t>()); };
+  std::string text = fmt::format(
+      "{} ({}), {} rank(s), {} parameters\n"
+      "step            mean {:.4f} s, median {:.4f} s over {} steps of {} tokens\n"
+      "tokens/s        {}\n"
+      "model FLOP/s    {:.2f} TFLOP/s\n"
+      "MFU             {}\n"
+      "HFU             {}\n"
+      "kept            {}\n"
+      "spilled         {}\n"
+      "training state  {}\n"
+      "link, in        {} weights, {} activations a step\n"
+      "link, out       {} gradients and activations a step\n"
+      "link, each way  {} state a step\n"
+      "{}\n",
+      j["device"].get<std::string>(), j["backend"].get<std::string>(), j["ranks"].get<int>(),
+      format_count(j["parameters"].get<std::int64_t>()), j["step_s_mean"].get<double>(),
+      j["step_s_median"].get<double>(), j["steps"].get<int>(),
+      format_count(j["tokens_per_step"].get<std::int64_t>()),
+      format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
+      j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
+      j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
+      j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
+      bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(r.memory));
+  for (const auto& [lane, times] : j["lanes"].items()) {
+    text += fmt::format("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step", lane,
+                        times["busy_s"].get<double>(), times["exposed_s"].get<double>());
+    if (j["prediction"].contains("lanes")) {
+      const nlohmann::json& predicted = j["prediction"]["lanes"][lane];
+      text += fmt::format("; predicted {:.3f} and {:.3f}", predicted["busy_s"].get<double>(),
+                          predicted["exposed_s"].get<double>());
+    }
+    text += "\n";
+  }
+  text += fmt::format("updates              {}\n", to_string(r.updates));
+  text += fmt::format("start                {}\n", to_string(session.startup()));
+  if (j.contains("missed_steps")) {
+    text += fmt::format("speculation     {} of {} steps missed\n", j["missed_steps"].get<int>(),
+                        j["steps"].get<int>());
+  }
+  for (const PlacementChoice& choice : session.choices()) {
+    text += "choice          " + choice.to_string() + "\n";
+  }
+  text += prediction_text(j) + "\nrates          ";
+  for (const auto& [key, rate] : j["hardware"].items()) {
+    text += fmt::format(" hardware.{}={:.4g}", key, rate.get<double>());
+  }
+  text += " (as traced)\n";
+  text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
+  std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace
+
+int bench_command(const RunConfig& config, const BenchOptions& options) {
+  return on_all_ranks([&](Communicator& ranks) {
+    RunConfig synthetic = config;
+    synthetic.data.synthetic = true;
+    synthetic.data.validation.clear();
+    if (synthetic.run.steps < 1) {
+      throw ConfigError("run.steps: a benchmark measures at least one step");
+    }
+    Recorder recorder;
+    Session session(synthetic, ranks, {.trace = &recorder});
+    const BenchResult result = measure(session, recorder, synthetic.run.steps);
+    const std::string device = session.device().info().name;
+    const Prediction prediction = predict(session.setup(), ranks, device);
+    const PredictedTrace traced = predict_trace(session.setup(), ranks, device);
+    if (ranks.rank() != 0) return 0;
+    nlohmann::json json = to_json(result, session, ranks.size());
+    add_prediction(json, result, session, prediction, traced);
+    print_table(json, result, session);
+    if (options.json.empty()) return 0;
+    std::ofstream file(options.json);
+    file << json.dump(2) << '\n';
+    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    return 0;
+  });
+}
+
+}  // namespace strata

@@ -1,0 +1,265 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "strata/config/config.h"
+#include "strata/config/rate_keys.h"
+
+namespace strata {
+namespace {
+
+/// Collects problems of one section, so that rules read as one line each.
+class Rules {
+ public:
+  Rules(ConfigProblems& problems, std::string_view section)
+      : problems_(problems), prefix_(std::string(section) + '.') {}
+
+  void refuse_if(bool wrong, std::string_view key, std::string_view text) {
+    if (wrong) problems_.add(prefix_ + std::string(key), text);
+  }
+  void in_range(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
+    if (value >= least && value <= most) return;
+    problems_.add(prefix_ + std::string(key), "must be from " + std::to_string(least) + " to " +
+                                                  std::to_string(most) + ", not " +
+                                                  std::to_string(value));
+  }
+  void at_least(std::string_view key, std::int64_t value, std::int64_t least) {
+    // What one rank handles at once is counted in 32 bits by kernels and collectives.
+    in_range(key, value, least, std::numeric_limits<std::int32_t>::max());
+  }
+  void at_least(std::string_view key, const std::optional<std::int64_t>& value,
+                std::int64_t least) {
+    if (value) at_least(key, *value, least);
+  }
+
+ private:
+  ConfigProblems& problems_;
+  std::string prefix_;
+};
+
+void check_run(const RunConfig& c, Rules r) {
+  const RunSection& run = c.run;
+  r.at_least("steps", run.steps, 1);
+  r.at_least("trace_step", run.trace_step, -1);
+  r.at_least("eval_every", run.eval_every, 0);
+  r.at_least("eval_batches", run.eval_batches, 0);
+  r.at_least("log_every", run.log_every, 1);
+  r.at_least("threads", run.threads, 0);
+  r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
+  r.refuse_if(run.seed < 0, "seed", "must not be negative");
+  r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
+  r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
+              "and the step behind it are traced, but run.steps is " + std::to_string(run.steps));
+  r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
+              "needs data.validation; give a token file or set run.eval_every to 0");
+}
+
+/// The library's attention is there to compare with, and takes fewer cases.
+void check_cudnn(const RunConfig& c, Rules r) {
+  if (c.kernels.attention != AttentionKernels::kCudnn) return;
+  r.refuse_if(c.run.dtype != DType::kBF16, "attention",
+              "\"cudnn\" computes in bf16 only; set run.dtype to \"bf16\" or this to \"auto\"");
+  r.refuse_if(
+      c.data.document_mask, "attention",
+      "\"cudnn\" has no document masks; set data.document_mask to false or this to \"auto\"");
+}
+
+/// What a backend cannot run.
+void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& problems) {
+  if (backend == BackendChoice::kCpu) {
+    Rules(problems, "kernels")
+        .refuse_if(c.kernels.attention == AttentionKernels::kCudnn, "attention",
+                   "\"cudnn\" needs a GPU; set it to \"auto\"");
+  }
+  if (backend != BackendChoice::kCuda) return;
+  Rules(problems, "run")
+      .refuse_if(c.run.dtype == DType::kF64, "dtype",
+                 "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
+  check_cudnn(c, Rules(problems, "kernels"));
+  constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
+  const LlamaConfig& m = c.model.llama;
+  if (m.num_attention_heads < 1) return;  // refused elsewhere
+  Rules(problems, "model")
+      .refuse_if(m.head_size() > kLargestHeadDim, "head_dim",
+                 "is at most " + std::to_string(kLargestHeadDim) + " on the cuda backend, not " +
+                     std::to_string(m.head_size()) + "; set run.backend to \"cpu\"");
+}
+
+void check_data(const RunConfig& c, Rules r) {
+  const DataSection& data = c.data;
+  r.refuse_if(data.train.empty() && !data.synthetic, "train",
+              "is required; name a token file (strata tokenize makes one) or set data.synthetic");
+  r.refuse_if(data.synthetic && !(data.train.empty() && data.validation.empty()), "synthetic",
+              "excludes data.train and data.validation; set it to false or leave them out");
+  if (data.sequence_length == 0) {
+    r.refuse_if(true, "sequence_length", "is required");
+  } else {
+    r.at_least("sequence_length", data.sequence_length, 1);
+  }
+  r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
+              "is above model.max_position_embeddings (" +
+                  std::to_string(c.model.llama.max_position_embeddings) + ")");
+  r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,
+              "eos_token", "is required where data.document_mask meets a file without header");
+  r.refuse_if(
+      data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
+      "eos_token", "must be from 0 to below model.vocab_size");
+}
+
+/// In int8 backward reads other inputs than forward did, so what is kept changes the numbers: it
+/// must not depend on how much memory there is.
+void check_int8(const ScheduleSection& s, Rules& r) {
+  if (s.spill_dtype == BoundaryForm::kExact) return;
+  r.refuse_if(
+      !s.activations, "activations",
+      "must name a level with schedule.spill_dtype \"int8\", where what is kept changes the "
+      "numbers and so cannot be left to the memory there is");
+  r.refuse_if(
+      s.activation_slots && *s.activation_slots <= s.sub_batches, "activation_slots",
+      "must be at least schedule.sub_batches + 1 with schedule.spill_dtype \"int8\": forward "
+      "reads nothing back");
+}
+
+void check_schedule(const RunConfig& c, Rules r) {
+  const ScheduleSection& s = c.schedule;
+  r.at_least("rows", s.rows, 1);
+  r.at_least("sub_batches", s.sub_batches, 1);
+  // Two steps' passes have buffers, whose number has 31 bits.
+  r.in_range("passes", s.passes, 1, (std::int64_t{1} << 30) - 1);
+  r.at_least("layers_per_visit", s.layers_per_visit, 1);
+  r.at_least("weight_slots", s.weight_slots, 1);
+  r.at_least("activation_slots", s.activation_slots, 2);
+  r.at_least("gradient_slots", s.gradient_slots, 1);
+  r.refuse_if(s.resident_units && (*s.resident_units < 0 ||
+                                   *s.resident_units > c.model.llama.num_hidden_layers + 2),
+              "resident_units", "must be from 0 to model.num_hidden_layers + 2");
+  r.at_least("spill_slots", s.spill_slots, 1);
+  r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
+  r.refuse_if(
+      s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,
+      "layers_per_visit",
+      "is above model.num_hidden_layers (" + std::to_string(c.model.llama.num_hidden_layers) + ")");
+  r.refuse_if(s.weight_slots && *s.weight_slots < s.layers_per_visit, "weight_slots",
+              "must be at least schedule.layers_per_visit");
+  const double sub_batch_tokens =
+      static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
+  r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
+              "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
+  check_int8(s, r);
+  const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
+                            static_cast<double>(s.sub_batches);
+  r.refuse_if(boundaries > std::numeric_limits<std::int32_t>::max(), "sub_batches",
+              "times (model.num_hidden_layers + 1) must be below 2^31; use more rows or passes");
+}
+
+/// A slot of the ring is free again as soon as its gradient has been used.
+void check_gradient_ring(const RunConfig& c, Rules r) {
+  const OptimizerSection& o = c.optimizer;
+  if (!o.gradient_ring) return;
+  r.refuse_if(o.timing != UpdateTiming::kOnArrival, "gradient_ring",
+              "lets gradients go as they are used, but \"before_use\" and \"speculative\" need all "
+              "of them when the norm is known; set optimizer.timing to \"on_arrival\" or this to "
+              "null");
+  r.refuse_if(c.schedule.passes > 1 && c.schedule.gradient_sums != GradientSums::kDevice,
+              "gradient_ring",
+              "has no place in which several passes are summed; set schedule.gradient_sums to "
+              "\"device\", schedule.passes to 1 (raise schedule.sub_batches instead) or this to "
+              "null");
+  const std::int64_t deferred = std::max<std::int64_t>(o.deferred_units.value_or(0), 0);
+  r.refuse_if(*o.gradient_ring < 2 || *o.gradient_ring - 2 < deferred, "gradient_ring",
+              "must be at least optimizer.deferred_units + 2: a slot for each that waits for the "
+              "next forward, one that is filled and one that is read");
+}
+
+void check_optimizer(const RunConfig& c, Rules r) {
+  const OptimizerSection& o = c.optimizer;
+  r.refuse_if(!(o.lr >= 0), "lr", "must not be negative");
+  for (const double beta : o.betas) {
+    r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
+  }
+  r.refuse_if(!(o.eps > 0), "eps", "must be above 0");
+  r.refuse_if(!(o.weight_decay >= 0), "weight_decay", "must not be negative");
+  r.refuse_if(o.grad_clip && !(*o.grad_clip > 0), "grad_clip",
+              "must be above 0; null turns clipping off");
+  const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
+  r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
+              "needs the norm of all gradients before the first update, which on_arrival does not "
+              "wait for; set optimizer.timing to \"before_use\" or \"speculative\", or "
+              "optimizer.grad_clip to null");
+  const bool speculative = o.timing == UpdateTiming::kSpeculative;
+  r.refuse_if(speculative && !o.grad_clip, "timing",
+              "\"speculative\" updates as if nothing were clipped, and nothing is without "
+              "optimizer.grad_clip; set this to \"on_arrival\" or give optimizer.grad_clip");
+  r.refuse_if(o.undo_log && !speculative, "undo_log",
+              "belongs to optimizer.timing \"speculative\"; leave it out");
+  r.at_least("deferred_units", o.deferred_units, 0);
+  r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
+              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
+  r.refuse_if(o.moment_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "moment_dtype",
+              "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
+  r.refuse_if(o.interleave && !(*o.interleave >= 0 && *o.interleave <= 1), "interleave",
+              "must be in [0, 1]");
+  r.at_least("warmup_steps", o.warmup_steps, 0);
+  r.at_least("wsd_decay_steps", o.wsd_decay_steps, 0);
+  r.refuse_if(!(o.min_lr_ratio >= 0 && o.min_lr_ratio <= 1), "min_lr_ratio", "must be in [0, 1]");
+  r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
+              "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
+  const bool wsd = o.lr_schedule == LrSchedule::kWsd;
+  r.refuse_if(wsd && o.wsd_decay_steps == 0, "wsd_decay_steps",
+              "is required by lr_schedule \"wsd\"; a tenth of run.steps is usual");
+  r.refuse_if(!wsd && o.wsd_decay_steps != 0, "wsd_decay_steps",
+              "belongs to optimizer.lr_schedule \"wsd\"; leave it out");
+  r.refuse_if(
+      wsd && static_cast<double>(o.warmup_steps) + static_cast<double>(o.wsd_decay_steps) >
+                 static_cast<double>(c.run.steps),
+      "warmup_steps",
+      "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
+}
+
+void check_hardware(const HardwareSection& h, Rules rules) {
+  rules.refuse_if(!(h.link_gbs > 0), "link_gbs", "must be above 0");
+  const auto above_zero = [&](const std::optional<double>& rate, std::string_view key,
+                              const char* otherwise) {
+    rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
+  };
+  above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
+  for (const RateKey& key : kRateKeys) {
+    above_zero(h.*key.given, key.key, "as measured on the device");
+  }
+}
+
+}  // namespace
+
+void RunConfig::validate(std::string_view source) const {
+  ConfigProblems problems;
+  check_run(*this, Rules(problems, "run"));
+  model.llama.validate(problems, "model.");
+  check_backend(*this, run.backend, problems);
+  check_data(*this, Rules(problems, "data"));
+  check_schedule(*this, Rules(problems, "schedule"));
+  check_optimizer(*this, Rules(problems, "optimizer"));
+  check_gradient_ring(*this, Rules(problems, "optimizer"));
+  Rules memory_rules(problems, "memory");
+  memory_rules.refuse_if(memory.device_limit && memory.device_limit->bytes == 0, "device_limit",
+                         "must be above 0; null: what is free");
+  memory_rules.refuse_if(memory.host_limit && memory.host_limit->bytes == 0, "host_limit",
+                         "must be above 0; null: what is free");
+  memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
+                         "belongs to schedule.spill \"auto\"; leave it out");
+  check_hardware(hardware, Rules(problems, "hardware"));
+  Rules(problems, "debug")
+      .refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
+  problems.throw_if_any(source);
+}
+
+void RunConfig::validate_for(BackendChoice backend, std::string_view source) const {
+  ConfigProblems problems;
+  check_backend(*this, backend, problems);
+  problems.throw_if_any(source);
+}
+
+}  // namespace strata

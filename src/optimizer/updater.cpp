@@ -1,0 +1,48 @@
+// What all updaters share: whom they tell, and how an update that went wrong is found.
+
+#include "strata/optimizer/updater.h"
+
+#include <stdexcept>
+
+#include "strata/base/error.h"
+
+namespace strata {
+
+void Updater::arrived(BlockId, Arrival&, std::optional<Event>, const Tag&) {
+  throw std::logic_error("this updater does nothing when a gradient arrives");
+}
+
+void Updater::decided(BlockId, Arrival&, Event, const Tag&) {
+  throw std::logic_error("this updater does nothing when a step is decided");
+}
+
+void Updater::before_load(BlockId, Event, Event, const Tag&) {
+  throw std::logic_error("this updater does nothing before a load");
+}
+
+void Updater::begin(BlockId block, Stream& lane) const {
+  for (UpdateObserver* observer : p_.observers) observer->before_update(block, lane);
+}
+
+void Updater::end(BlockId block, Event done) const {
+  p_.weights.updated(block, done);
+  for (UpdateObserver* observer : p_.observers) observer->after_update(block, done);
+}
+
+void Updater::check_update(const TensorView& nonfinite, BlockId block, const Tag& tag) const {
+  submit_update_check(lane(Lane::kHost), nonfinite, p_.step, 0,
+                      p_.state.layout().blocks[block].name, tag);
+}
+
+void submit_update_check(Stream& host, const TensorView& nonfinite, const StepPlan& step,
+                         int steps_ago, const std::string& what, const Tag& tag) {
+  host.host_task("check_update", Accesses({ConstTensorView(nonfinite).bytes()}, {}), tag,
+                 [nonfinite, &step, steps_ago, what] {
+                   if (*nonfinite.as<std::int32_t>() == 0) return;
+                   throw NumericalError("step " + std::to_string(step.step - steps_ago) +
+                                        ": a weight of " + what +
+                                        " is not finite after its update (lower optimizer.lr)");
+                 });
+}
+
+}  // namespace strata

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// Decides how many boundaries stay on the device, what each cell keeps there, what it spills and
+/// what it computes again, and adds all of it, with the model's scratch, to the plan of `s`, which
+/// holds everything else. What the config names comes first. The rest is chosen among all ways that
+/// fit the limits: the one that computes least again, and of these the one that moves least.
+void plan_activations(Setup& s);
+
+}  // namespace strata

@@ -1,0 +1,91 @@
+#include "strata/plan/assembly.h"
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "strata/base/process.h"
+
+namespace strata {
+
+namespace {
+
+Arena take(Device& device, const Setup& s, Space space) {
+  return {device, space, s.plan.total(space), std::string(name_of(space))};
+}
+
+std::span<std::byte> rope_staging(Arena& pinned, const Setup& s) {
+  const std::size_t bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
+  return {pinned.allocate("rope.staging", bytes), bytes};
+}
+
+std::vector<TensorView> boundary_gradients(Arena& device, const ActivationShape& shape) {
+  std::vector<TensorView> gradients;
+  for (int cell = 0; cell < shape.cells; ++cell) {
+    gradients.push_back(device.allocate_tensor("boundary.gradients", shape.dtype,
+                                               {shape.cell_tokens, shape.hidden}));
+  }
+  return gradients;
+}
+
+}  // namespace
+
+Assembly::Assembly(const Setup& s, const Backend& backend, Communicator& ranks, Report report)
+    : setup_(s),
+      device_(*backend.device),
+      ranks_(ranks),
+      report_(std::move(report)),
+      begun_s_(steady_seconds()),
+      device_arena_(take(device_, s, Space::kDevice)),
+      device_taken_s_(steady_seconds()),
+      pinned_arena_(take(device_, s, Space::kPinned)),
+      pinned_taken_s_(steady_seconds()),
+      pageable_arena_(take(device_, s, Space::kPageable)),
+      arenas_(device_arena_, pinned_arena_, pageable_arena_),
+      state_(s.layout, s.state, arenas_),
+      model_(s.config.model.llama, s.sizes, *backend.kernels, device_arena_,
+             rope_staging(pinned_arena_, s)),
+      weights_(state_, ranks, arenas_, s.weight_slots),
+      gradients_(state_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
+                 s.gradient_slots),
+      activations_(s.activations, s.activation_slots, *backend.kernels, arenas_),
+      kept_(s.kept_tensors(), s.kept, arenas_),
+      batches_(s.batch, arenas_),
+      losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
+      optimizer_({state_, weights_, ranks, *backend.kernels, backend.host_kernels(), arenas_,
+                  *backend.pool},
+                 s.optimizer,
+                 [this](const StepOutcome& outcome) {
+                   report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
+                 }),
+      schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
+                s.walk, device_.stream(Lane::kCompute),
+                boundary_gradients(device_arena_, s.activations)) {}
+
+std::int64_t Assembly::global_count(std::int64_t local) {
+  std::array<double, 1> count{static_cast<double>(local)};  // exact below 2^53
+  ranks_.all_reduce_sum(count, Channel::kSubmit);
+  return static_cast<std::int64_t>(count[0]);
+}
+
+void Assembly::submit(std::int64_t step, double lr, const Fill& fill) {
+  const auto parity = static_cast<std::size_t>(step % 2);
+  device_.wait(step_ends_[parity]);  // at most one step ahead
+  device_.throw_if_failed();
+  const int passes = setup_.choices.passes;
+  std::vector<int> slots;
+  std::int64_t valid = 0;
+  for (int pass = 0; pass < passes; ++pass) {
+    slots.push_back(static_cast<int>(parity) * passes + pass);
+    valid += fill(pass, batches_.host(slots.back()));
+  }
+  valid = global_count(valid);
+  for (const int slot : slots) {
+    batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
+  }
+  step_tokens_[parity] = valid;
+  schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
+  step_ends_[parity] = device_.stream(Lane::kHost).record();
+}
+
+}  // namespace strata

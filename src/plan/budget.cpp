@@ -1,0 +1,105 @@
+#include "strata/plan/budget.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <span>
+#include <vector>
+
+#include "strata/base/bytes.h"
+
+namespace strata {
+
+namespace {
+
+/// Equal for ranks that take memory from the same pool: one boot of one kernel, and there one
+/// control group.
+struct MemoryPool {
+  char boot[40] = {};
+  std::uint64_t group = 0;
+};
+
+MemoryPool memory_pool(const HostMemory& host) {
+  MemoryPool pool;
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(pool.boot, sizeof(pool.boot));
+  struct stat folder {};
+  if (host.group && ::stat(host.group->folder.c_str(), &folder) == 0) pool.group = folder.st_ino;
+  return pool;
+}
+
+int count_sharers(const MemoryPool& own, Communicator& ranks) {
+  const std::vector<std::byte> all =
+      ranks.all_gather_host(std::as_bytes(std::span<const MemoryPool>(&own, 1)), Channel::kSubmit);
+  int sharers = 0;
+  for (std::size_t at = 0; at < all.size(); at += sizeof(own)) {
+    sharers += std::memcmp(all.data() + at, &own, sizeof(own)) == 0 ? 1 : 0;
+  }
+  return sharers;
+}
+
+void limit_device(Budget& budget, const MachineMemory& machine) {
+  // The driver keeps a reserve, and arenas are rounded up to its pages.
+  constexpr double kShare = 0.97;
+  const auto free =
+      static_cast<std::size_t>(kShare * static_cast<double>(machine.device.free_bytes));
+  const std::size_t usable = machine.device_in_use + free;
+  if (budget.device_limit && *budget.device_limit <= usable) return;
+  budget.device_limit_origin =
+      budget.device_limit
+          ? "memory.device_limit is " + format_bytes(*budget.device_limit) + ", but "
+          : "memory.device_limit is null: ";
+  budget.device_limit_origin += "of " + format_bytes(machine.device.memory_bytes) + " " +
+                                format_bytes(machine.device.free_bytes) + " are free";
+  budget.device_limit = usable;
+}
+
+void limit_host(Budget& budget, const MachineMemory& machine) {
+  const auto share = [&](std::size_t free) {
+    return machine.resident + free / static_cast<std::size_t>(machine.sharers);
+  };
+  if (machine.host.available_bytes) budget.host_available = share(*machine.host.available_bytes);
+  if (!machine.host.group) return;
+  const GroupMemory& group = *machine.host.group;
+  budget.host_limit = share(group.free_bytes);
+  budget.host_limit_origin = "memory.host_limit is null: the control group " +
+                             group.folder.string() + " has " + format_bytes(group.free_bytes) +
+                             " left of its limit of " + format_bytes(group.limit_bytes);
+  if (machine.sharers > 1) {
+    budget.host_limit_origin += ", for " + std::to_string(machine.sharers) + " ranks";
+  }
+}
+
+}  // namespace
+
+MachineMemory measure_machine(Device& device, Communicator& ranks) {
+  MachineMemory machine;
+  machine.device = device.info();
+  machine.device_in_use = device.device_bytes_in_use();
+  machine.host = read_host_memory();
+  machine.resident = resident_bytes();
+  machine.sharers = count_sharers(memory_pool(machine.host), ranks);
+  return machine;
+}
+
+Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
+  Budget budget;
+  if (limits.device_limit) budget.device_limit = limits.device_limit->bytes;
+  budget.device_is_host = machine.device.backend == "cpu";
+  budget.peak_tflops = machine.device.peak_bf16_tflops;
+  if (!budget.device_is_host) {
+    budget.device_overhead = machine.device_in_use;
+    limit_device(budget, machine);
+  }
+  budget.host_overhead = machine.resident;
+  if (limits.host_limit) {
+    budget.host_limit = limits.host_limit->bytes;
+  } else {
+    limit_host(budget, machine);
+  }
+  return budget;
+}
+
+}  // namespace strata

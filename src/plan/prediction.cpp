@@ -1,0 +1,208 @@
+#include "strata/plan/prediction.h"
+
+#include <algorithm>
+#include <span>
+
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/device/timeline.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/assembly.h"
+#include "strata/plan/rates.h"
+#include "strata/plan/utilisation.h"
+
+namespace strata {
+
+namespace {
+
+/// The first two start from an idle machine, and sub-batches may alternate from step to step: of
+/// the last two the mean is taken.
+constexpr int kSteps = 4;
+
+/// Recorded steps and when they run.
+class DryRun {
+ public:
+  DryRun(const Setup& setup, Communicator& ranks, const Rates& rates, int steps = kSteps)
+      : ends_(record_steps(setup, ranks, steps, recorder_)),
+        timeline_(recorder_.records(), rates) {}
+
+  /// End of a step's work on the compute lane.
+  [[nodiscard]] double computed_s(int step) const {
+    return timeline_.run(last_compute(step)).end_s;
+  }
+  /// Of a step amid many.
+  [[nodiscard]] double step_s() const {
+    return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
+  }
+  [[nodiscard]] double end_s() const { return timeline_.end_s(); }
+
+  [[nodiscard]] Timeline::CriticalPath critical_path(int first, int last) const {
+    return timeline_.critical_path(last_compute(last), computed_s(first - 1));
+  }
+
+  /// The trace of steps [first, last], as it would have been recorded, without addresses.
+  void trace(Recorder& trace, int first, int last) const {
+    trace_records(trace, begin_of(first), begin_of(last + 1));
+  }
+  /// Of all steps, and what was left of their updates.
+  void trace(Recorder& trace) const { trace_records(trace, 0, recorder_.records().size()); }
+
+ private:
+  void trace_records(Recorder& trace, std::size_t begin, std::size_t end) const {
+    trace.start();
+    for (std::size_t i = begin; i < end; ++i) {
+      const TraceRecord& record = recorder_.records()[i];
+      const Submission& what = record.what;
+      Cost cost = what.cost;
+      cost.bytes = moved_bytes(what);
+      trace.submitted(
+          {.lane = record.lane,
+           .ticket = record.ticket,
+           .what = {.name = what.name, .kind = what.kind, .tag = what.tag, .cost = cost},
+           .waits = record.waits,
+           .joined = record.joined,
+           .by_submitter = record.by_submitter});
+      const PredictedRun& run = timeline_.run(i);
+      if (!record.by_submitter) {
+        trace.ran(record.lane, record.ticket, run.begin_s * 1e6, run.end_s * 1e6);
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t begin_of(int step) const {
+    return step == 0 ? 0 : ends_.at(static_cast<std::size_t>(step - 1));
+  }
+
+  [[nodiscard]] std::size_t last_compute(int step) const {
+    std::size_t i = begin_of(step + 1);
+    const auto computes = [&](const TraceRecord& record) {
+      return !record.by_submitter && record.lane == Lane::kCompute;
+    };
+    while (!computes(recorder_.records()[--i])) {
+    }
+    return i;
+  }
+
+  Recorder recorder_;
+  std::vector<std::size_t> ends_;
+  Timeline timeline_;
+};
+
+/// A step amid many: what two more steps add to a trace that begins a step earlier, the gap between
+/// two steps included.
+std::vector<LaneReport> steady_lanes(const DryRun& run) {
+  Recorder one, three;
+  run.trace(one, kSteps - 3, kSteps - 3);
+  run.trace(three, kSteps - 3, kSteps - 1);
+  std::vector<LaneReport> lanes = lane_times(three, 1);
+  const std::vector<LaneReport> before = lane_times(one, 1);
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    lanes[i].busy_s = (lanes[i].busy_s - before[i].busy_s) / 2;
+    lanes[i].exposed_s = (lanes[i].exposed_s - before[i].exposed_s) / 2;
+  }
+  return lanes;
+}
+
+std::vector<Prediction::Part> critical_parts(const DryRun& run) {
+  const Timeline::CriticalPath path = run.critical_path(kSteps - 2, kSteps - 1);
+  double all_s = path.submit_s;
+  for (const double lane_s : path.lanes_s) all_s += lane_s;
+  std::vector<Prediction::Part> parts{{"submission", path.submit_s / all_s}};
+  for (int i = 0; i < kLaneCount; ++i) {
+    parts.push_back({std::string(name_of(static_cast<Lane>(i))),
+                     path.lanes_s[static_cast<std::size_t>(i)] / all_s});
+  }
+  std::ranges::stable_sort(parts, std::ranges::greater{}, &Prediction::Part::share);
+  return parts;
+}
+
+std::string why_unknown(const Setup& setup, int ranks, const KnownRates& known) {
+  if (ranks > 1) return "nobody has measured collectives of several ranks";
+  if (setup.config.data.document_mask) return "with data.document_mask work depends on the data";
+  if (setup.config.run.dtype != DType::kBF16) return "rates are those of bf16";
+  const HardwareSection& hardware = setup.config.hardware;
+  const bool attention_given =
+      hardware.attention_forward_tflops && hardware.attention_backward_tflops;
+  if (setup.config.kernels.attention != AttentionKernels::kAuto && !attention_given) {
+    return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
+           "attention_backward_tflops";
+  }
+  if (!known.missing.empty()) return "nobody has measured this device; set " + known.missing;
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::size_t> record_steps(const Setup& setup, Communicator& ranks, int steps,
+                                      Recorder& recorder) {
+  const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &recorder}});
+  Assembly assembly(setup, backend, ranks, [](const StepOutcome&, std::int64_t) {});
+  const std::int64_t tokens = setup.batch.batch.pass_tokens();
+  std::vector<std::size_t> ends;
+  recorder.start();
+  for (int step = 0; step < steps; ++step) {
+    assembly.submit(step, setup.config.optimizer.lr,
+                    [&](int, const PassBuffers&) { return tokens; });
+    ends.push_back(recorder.records().size());
+  }
+  assembly.optimizer().submit_updates({.phase = "update"});
+  recorder.stop();
+  return ends;
+}
+
+Prediction predict(const Setup& setup, Communicator& ranks, std::string_view device) {
+  const KnownRates known = known_rates(device, setup.config.hardware);
+  Prediction p;
+  p.unknown = why_unknown(setup, ranks.size(), known);
+  if (!p.unknown.empty()) return p;
+  const DryRun run(setup, ranks, known.rates);
+  p.step_s = run.step_s();
+  p.once_s = run.end_s() - kSteps * p.step_s;
+  const RunConfig& config = setup.config;
+  p.tokens_per_s = static_cast<double>(config.tokens_per_step() * ranks.size()) / p.step_s;
+  p.mfu = model_flops_utilisation(
+      flops_per_token(config.model.llama, config.data.sequence_length), p.tokens_per_s,
+      config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), ranks.size());
+  p.lanes = steady_lanes(run);
+  p.critical = critical_parts(run);
+  return p;
+}
+
+PredictedTrace predict_trace(const Setup& setup, Communicator& ranks, std::string_view device) {
+  constexpr int kTraced = 2;
+  const KnownRates known = known_rates(device, setup.config.hardware);
+  if (!why_unknown(setup, ranks.size(), known).empty()) return {};
+  Recorder traced;
+  DryRun(setup, ranks, known.rates, kTraced).trace(traced);
+  return {lane_times(traced, kTraced), work_times(traced, kTraced)};
+}
+
+std::optional<double> predict_step_s(const Setup& setup, Communicator& ranks,
+                                     std::string_view device) {
+  const KnownRates known = known_rates(device, setup.config.hardware);
+  if (!why_unknown(setup, ranks.size(), known).empty()) return std::nullopt;
+  return DryRun(setup, ranks, known.rates).step_s();
+}
+
+std::string Prediction::to_string() const {
+  if (!unknown.empty()) return "predicted step: unknown: " + unknown + "\n";
+  std::string text = fmt::format("predicted step: {:.3f} s, {} tokens/s", step_s,
+                                 format_count(static_cast<std::int64_t>(tokens_per_s)));
+  if (mfu) text += fmt::format(", MFU {:.1f} %", 100 * *mfu);
+  text += fmt::format("; the first and the last of a run take {:.3f} s more\n  bound by", once_s);
+  constexpr double kWorthALine = 0.005;
+  for (const Part& part : critical) {
+    if (part.share >= kWorthALine) {
+      text += fmt::format(" {} {:.0f} %,", part.name, 100 * part.share);
+    }
+  }
+  text.back() = '\n';
+  for (const LaneReport& lane : lanes) {
+    if (lane.busy_s == 0) continue;
+    text += fmt::format("  lane {:<15} busy {:.3f} s, exposed {:.3f} s\n", lane.lane, lane.busy_s,
+                        lane.exposed_s);
+  }
+  return text;
+}
+
+}  // namespace strata

@@ -1,0 +1,20 @@
+// The formulas of utilisation.h.
+
+#include "strata/plan/utilisation.h"
+
+namespace strata {
+
+double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length) {
+  const double attention = static_cast<double>(config.num_hidden_layers) *
+                           static_cast<double>(config.query_width()) *
+                           static_cast<double>(sequence_length);
+  return 6.0 * (static_cast<double>(config.matmul_parameter_count()) + attention);
+}
+
+std::optional<double> model_flops_utilisation(double flops_per_token, double tokens_per_s,
+                                              double device_peak_tflops, int ranks) {
+  if (!(device_peak_tflops > 0)) return std::nullopt;
+  return flops_per_token * tokens_per_s / (device_peak_tflops * 1e12 * ranks);
+}
+
+}  // namespace strata

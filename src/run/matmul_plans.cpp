@@ -1,0 +1,252 @@
+#include "run/matmul_plans.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <system_error>
+
+#include "strata/base/error.h"
+#include "strata/base/fields.h"
+#include "strata/base/log.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kNotBitwise = "; results are not bitwise those of the run so far";
+
+/// The set as a JSON object.
+struct PlanFile {
+  std::string platform;
+  std::vector<std::string> plans;  ///< a line each
+  void fields(FieldList& f) {
+    f.add("platform", platform, "device and library");
+    f.add("plans", plans, "a line for each product");
+  }
+};
+
+void put(MatmulPlanSet& set, const MatmulPlan& plan) {
+  const auto at = std::ranges::find(set.plans, plan.shape, &MatmulPlan::shape);
+  if (at == set.plans.end()) {
+    set.plans.push_back(plan);
+  } else {
+    *at = plan;
+  }
+}
+
+/// What rank 0 does: finds a plan for every shape, file by file.
+class PlanSearch {
+ public:
+  PlanSearch(MatmulTuner& tuner, std::span<const MatmulShape> shapes, PlanReport& report)
+      : tuner_(tuner), missing_(shapes.begin(), shapes.end()), report_(report) {
+    chosen_.platform = tuner.platform();
+  }
+
+  [[nodiscard]] const MatmulPlanSet& chosen() const { return chosen_; }
+
+  /// Takes the plans that `file` has for missing shapes; returns all that it holds for this
+  /// platform. `consequence` ends every warning.
+  MatmulPlanSet take(const fs::path& file, std::string_view consequence, std::size_t& count) {
+    MatmulPlanSet held{chosen_.platform, {}};
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) return held;
+    try {
+      const MatmulPlanSet found = load_plan_set(file);
+      if (found.platform == held.platform) {
+        held = found;
+      } else {
+        warn(file.string() + ": its plans are for " + found.platform + ", this is " +
+             held.platform + std::string(consequence));
+        return held;
+      }
+    } catch (const Error& error) {
+      warn(std::string(error.what()) + std::string(consequence));
+      return held;
+    }
+    for (const MatmulPlan& plan : held.plans) {
+      if (!missing_.contains(plan.shape)) continue;
+      try {
+        use(plan);
+        ++count;
+      } catch (const BackendError& error) {
+        warn(file.string() + ": " + error.what() + std::string(consequence));
+      }
+    }
+    return held;
+  }
+
+  void warn_of_missing(const fs::path& file) {
+    if (missing_.empty()) return;
+    warn(file.string() + ": has no plan for " + std::to_string(missing_.size()) +
+         " of the run's matrix products" + std::string(kNotBitwise));
+  }
+
+  void measure(std::size_t memory_bytes) {
+    if (missing_.empty()) return;
+    log::info("measuring algorithms of {} matrix products", missing_.size());
+    const std::vector<MatmulShape> shapes(missing_.begin(), missing_.end());
+    std::size_t unmeasured = 0;
+    for (const MatmulPlan& plan : tuner_.tune(shapes, memory_bytes)) {
+      use(plan);
+      ++(plan.measured_us > 0 ? report_.measured : unmeasured);
+    }
+    if (unmeasured > 0) {
+      warn(std::to_string(unmeasured) +
+           " matrix products run with algorithms that were not measured: there was no memory for "
+           "it, or no choice");
+    }
+  }
+
+ private:
+  void use(const MatmulPlan& plan) {
+    tuner_.use(plan);
+    put(chosen_, plan);
+    missing_.erase(plan.shape);
+  }
+  void warn(std::string text) { report_.warnings.push_back(std::move(text)); }
+
+  MatmulTuner& tuner_;
+  MatmulPlanSet chosen_;
+  std::set<MatmulShape> missing_;
+  PlanReport& report_;
+};
+
+MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
+                     const PlanFolders& folders, std::size_t memory_bytes, PlanReport& report) {
+  PlanSearch search(tuner, shapes, report);
+  MatmulPlanSet of_run, cached;
+  const fs::path run_file = folders.run / "plans.json";
+  if (!folders.run.empty()) {
+    of_run = search.take(run_file, kNotBitwise, report.from_run);
+    if (!of_run.plans.empty()) search.warn_of_missing(run_file);
+  }
+  const fs::path cache_file = plan_cache_file(folders.cache, search.chosen().platform);
+  if (!folders.cache.empty()) {
+    cached = search.take(cache_file, "; measuring again", report.from_cache);
+  }
+  search.measure(memory_bytes);
+
+  for (const MatmulPlan& plan : search.chosen().plans) {
+    put(of_run, plan);
+    if (plan.measured_us > 0) put(cached, plan);
+  }
+  if (!folders.run.empty()) save_plan_set(of_run, run_file);
+  if (!folders.cache.empty() && report.measured > 0) {
+    try {
+      save_plan_set(cached, cache_file);
+    } catch (const IoError& error) {
+      report.warnings.push_back(std::string(error.what()) +
+                                "; the next run measures again (kernels.plan_cache)");
+    }
+  }
+  return search.chosen();
+}
+
+std::string broadcast(const std::string& text, Communicator& ranks) {
+  std::array<std::uint64_t, 1> size{text.size()};
+  ranks.broadcast(std::as_writable_bytes(std::span(size)), 0, Channel::kSubmit);
+  std::string received = text;
+  received.resize(size[0]);
+  ranks.broadcast(std::as_writable_bytes(std::span(received)), 0, Channel::kSubmit);
+  return received;
+}
+
+/// What the other ranks do with rank 0's text.
+void use_all(MatmulTuner& tuner, const std::string& text, PlanReport& report) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  if (line != tuner.platform()) {
+    report.warnings.push_back("rank 0 planned matrix products for " + line + ", this rank is on " +
+                              tuner.platform() +
+                              ": it does without plans, and results depend on the rank");
+    return;
+  }
+  while (std::getline(lines, line)) {
+    try {
+      tuner.use(parse_matmul_plan(line));
+    } catch (const BackendError& error) {
+      report.warnings.push_back(std::string(error.what()) +
+                                ": this rank does without rank 0's plan, not bitwise");
+    }
+  }
+}
+
+}  // namespace
+
+MatmulPlanSet load_plan_set(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in) throw IoError(file.string() + ": cannot be read");
+  PlanFile content;
+  read_fields(content, text, file.string());
+  MatmulPlanSet set{content.platform, {}};
+  for (const std::string& line : content.plans) {
+    try {
+      set.plans.push_back(parse_matmul_plan(line));
+    } catch (const IoError& error) {
+      throw IoError(file.string() + ": " + error.what());
+    }
+  }
+  return set;
+}
+
+void save_plan_set(const MatmulPlanSet& set, const fs::path& file) {
+  PlanFile content{set.platform, {}};
+  for (const MatmulPlan& plan : set.plans) content.plans.push_back(to_line(plan));
+  std::error_code failed;
+  fs::create_directories(file.parent_path(), failed);
+  const fs::path unfinished = file.string() + "." + std::to_string(::getpid()) + ".tmp";
+  std::ofstream out(unfinished, std::ios::binary);
+  out << write_fields(content);
+  out.close();
+  if (!out) throw IoError(file.string() + ": cannot be written");
+  fs::rename(unfinished, file, failed);
+  if (failed) throw IoError(file.string() + ": cannot be written: " + failed.message());
+}
+
+fs::path user_cache_folder() {
+  const auto folder = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return fs::path(value == nullptr ? "" : value);
+  };
+  if (const fs::path cache = folder("XDG_CACHE_HOME"); cache.is_absolute()) return cache / "strata";
+  if (const fs::path home = folder("HOME"); home.is_absolute()) return home / ".cache/strata";
+  return {};
+}
+
+fs::path plan_cache_file(const fs::path& folder, const std::string& platform) {
+  std::string name = "matmul-plans-";
+  for (const char c : platform) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      name += c;
+    } else if (name.back() != '-') {
+      name += '-';
+    }
+  }
+  return folder / (name + ".json");
+}
+
+PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
+                        const PlanFolders& folders, std::size_t memory_bytes, Communicator& ranks) {
+  PlanReport report;
+  std::string text;
+  if (ranks.rank() == 0) {
+    const MatmulPlanSet set = choose(tuner, shapes, folders, memory_bytes, report);
+    text = set.platform + "\n";
+    for (const MatmulPlan& plan : set.plans) text += to_line(plan) + "\n";
+  }
+  text = broadcast(text, ranks);
+  if (ranks.rank() != 0) use_all(tuner, text, report);
+  return report;
+}
+
+}  // namespace strata

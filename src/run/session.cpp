@@ -1,0 +1,273 @@
+#include "strata/run/session.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "run/core_binding.h"
+#include "run/matmul_plans.h"
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/base/narrow.h"
+#include "strata/base/process.h"
+#include "strata/data/token_file.h"
+#include "strata/model/safetensors.h"
+#include "strata/plan/budget.h"
+
+namespace strata {
+
+namespace {
+
+/// Seconds since it was made, or since it was asked last.
+class Lap {
+ public:
+  double operator()() {
+    const double begin_s = std::exchange(last_s_, steady_seconds());
+    return last_s_ - begin_s;
+  }
+
+ private:
+  double last_s_ = steady_seconds();
+};
+
+/// Throws ConfigError if "auto" becomes a backend that cannot run the config.
+BackendKind choose_backend(const RunConfig& config) {
+  switch (config.run.backend) {
+    case BackendChoice::kCpu: return BackendKind::kCpu;
+    case BackendChoice::kCuda: return BackendKind::kCuda;
+    case BackendChoice::kAuto: break;
+  }
+  // f64 exists on the cpu only.
+  if (!cuda_available() || config.run.dtype == DType::kF64) return BackendKind::kCpu;
+  config.validate_for(BackendChoice::kCuda, "run.backend \"auto\" found a CUDA device");
+  return BackendKind::kCuda;
+}
+
+BackendOptions backend_options(const RunConfig& config, const SessionHooks& hooks) {
+  BackendOptions options;
+  options.threads = narrow<int>(config.run.threads);
+  options.attention = config.kernels.attention;
+  options.device.execution = config.debug.execution;
+  options.device.shuffle_seed = static_cast<std::uint64_t>(config.debug.shuffle_seed);
+  options.device.poison_slots = config.debug.poison_slots;
+  options.device.synchronize_each = config.debug.synchronize_each;
+  options.device.omit_wait = hooks.omit_wait;
+  options.device.trace = hooks.trace;
+  return options;
+}
+
+std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::string& file) {
+  const std::int64_t vocabulary = config.model.llama.vocab_size;
+  if (config.data.synthetic) {
+    // Long enough that no benchmark sees a row twice.
+    constexpr std::int64_t kTokens = std::int64_t{1} << 40;
+    return std::make_unique<SyntheticTokens>(kTokens, vocabulary,
+                                             static_cast<std::uint64_t>(config.run.seed));
+  }
+  std::optional<RawTokenFormat> raw;
+  if (config.data.dtype != TokenFormat::kAuto) {
+    raw = RawTokenFormat{
+        .type = config.data.dtype == TokenFormat::kU16 ? TokenType::kU16 : TokenType::kU32,
+        .end_of_document = std::nullopt};
+    if (config.data.eos_token) raw->end_of_document = narrow<std::int32_t>(*config.data.eos_token);
+  }
+  return TokenFile::open(file, raw);
+}
+
+}  // namespace
+
+Session::Session(const RunConfig& config, Communicator& ranks, const SessionHooks& hooks)
+    : config_(config), ranks_(ranks), hooks_(hooks) {
+  startup_.program_s = process_age_s();
+  Lap lap;
+  const BackendKind kind = choose_backend(config);
+  if (kind == BackendKind::kCuda && ranks.size() > 1) {
+    throw ConfigError(
+        "run.backend: several ranks run on the cpu backend only; this program has no "
+        "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
+  }
+  if (config.debug.execution == Execution::kShuffled && ranks.size() > 1) {
+    throw ConfigError(
+        "debug.execution: \"shuffled\" has one thread for all lanes, and several ranks would wait "
+        "for each other (start one rank, or set \"threads\" or \"eager\")");
+  }
+  BackendOptions options = backend_options(config, hooks);
+  if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
+  backend_ = make_backend(kind, options);
+  startup_.machine_s = lap();
+  open_data();
+  startup_.data_s = lap();
+  plan_products();  // both before memory is counted: they load kernels and take workspaces
+  Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
+  Placement placement = choose_placement(
+      config_, ranks_, make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
+      backend_.device->info().name);
+  setup_ = std::move(placement.setup);
+  choices_ = std::move(placement.choices);
+  for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
+    if (!warning.empty()) log::warn("{}", warning);
+  }
+  startup_.plans_s = lap();
+  assemble();
+}
+
+/// Work in flight refers to members: it ends before they go, also when an error takes the session
+/// down.
+Session::~Session() {
+  try {
+    if (backend_.device) synchronize();
+  } catch (const std::exception& error) {
+    log::debug("while ending the session: {}", error.what());
+  }
+}
+
+void Session::open_data() {
+  BatchOptions options;
+  options.shape = {.rows = config_.schedule.rows,
+                   .tokens = config_.data.sequence_length,
+                   .sub_batches = config_.schedule.sub_batches};
+  options.passes = narrow<int>(config_.schedule.passes);
+  options.rank = ranks_.rank();
+  options.ranks = ranks_.size();
+  options.mask = config_.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
+  options.seed = static_cast<std::uint64_t>(config_.run.seed);
+  options.vocabulary = config_.model.llama.vocab_size;
+  train_source_ = open_tokens(config_, config_.data.train);
+  train_ = std::make_unique<BatchLoader>(*train_source_, options, *backend_.pool);
+  if (config_.data.validation.empty()) return;
+  options.passes = 1;
+  options.sample_order = SampleOrder::kOnce;
+  validation_source_ = open_tokens(config_, config_.data.validation);
+  validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+}
+
+void Session::plan_products() {
+  MatmulTuner* tuner = backend_.kernels->matmul_tuner();
+  if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
+  std::vector<MatmulShape> shapes;
+  for (const LlamaMatmul& product : Llama::matmuls(config_.model.llama, llama_sizes(config_))) {
+    shapes.push_back(product.shape);
+  }
+  const std::optional<std::string>& cache = config_.kernels.plan_cache;
+  const std::size_t used = backend_.device->device_bytes_in_use();
+  std::size_t memory = std::numeric_limits<std::size_t>::max();
+  if (const auto& limit = config_.memory.device_limit) memory = limit->bytes;
+  const double begin_s = steady_seconds();
+  const PlanReport report =
+      plan_matmuls(*tuner, shapes,
+                   {.run = hooks_.run_folder,
+                    .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
+                   memory - std::min(memory, used), ranks_);
+  for (const std::string& warning : report.warnings) log::warn("{}", warning);
+  const std::size_t now = backend_.device->device_bytes_in_use();
+  log::info(
+      "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s; "
+      "loaded kernels took {} of device memory",
+      report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s,
+      format_bytes(now - std::min(now, used)));
+}
+
+void Session::assemble() {
+  Lap lap;
+  assembly_ = std::make_unique<Assembly>(
+      setup_, backend_, ranks_, [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
+        step_finished(outcome, valid_tokens);
+      });
+  startup_.device_s = assembly_->device_arena_s();
+  startup_.pinned_s = assembly_->pinned_arena_s();
+  startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
+  const Setup& s = setup_;
+  if (s.config.model.path.empty()) {
+    state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
+                       s.config.model.llama.initializer_range, *backend_.pool);
+  } else {
+    state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
+  }
+  startup_.weights_s = lap();
+}
+
+std::int64_t Session::global_tokens_per_step() const {
+  return config_.tokens_per_step() * ranks_.size();
+}
+
+void Session::submit(std::int64_t step, double lr) {
+  const LinkBytes before = link_bytes();
+  step_links_.emplace_back();
+  assembly_->submit(step, lr, [&](int pass, const PassBuffers& buffers) {
+    const std::int64_t valid =
+        hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
+                    : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
+    const bool last = pass + 1 == setup_.choices.passes;
+    if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
+    return valid;
+  });
+  step_links_.back() = link_bytes() - before;
+}
+
+LinkBytes Session::link_bytes() const {
+  return {
+      .weights_in = weights().loaded_bytes(),
+      .activations_in = activations().loaded_bytes() + kept().loaded_bytes(),
+      .out = activations().spilled_bytes() + kept().spilled_bytes() + gradients().offloaded_bytes(),
+      .state = optimizer().shipped_bytes()};
+}
+
+/// On the host lane.
+void Session::step_finished(const StepOutcome& outcome, std::int64_t valid_tokens) {
+  const double busy_s = backend_.device->host_busy_s();
+  const double host_s = busy_s - std::exchange(host_counted_s_, busy_s);
+  const std::lock_guard lock(finished_mutex_);
+  if (first_end_s_ == 0) first_end_s_ = process_age_s();
+  finished_.push_back({outcome, valid_tokens, steady_seconds(), host_s});
+}
+
+std::vector<FinishedStep> Session::take_finished() {
+  std::vector<FinishedStep> finished;
+  {
+    const std::lock_guard lock(finished_mutex_);
+    finished = std::exchange(finished_, {});
+    startup_.ended_s = first_end_s_;
+  }
+  for (FinishedStep& step : finished) {
+    step.link = step_links_.front();
+    step_links_.pop_front();
+  }
+  return finished;
+}
+
+double Session::evaluate() {
+  synchronize();
+  std::int64_t passes = 1;
+  std::int64_t rows = 0;
+  if (!hooks_.fill) {
+    rows = validation_->samples_per_step();
+    passes = (validation_->samples() + rows - 1) / rows;
+    if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
+  }
+  // Shared with tasks that may still run when a later pass throws.
+  const auto loss_sum = std::make_shared<double>(0.0);
+  double valid_sum = 0;
+  const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
+  for (std::int64_t pass = 0; pass < passes; ++pass) {
+    const int slot = static_cast<int>(pass % host_slots);
+    const PassBuffers buffers = assembly_->batches().host(slot);
+    const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)
+                                           : validation_->fill_pass(pass * rows, 0, buffers);
+    valid_sum += static_cast<double>(valid);
+    assembly_->schedule().evaluate(slot, [loss_sum](double loss) { *loss_sum += loss; });
+  }
+  synchronize();
+  std::array<double, 2> sums{*loss_sum, valid_sum};
+  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
+}
+
+void Session::synchronize() {
+  assembly_->optimizer().submit_updates({.phase = "update"});
+  backend_.device->synchronize();
+}
+
+}  // namespace strata

@@ -1,0 +1,323 @@
+#include "strata/config/config.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using strata::ConfigError;
+using strata::RunConfig;
+using strata::TrainingData;
+
+/// A folder that is removed at the end.
+struct Folder {
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "strata_config_XXXXXX").string();
+    path = mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] fs::path write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name) << text;
+    return path / name;
+  }
+  fs::path path;
+};
+
+const std::string kMinimal = R"({
+  "model": {"vocab_size": 100, "hidden_size": 32, "intermediate_size": 48,
+            "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64},
+  "data": {"train": "corpus.bin", "sequence_length": 64}
+})";
+
+RunConfig minimal(const std::vector<std::string>& sets = {},
+                  TrainingData training_data = TrainingData::kRequired) {
+  const Folder folder;
+  return strata::load_run_config(folder.write("run.json", kMinimal), sets, training_data);
+}
+
+std::string complaint(const std::vector<std::string>& sets) {
+  try {
+    minimal(sets);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+fs::path shipped(const std::string& name) { return fs::path(STRATA_CONFIG_DIR) / name; }
+
+}  // namespace
+
+TEST_CASE("a minimal config has the documented defaults") {
+  const RunConfig c = minimal();
+  CHECK(c.run.seed == 1);
+  CHECK(c.run.dtype == strata::DType::kBF16);
+  CHECK(c.run.output == "runs/default");
+  CHECK(c.model.llama.kv_heads() == 4);
+  CHECK(c.schedule.direction == strata::Direction::kFixed);
+  CHECK_FALSE(c.schedule.weight_slots.has_value());
+  CHECK(c.schedule.gradient_slots == 2);
+  CHECK_FALSE(c.schedule.activations.has_value());
+  CHECK(c.optimizer.betas[1] == 0.95);
+  CHECK_FALSE(c.optimizer.grad_clip.has_value());
+  CHECK_FALSE(c.memory.device_limit.has_value());
+  CHECK(c.kernels.matmul_tuning == strata::MatmulTuning::kAuto);
+  CHECK_FALSE(c.kernels.plan_cache.has_value());
+  CHECK(c.debug.execution == strata::Execution::kThreads);
+}
+
+TEST_CASE("matrix products are tuned as the config says, and strictly so") {
+  CHECK(minimal({"kernels.matmul_tuning=off"}).kernels.matmul_tuning == strata::MatmulTuning::kOff);
+  CHECK(minimal({"kernels.plan_cache=/somewhere"}).kernels.plan_cache == "/somewhere");
+  REQUIRE_THAT(complaint({"kernels.matmul_tuning=on"}),
+               ContainsSubstring("kernels.matmul_tuning") && ContainsSubstring("off"));
+  REQUIRE_THAT(complaint({"kernels.plans=x"}), ContainsSubstring("kernels.plans"));
+}
+
+TEST_CASE("what cells spill is auto, off or a level by name") {
+  using strata::KeepLevel;
+  CHECK_FALSE(minimal({"schedule.spill=auto"}).schedule.spill.has_value());
+  CHECK(minimal({"schedule.spill=off"}).schedule.spill == KeepLevel::kRecompute);
+  CHECK(minimal({"schedule.spill=selective"}).schedule.spill == KeepLevel::kSelective);
+  CHECK_THAT(complaint({"schedule.spill=recompute"}),
+             ContainsSubstring("schedule.spill") && ContainsSubstring("off"));
+  const RunConfig c = minimal({"memory.spill_limit=3GiB", "hardware.link_gbs=20"});
+  CHECK(c.memory.spill_limit->bytes == std::size_t{3} << 30);
+  CHECK(c.hardware.link_gbs == 20);
+}
+
+TEST_CASE("boundaries in int8 need a level by name and slots that forward does not run out of") {
+  const std::string int8 = "schedule.spill_dtype=int8";
+  const std::string level = "schedule.activations=recompute";
+  CHECK(minimal({int8, level}).schedule.spill_dtype == strata::BoundaryForm::kInt8);
+  CHECK_THAT(complaint({int8}), ContainsSubstring("schedule.activations: must name a level"));
+  CHECK_THAT(complaint({int8, level, "schedule.sub_batches=4", "schedule.activation_slots=4"}),
+             ContainsSubstring("schedule.activation_slots: must be at least"));
+  CHECK(complaint({int8, level, "schedule.sub_batches=4", "schedule.activation_slots=5"}) ==
+        "no error");
+}
+
+TEST_CASE("what cells keep is auto or a level by name") {
+  using strata::KeepLevel;
+  CHECK_FALSE(minimal({"schedule.activations=auto"}).schedule.activations.has_value());
+  for (const KeepLevel level : strata::kKeepLevels) {
+    const std::string name(strata::name_of(level));
+    CHECK(minimal({"schedule.activations=" + name}).schedule.activations == level);
+  }
+  for (const std::string value : {"most", "4", "null"}) {
+    CHECK_THAT(complaint({"schedule.activations=" + value}),
+               ContainsSubstring("schedule.activations") && ContainsSubstring("attention_out"));
+  }
+}
+
+TEST_CASE("tokens of a step are rows of all sub-batches and passes") {
+  CHECK(minimal({"schedule.rows=3", "schedule.sub_batches=5", "schedule.passes=2"})
+            .tokens_per_step() == 3 * 5 * 2 * 64);
+}
+
+TEST_CASE("cross-field rules name the key and the remedy") {
+  struct Case {
+    std::vector<std::string> sets;
+    std::string expected;
+  };
+  const std::vector<Case> cases{
+      {{"optimizer.timing=on_arrival", "optimizer.grad_clip=1"},
+       "optimizer.grad_clip: needs the norm of all gradients"},
+      {{"optimizer.timing=speculative"},
+       "optimizer.timing: \"speculative\" updates as if nothing were clipped"},
+      {{"optimizer.timing=speculative", "optimizer.grad_clip=1", "optimizer.gradient_ring=4"},
+       "optimizer.gradient_ring: lets gradients go as they are used"},
+      {{"optimizer.grad_clip=1", "optimizer.undo_log=1GiB"},
+       "optimizer.undo_log: belongs to optimizer.timing \"speculative\""},
+      {{"run.dtype=f64"}, "optimizer.gradient_dtype: bf16 would undo run.dtype f64"},
+      {{"optimizer.gradient_dtype=f64"}, "optimizer.gradient_dtype: expected one of"},
+      {{"optimizer.gradient_ring=4"},
+       "optimizer.gradient_ring: lets gradients go as they are used"},
+      {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "schedule.passes=2"},
+       "optimizer.gradient_ring: has no place in which several passes are summed; set "
+       "schedule.gradient_sums to \"device\""},
+      {{"optimizer.gradient_ring=4", "optimizer.timing=on_arrival", "optimizer.deferred_units=3"},
+       "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
+      {{"optimizer.gradient_ring=1", "optimizer.timing=on_arrival"},
+       "optimizer.gradient_ring: must be at least optimizer.deferred_units + 2"},
+      {{"run.dtype=f64", "optimizer.moment_dtype=bf16"},
+       "optimizer.moment_dtype: bf16 would undo run.dtype f64"},
+      {{"run.dtype=f64", "optimizer.gradient_dtype=f32", "run.backend=cuda"}, "run.dtype: f64"},
+      {{"kernels.attention=cudnn", "run.backend=cpu"}, "kernels.attention: \"cudnn\" needs a GPU"},
+      {{"kernels.attention=cudnn", "run.backend=cuda", "run.dtype=f32"},
+       "kernels.attention: \"cudnn\" computes in bf16 only"},
+      {{"kernels.attention=cudnn", "run.backend=cuda", "run.dtype=bf16", "data.document_mask=true"},
+       "kernels.attention: \"cudnn\" has no document masks"},
+      {{"kernels.attention=fast"}, "kernels.attention: expected one of"},
+      {{"data.sequence_length=65"},
+       "data.sequence_length: is above model.max_position_embeddings (64)"},
+      {{"data.sequence_length=0"}, "data.sequence_length: is required"},
+      {{"data.train="}, "data.train: is required"},
+      {{"data.synthetic=true"}, "data.synthetic: excludes data.train"},
+      {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
+      {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
+      {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
+      {{"run.trace_step=99"}, "run.trace_step: and the step behind it are traced"},
+      {{"run.steps=0"}, "run.steps: must be from 1"},
+      {{"run.threads=-1"}, "run.threads: must be from 0"},
+      {{"run.output="}, "run.output: names the run folder"},
+      {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
+      {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},
+      {{"schedule.passes=1073741824"}, "schedule.passes: must be from 1 to 1073741823"},
+      {{"schedule.sub_batches=715827883"},  // times 3 boundaries: 2^31 + 1
+       "schedule.sub_batches: times (model.num_hidden_layers + 1) must be below 2^31"},
+      {{"model.head_dim=258", "run.backend=cuda"},
+       "model.head_dim: is at most 256 on the cuda backend, not 258; set run.backend to \"cpu\""},
+      {{"model.hidden_size=1088", "run.backend=cuda"}, "model.head_dim: is at most 256"},
+      {{"schedule.layers_per_visit=3"}, "schedule.layers_per_visit: is above"},
+      {{"schedule.layers_per_visit=2", "schedule.weight_slots=1"},
+       "schedule.weight_slots: must be at least schedule.layers_per_visit"},
+      {{"schedule.activation_slots=1"}, "schedule.activation_slots: must be from 2"},
+      {{"schedule.spill_slots=0"}, "schedule.spill_slots: must be from 1"},
+      {{"schedule.spill=off", "memory.spill_limit=1GiB"}, "memory.spill_limit: belongs to"},
+      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0"},
+      {{"optimizer.lr=-1"}, "optimizer.lr: must not be negative"},
+      {{"optimizer.betas=[0.9, 1]"}, "optimizer.betas: must both be in [0, 1)"},
+      {{"optimizer.grad_clip=0"}, "optimizer.grad_clip: must be above 0; null turns clipping off"},
+      {{"optimizer.interleave=1.1"}, "optimizer.interleave: must be in [0, 1]"},
+      {{"optimizer.interleave=-0.5"}, "optimizer.interleave: must be in [0, 1]"},
+      {{"optimizer.lr_schedule=wsd"}, "optimizer.wsd_decay_steps: is required"},
+      {{"optimizer.wsd_decay_steps=5"}, "optimizer.wsd_decay_steps: belongs to"},
+      {{"optimizer.warmup_steps=-1"}, "optimizer.warmup_steps: must be"},
+      {{"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60", "optimizer.warmup_steps=41"},
+       "optimizer.warmup_steps: and wsd_decay_steps together are above run.steps (100)"},
+      {{"optimizer.min_lr_ratio=0.1"}, "optimizer.min_lr_ratio: has no effect on a constant"},
+      {{"memory.device_limit=0"}, "memory.device_limit: must be above 0"},
+      {{"hardware.peak_tflops=0"}, "hardware.peak_tflops: must be above 0"},
+      {{"hardware.product_tflops=-1"}, "hardware.product_tflops: must be above 0"},
+      {{"hardware.host_gbs=0"}, "hardware.host_gbs: must be above 0; null: as measured"},
+      {{"model.num_key_value_heads=3"}, "model.num_key_value_heads: must divide"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.sets);
+    CHECK_THAT(complaint(c.sets), ContainsSubstring(c.expected));
+  }
+}
+
+TEST_CASE("combinations that belong together are accepted") {
+  CHECK(complaint({"optimizer.grad_clip=1"}) == "no error");
+  CHECK(complaint({"optimizer.timing=on_arrival", "optimizer.deferred_units=2"}) == "no error");
+  CHECK(complaint({"optimizer.timing=speculative", "optimizer.grad_clip=1",
+                   "optimizer.undo_log=1GiB", "optimizer.deferred_units=2"}) == "no error");
+  CHECK(complaint({"run.dtype=f64", "optimizer.gradient_dtype=f32"}) == "no error");
+  CHECK(complaint({"run.dtype=f32", "optimizer.moment_dtype=bf16"}) == "no error");
+  CHECK(complaint({"optimizer.gradient_ring=4", "optimizer.timing=on_arrival",
+                   "optimizer.deferred_units=2"}) == "no error");
+  CHECK(complaint({"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60",
+                   "optimizer.warmup_steps=40", "optimizer.min_lr_ratio=0.1"}) == "no error");
+  CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");
+  CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
+  CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
+  CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
+  CHECK(complaint({"schedule.passes=1073741823", "schedule.sub_batches=715827882"}) == "no error");
+}
+
+TEST_CASE("a backend that was found is held to its rules") {
+  const RunConfig c = minimal({"model.head_dim=258"});
+  CHECK_NOTHROW(c.validate_for(strata::BackendChoice::kCpu, "found"));
+  CHECK_THROWS_WITH(c.validate_for(strata::BackendChoice::kCuda, "found"),
+                    ContainsSubstring("model.head_dim"));
+}
+
+TEST_CASE("rules that are broken together are shown together") {
+  const std::string text = complaint({"run.steps=0", "schedule.rows=0", "optimizer.eps=0"});
+  CHECK_THAT(text, ContainsSubstring("3 problems"));
+  CHECK_THAT(text, ContainsSubstring("run.json"));
+}
+
+TEST_CASE("a run without training data is synthetic where data is optional") {
+  CHECK(minimal({"data.train="}, TrainingData::kOptional).data.synthetic);
+  CHECK_FALSE(minimal({}, TrainingData::kOptional).data.synthetic);
+}
+
+TEST_CASE("the resolved config reads back to the same values") {
+  const Folder folder;
+  const RunConfig c = minimal({"memory.device_limit=24GiB", "optimizer.grad_clip=0.7",
+                               "model.rope_scaling.rope_type=llama3", "debug.execution=shuffled",
+                               "schedule.direction=alternating", "schedule.activations=selective"});
+  strata::save_run_config(c, folder.path / "config.json");
+  const RunConfig back = strata::load_run_config(folder.path / "config.json");
+  CHECK(strata::differing_fields(c, back).empty());
+  CHECK(back.memory.device_limit->bytes == std::size_t{24} << 30);
+  CHECK(back.optimizer.grad_clip == 0.7);
+  CHECK(back.model.llama.rope_scaling->rope_type == strata::RopeType::kLlama3);
+  CHECK(back.debug.execution == strata::Execution::kShuffled);
+  CHECK(back.schedule.direction == strata::Direction::kAlternating);
+  CHECK(back.schedule.activations == strata::KeepLevel::kSelective);
+}
+
+TEST_CASE("the hash tells configs apart and equal ones together") {
+  CHECK(strata::config_hash(minimal()) == strata::config_hash(minimal()));
+  CHECK(strata::config_hash(minimal()) != strata::config_hash(minimal({"run.seed=2"})));
+  CHECK(strata::config_hash(minimal()).size() == 16);
+}
+
+TEST_CASE("the architecture comes from model.path and must not be contradicted") {
+  const Folder folder;
+  const fs::path hf = folder.write("hf/config.json", R"({
+    "model_type": "llama", "vocab_size": 100, "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-6, "rope_theta": 500000})");
+  const std::string path = "model.path=" + hf.parent_path().string();
+  const fs::path run =
+      folder.write("run.json", R"({"data": {"train": "corpus.bin", "sequence_length": 32}})");
+
+  const RunConfig c = strata::load_run_config(run, std::vector{path});
+  CHECK(c.model.llama.hidden_size == 32);
+  CHECK(c.model.llama.rms_norm_eps == 1e-6);
+  CHECK(c.model.llama.rope_theta == 500000.0);
+
+  const std::vector<std::string> agreeing{path, "model.hidden_size=32"};
+  CHECK(strata::load_run_config(run, agreeing).model.llama == c.model.llama);
+  const std::vector<std::string> contradicting{path, "model.rope_theta=10000"};
+  CHECK_THROWS_WITH(strata::load_run_config(run, contradicting),
+                    ContainsSubstring("model.rope_theta: differs from"));
+
+  strata::save_run_config(c, folder.path / "resolved.json");
+  CHECK(strata::load_run_config(folder.path / "resolved.json").model.llama == c.model.llama);
+}
+
+TEST_CASE("a config or a model folder that is not there is named") {
+  CHECK_THROWS_AS(strata::load_run_config("no/such/run.json"), strata::IoError);
+  CHECK_THROWS_AS(minimal({"model.path=no/such/model"}), strata::IoError);
+}
+
+TEST_CASE("the tiny config that comes with strata trains as it is") {
+  const RunConfig c = strata::load_run_config(shipped("tiny-cpu.json"));
+  CHECK(c.run.backend == strata::BackendChoice::kCpu);
+  CHECK(c.data.synthetic);
+}
+
+TEST_CASE("the large configs that come with strata need only a training set") {
+  struct Case {
+    std::string name;
+    std::int64_t parameters;
+  };
+  const std::vector<Case> cases{{"llama-1.3b.json", 1345423360},
+                                {"llama-7b.json", 6738415616},
+                                {"llama-13b.json", 13015864320}};
+  const std::vector<std::string> sets{"data.train=corpus.bin"};
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    CHECK_THROWS_WITH(strata::load_run_config(shipped(c.name)), ContainsSubstring("data.train"));
+    const RunConfig config = strata::load_run_config(shipped(c.name), sets);
+    CHECK(config.model.llama.parameter_count() == c.parameters);
+    CHECK(config.tokens_per_step() == 65536);
+  }
+}

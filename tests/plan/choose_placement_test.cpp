@@ -1,0 +1,276 @@
+// What is chosen where the answer is evident, by invented times and by invented machines.
+
+#include "strata/plan/choose_placement.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "data/scratch_folder.h"
+#include "plan/paper_machines.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/plan/prediction.h"
+#include "strata/plan/rates.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_run.h"
+
+namespace {
+
+using namespace strata;
+using test::config_file;
+using test::fast_machine;
+using test::kNewDevice;
+
+/// Layers are large enough that bytes count, and not the starts of copies.
+RunConfig fast_machine_with_large_layers() {
+  RunConfig config = fast_machine();
+  config.model.llama.hidden_size = 64;
+  config.model.llama.intermediate_size = 256;
+  config.model.llama.num_hidden_layers = 8;
+  return config;
+}
+
+RunConfig slow_host() {
+  RunConfig config = fast_machine_with_large_layers();
+  config.hardware.host_gbs = 1e-3;
+  return config;
+}
+
+/// Times are what `step_s` says of a resolved config; nothing is predicted.
+Placement choose_by(const RunConfig& config,
+                    const std::function<std::optional<double>(const RunConfig&)>& step_s) {
+  return choose_placement(config,
+                          {.setup = [](const RunConfig& c) { return make_setup(c, 0, 1, {}); },
+                           .step_s = [&](const Setup& s) { return step_s(s.config); }});
+}
+
+Placement choose(const RunConfig& config, const Budget& budget = {}) {
+  const auto self = make_self_communicator();
+  return choose_placement(config, *self, budget, kNewDevice);
+}
+
+double predicted_s(const RunConfig& config, const Budget& budget = {}) {
+  const auto self = make_self_communicator();
+  return predict_step_s(make_setup(config, 0, 1, budget), *self, kNewDevice).value();
+}
+
+const PlacementChoice* choice_of(const Placement& placement, std::string_view key) {
+  for (const PlacementChoice& choice : placement.choices) {
+    if (choice.key == key) return &choice;
+  }
+  return nullptr;
+}
+
+/// A config as a run folder keeps it.
+RunConfig reloaded(const RunConfig& config) {
+  const ScratchFolder folder;
+  save_run_config(config, folder.file("config.json"));
+  return load_run_config(folder.file("config.json"));
+}
+
+/// On the GPU that a plan is made for.
+Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
+  const auto self = make_self_communicator();
+  return choose_placement(config, *self, budget, kPlannedDevice);
+}
+
+}  // namespace
+
+TEST_CASE("a share is interleaved if it gains more than predictions may be wrong by") {
+  const RunConfig config = test::tiny_config();
+  const auto with = [&](double best_s) {
+    return choose_by(
+        config, [&](const RunConfig& c) { return c.optimizer.interleave == 0.5 ? best_s : 1; });
+  };
+  const Placement much = with(0.9 * kWorthChanging);
+  CHECK(much.setup.config.optimizer.interleave == 0.5);
+  CHECK(much.setup.choices.interleave == 0.5);
+  CHECK(much.to_string() ==
+        "optimizer.interleave 0.5 chosen: 0.882 s a step predicted, 1.000 s with 0\n");
+  const Placement little = with(1.01 * kWorthChanging);
+  CHECK(little.setup.config.optimizer.interleave == 0.0);
+  CHECK(little.to_string() ==
+        "optimizer.interleave 0 chosen: 1.000 s a step predicted, 0.990 s with 0.5\n");
+}
+
+TEST_CASE("what a config names is not chosen, nor is what does not fit") {
+  RunConfig config = test::tiny_config();
+  const auto less_is_better = [](const RunConfig& c) { return 1 - c.optimizer.interleave.value(); };
+  CHECK(choose_by(config, less_is_better).setup.config.optimizer.interleave == 1.0);
+  const Placement narrow = choose_placement(
+      config, {.setup =
+                   [](const RunConfig& c) {
+                     if (c.optimizer.interleave.value_or(0) > 0.3) throw OutOfMemory("too large");
+                     return make_setup(c, 0, 1, {});
+                   },
+               .step_s = [&](const Setup& s) { return less_is_better(s.config); }});
+  CHECK(narrow.setup.config.optimizer.interleave == 0.25);
+  config.optimizer.interleave = 0.0;
+  const Placement named = choose_by(config, less_is_better);
+  CHECK(named.setup.config.optimizer.interleave == 0.0);
+  CHECK(named.choices.empty());
+}
+
+TEST_CASE("deferred units are chosen beside the rule's, as far as a gradient ring allows") {
+  RunConfig config = test::tiny_config();
+  config.model.llama.num_hidden_layers = 10;
+  config.optimizer.grad_clip = std::nullopt;
+  config.optimizer.timing = UpdateTiming::kOnArrival;
+  config.optimizer.interleave = 0;
+  std::map<std::int64_t, double> times{{4, 1.0}, {0, 1.0}, {2, 1.0}, {6, 0.8}, {8, 0.7}};
+  const auto deferred = [&] {
+    const auto step_s = [&](const RunConfig& c) {
+      return times.at(c.optimizer.deferred_units.value());
+    };
+    return choose_by(config, step_s).setup.config.optimizer.deferred_units;
+  };
+  CHECK(deferred() == 8);
+  config.optimizer.gradient_ring = 8;
+  CHECK(deferred() == 6);
+  times[6] = 0.99;
+  CHECK(deferred() == 4);
+}
+
+TEST_CASE("a slow host interleaves, a slow link does not") {
+  for (const UpdateTiming timing :
+       {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival, UpdateTiming::kSpeculative}) {
+    INFO(enum_name(kUpdateTimingNames, timing));
+    RunConfig config = slow_host();
+    config.optimizer.timing = timing;
+    if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+    const Placement host = choose(config);
+    const PlacementChoice* interleave = choice_of(host, "optimizer.interleave");
+    REQUIRE(interleave != nullptr);
+    CHECK(host.setup.config.optimizer.interleave > 0.0);
+    CHECK(interleave->other == "0");
+    RunConfig none = host.setup.config;
+    none.optimizer.interleave = 0;
+    CHECK(interleave->step_s == predicted_s(host.setup.config));
+    CHECK(interleave->other_s == predicted_s(none));
+    CHECK(interleave->step_s < kWorthChanging * interleave->other_s);
+    config.hardware.link_gbs = 1e-6;
+    CHECK(choose(config).setup.config.optimizer.interleave == 0.0);
+  }
+}
+
+TEST_CASE("auto spills where that is predicted to be no slower") {
+  RunConfig config = fast_machine_with_large_layers();
+  config.schedule.activations = std::nullopt;
+  config.schedule.activation_slots = 9 * 6;
+  config.optimizer.interleave = 0;
+  RunConfig nothing = config;
+  nothing.schedule.activations = KeepLevel::kRecompute;
+  // The rule believes in a link that compute of this speed leaves idle.
+  config.hardware.peak_tflops = 1e-5;
+  config.hardware.link_gbs = 1e-2;
+  const Budget budget{.device_limit = make_setup(nothing, 0, 1, {}).device_bytes() + 64 * kKiB,
+                      .host_limit = kGiB};
+  REQUIRE(make_setup(config, 0, 1, budget).spilled_text() != "0 boundaries");
+  config.hardware.product_tflops = 0.65e-5;
+  const Placement slow_compute = choose(config, budget);
+  REQUIRE(choice_of(slow_compute, "schedule.spill") != nullptr);
+  CHECK(!slow_compute.setup.config.schedule.spill);
+  CHECK(slow_compute.setup.spilled_text() == make_setup(config, 0, 1, budget).spilled_text());
+  config.hardware.product_tflops = 1e12;
+  config.memory.spill_limit = ByteSize{kGiB};
+  const Placement slow_link = choose(config, budget);
+  CHECK(slow_link.setup.config.schedule.spill == KeepLevel::kRecompute);
+  CHECK(slow_link.setup.spilled_text() == "0 boundaries");
+  CHECK(choice_of(slow_link, "schedule.spill")->other_s == predicted_s(config, budget));
+  CHECK(choose(reloaded(slow_link.setup.config), budget).choices.empty());
+}
+
+TEST_CASE("every cell spills up to a level that gains more than the rule's, within the limits") {
+  RunConfig config = config_file("llama-13b.json", {"model.num_hidden_layers=8"});
+  const Budget budget{.device_limit = 12 * kGiB, .host_limit = 100 * kGiB, .peak_tflops = 989.4};
+  const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
+  const Placement far = plan(config);
+  CHECK(far.setup.config.schedule.spill == KeepLevel::kSelective);
+  CHECK(far.setup.host_bytes() <= *budget.usable_host());
+  CHECK(config_hash(plan(reloaded(far.setup.config)).setup.config) ==
+        config_hash(far.setup.config));
+  config.memory.spill_limit = ByteSize{kGiB};
+  CHECK(!plan(config).setup.config.schedule.spill);
+}
+
+Budget large_host(std::size_t device_limit) {
+  return {.device_limit = device_limit, .host_limit = 200 * kGiB, .peak_tflops = 989.4};
+}
+
+TEST_CASE("cells spill no more than the limit, whatever else is chosen") {
+  RunConfig config = config_file(
+      "llama-13b.json", {"model.num_hidden_layers=16", "schedule.sub_batches=12",
+                         "hardware.attention_forward_tflops=540",
+                         "hardware.attention_backward_tflops=357", "hardware.host_gbs=80"});
+  config.memory.spill_limit = ByteSize{32 * kGiB};
+  const Placement placement = choose_on_h200(config, large_host(14 * kGiB));
+  CHECK(placement.setup.config.optimizer.interleave > 0.0);
+  CHECK(placement.setup.plan.bytes(Space::kPinned, "kept.spilled") <= 32 * kGiB);
+}
+
+TEST_CASE("no share of interleaved layers that is named is predicted to be much faster") {
+  RunConfig config =
+      config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
+  const auto step_s = [](const RunConfig& c) {
+    const auto self = make_self_communicator();
+    const Placement placement = choose_on_h200(c, large_host(12 * kGiB));
+    return predict_step_s(placement.setup, *self, kPlannedDevice).value();
+  };
+  for (const double host_gbs : {50.0, 100.0}) {
+    config.hardware.host_gbs = host_gbs;
+    config.optimizer.interleave = std::nullopt;
+    const double chosen_s = step_s(config);
+    for (const double share : {0.0, 0.25, 0.5, 0.75}) {
+      INFO(host_gbs << " GB/s, " << share);
+      config.optimizer.interleave = share;
+      CHECK(kWorthChanging * chosen_s < step_s(config));
+    }
+  }
+}
+
+TEST_CASE("rules decide where the device is unknown, and between several ranks") {
+  RunConfig config = slow_host();
+  const auto as_by_rule = [&](const Placement& placement, int rank, int ranks) {
+    return placement.choices.empty() && config_hash(placement.setup.config) ==
+                                            config_hash(make_setup(config, rank, ranks, {}).config);
+  };
+  run_ranks(2, [&](Communicator& ranks) {
+    static std::mutex one_at_a_time;  // of checks
+    const Placement placement = choose_placement(config, ranks, {}, kNewDevice);
+    const std::lock_guard lock(one_at_a_time);
+    CHECK(as_by_rule(placement, ranks.rank(), 2));
+  });
+  CHECK(choose(config).choices.size() == 1);
+  config.hardware.product_tflops = std::nullopt;
+  CHECK(as_by_rule(choose(config), 0, 1));
+}
+
+TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is chosen again") {
+  RunConfig config = config_file("llama-7b.json", {"schedule.sub_batches=4"});
+  const Budget budget{.device_limit = config.memory.device_limit->bytes, .peak_tflops = 989.4};
+  const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
+  const Placement first = plan(config);
+  CHECK(first.setup.config.optimizer.interleave > 0.0);
+  CHECK(first.setup.device_bytes() <= *budget.device_limit);
+  CHECK(config_hash(plan(config).setup.config) == config_hash(first.setup.config));
+  const Placement again = plan(reloaded(first.setup.config));
+  CHECK(again.choices.empty());
+  CHECK(config_hash(again.setup.config) == config_hash(first.setup.config));
+  CHECK(again.setup.plan.to_string() == first.setup.plan.to_string());
+  config.hardware.link_gbs = 1;
+  CHECK(plan(config).setup.config.optimizer.interleave == 0.0);
+}
+
+TEST_CASE("a session trains as predictions chose, to the same bits") {
+  RunConfig config = slow_host();
+  const auto self = make_self_communicator();
+  Session session(config, *self);
+  CHECK(session.setup().config.optimizer.interleave > 0.0);
+  REQUIRE(session.choices().size() == 1);
+  const test::RunResult chosen = test::run_steps(session, *self);
+  config.optimizer.interleave = 0;
+  CHECK(chosen == test::run_tiny(config));
+}

@@ -1,0 +1,362 @@
+// The machine that only records is the machine that trains, and what is predicted from its records.
+
+#include "strata/plan/prediction.h"
+#include "strata/plan/utilisation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plan/paper_machines.h"
+#include "strata/base/host_memory.h"
+#include "strata/plan/assembly.h"
+#include "strata/plan/rates.h"
+#include "support/catch.h"
+#include "support/thread_communicator.h"
+#include "support/tiny_run.h"
+
+namespace {
+
+using namespace strata;
+using test::config_file;
+using test::fast_machine;
+using test::kNewDevice;
+
+constexpr int kSteps = 3;
+
+struct Case {
+  std::string name;
+  RunConfig config;
+};
+
+/// Every way of placing, moving and updating that changes what is submitted.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  const auto add = [&](const char* name, const auto& change) {
+    Case c{name, test::tiny_config()};
+    change(c.config);
+    all.push_back(std::move(c));
+  };
+  add("plain", [](RunConfig&) {});
+  add("bf16, kept", [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.optimizer.gradient_dtype = DType::kBF16;
+    c.optimizer.moment_dtype = DType::kBF16;
+    c.schedule.activations = KeepLevel::kSelective;
+  });
+  add("short rings, alternating", [](RunConfig& c) {
+    c.schedule.activation_slots = 3;
+    c.schedule.weight_slots = 2;
+    c.schedule.layers_per_visit = 2;
+    c.schedule.direction = Direction::kAlternating;
+  });
+  add("spilled", [](RunConfig& c) {
+    c.schedule.activations = KeepLevel::kRecompute;
+    c.schedule.spill = KeepLevel::kFull;
+    c.schedule.spill_slots = 2;
+  });
+  add("boundaries in int8", [](RunConfig& c) {
+    c.run.dtype = DType::kBF16;
+    c.schedule.activations = KeepLevel::kAttention;
+    c.schedule.spill_dtype = BoundaryForm::kInt8;
+  });
+  add("passes, summed on the host", [](RunConfig& c) {
+    c.schedule.passes = 2;
+    c.schedule.sub_batches = 3;
+  });
+  add("passes, summed on the device", [](RunConfig& c) {
+    c.schedule.passes = 2;
+    c.schedule.sub_batches = 3;
+    c.schedule.gradient_sums = GradientSums::kDevice;
+  });
+  add("some resident", [](RunConfig& c) { c.schedule.resident_units = 2; });
+  add("all resident, tied", [](RunConfig& c) {
+    c.model.llama.tie_word_embeddings = true;
+    c.schedule.resident_units = 5;
+  });
+  add("on arrival, in a ring", [](RunConfig& c) {
+    c.optimizer.grad_clip = std::nullopt;
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+    c.optimizer.gradient_ring = 2;
+    c.schedule.resident_units = 1;
+  });
+  add("interleaved", [](RunConfig& c) {
+    c.optimizer.interleave = 0.5;
+    c.optimizer.grad_clip = std::nullopt;
+    c.optimizer.timing = UpdateTiming::kOnArrival;
+  });
+  add("interleaved, before use", [](RunConfig& c) { c.optimizer.interleave = 0.5; });
+  add("speculative, interleaved", [](RunConfig& c) {
+    c.optimizer.interleave = 0.5;
+    c.optimizer.grad_clip = 1.0;
+    c.optimizer.timing = UpdateTiming::kSpeculative;
+    c.optimizer.deferred_units = 1;
+  });
+  add("masked documents", [](RunConfig& c) { c.data.document_mask = true; });
+  return all;
+}
+
+bool same(const Cost& a, const Cost& b) {
+  return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents;
+}
+
+/// What a run on the cpu submits against what a dry run of its setup does.
+void compare(const RunConfig& config, Communicator& ranks) {
+  const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
+  Recorder ran, dry;
+  Session session(config, ranks, {.trace = &ran});
+  ran.start();
+  for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
+  session.synchronize();
+  ran.stop();
+  const std::vector<std::size_t> ends = record_steps(session.setup(), ranks, kSteps, dry);
+  REQUIRE(ends.size() == kSteps);
+  CHECK(ends[0] < ends[1]);
+  CHECK((ends.back() < dry.records().size()) == left);
+  CHECK(dry.canonical() == ran.canonical());
+  REQUIRE(dry.records().size() == ran.records().size());
+  std::size_t other_costs = 0;
+  for (std::size_t i = 0; i < ran.records().size(); ++i) {
+    if (!same(ran.records()[i].what.cost, dry.records()[i].what.cost)) ++other_costs;
+  }
+  CHECK(other_costs == 0);
+  CHECK(dry.races(1).empty());
+}
+
+Budget budget_of(const RunConfig& config) {
+  Budget budget;
+  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
+  return budget;
+}
+
+Prediction predict_on_paper(const RunConfig& config) {
+  const auto self = make_self_communicator();
+  return predict(make_setup(config, 0, 1, {}), *self, kNewDevice);
+}
+
+double busy_s(const std::vector<LaneReport>& lanes, std::string_view name) {
+  for (const LaneReport& lane : lanes) {
+    if (lane.lane == name) return lane.busy_s;
+  }
+  return -1;
+}
+
+}  // namespace
+
+TEST_CASE("a dry run submits what a run on the cpu submits") {
+  for (const Case& c : cases()) {
+    INFO(c.name);
+    const auto self = make_self_communicator();
+    compare(c.config, *self);
+  }
+}
+
+TEST_CASE("a dry run submits what each of several ranks submits") {
+  run_ranks(2, [](Communicator& ranks) {
+    static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
+    RunConfig config = test::tiny_config();
+    Recorder ran, dry;
+    Session session(config, ranks, {.trace = &ran});
+    ran.start();
+    for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
+    session.synchronize();
+    ran.stop();
+    record_steps(session.setup(), ranks, kSteps, dry);
+    const std::lock_guard lock(one_at_a_time);
+    CHECK(dry.canonical() == ran.canonical());
+  });
+}
+
+TEST_CASE("a dry run of a model larger than memory takes none") {
+  const RunConfig config = config_file("llama-70b.json", {"schedule.sub_batches=1"});
+  const auto self = make_self_communicator();
+  const Setup setup = make_setup(config, 0, 1, budget_of(config));
+  const std::size_t before = resident_bytes();
+  const Backend backend = make_backend(BackendKind::kDry, {});
+  Assembly assembly(setup, backend, *self, [](const StepOutcome&, std::int64_t) {});
+  assembly.submit(0, 1e-4, [](int, const PassBuffers&) { return std::int64_t{1}; });
+  const std::size_t after = resident_bytes();
+  const std::size_t model = setup.plan.total(Space::kDevice) + setup.plan.host_total();
+  CHECK(after < before + model / 1000);
+  CHECK(backend.device->info().backend == "dry");
+}
+
+TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
+  const RunConfig config = config_file("llama-70b.json");
+  const auto self = make_self_communicator();
+  const std::clock_t begin = std::clock();
+  const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), *self, "NVIDIA H200");
+  CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
+  REQUIRE(p.unknown.empty());
+  // No faster than its FLOPs at the peak, and a step is what its lanes did.
+  const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
+  CHECK(p.step_s > flops * static_cast<double>(config.tokens_per_step()) / 989.4e12);
+  double exposed_s = 0;
+  for (const LaneReport& lane : p.lanes) exposed_s += lane.exposed_s;
+  CHECK(std::abs(busy_s(p.lanes, "compute") + exposed_s - p.step_s) < 1e-3 * p.step_s);
+  double shares = 0;
+  for (const Prediction::Part& part : p.critical) shares += part.share;
+  CHECK(std::abs(shares - 1) < 1e-9);
+}
+
+TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
+  RunConfig config = fast_machine();
+  config.model.llama.tie_word_embeddings = true;
+  config.schedule.passes = 2;
+  const auto self = make_self_communicator();
+  Recorder recorder;
+  record_steps(make_setup(config, 0, 1, {}), *self, 1, recorder);
+  double flops = 0;
+  for (const TraceRecord& record : recorder.records()) {
+    // Attention's backward computes scores again: five products, of which four are counted.
+    const bool backward = record.what.cost.kind == CostKind::kAttentionBackward;
+    flops += record.what.cost.flops * (backward ? 0.8 : 1.0);
+  }
+  const double counted = flops_per_token(config.model.llama, config.data.sequence_length) *
+                         static_cast<double>(config.tokens_per_step());
+  CHECK(std::abs(flops / counted - 1) < 1e-12);
+}
+
+TEST_CASE("products that are slow enough are the whole step") {
+  RunConfig config = fast_machine();
+  config.hardware.product_tflops = 1e-6;
+  const Prediction p = predict_on_paper(config);
+  REQUIRE(p.unknown.empty());
+  const LlamaConfig& m = config.model.llama;
+  const double attention = 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads *
+                                                     m.head_size() * config.data.sequence_length);
+  const double products = flops_per_token(m, config.data.sequence_length) - attention;
+  const double expected = products * static_cast<double>(config.tokens_per_step()) / 1e6;
+  CHECK(std::abs(p.step_s / expected - 1) < 0.01);
+  CHECK(p.critical.front().name == "compute");
+  CHECK(p.critical.front().share > 0.99);
+  CHECK(!p.mfu.has_value());
+}
+
+TEST_CASE("a link that is slow enough is the whole step") {
+  RunConfig config = fast_machine();
+  config.schedule.sub_batches = 1;
+  const double fast = predict_on_paper(config).step_s;
+  config.hardware.link_gbs = 1e-5;
+  const Prediction p = predict_on_paper(config);
+  CHECK(p.step_s > 10 * fast);
+  CHECK((p.critical.front().name == "weights_in" || p.critical.front().name == "out"));
+  config.hardware.link_gbs = 0.5e-5;
+  CHECK(std::abs(predict_on_paper(config).step_s / p.step_s - 2) < 0.05);
+}
+
+TEST_CASE("updates of a slow host are hidden as their timing says") {
+  RunConfig before_use = fast_machine();
+  before_use.hardware.host_gbs = 1e-3;
+  before_use.hardware.product_tflops = 5e-5;
+  RunConfig on_arrival = before_use;
+  on_arrival.optimizer.grad_clip = std::nullopt;
+  on_arrival.optimizer.timing = UpdateTiming::kOnArrival;
+  const Prediction early = predict_on_paper(on_arrival);
+  const Prediction late = predict_on_paper(before_use);
+  CHECK(early.step_s < late.step_s);
+  // Neither order can hide more than the longer of the two.
+  CHECK(early.step_s >=
+        0.999 * std::max(busy_s(early.lanes, "compute"), busy_s(early.lanes, "host")));
+}
+
+TEST_CASE("a speculative step is predicted as one that clips nothing") {
+  RunConfig config = fast_machine();
+  config.hardware.host_gbs = 1e-3;
+  const double late_s = busy_s(predict_on_paper(config).lanes, "host");
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  config.optimizer.deferred_units = 0;
+  const double early_s = busy_s(predict_on_paper(config).lanes, "host");
+  // Weight, low half and moments are read and written once more, and nothing is undone.
+  double parameters = 0;
+  for (const Block& block : make_setup(config, 0, 1, {}).layout.blocks) {
+    parameters += static_cast<double>(block.elements);
+  }
+  const double copies_s =
+      24 * parameters /
+      (1e6 * operator_share(known_rates("", config.hardware).rates, "save_state").host);
+  CHECK(std::abs((early_s - late_s) / copies_s - 1) < 0.01);
+}
+
+TEST_CASE("rates found in traced work are those with which it ran") {
+  RunConfig config = fast_machine();
+  HardwareSection& given = config.hardware;  // slow: starts do not count
+  given.product_tflops = 3e-6;
+  given.attention_forward_tflops = 2e-6;
+  given.attention_backward_tflops = 1e-6;
+  given.device_gbs = 4e-3;
+  given.host_gbs = 5e-3;
+  given.link_gbs = 1e3;
+  const auto self = make_self_communicator();
+  const PredictedTrace traced = predict_trace(make_setup(config, 0, 1, {}), *self, kNewDevice);
+  const HardwareSection found =
+      measured_rates(traced.work, config.data.sequence_length, config.model.llama.head_size());
+  const auto same_rate = [](const std::optional<double>& a, const std::optional<double>& b) {
+    REQUIRE(a.has_value());
+    CHECK(std::abs(*a / *b - 1) < 0.01);
+  };
+  same_rate(found.product_tflops, given.product_tflops);
+  same_rate(found.attention_forward_tflops, given.attention_forward_tflops);
+  same_rate(found.attention_backward_tflops, given.attention_backward_tflops);
+  same_rate(found.host_gbs, given.host_gbs);
+  // Work that waits for a kernel of the out lane counts as if it ran.
+  REQUIRE(found.device_gbs.has_value());
+  CHECK(*found.device_gbs <= *given.device_gbs);
+  double wait_s = 0, moved_s = 0;
+  for (const WorkReport& work : traced.work) {
+    if (work.kind != CostKind::kMemory) continue;
+    if (work.lane == "out") wait_s += work.busy_s;
+    if (work.lane == "compute") moved_s += work.busy_s;
+  }
+  CHECK(*found.device_gbs >= *given.device_gbs * (1 - wait_s / moved_s));
+  CHECK(!measured_rates({}, 1, 1).product_tflops.has_value());
+}
+
+TEST_CASE("what a missed step does again counts nothing for the host's rate") {
+  const WorkReport update{.lane = std::string(name_of(Lane::kHost)),
+                          .name = std::string(AdamW::kName),
+                          .bytes = 1e9,
+                          .count = 10,
+                          .busy_s = 0.1};
+  WorkReport again = update;
+  again.kind = CostKind::kRare;
+  again.bytes = 0;
+  const auto host_gbs = [](const std::vector<WorkReport>& work) {
+    return measured_rates(work, 4096, 128).host_gbs.value();
+  };
+  CHECK(std::abs(host_gbs({update}) / 100 - 1) < 2e-3);  // starts are not counted
+  CHECK(host_gbs({update, again}) == host_gbs({update}));
+}
+
+TEST_CASE("the mean of a run is that of its steps and of what comes once") {
+  Prediction p;
+  p.step_s = 2;
+  p.once_s = 1;
+  CHECK(p.mean_s(4) == 2.25);
+}
+
+TEST_CASE("what nobody has measured is not predicted") {
+  const auto self = make_self_communicator();
+  RunConfig config = test::tiny_config();
+  const auto unknown = [&](const char* device) {
+    return predict(make_setup(config, 0, 1, {}), *self, device).unknown;
+  };
+  CHECK(unknown("NVIDIA H200") == "rates are those of bf16");
+  config.run.dtype = DType::kBF16;
+  CHECK(unknown("NVIDIA H200").empty());
+  config.hardware.host_gbs = 100;
+  CHECK(unknown("NVIDIA H100") ==
+        "nobody has measured this device; set hardware.product_tflops, "
+        "hardware.attention_forward_tflops, hardware.attention_backward_tflops, "
+        "hardware.device_gbs");
+  config.kernels.attention = AttentionKernels::kPortable;
+  CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("kernels.attention"));
+  config.hardware.attention_forward_tflops = 300;
+  config.hardware.attention_backward_tflops = 200;
+  CHECK(unknown("NVIDIA H200").empty());
+  config.data.document_mask = true;
+  CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("data.document_mask"));
+}

@@ -1,0 +1,111 @@
+// What the planner decides to leave on the device of the training state and of gradient sums.
+
+#include <string>
+
+#include "strata/base/error.h"
+#include "strata/plan/setup.h"
+#include "support/catch.h"
+#include "support/tiny_run.h"
+
+namespace {
+
+using namespace strata;
+
+RunConfig auto_config() {
+  RunConfig config = test::tiny_config();
+  config.schedule.resident_units = std::nullopt;
+  config.schedule.gradient_sums = GradientSums::kAuto;
+  return config;
+}
+
+RunConfig with_units(std::int64_t units) {
+  RunConfig config = auto_config();
+  config.schedule.resident_units = units;
+  config.schedule.activations = KeepLevel::kFull;
+  return config;
+}
+
+constexpr int kUnits = 5;
+
+}  // namespace
+
+TEST_CASE("state moves between host and device unit by unit, no byte of it twice") {
+  const auto state_bytes = [](const Setup& s, Space space) {
+    std::size_t bytes = 0;
+    for (const MemoryPlan::Entry& entry : s.plan.entries()) {
+      if (entry.space == space && entry.name.starts_with("state.")) bytes += entry.bytes;
+    }
+    return bytes;
+  };
+  const Setup none = make_setup(with_units(0), 0, 1, {});
+  const std::size_t all = state_bytes(none, Space::kPinned) + state_bytes(none, Space::kPageable);
+  CHECK(state_bytes(none, Space::kDevice) == 0);
+  for (int units = 1; units <= kUnits; ++units) {
+    const Setup s = make_setup(with_units(units), 0, 1, {});
+    const std::size_t host = state_bytes(s, Space::kPinned) + state_bytes(s, Space::kPageable);
+    CHECK(state_bytes(s, Space::kDevice) > 0);
+    CHECK(state_bytes(s, Space::kDevice) + host == all);
+    CHECK((host == 0) == (units == kUnits));
+  }
+}
+
+TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
+  for (int units = 0; units <= kUnits; ++units) {
+    RunConfig some = with_units(units);
+    const std::size_t host = make_setup(some, 0, 1, {}).host_bytes();
+    some.schedule.activations = KeepLevel::kSelective;  // no room for all that cells may keep
+    const std::size_t device = make_setup(some, 0, 1, {}).device_bytes();
+    const Setup s = make_setup(auto_config(), 0, 1, {.device_limit = device, .host_limit = host});
+    CHECK(s.choices.resident_units == units);
+    CHECK(s.host_bytes() == host);
+    CHECK(s.device_bytes() <= device);
+  }
+}
+
+TEST_CASE("state goes to the device when all else is there") {
+  const Setup roomy = make_setup(auto_config(), 0, 1, {.device_limit = std::size_t{1} << 30});
+  CHECK(roomy.choices.resident_units == kUnits);
+  CHECK(roomy.state_text() == "f64 moments, f64 gradients, 5 of 5 units resident");
+  const std::size_t some = make_setup(with_units(2), 0, 1, {}).device_bytes();
+  const Setup s = make_setup(auto_config(), 0, 1, {.device_limit = some});
+  CHECK(s.choices.resident_units == 2);
+  CHECK(s.device_bytes() <= some);
+  const Setup less = make_setup(auto_config(), 0, 1, {.device_limit = some - 1});
+  CHECK(less.choices.resident_units == 1);
+}
+
+TEST_CASE("a cpu run leaves state where it is, whatever its limits") {
+  const Setup s = make_setup(auto_config(), 0, 1,
+                             {.device_limit = std::size_t{1} << 30,
+                              .host_limit = std::size_t{1} << 31,
+                              .device_is_host = true});
+  CHECK(s.choices.resident_units == 0);
+}
+
+TEST_CASE("gradients of passes are added on the device as far as there is room") {
+  RunConfig config = with_units(0);
+  config.schedule.passes = 2;
+  config.schedule.gradient_sums = GradientSums::kHost;
+  const Setup host = make_setup(config, 0, 1, {});
+  config.schedule.gradient_sums = GradientSums::kAuto;
+  const Setup unknown = make_setup(config, 0, 1, {});
+  CHECK(unknown.device_bytes() == host.device_bytes());
+  const Setup roomy = make_setup(config, 0, 1, {.device_limit = std::size_t{1} << 30});
+  CHECK(roomy.choices.device_sums == kUnits);
+  CHECK_THAT(roomy.state_text(),
+             ContainsSubstring("0 of 5 units resident, 2 passes, sums of 5 units on the device"));
+  const Setup part = make_setup(config, 0, 1, {.device_limit = roomy.device_bytes() - 1});
+  CHECK(part.choices.device_sums < kUnits);
+  CHECK(part.choices.device_sums > 0);
+  CHECK(part.device_bytes() < roomy.device_bytes());
+}
+
+TEST_CASE("more resident units than a model has are refused") {
+  RunConfig config = with_units(kUnits + 1);
+  try {
+    config.validate("here");
+    FAIL("accepted");
+  } catch (const ConfigError& e) {
+    CHECK_THAT(std::string(e.what()), ContainsSubstring("schedule.resident_units"));
+  }
+}

@@ -1,0 +1,205 @@
+// What a setup makes of a config: defaults that depend on other keys, and the plan as it is
+// printed.
+
+#include "strata/plan/setup.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "support/catch.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+RunConfig on_arrival_config(std::int64_t layers) {
+  RunConfig config = tiny_config();
+  config.run.dtype = DType::kBF16;
+  config.model.llama.num_hidden_layers = layers;
+  config.optimizer.grad_clip = std::nullopt;
+  config.optimizer.timing = UpdateTiming::kOnArrival;
+  return config;
+}
+
+RunConfig speculative_config(std::int64_t layers) {
+  RunConfig config = on_arrival_config(layers);
+  config.optimizer.grad_clip = 1.0;
+  config.optimizer.timing = UpdateTiming::kSpeculative;
+  return config;
+}
+
+/// The number in front of "bytes per parameter" in the printed plan.
+double printed_bytes_per_parameter(const Setup& setup) {
+  const std::string text = setup.to_string();
+  const std::string label = "training state: ";
+  return std::stod(text.substr(text.find(label) + label.size()));
+}
+
+/// The speculated blocks by number, from the last.
+std::vector<int> speculated(const Setup& s) {
+  std::vector<int> blocks;
+  for (const BlockId b : s.layout.blocks.ids()) {
+    if (s.state.blocks[b].updated == UpdateTime::kSpeculated) blocks.push_back(b.value());
+  }
+  std::reverse(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+std::size_t log_bytes(const Setup& s, BlockId block) {
+  return round_up(UndoLog::slot_bytes(s.layout, s.state, block), Arena::kAlignment);
+}
+
+}  // namespace
+
+TEST_CASE("a third of the blocks is deferred, or what a gradient ring has slots for") {
+  RunConfig config = on_arrival_config(16);
+  const auto deferred = [&] { return make_setup(config, 0, 1, {}).choices.deferred_units; };
+  CHECK(deferred() == 6);
+  for (const std::int64_t slots : {2, 3, 7, 8, 9, 100}) {
+    config.optimizer.gradient_ring = slots;
+    CHECK(deferred() == std::min<std::int64_t>(6, slots - 2));
+  }
+  config.optimizer.deferred_units = 1;
+  CHECK(deferred() == 1);
+}
+
+TEST_CASE("deferred blocks are spread evenly, each in the middle of its share") {
+  const auto chosen = [](int deferred, int blocks) {
+    std::string text;
+    for (int b = 0; b < blocks; ++b) text += is_deferred(b, deferred, blocks) ? 'x' : '.';
+    return text;
+  };
+  CHECK(chosen(0, 9) == ".........");
+  CHECK(chosen(1, 9) == "....x....");
+  CHECK(chosen(2, 9) == "..x...x..");
+  CHECK(chosen(3, 9) == ".x..x..x.");
+  CHECK(chosen(6, 9) == "x.xx.xx.x");
+  CHECK(chosen(9, 9) == "xxxxxxxxx");
+  CHECK(chosen(100, 9) == chosen(9, 9));
+  CHECK(chosen(3, 6) == ".x.x.x");
+}
+
+TEST_CASE("a gradient ring has at most a slot for each layer") {
+  RunConfig config = on_arrival_config(3);
+  config.optimizer.gradient_ring = 100;
+  CHECK(make_setup(config, 0, 1, {}).state.gradient_ring == 3);
+}
+
+TEST_CASE("half of the units are speculated unless the config says how many wait") {
+  RunConfig config = speculative_config(7);
+  const auto blocks = [&] { return speculated(make_setup(config, 0, 1, {})); };
+  CHECK(blocks() == std::vector<int>{8, 6, 4, 2, 0});
+  config.optimizer.deferred_units = 7;
+  CHECK(blocks() == std::vector<int>{6, 2});
+  config.optimizer.deferred_units = 0;
+  config.schedule.resident_units = 6;
+  CHECK(blocks() == std::vector<int>{8, 7, 6});
+  CHECK_THAT(make_setup(config, 0, 1, {}).to_string(),
+             ContainsSubstring("6 of 9 units resident, 3 units updated speculatively"));
+}
+
+TEST_CASE("an undo log takes what the state of its units takes beside gradients") {
+  for (const auto& [dtype, moment, bytes] :
+       {std::tuple{DType::kBF16, DType::kF32, std::size_t{12}},
+        std::tuple{DType::kBF16, DType::kBF16, std::size_t{8}},
+        std::tuple{DType::kF32, DType::kF32, std::size_t{12}}}) {
+    RunConfig config = speculative_config(4);
+    config.run.dtype = dtype;
+    config.optimizer.moment_dtype = moment;
+    for (const int ranks : {1, 2}) {
+      const Setup s = make_setup(config, 0, ranks, {});
+      std::size_t expected = 0;
+      for (const int b : {0, 2, 4}) {
+        const Block& block = s.layout.blocks[BlockId(b)];
+        expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
+      }
+      CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
+      CHECK(s.config.optimizer.undo_log->bytes == expected);
+    }
+  }
+}
+
+TEST_CASE("an undo log has as many units as its bytes hold, the last first, and may have none") {
+  RunConfig config = speculative_config(4);
+  config.optimizer.deferred_units = 0;
+  const Setup all = make_setup(config, 0, 1, {});
+  CHECK(all.speculation_warning().empty());
+  const auto with = [&](std::size_t bytes) {
+    config.optimizer.undo_log = ByteSize{bytes};
+    return make_setup(config, 0, 1, {});
+  };
+  const std::size_t layer = log_bytes(all, BlockId(1));
+  const std::size_t head = log_bytes(all, BlockId(5));
+  REQUIRE(head < layer);
+  CHECK(speculated(with(head + 2 * layer)) == std::vector<int>{5, 4, 3});
+  CHECK(speculated(with(head + 2 * layer - 1)) == std::vector<int>{5, 4, 0});
+  const std::size_t least = log_bytes(all, BlockId(0));
+  REQUIRE(least <= head);
+  const Setup none = with(least - 1);
+  CHECK(speculated(none).empty());
+  CHECK(none.plan.bytes(Space::kPageable, "optimizer.undo_log") == 0);
+  CHECK_THAT(none.to_string(), ContainsSubstring("0 units updated speculatively"));
+  CHECK_THAT(none.to_string(), ContainsSubstring("raise optimizer.undo_log"));
+  config.optimizer.timing = UpdateTiming::kBeforeUse;
+  config.optimizer.undo_log = std::nullopt;
+  CHECK(make_setup(config, 0, 1, {}).host_bytes() == none.host_bytes());
+}
+
+TEST_CASE("an undo log that nobody named takes what the host limit leaves, one that is named all") {
+  RunConfig config = speculative_config(4);
+  config.optimizer.deferred_units = 0;
+  const Setup all = make_setup(config, 0, 1, {});
+  const std::size_t layer = log_bytes(all, BlockId(1));
+  for (const int missing : {0, 1, 2}) {
+    const auto least = all.host_bytes() - static_cast<std::size_t>(missing) * layer;
+    const std::size_t limit = least + least / 15 + 1;  // a sixteenth stays free
+    const Setup s = make_setup(config, 0, 1, {.host_limit = limit});
+    // The embedding comes last and is missed first, the layers above it next.
+    CHECK(speculated(s).size() == static_cast<std::size_t>(6 - missing - (missing > 0)));
+    CHECK(s.host_bytes() <= limit - limit / 16);
+  }
+  config.optimizer.undo_log = all.config.optimizer.undo_log;
+  CHECK_THROWS_WITH(make_setup(config, 0, 1, {.host_limit = all.host_bytes() - 1}),
+                    ContainsSubstring("optimizer.undo_log"));
+}
+
+TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring") {
+  struct Case {
+    DType gradient, moment;
+    std::optional<std::int64_t> ring;
+    double bytes;
+  };
+  for (const Case& c :
+       {Case{DType::kF32, DType::kF32, std::nullopt, 16},
+        Case{DType::kBF16, DType::kF32, std::nullopt, 14},
+        Case{DType::kBF16, DType::kBF16, std::nullopt, 10}, Case{DType::kBF16, DType::kF32, 2, 12},
+        Case{DType::kBF16, DType::kBF16, 2, 8}}) {
+    RunConfig config = on_arrival_config(120);
+    config.optimizer.gradient_dtype = c.gradient;
+    config.optimizer.moment_dtype = c.moment;
+    config.optimizer.gradient_ring = c.ring;
+    const Setup setup = make_setup(config, 0, 1, {});
+    const PerBlock<Block>& blocks = setup.layout.blocks;
+    double elements = 0;
+    for (const Block& block : blocks) elements += static_cast<double>(block.shard_elements(1));
+    double bytes = c.bytes * elements;
+    if (c.ring) {  // what has a place beside the ring's slots: bf16
+      const auto homes =
+          blocks[BlockId(0)].shard_elements(1) + blocks[blocks.last()].shard_elements(1);
+      bytes += 2 * static_cast<double>(homes + *c.ring * blocks[BlockId(1)].shard_elements(1));
+    }
+    const auto parameters = static_cast<double>(config.model.llama.parameter_count());
+    const double aligned = 5 * 256 * static_cast<double>(blocks.size());  // five arrays a block
+    const double printed = printed_bytes_per_parameter(setup);
+    INFO(c.bytes << " bytes, printed " << printed);
+    CHECK(printed > bytes / parameters - 0.01);  // two digits are printed
+    CHECK(printed <= (bytes + aligned) / parameters);
+  }
+}
+
+}  // namespace strata::test

@@ -1,0 +1,171 @@
+#include "strata/run/metrics.h"
+#include "strata/base/text.h"
+#include "strata/plan/utilisation.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace {
+
+using nlohmann::json;
+using strata::Metric;
+using strata::MetricsLog;
+using strata::Progress;
+using strata::StepMetrics;
+
+/// A path in the temporary folder; what is there is removed at the end.
+struct TemporaryFile {
+  TemporaryFile()
+      : path(std::filesystem::temp_directory_path() /
+             ("strata_metrics_" + std::to_string(getpid()) + ".jsonl")) {}
+  ~TemporaryFile() { std::filesystem::remove(path); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  [[nodiscard]] std::vector<json> lines() const {
+    std::ifstream in(path);
+    std::vector<json> parsed;
+    for (std::string line; std::getline(in, line);) parsed.push_back(json::parse(line));
+    return parsed;
+  }
+  std::filesystem::path path;
+};
+
+StepMetrics sample() {
+  return {.step = 12,
+          .loss = 3.4123,
+          .grad_norm = 1.204,
+          .lr = 3e-4,
+          .tokens = 24690,
+          .step_s = 2.0,
+          .mfu = 0.4119};
+}
+
+}  // namespace
+
+TEST_CASE("every event is one line that is in the file when the call returns") {
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  const std::array<Metric, 3> start{
+      {{"model", std::string("llama")}, {"parameters", std::int64_t{6738415616}}, {"peak", {}}}};
+  log.start(start);
+  REQUIRE(file.lines().size() == 1);
+  CHECK(file.lines()[0] == json::parse(R"({"event": "start", "model": "llama",
+                                           "parameters": 6738415616, "peak": null})"));
+  const std::array<Metric, 1> extras{{{"clipped", true}}};
+  log.step(sample(), extras);
+  REQUIRE(file.lines().size() == 2);
+  CHECK(file.lines()[1] == json::parse(R"({"event": "step", "step": 12, "loss": 3.4123,
+    "grad_norm": 1.204, "lr": 3e-4, "tokens": 24690, "step_s": 2.0, "tokens_per_s": 12345.0,
+    "mfu": 0.4119, "clipped": true})"));
+  log.eval(12, 2.5);
+  log.end({});
+  REQUIRE(file.lines().size() == 4);
+  CHECK(file.lines()[2] == json::parse(R"({"event": "eval", "step": 12, "val_loss": 2.5})"));
+  CHECK(file.lines()[3] == json::parse(R"({"event": "end"})"));
+}
+
+TEST_CASE("numbers survive the metrics file bit for bit") {
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  StepMetrics step = sample();
+  step.loss = 0.1 + 0.2;
+  step.grad_norm = std::numeric_limits<double>::denorm_min();
+  log.step(step);
+  CHECK(file.lines()[0]["loss"].get<double>() == step.loss);
+  CHECK(file.lines()[0]["grad_norm"].get<double>() == step.grad_norm);
+}
+
+TEST_CASE("numbers that JSON does not have are null and named") {
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  StepMetrics step = sample();
+  step.loss = std::numeric_limits<double>::quiet_NaN();
+  step.grad_norm = -std::numeric_limits<double>::infinity();
+  step.mfu.reset();
+  log.step(step);
+  const json line = file.lines()[0];
+  CHECK(line["loss"].is_null());
+  CHECK(line["grad_norm"].is_null());
+  CHECK(line["mfu"].is_null());
+  CHECK(line["nonfinite"] == json::parse(R"({"loss": "nan", "grad_norm": "-inf"})"));
+  log.eval(1, std::numeric_limits<double>::infinity());
+  CHECK(file.lines()[1]["nonfinite"]["val_loss"] == "inf");
+}
+
+TEST_CASE("a metrics file that cannot be written is an error") {
+  CHECK_THROWS_AS(MetricsLog("no/such/folder/metrics.jsonl"), strata::IoError);
+}
+
+TEST_CASE("the progress line shows what a step was like") {
+  Progress progress(100);
+  progress.add(sample());
+  CHECK(progress.line() ==
+        "step 12/100 loss 3.412 norm 1.20 lr 3.0e-04 12,345 tok/s mfu 41.2% eta 2m56s");
+  StepMetrics step = sample();
+  step.mfu.reset();
+  step.loss = std::nan("");
+  progress.add(step);
+  CHECK(progress.line() == "step 12/100 loss nan norm 1.20 lr 3.0e-04 12,345 tok/s eta 2m56s");
+}
+
+TEST_CASE("the remaining time does not count the slow first step") {
+  Progress progress(10);
+  StepMetrics step;
+  step.step = 1;
+  step.step_s = 60;
+  progress.add(step);
+  CHECK(progress.eta_s() == 540.0);
+  step.step = 2;
+  step.step_s = 1;
+  progress.add(step);
+  step.step = 3;
+  step.step_s = 2;
+  progress.add(step);
+  CHECK(progress.eta_s() == 7 * 1.5);
+  step.step = 10;
+  progress.add(step);
+  CHECK(progress.eta_s() == 0.0);
+}
+
+TEST_CASE("counts and durations are readable") {
+  CHECK(strata::format_count(0) == "0");
+  CHECK(strata::format_count(999) == "999");
+  CHECK(strata::format_count(1000) == "1,000");
+  CHECK(strata::format_count(-1234567) == "-1,234,567");
+  CHECK(strata::format_duration(0.4) == "0s");
+  CHECK(strata::format_duration(59.6) == "1m00s");
+  CHECK(strata::format_duration(192) == "3m12s");
+  CHECK(strata::format_duration(7500) == "2h05m");
+  CHECK(strata::format_duration(3 * 86400 + 4 * 3600) == "3d04h");
+}
+
+TEST_CASE("a token costs six FLOPs per matmul element and those of its causal attention") {
+  strata::LlamaConfig c;
+  c.vocab_size = 32000;
+  c.hidden_size = 4096;
+  c.intermediate_size = 11008;
+  c.num_hidden_layers = 32;
+  c.num_attention_heads = 32;
+  // 6738415616 parameters without the embedding and the 65 norms, and 6 * 32 * 4096 * 2048.
+  const double matmul = 6.0 * (6738415616.0 - 32000.0 * 4096.0 - 65.0 * 4096.0);
+  CHECK(strata::flops_per_token(c, 2048) == matmul + 1610612736.0);
+}
+
+TEST_CASE("utilisation is the share of the peak of all ranks") {
+  const auto mfu = strata::model_flops_utilisation(4e10, 10000.0, 989.4, 2);
+  REQUIRE(mfu.has_value());
+  CHECK(std::abs(*mfu - 4e14 / (2 * 989.4e12)) < 1e-12);
+  CHECK_FALSE(strata::model_flops_utilisation(4e10, 10000.0, 0.0, 2).has_value());
+}
