@@ -8,7 +8,7 @@ nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 output=$(mktemp -d)
 trap 'rm -rf "$output"' EXIT
 failed=0
-for source in kernels/cuda/hopper_*.cu; do
+for source in kernels/cuda/attention/hopper/*.cu; do
   report=$output/$(basename "$source").txt
   "$nvcc" -std=c++20 -O3 -DNDEBUG --expt-relaxed-constexpr -I. -Iinclude \
     --generate-code=arch=compute_90a,code=sm_90a -Xptxas -v -c "$source" -o "$output/kernel.o" \

@@ -116,9 +116,9 @@ def self_test():
                "src/device/cuda/check.h", "kernels/cpu/operators.h", "tests/support/catch.h"}
     good = [("src/store/training_state.cpp", '#include "strata/base/error.h"'),
             ("src/store/training_state.cpp", '#include "strata/store/training_state.h"'),
-            ("kernels/cuda/norm.cu", '#include "strata/ops/norm.h"'),
-            ("kernels/cuda/norm.cu", '#include "src/device/cuda/check.h"'),
-            ("kernels/cuda/norm.cu", "#include <cuda_bf16.h>"),
+            ("kernels/cuda/rows/norm.cu", '#include "strata/ops/norm.h"'),
+            ("kernels/cuda/rows/norm.cu", '#include "src/device/cuda/check.h"'),
+            ("kernels/cuda/rows/norm.cu", "#include <cuda_bf16.h>"),
             ("src/comm/mpi_ranks.cpp", "#include <mpi.h>"),
             ("src/comm/world_ranks.cpp", '#include "comm/launcher.h"'),
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),

@@ -1,7 +1,12 @@
-// Attention backward (strata/ops/attention.h), everything in A, outputs rounded once:
+// This file computes the backward of attention (strata/ops/attention.h) on the CPU, which
+// CpuKernels calls through operators.h. Everything is computed in A, the accumulator type, and each
+// output is rounded once. Segments that leave q or k, and positions that leave the tables of a
+// rotation, throw ShapeError.
+//
 //   dq pass   per query: P_j = exp(s_j - lse), dS_j = P_j (d_o v_j - delta),
 //                        dq = scale sum_j dS_j k_j
 //   dk, dv    per key:   the same P and dS as a column over queries, heads of the group in order
+//
 // The two passes compute the scores twice; in return no sum is shared between threads. With a
 // rotation, (x[i], x[i + D/2]) of a row of dq or dk is turned back before it is rounded.
 
@@ -41,7 +46,7 @@ class Backward {
     if (op.rotation.positions) rotation_.emplace(op.rotation);
   }
 
-  /// delta and dq of a run of queries.
+  /// Computes delta and dq of a run of queries of one head.
   void run_queries(const QueryBlock& queries, std::int64_t head) const {
     const Segment& s = queries.segment;
     const std::int64_t width = q_.width();
@@ -79,7 +84,8 @@ class Backward {
     }
   }
 
-  /// dk and dv of keys [begin, end); delta is complete. Keys of no segment get zeros.
+  /// Computes dk and dv of keys [begin, end) of one kv head. delta must be complete. Keys that
+  /// belong to no segment get zeros.
   void run_keys(const std::vector<Segment>& segments, std::int64_t begin, std::int64_t end,
                 std::int64_t kv_head) const {
     std::vector<Segment> here;
@@ -125,7 +131,8 @@ class Backward {
     Rows<const A> cosines, sines;
   };
 
-  /// Lines are queries (first q, second d_o) or keys (first k, second v).
+  /// The scratch of one thread. Its lines are queries (first holds q, second d_o) or keys (first
+  /// holds k, second v).
   struct Scratch {
     Scratch(std::int64_t width, std::int64_t length)
         : first(width), second(width), sum_first(width), sum_second(width), p(length), ds(length) {
@@ -136,15 +143,17 @@ class Backward {
     LineBlock block;
     Lines<A> first, second;
     Lines<A> sum_first,
-        sum_second;  ///< weighted sums of what the first, the second are multiplied with
+        sum_second;  ///< weighted sums of the rows that first, second are multiplied with
     Lines<A> p, ds;  ///< rows or columns of P and dS
   };
 
+  /// Returns rowsum(d_o * o) of one query.
   A delta_of(const A* d_o, const X* o) const {
     return lane_sum<A>(q_.width(), [=](std::int64_t d) { return d_o[d] * static_cast<A>(o[d]); });
   }
 
-  /// Scales a line of sums, turns it back by the angles of `token`, and rounds it.
+  /// Scales a line of sums, turns it back by the angles of `token` if there is a rotation, and
+  /// writes it rounded.
   void store_turned_back(Lines<A>& sums, int line, std::int64_t token, X* to) const {
     const std::int64_t half = q_.width() / 2;
     if (!rotation_) return sums.store(line, scale_, q_.width(), to);
@@ -158,7 +167,8 @@ class Backward {
     }
   }
 
-  /// p = first . rows_first, ds = second . rows_second.
+  /// Computes p = first . rows_first and ds = second . rows_second for the rows that each line
+  /// takes.
   void multiply(Scratch& t, const X* rows_first, std::int64_t stride_first, const X* rows_second,
                 std::int64_t stride_second) const {
     t.block.stride = stride_first;
@@ -167,7 +177,7 @@ class Backward {
     rows_.dots(t.block, t.second.data(), rows_second, t.ds.data());
   }
 
-  /// Adds what the queries of a segment's head give to the keys in `t`.
+  /// Adds to dk and dv of the keys in `t` what the queries of one segment and head give.
   void add_columns(const Segment& s, std::int64_t head, Scratch& t) const {
     const X* q = q_.at(s.q_begin, head);
     const X* d_o = d_o_.at(s.q_begin, head);

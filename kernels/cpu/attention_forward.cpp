@@ -1,4 +1,7 @@
-// Attention forward (strata/ops/attention.h), everything in A, o rounded once. Per query:
+// This file computes the forward of attention (strata/ops/attention.h) on the CPU, which CpuKernels
+// calls through operators.h. Everything is computed in A, the accumulator type, and o is rounded
+// once. Segments that leave q or k throw ShapeError. Per query:
+//
 //   s_j = scale q k_j,  P_j = exp(s_j - max s),  o = sum_j P_j v_j / sum_j P_j
 
 #include <algorithm>
@@ -29,6 +32,7 @@ class Forward {
         lse_(op.lse),
         group_(op.q.shape[1] / op.k.shape[1]) {}
 
+  /// Computes o and lse of a run of queries of one head.
   void run(const QueryBlock& queries, std::int64_t head) const {
     const Segment& s = queries.segment;
     const std::int64_t width = q_.width();
@@ -60,7 +64,7 @@ class Forward {
   }
 
  private:
-  /// Turns dot products into exp(score - max), `factor` into 1 / their sum, and returns lse. A
+  /// Turns dot products into exp(score - max), sets `factor` to 1 / their sum, and returns lse. A
   /// query that sees nothing has o = 0 and lse = -infinity.
   A softmax(A* scores, std::int64_t count, A& factor) const {
     if (count == 0) return -std::numeric_limits<A>::infinity();

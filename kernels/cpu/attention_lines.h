@@ -1,3 +1,8 @@
+// This file has what attention's forward and backward on the CPU have in common; both include it,
+// and nobody else. They work row by row: a thread holds the scores of four queries (or, for dk and
+// dv, of four keys) and nothing larger. The lines of scratch that it allocates are those of one
+// thread.
+
 #pragma once
 
 #include <algorithm>
@@ -9,13 +14,10 @@
 #include "kernels/cpu/typed.h"
 #include "strata/base/thread_pool.h"
 
-// What attention forward and backward have in common. Both work row by row: the scores of four
-// queries (or, for dk and dv, of four keys) are all that exists per thread.
-
 namespace strata::cpu {
 
 inline constexpr std::int64_t kAttentionBlock =
-    32;  // queries, or keys, of one head per chunk of parallel work
+    32;  // queries or keys of one head that are one chunk of parallel work
 
 template <Compute X>
 const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
@@ -28,7 +30,7 @@ const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
   }
 }
 
-/// Heads of tokens: element [token, head, 0].
+/// A tensor [tokens, heads, head dim]: at(token, head) points to the first element of a head.
 template <class T>
 class Heads {
  public:
@@ -45,7 +47,8 @@ class Heads {
   std::int64_t width_;
 };
 
-/// kMost lines of scratch: of `width` elements each, padded with zeros.
+/// Scratch of LineBlock::kMost lines of `width` elements each, padded with zeros to whole
+/// registers.
 template <class A>
 class Lines {
  public:
@@ -71,7 +74,8 @@ class Lines {
   std::vector<A> data_;
 };
 
-/// Calls run(block, head) for every block of queries and every head, in parallel.
+/// Calls run(block, head) for every block of queries and every head, in parallel. It returns when
+/// all calls have.
 template <class F>
 void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, std::int64_t heads,
                       const F& run) {

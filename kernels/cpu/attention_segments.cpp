@@ -1,3 +1,7 @@
+// This file reads the table of segments that an attention operator names, checks it, and cuts its
+// queries into blocks. The CPU's forward and backward call it before they start threads;
+// attention_segments.h is the contract.
+
 #include "kernels/cpu/attention_segments.h"
 
 #include <algorithm>

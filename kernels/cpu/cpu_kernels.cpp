@@ -1,3 +1,8 @@
+// This file makes a Kernels object of the operators of the CPU backend. make_cpu_kernels returns
+// it, for the cpu backend and for the host lane of the cuda backend. A launch copies the operator
+// into a task of the stream and returns at once, unless the stream runs tasks in the call; views
+// must stay valid until the task has run.
+
 #include <memory>
 #include <utility>
 
@@ -20,28 +25,12 @@ class CpuKernels final : public Kernels {
     stream.enqueue_host([this, op] { cpu::execute(context_, op); });
   }
 
-  void launch(Stream& s, const EmbeddingForward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const EmbeddingBackward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const RmsNormForward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const RmsNormBackward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const Rope& op) override { enqueue(s, op); }
-  void launch(Stream& s, const AttentionForward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const AttentionBackward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const SwigluForward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const SwigluBackward& op) override { enqueue(s, op); }
-  void launch(Stream& s, const ResidualAdd& op) override { enqueue(s, op); }
-  void launch(Stream& s, const Accumulate& op) override { enqueue(s, op); }
-  void launch(Stream& s, const Cast& op) override { enqueue(s, op); }
-  void launch(Stream& s, const Fill& op) override { enqueue(s, op); }
-  void launch(Stream& s, const CrossEntropy& op) override { enqueue(s, op); }
-  void launch(Stream& s, const Matmul& op) override { enqueue(s, op); }
-  void launch(Stream& s, const SquaredNorm& op) override { enqueue(s, op); }
-  void launch(Stream& s, const CastSquaredNorm& op) override { enqueue(s, op); }
-  void launch(Stream& s, const AdamW& op) override { enqueue(s, op); }
-  void launch(Stream& s, const QuantizeRows& op) override { enqueue(s, op); }
-  void launch(Stream& s, const DequantizeRows& op) override { enqueue(s, op); }
+#define STRATA_LAUNCH(Operator) \
+  void launch(Stream& stream, const Operator& op) override { enqueue(stream, op); }
+  STRATA_FOR_EACH_OPERATOR(STRATA_LAUNCH)
+#undef STRATA_LAUNCH
 
-  std::shared_ptr<ThreadPool> pool_;  // shared with the backend that owns these kernels
+  std::shared_ptr<ThreadPool> pool_;  // the backend that owns these kernels shares it
   cpu::Context context_;
 };
 

@@ -1,4 +1,7 @@
-// Cross-entropy, fused with its gradient: lse = max + log(sum exp(logit - max)), row by row.
+// This file computes cross-entropy, fused with its gradient, on the CPU; CpuKernels calls it
+// through operators.h. Row by row it computes lse = max + log(sum exp(logit - max)), in A, and
+// rounds the gradient once; the gradient may overwrite the logits. A target that is neither a token
+// nor kIgnoreIndex throws ShapeError.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +14,7 @@ namespace strata::cpu {
 
 namespace {
 
-/// e = exp(logits - shift) for a chunk of a row.
+/// Computes e = exp(logits - shift) for a chunk of a row.
 template <Compute X, class A = Accumulator<X>>
 void shifted_exp(const SimdKernels& simd, const X* logits, A shift, std::int64_t count, A* e) {
   for (std::int64_t v = 0; v < count; ++v) e[v] = static_cast<A>(logits[v]) - shift;
@@ -32,7 +35,7 @@ A log_sum_exp(const SimdKernels& simd, const X* logits, std::int64_t width) {
   return top + std::log(sum);
 }
 
-/// d_row = (softmax(row) - onehot(target)) * grad_scale. May be in place.
+/// Computes d_row = (softmax(row) - onehot(target)) * grad_scale; d_row may be row.
 template <Compute X, class A = Accumulator<X>>
 void gradient(const SimdKernels& simd, const X* row, A lse, std::int64_t target, A grad_scale,
               std::int64_t width, X* d_row) {

@@ -1,4 +1,6 @@
-// Residual add, accumulate, cast, fill.
+// This file has residual add, accumulate, cast and fill on the CPU; CpuKernels calls them through
+// operators.h. Each result is computed in A and rounded once, to nearest even, so these kernels
+// define the bits that the CUDA ones are compared with.
 
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"

@@ -1,4 +1,6 @@
-// Embedding: a gather, and its transpose as sums over sorted positions.
+// This file has the embedding on the CPU: a gather, and its transpose as sums over sorted
+// positions. CpuKernels calls both through operators.h. A table row adds its tokens in ascending
+// position whatever the number of threads; ids and positions that point nowhere throw ShapeError.
 
 #include <algorithm>
 

@@ -1,11 +1,16 @@
+// This file has the sum over a row that the norms, attention and cross-entropy on the CPU take. Its
+// order is a function of the count alone, so results depend on neither the machine nor the number
+// of threads.
+
 #pragma once
 
 #include <cstdint>
 
 namespace strata::cpu {
 
-/// Sum of term(i) over i < count: kLanes interleaved partial sums, then a fixed tree. The order is
-/// written out, so it does not depend on the machine, and the compiler can use vectors.
+/// Returns the sum of term(i) over i < count, taken as kLanes interleaved partial sums and then a
+/// fixed tree. The order is written out, so it does not depend on the machine, and the compiler can
+/// use vectors.
 template <class A, class Term>
 inline A lane_sum(std::int64_t count, Term term) {
   constexpr int kLanes = 16;

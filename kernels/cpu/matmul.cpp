@@ -1,9 +1,11 @@
-// Matmul: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type)
-// in scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to
-// whole register tiles) and runs the register tiles of simd/tile.h over them. So every output
-// element is one fma chain in ascending k, begun at 0 or at the value in out, whatever the
-// blocking: splitting K over accumulating calls, other tile sizes and other numbers of threads give
-// the same bits.
+// This file computes matrix products on the CPU, for every layout and update of
+// strata/ops/matmul.h; CpuKernels calls them through operators.h. Every output element is one fma
+// chain in ascending k, begun at 0 or at the value in out and rounded once, so splitting K over
+// accumulating calls, other tile sizes and other numbers of threads give the same bits.
+//
+// How: out is cut into tiles, one task each. A task keeps its tile as A (the accumulator type) in
+// scratch, walks K in blocks, packs both operands' blocks (widened to A, padded with zeros to whole
+// register tiles) and runs the register tiles of simd/tile.h over them.
 
 #include <algorithm>
 #include <memory>
@@ -26,7 +28,7 @@ struct Free {
   void operator()(std::byte* p) const { ::operator delete[](p, kAlignment); }
 };
 
-/// A thread's scratch, taken at its first product and kept.
+/// The scratch of one thread, which it takes at its first product and keeps.
 template <class A>
 struct Scratch {
   A* a;     ///< [kDepth x kMaxRows], packed
@@ -47,7 +49,7 @@ struct Scratch {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// An operand as element (i, k) = data[i * stride_i + k * stride_k]; one stride is 1.
+/// An operand whose element (i, k) is data[i * stride_i + k * stride_k]; one of the strides is 1.
 template <class X>
 struct Operand {
   const X* data;
@@ -59,11 +61,11 @@ struct Operand {
   }
 };
 
-/// Packs `count` lines of `depth` elements into panels of `width` lines: [panel][k][line], zeros
-/// where a panel has no line.
+/// Packs `count` lines of `depth` elements into panels of `width` lines, [panel][k][line], with
+/// zeros where a panel has no line.
 template <Compute X, class A = Accumulator<X>>
 void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int width, A* to) {
-  constexpr std::int64_t kChunk = 16;  // of k: a line's cache line is read once
+  constexpr std::int64_t kChunk = 16;  // elements of k, so that a line's cache line is read once
   for (std::int64_t i = 0; i < count; i += width, to += depth * width) {
     const std::int64_t lines = std::min<std::int64_t>(width, count - i);
     const X* from = source.data + i * source.stride_i;
@@ -85,7 +87,7 @@ void pack(const Operand<X>& source, std::int64_t count, std::int64_t depth, int 
   }
 }
 
-/// How out is cut. Fewer, larger tiles pack less; more tiles keep more threads busy.
+/// How out is cut into tasks. Fewer, larger tiles pack less; more tiles keep more threads busy.
 struct Tiling {
   std::int64_t rows, columns;
 
@@ -148,7 +150,7 @@ class Product {
   }
 
  private:
-  /// `transposed`: k runs along the rows of the view.
+  /// With `transposed` k runs along the rows of the view.
   static Operand<X> operand(const ConstTensorView& view, bool transposed) {
     const X* data = view.as<X>();
     return transposed ? Operand<X>{data, 1, view.row_stride} : Operand<X>{data, view.row_stride, 1};

@@ -1,6 +1,8 @@
-// RMSNorm: y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps), s = x (+ residual).
-// Backward as in strata/ops/norm.h; the weight gradient adds rows in ascending order to what is
-// there, so splitting N over several calls gives the same bits.
+// This file computes RMSNorm, forward and backward, on the CPU; CpuKernels calls both through
+// operators.h. Forward: y = s * rstd * weight with rstd = 1 / sqrt(mean(s^2) + eps) and s = x (+
+// residual), rounded to X where it is written. Backward follows strata/ops/norm.h; the weight
+// gradient adds rows in ascending order to what is there, so splitting N over several calls gives
+// the same bits.
 
 #include <cmath>
 
@@ -12,7 +14,7 @@ namespace strata::cpu {
 
 namespace {
 
-/// s = x + residual, rounded to X.
+/// Computes s = x + residual, rounded to X.
 template <Compute X>
 void add_residual(const X* x, const X* residual, std::int64_t width, X* sum) {
   using A = Accumulator<X>;
@@ -21,7 +23,7 @@ void add_residual(const X* x, const X* residual, std::int64_t width, X* sum) {
   }
 }
 
-/// d_weight[c] += sum over n of dy * xhat, for columns [begin, end).
+/// Adds to d_weight[c] the sum over n of dy * xhat, for columns [begin, end).
 template <Compute X>
 void accumulate_weight_gradient(const RmsNormBackward& op, std::int64_t begin, std::int64_t end) {
   using A = Accumulator<X>;
@@ -76,7 +78,7 @@ void execute(const Context& context, const RmsNormBackward& op) {
     using A = Accumulator<X>;
     const std::int64_t rows = op.x.rows();
     const std::int64_t width = op.x.shape[1];
-    // First the weight's gradient: dx may overwrite dy.
+    // The weight's gradient comes first, since dx may overwrite dy.
     constexpr std::int64_t kColumns = 64;
     context.pool.parallel_for(width, kColumns, [&](std::int64_t begin, std::int64_t end) {
       accumulate_weight_gradient<X>(op, begin, end);

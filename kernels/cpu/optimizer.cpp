@@ -1,5 +1,7 @@
-// Squared norm, with and without a cast, and AdamW over blocks of 4096 elements. The arithmetic of
-// AdamW is in simd/adamw.h.
+// This file has the squared norm, with and without a cast, and AdamW on the CPU, over blocks of
+// 4096 elements; CpuKernels calls them through operators.h, on the host lane for the optimizer. The
+// bits are those of strata/ops/optimizer.h, on every instruction set and for any number of threads.
+// The arithmetic of AdamW is in simd/adamw.h.
 
 #include <atomic>
 
@@ -17,7 +19,7 @@ constexpr std::int64_t kBlock = SquaredNorm::kBlock;
   return (elements + kBlock - 1) / kBlock;
 }
 
-/// Sum of x^2 over one block, in index order.
+/// Returns the sum of x^2 over one block, taken in index order.
 template <class X>
 double block_norm(const X* x, std::int64_t block, std::int64_t elements) {
   double sum = 0;
@@ -29,7 +31,7 @@ double block_norm(const X* x, std::int64_t block, std::int64_t elements) {
   return sum;
 }
 
-/// Every scalar computed in f64, then rounded to A.
+/// Computes every scalar in f64 and rounds it to A.
 template <class A>
 AdamWFactors<A> factors_of(const AdamWScalars& s, double weight_decay) {
   return {.lr = static_cast<A>(s.lr),

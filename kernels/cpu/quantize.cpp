@@ -1,4 +1,6 @@
-// Rows as int8 with a scale each, and back.
+// This file rounds rows to int8 with a scale each, and back, on the CPU; CpuKernels calls both
+// through operators.h. The bits are the definition of strata/ops/quantize.h: a row of zeros gets
+// levels of 0, and a row with an infinity or a NaN the scale NaN, so that it comes back as NaN.
 
 #include <bit>
 #include <cmath>
@@ -11,8 +13,8 @@ namespace strata::cpu {
 
 namespace {
 
-/// Scale of a row, see QuantizeRows. The bits of magnitudes are in the order of the numbers, with
-/// infinity and then NaNs above them.
+/// Returns the scale of a row, see QuantizeRows. The bits of magnitudes are in the order of the
+/// numbers, with infinity and then NaNs above them.
 template <class X>
 float scale_of(const X* x, std::int64_t width) {
   constexpr std::uint32_t kInfinity = 0x7f800000u;

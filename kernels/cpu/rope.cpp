@@ -1,4 +1,6 @@
-// RoPE in place: (x[i], x[i + D/2]) turned by the angle of (position, i), or back by it.
+// This file applies RoPE in place on the CPU: (x[i], x[i + D/2]) is turned by the angle of
+// (position, i), or back by it. CpuKernels calls it through operators.h. It computes in A and
+// rounds once; a position outside of the tables throws ShapeError.
 
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/typed.h"

@@ -1,4 +1,6 @@
-// SwiGLU: y = silu(gate) * up, gate and up side by side; backward builds y again.
+// This file computes SwiGLU on the CPU: y = silu(gate) * up with gate and up side by side; the
+// backward builds y again. CpuKernels calls both through operators.h. Everything is computed in A
+// and each output rounded once; outputs of the backward may be its inputs.
 
 #include <algorithm>
 
@@ -9,9 +11,9 @@ namespace strata::cpu {
 
 namespace {
 
-constexpr std::int64_t kExpWork = 4;  // elementary operations of an element, about
+constexpr std::int64_t kExpWork = 4;  // elementary operations that an element takes, about
 
-/// s = sigmoid(gate) for a chunk of a row.
+/// Computes s = sigmoid(gate) for a chunk of a row.
 template <Compute X, class A = Accumulator<X>>
 void sigmoids(const SimdKernels& simd, const X* gates, std::int64_t count, A* s) {
   for (std::int64_t i = 0; i < count; ++i) s[i] = -static_cast<A>(gates[i]);
@@ -19,7 +21,7 @@ void sigmoids(const SimdKernels& simd, const X* gates, std::int64_t count, A* s)
   for (std::int64_t i = 0; i < count; ++i) s[i] = 1 / (1 + s[i]);
 }
 
-/// y = gate * s * up of a chunk.
+/// Computes y = gate * s * up for a chunk of a row.
 template <Compute X, class A = Accumulator<X>>
 void forward(const SimdKernels& simd, const X* gates, const X* ups, std::int64_t count, X* y) {
   A s[kExpChunk];
@@ -29,7 +31,7 @@ void forward(const SimdKernels& simd, const X* gates, const X* ups, std::int64_t
   }
 }
 
-/// What one chunk of a row needs in backward; outputs may be the inputs.
+/// What the backward reads and writes of one chunk of a row; outputs may be the inputs.
 template <Compute X>
 struct BackwardChunk {
   const X* d_y;

@@ -1,3 +1,8 @@
+// This file leads from the dtypes of views to types: X, the type that an operator computes in, A,
+// the type that it accumulates in, and typed rows. All CPU operators include it. It also has what
+// many of them do alike: rounding once, the size of a parallel chunk, checks of indices and
+// exponentials.
+
 #pragma once
 
 #include <algorithm>
@@ -33,14 +38,14 @@ void with_compute_type(DType dtype, F f) {
   }
 }
 
-/// x in another dtype, rounded once, to nearest even.
+/// Returns x in another dtype, rounded once, to nearest even.
 template <class To, class From>
 [[nodiscard]] inline To rounded(From x) {
   return static_cast<To>(x);
 }
 
-/// f64 to bf16 in one rounding. Going through f32 would round twice, so the f32 in between is
-/// rounded to odd: its last bit remembers whether anything was lost.
+/// Rounds f64 to bf16 once. Going through f32 would round twice, so the f32 in between is rounded
+/// to odd: its last bit remembers whether anything was lost.
 template <>
 [[nodiscard]] inline Bf16 rounded<Bf16, double>(double x) {
   const auto nearest = static_cast<float>(x);
@@ -52,7 +57,7 @@ template <>
   return Bf16(std::bit_cast<float>(bits | 1u));
 }
 
-/// Rows of a tensor as typed pointers.
+/// The rows of a tensor as typed pointers; `stride` is in elements.
 template <class T>
 class Rows {
  public:
@@ -67,13 +72,14 @@ class Rows {
   std::int64_t stride_;
 };
 
-/// Rows per chunk of a parallel loop, for rows of about `work` elementary operations each.
+/// Returns how many rows make a chunk of a parallel loop if a row takes about `work` elementary
+/// operations; at least 1.
 [[nodiscard]] inline std::int64_t grain_for(std::int64_t work) {
-  constexpr std::int64_t kChunkWork = 1 << 14;  // some microseconds: far above the cost of a chunk
+  constexpr std::int64_t kChunkWork = 1 << 14;  // some microseconds, far above a chunk's cost
   return std::max<std::int64_t>(1, kChunkWork / std::max<std::int64_t>(1, work));
 }
 
-/// Throws ShapeError unless 0 <= index < limit.
+/// Throws ShapeError, naming operator and tensor, unless 0 <= index < limit.
 inline void check_index(std::string_view op, std::string_view tensor, std::int64_t position,
                         std::int64_t index, std::int64_t limit) {
   if (index >= 0 && index < limit) return;
@@ -82,14 +88,15 @@ inline void check_index(std::string_view op, std::string_view tensor, std::int64
                    ")");
 }
 
-/// x = exp(x) for `count` numbers.
+/// Replaces `count` numbers x by exp(x).
 inline void exponentials(const SimdKernels& simd, float* x, std::int64_t count) {
   simd.exp_f32(x, count);
 }
 inline void exponentials(const SimdKernels& simd, double* x, std::int64_t count) {
   simd.exp_f64(x, count);
 }
-/// Numbers that go through exponentials() at a time where whole rows are too long for the stack.
+/// How many numbers go through exponentials() at a time where whole rows are too long for the
+/// stack.
 inline constexpr std::int64_t kExpChunk = 256;
 
 }  // namespace strata::cpu

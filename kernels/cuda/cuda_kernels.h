@@ -1,19 +1,24 @@
+// This file declares the operators on one CUDA device as a Kernels object. make_cuda_backend makes
+// it, for the device that is current, and the schedule runs it through Kernels. It owns what
+// launches share: workspaces, plans of products and the counter of tiles.
+
 #pragma once
 
 #include <memory>
 
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/cudnn/cudnn_attention.h"
+#include "kernels/cuda/products/matmul.h"
 #include "src/device/cuda/driver.h"
 #include "strata/ops/backend.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
 
-/// The operators on one CUDA device: bf16 and f32. Any lane but kHost; matmul and attention on
-/// kCompute only (each has one workspace). Constructing loads every kernel, so that no launch
-/// allocates device memory; cuDNN's attention is made ready by prepare().
+/// Runs bf16 and f32. Operators may go to any lane but kHost, matmul and attention to kCompute
+/// only, as each has one workspace. Constructing it loads every kernel, so that no launch allocates
+/// device memory; cuDNN's attention is made ready by prepare(). Throws BackendError, naming the
+/// operator, for what no kernel runs, and OutOfMemory if there is no room for a workspace.
 class CudaKernels final : public Kernels {
  public:
   CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
@@ -22,28 +27,14 @@ class CudaKernels final : public Kernels {
   [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:
-  void launch(Stream& stream, const EmbeddingForward& op) override;
-  void launch(Stream& stream, const EmbeddingBackward& op) override;
-  void launch(Stream& stream, const RmsNormForward& op) override;
-  void launch(Stream& stream, const RmsNormBackward& op) override;
-  void launch(Stream& stream, const Rope& op) override;
-  void launch(Stream& stream, const AttentionForward& op) override;
-  void launch(Stream& stream, const AttentionBackward& op) override;
-  void launch(Stream& stream, const SwigluForward& op) override;
-  void launch(Stream& stream, const SwigluBackward& op) override;
-  void launch(Stream& stream, const ResidualAdd& op) override;
-  void launch(Stream& stream, const Accumulate& op) override;
-  void launch(Stream& stream, const Cast& op) override;
-  void launch(Stream& stream, const Fill& op) override;
-  void launch(Stream& stream, const CrossEntropy& op) override;
-  void launch(Stream& stream, const Matmul& op) override;
-  void launch(Stream& stream, const SquaredNorm& op) override;
-  void launch(Stream& stream, const CastSquaredNorm& op) override;
-  void launch(Stream& stream, const AdamW& op) override;
-  void launch(Stream& stream, const QuantizeRows& op) override;
-  void launch(Stream& stream, const DequantizeRows& op) override;
+  template <Op O>
+  void enqueue(Stream& stream, const O& op);
 
-  std::unique_ptr<DeviceMemory> tile_counter_;  ///< a cuda::TileCounter
+#define STRATA_LAUNCH(Operator) void launch(Stream& stream, const Operator& op) override;
+  STRATA_FOR_EACH_OPERATOR(STRATA_LAUNCH)
+#undef STRATA_LAUNCH
+
+  std::unique_ptr<DeviceMemory> tile_counter_;  ///< holds a cuda::TileCounter
   cuda::AttentionBackend attention_;
   cuda::MatmulPlans matmul_;
   std::unique_ptr<cuda::CudnnAttention> cudnn_;  ///< null unless chosen

@@ -1,54 +1,49 @@
+// This file declares what the kernel files give to CudaKernels: enqueue() for every operator, and
+// one kernel of every .cu file, by which CUDA finds the file's module to load it at start-up.
+// CudaKernels calls both; kernels that are made of other operators call enqueue(), too. Operators
+// must have passed check().
+
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "strata/ops/kernels.h"
-
-// What each kernel file gives: launches of its operators on a stream (attention has its own
-// header), and one of its kernels, by which CUDA finds the file's module to load it at start-up.
-// The launches expect checked operators and throw BackendError for a dtype that CUDA does not run.
+#include "strata/ops/operator_list.h"
 
 namespace strata::cuda {
 
-void launch_embedding_forward(cudaStream_t stream, const EmbeddingForward& op);
-void launch_embedding_backward(cudaStream_t stream, const EmbeddingBackward& op);
-[[nodiscard]] const void* embedding_module();
+struct AttentionBackend;
+class CudnnAttention;
+class MatmulPlans;
 
-void launch_rmsnorm_forward(cudaStream_t stream, const RmsNormForward& op);
-[[nodiscard]] const void* norm_module();
+/// What every operator is given: a stream, and what the operators with a workspace share, which
+/// serves one stream at a time.
+struct Context {
+  cudaStream_t stream;
+  const AttentionBackend& attention;
+  MatmulPlans& products;
+  CudnnAttention* cudnn;  ///< null unless kernels.attention is "cudnn"
+};
 
-void launch_rmsnorm_backward(cudaStream_t stream, const RmsNormBackward& op);
-[[nodiscard]] const void* norm_backward_module();
+/// Puts the operator's kernels on the stream; never blocks, and allocates nothing that prepare()
+/// and the tuner could have taken before. Throws BackendError, naming the operator, for a dtype or
+/// a case that CUDA does not run.
+#define STRATA_DECLARE(Operator) void enqueue(const Context& context, const Operator& op);
+STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
+#undef STRATA_DECLARE
 
-void launch_rope(cudaStream_t stream, const Rope& op);
-[[nodiscard]] const void* rope_module();
+/// Expands to apply(file) for every .cu file with kernels of operators but those for sm_90a, which
+/// not every device can load. The file defines file_module(), which returns one of its kernels.
+#define STRATA_FOR_EACH_KERNEL_FILE(apply)                                                         \
+  apply(adamw) apply(attention_delta) apply(attention_reference) apply(cross_entropy)              \
+      apply(elementwise) apply(embedding) apply(flash_backward) apply(flash_forward) apply(norm)   \
+          apply(norm_backward) apply(plain_matmul) apply(quantize) apply(rope) apply(squared_norm) \
+              apply(swiglu)
+#define STRATA_DECLARE(file) [[nodiscard]] const void* file##_module();
+STRATA_FOR_EACH_KERNEL_FILE(STRATA_DECLARE)
+#undef STRATA_DECLARE
 
-void launch_swiglu_forward(cudaStream_t stream, const SwigluForward& op);
-void launch_swiglu_backward(cudaStream_t stream, const SwigluBackward& op);
-[[nodiscard]] const void* swiglu_module();
-
-void launch_residual_add(cudaStream_t stream, const ResidualAdd& op);
-void launch_accumulate(cudaStream_t stream, const Accumulate& op);
-void launch_cast(cudaStream_t stream, const Cast& op);
-void launch_fill(cudaStream_t stream, const Fill& op);
-[[nodiscard]] const void* elementwise_module();
-
-void launch_cross_entropy(cudaStream_t stream, const CrossEntropy& op);
-[[nodiscard]] const void* cross_entropy_module();
-
-void launch_squared_norm(cudaStream_t stream, const SquaredNorm& op);
-void launch_cast_squared_norm(cudaStream_t stream, const CastSquaredNorm& op);
-[[nodiscard]] const void* squared_norm_module();
-
-void launch_adamw(cudaStream_t stream, const AdamW& op);
-[[nodiscard]] const void* optimizer_module();
-
-void launch_quantize_rows(cudaStream_t stream, const QuantizeRows& op);
-void launch_dequantize_rows(cudaStream_t stream, const DequantizeRows& op);
-[[nodiscard]] const void* quantize_module();
-
-/// For products that cuBLASLt has no algorithm for.
+/// Runs the products that cuBLASLt has no algorithm for, and those with K = 0, at any size and
+/// slowly.
 void launch_plain_matmul(cudaStream_t stream, const Matmul& op);
-[[nodiscard]] const void* plain_matmul_module();
 
 }  // namespace strata::cuda

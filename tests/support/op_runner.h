@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,8 +40,11 @@ class OpRunner {
 
   template <Op O>
   void run(const O& op) {
+    names_.emplace(O::kName);
     repeat(O::kName, [&] { backend_.kernels->run(stream(), op, {}); });
   }
+  /// Returns the names of all operators that have run.
+  [[nodiscard]] const std::set<std::string>& names() const { return names_; }
   /// Waits, then the values of a tensor, row-major, without gaps.
   [[nodiscard]] std::vector<double> download(const ConstTensorView& view);
   /// Waits, then true if no guard band of any tensor was written.
@@ -67,6 +72,7 @@ class OpRunner {
   std::byte* staging_;
   std::size_t used_ = 0;
   std::vector<Tensor> tensors_;
+  std::set<std::string> names_;
 };
 
 }  // namespace strata::test

@@ -7,16 +7,8 @@
 
 #include "strata/device/stream.h"
 #include "strata/ops/attention.h"
-#include "strata/ops/cross_entropy.h"
-#include "strata/ops/elementwise.h"
-#include "strata/ops/embedding.h"
-#include "strata/ops/matmul.h"
 #include "strata/ops/matmul_plan.h"
-#include "strata/ops/norm.h"
-#include "strata/ops/optimizer.h"
-#include "strata/ops/quantize.h"
-#include "strata/ops/rope.h"
-#include "strata/ops/swiglu.h"
+#include "strata/ops/operator_list.h"
 
 namespace strata {
 
@@ -64,26 +56,9 @@ class Kernels {
   [[nodiscard]] virtual MatmulTuner* matmul_tuner() { return nullptr; }
 
  private:
-  virtual void launch(Stream&, const EmbeddingForward&) = 0;
-  virtual void launch(Stream&, const EmbeddingBackward&) = 0;
-  virtual void launch(Stream&, const RmsNormForward&) = 0;
-  virtual void launch(Stream&, const RmsNormBackward&) = 0;
-  virtual void launch(Stream&, const Rope&) = 0;
-  virtual void launch(Stream&, const AttentionForward&) = 0;
-  virtual void launch(Stream&, const AttentionBackward&) = 0;
-  virtual void launch(Stream&, const SwigluForward&) = 0;
-  virtual void launch(Stream&, const SwigluBackward&) = 0;
-  virtual void launch(Stream&, const ResidualAdd&) = 0;
-  virtual void launch(Stream&, const Accumulate&) = 0;
-  virtual void launch(Stream&, const Cast&) = 0;
-  virtual void launch(Stream&, const Fill&) = 0;
-  virtual void launch(Stream&, const CrossEntropy&) = 0;
-  virtual void launch(Stream&, const Matmul&) = 0;
-  virtual void launch(Stream&, const SquaredNorm&) = 0;
-  virtual void launch(Stream&, const CastSquaredNorm&) = 0;
-  virtual void launch(Stream&, const AdamW&) = 0;
-  virtual void launch(Stream&, const QuantizeRows&) = 0;
-  virtual void launch(Stream&, const DequantizeRows&) = 0;
+#define STRATA_LAUNCH(Operator) virtual void launch(Stream&, const Operator&) = 0;
+  STRATA_FOR_EACH_OPERATOR(STRATA_LAUNCH)
+#undef STRATA_LAUNCH
 };
 
 }  // namespace strata

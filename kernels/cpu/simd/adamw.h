@@ -1,10 +1,12 @@
+// This file writes the operations of strata::AdamW (strata/ops/optimizer.h), in its order, as a
+// plain loop for the compiler to vectorise: without branches, so that the loop has one shape. The
+// variants (portable.cpp, avx2.cpp, avx512.cpp) include it and put adamw() into their SimdKernels.
+// All variants give the same bits.
+
 #pragma once
 
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vector.h"
-
-// The operations of strata::AdamW (strata/ops/optimizer.h), in its order, as a plain loop for the
-// compiler to vectorise: without branches, so that the loop has one shape.
 
 namespace strata::cpu {
 namespace {
@@ -17,14 +19,14 @@ inline bool is_finite(double x) {
   return (__builtin_bit_cast(std::uint64_t, x) & kExponent) != kExponent;
 }
 
-/// bits(w) = (hi << 16) + sign-extended lo modulo 2^32.
+/// Joins the halves of a split master weight: bits(w) = (hi << 16) + sign-extended lo modulo 2^32.
 inline float join(Bf16 high, std::int16_t low) {
   const auto bits = (static_cast<std::uint32_t>(high.bits) << 16) +
                     static_cast<std::uint32_t>(static_cast<std::int32_t>(low));
   return __builtin_bit_cast(float, bits);
 }
 
-// Inlined always: a call in the loop would keep it from becoming vectors.
+// It is always inlined, since a call in the loop would keep it from becoming vectors.
 template <class A>
 [[gnu::always_inline]] inline A updated(A w, A grad, A& m, A& v, const AdamWFactors<A>& f) {
   const A g = grad * f.grad_factor;
@@ -37,11 +39,11 @@ template <class A>
 
 /// Where the random bits of bf16 moments come from.
 struct Rounding {
-  std::uint64_t key = 0;   ///< of the block
-  std::int64_t begin = 0;  ///< place of the first element in the block
+  std::uint64_t key = 0;   ///< the key of the block of 4096 elements
+  std::int64_t begin = 0;  ///< the place of the first element in the block
 };
 
-/// 32 random bits for element i of a range; the upper half rounds v, the lower m.
+/// Returns 32 random bits for element i of a range; the upper half rounds v, the lower m.
 [[gnu::always_inline]] inline std::uint32_t rounding_bits(Rounding r, std::int64_t i) {
   std::uint32_t x =
       static_cast<std::uint32_t>(r.key) + static_cast<std::uint32_t>(r.begin + i) * 0x9e3779b9u;
@@ -71,7 +73,7 @@ template <class A>
 constexpr std::int64_t kStrip = 64;
 constexpr std::int64_t kAhead = 512;
 
-/// Asks for the strip that comes kAhead elements after `begin`. It may lie behind the end of the
+/// Asks for the strip that comes kAhead elements after `begin`. It may lie beyond the end of the
 /// range: such a request is dropped, or serves whoever updates what comes there.
 template <class... T>
 [[gnu::always_inline]] inline void fetch_ahead(std::int64_t begin, const T*... streams) {
@@ -87,7 +89,8 @@ template <class... T>
    ...);
 }
 
-/// M: of the moments, A or bf16.
+/// Updates `count` parameters whose master weight is one number. A is its type, M that of the
+/// moments (A or bf16) and G that of the gradient. Returns whether every new weight is finite.
 template <class A, class M, class G>
 bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const G* __restrict grad,
                   std::int64_t count, const AdamWFactors<A> f, Rounding rounding) {
@@ -109,6 +112,7 @@ bool update_whole(A* __restrict weight, M* __restrict m, M* __restrict v, const 
   return bad == 0;
 }
 
+/// The same for split master weights, of which `weight` is the high half and `low` the rest.
 template <class M, class G>
 bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __restrict m,
                   M* __restrict v, const G* __restrict grad, std::int64_t count,
@@ -128,13 +132,13 @@ bool update_split(Bf16* __restrict weight, std::int16_t* __restrict low, M* __re
       bad |= static_cast<std::uint32_t>(!is_finite(w));
       const auto bits = __builtin_bit_cast(std::uint32_t, w);
       weight[i].bits = static_cast<std::uint16_t>((bits + 0x8000u) >> 16);
-      low[i] = static_cast<std::int16_t>(bits);  // modulo 2^16: bits - (hi << 16)
+      low[i] = static_cast<std::int16_t>(bits);  // bits - (hi << 16), modulo 2^16
     }
   }
   return bad == 0;
 }
 
-/// A of the weights is f32.
+/// Updates weights that accumulate in f32: f32 ones, or split bf16 ones.
 template <class M, class G>
 bool adamw_f32(const AdamWRange& r, const G* grad) {
   const std::int64_t count = r.end - r.begin;

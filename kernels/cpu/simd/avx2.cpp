@@ -1,4 +1,7 @@
-// The variants for AVX2 and FMA (compile options in CMakeLists.txt).
+// This file makes the variants of the inner loops for AVX2 and FMA, compiled with options of their
+// own (CMakeLists.txt). usable_simd() offers them where the processor has both; simd.h says what
+// they promise.
+
 #include "kernels/cpu/simd/adamw.h"
 #include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rows.h"

@@ -1,4 +1,7 @@
-// The variants for AVX-512 F, BW, DQ and VL (compile options in CMakeLists.txt).
+// This file makes the variants of the inner loops for AVX-512 F, BW, DQ and VL, compiled with
+// options of their own (CMakeLists.txt). usable_simd() offers them where the processor has all of
+// these; simd.h says what they promise.
+
 #include "kernels/cpu/simd/adamw.h"
 #include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rows.h"

@@ -1,4 +1,7 @@
-// The variants for the build's base instruction set (compile options in CMakeLists.txt).
+// This file makes the variants of the inner loops for the build's base instruction set, compiled
+// with options of their own (CMakeLists.txt). Every processor that runs the program can run them;
+// simd.h says what they promise.
+
 #include "kernels/cpu/simd/adamw.h"
 #include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rows.h"

@@ -1,10 +1,11 @@
+// This file has dot products and weighted sums of rows, for attention; the variants include it and
+// offer it as RowKernels (simd.h). The additions are written out (interleaved partial sums and a
+// fixed tree, or one chain), so they are the same at every register width.
+
 #pragma once
 
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vector.h"
-
-// Dot products and weighted sums of rows, for attention. The additions are written out (interleaved
-// partial sums and a fixed tree; or one chain), so they are the same at every register width.
 
 namespace strata::cpu {
 namespace {
@@ -20,12 +21,12 @@ struct VectorOf<double> {
   using Type = VectorF64;
 };
 
-/// scores[l][j] for kLines lines from `first` and rows [begin, end).
+/// Computes scores[l][j] for kLines lines from `first` on and rows [begin, end).
 template <int kLines, class A, class X>
 void dots_of(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
              const A* lines, const X* rows, A* scores) {
   using V = typename VectorOf<A>::Type;
-  constexpr int kLanes = LineBlock::kPadding;  // partial sums of a dot product
+  constexpr int kLanes = LineBlock::kPadding;  // the partial sums of a dot product
   constexpr int kRegisters = kLanes / V::kWidth;
   const std::int64_t whole = block.width / kLanes * kLanes;
   for (std::int64_t j = begin; j < end; ++j) {
@@ -63,7 +64,8 @@ void dots_of(const LineBlock& block, int first, std::int64_t begin, std::int64_t
   }
 }
 
-/// The part of weighted_sums_of for kVectors registers of each row, from element d.
+/// Does the part of weighted_sums_of that belongs to kVectors registers of each row, from element d
+/// on.
 template <class V, int kLines, int kVectors, class A, class X>
 void weighted_columns(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
                       const A* weights, const X* rows, A* sums, std::int64_t d) {
@@ -96,7 +98,7 @@ void weighted_columns(const LineBlock& block, int first, std::int64_t begin, std
   }
 }
 
-/// sums[l] for kLines lines from `first` and rows [begin, end).
+/// Adds to sums[l], for kLines lines from `first` on, what rows [begin, end) give.
 template <int kLines, class A, class X>
 void weighted_sums_of(const LineBlock& block, int first, std::int64_t begin, std::int64_t end,
                       const A* weights, const X* rows, A* sums) {
@@ -119,7 +121,7 @@ void weighted_sums_of(const LineBlock& block, int first, std::int64_t begin, std
   }
 }
 
-/// Rows that every line of a full block takes.
+/// The rows that every line of a full block takes.
 struct Common {
   std::int64_t begin, end;
 };

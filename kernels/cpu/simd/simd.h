@@ -1,3 +1,13 @@
+// This file declares the inner loops that are compiled once per instruction set and chosen at run
+// time; Context hands them to every CPU operator. Every variant gives the same bits: each output
+// element is one chain of IEEE operations in a written order, with fma exactly where the source
+// says fma.
+//
+// Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of an
+// inline function, and if that were the AVX copy, older processors would fault. So the headers that
+// the variants include (tile.h, rows.h, exp.h, adamw.h, vector.h) define everything in an anonymous
+// namespace and call no inline function of another header.
+
 #pragma once
 
 #include <cstdint>
@@ -6,19 +16,11 @@
 
 #include "strata/base/dtype.h"
 
-// The inner loops that are compiled once per instruction set and chosen at run time. Every variant
-// gives the same bits: each output element is one chain of IEEE operations in a written order, with
-// fma exactly where the source says fma.
-//
-// Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of
-// an inline function, and if that were the AVX copy, older processors would fault. So the headers
-// behind the variants (tile.h, rows.h, exp.h, adamw.h, vector.h) define everything in an anonymous
-// namespace and call no inline function of another header.
-
 namespace strata::cpu {
 
-/// acc[r][c] += sum over k of a[k][r] * b[k][c], one fma chain per element in ascending k.
-/// a: [k, rows] and b: [k, columns], packed; acc: rows of `columns` elements, `stride` apart.
+/// multiply computes acc[r][c] += sum over k of a[k][r] * b[k][c], one fma chain per element in
+/// ascending k. a is [k, rows] and b is [k, columns], both packed; acc has rows of `columns`
+/// elements, `stride` apart.
 template <class A>
 struct TileKernel {
   int rows = 0;
@@ -30,22 +32,22 @@ struct TileKernel {
 /// same rows, so that a row is read once for all of them. Line l takes rows [begin[l], end[l]).
 struct LineBlock {
   static constexpr int kMost = 4;
-  static constexpr int kPadding = 16;  ///< lines in scratch are padded with zeros to a multiple
+  static constexpr int kPadding = 16;  ///< lines of scratch are a multiple of it, zeros at the end
   int lines = 0;
   std::int64_t begin[kMost] = {};
   std::int64_t end[kMost] = {};
   std::int64_t width = 0;   ///< elements of a row
-  std::int64_t stride = 0;  ///< elements from a row to the next
-  std::int64_t padded = 0;  ///< width, padded: from a line to the next
-  std::int64_t scores = 0;  ///< from one line's scores to the next line's
+  std::int64_t stride = 0;  ///< elements from one row to the next
+  std::int64_t padded = 0;  ///< elements from one line to the next: width, padded
+  std::int64_t scores = 0;  ///< elements from one line's scores to the next line's
 };
 
 /// Row loops of attention. The result of a line does not depend on the others.
 template <class A, class X>
 struct RowKernels {
-  /// scores[l][j] = dot(lines[l], rows[j]).
+  /// Computes scores[l][j] = dot(lines[l], rows[j]).
   void (*dots)(const LineBlock& block, const A* lines, const X* rows, A* scores) = nullptr;
-  /// sums[l] += weights[l][j] * rows[j], an fma chain in ascending j.
+  /// Adds weights[l][j] * rows[j] to sums[l], an fma chain in ascending j.
   void (*weighted_sums)(const LineBlock& block, const A* weights, const X* rows, A* sums) = nullptr;
 };
 
@@ -69,8 +71,8 @@ struct AdamWRange {
   const void* grad = nullptr;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  std::uint64_t rounding_key = 0;   ///< of the block, for bf16 moments
-  std::int64_t rounding_begin = 0;  ///< place of `begin` in the block
+  std::uint64_t rounding_key = 0;   ///< the key of the block, for bf16 moments
+  std::int64_t rounding_begin = 0;  ///< the place of `begin` in the block
   AdamWFactors<double> f64;
   AdamWFactors<float> f32;
 };
@@ -85,11 +87,11 @@ struct SimdKernels {
   RowKernels<float, Bf16> rows_bf16;
   void (*exp_f32)(float* x, std::int64_t count) = nullptr;  ///< x = exp(x), in place
   void (*exp_f64)(double* x, std::int64_t count) = nullptr;
-  /// True if every new weight is finite.
+  /// Updates the range; returns true if every new weight is finite.
   bool (*adamw)(const AdamWRange&) = nullptr;
 };
 
-/// The variants this processor can run, slowest first: never empty.
+/// Returns the variants that this processor can run, slowest first; there is always one.
 [[nodiscard]] std::vector<const SimdKernels*> usable_simd();
 
 extern const SimdKernels kPortable;

@@ -1,9 +1,11 @@
+// This file has the innermost loop of the matrix product: a tile of accumulators that stays in
+// registers while k runs. The variants include it and offer it as TileKernel (simd.h); matmul.cpp
+// calls it with packed operands. Every element is one fma chain in ascending k.
+
 #pragma once
 
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/simd/vector.h"
-
-// The innermost loop of matmul: a tile of accumulators that stays in registers while k runs.
 
 namespace strata::cpu {
 namespace {

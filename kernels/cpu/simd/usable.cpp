@@ -1,3 +1,6 @@
+// This file says which variants of the inner loops this processor can run, by asking the processor.
+// CpuKernels takes the last, fastest one, and tests compare them all.
+
 #include "kernels/cpu/simd/simd.h"
 
 namespace strata::cpu {

@@ -1,3 +1,8 @@
+// This file has registers of the instruction set that it is compiled for (AVX-512, AVX2 or plain
+// scalars), and scalar helpers without library calls; simd.h says why. tile.h, rows.h, exp.h and
+// adamw.h are written against VectorF32 and VectorF64. fma, sums and conversions give the same bits
+// in all three.
+
 #pragma once
 
 #if defined(__AVX2__)
@@ -7,9 +12,6 @@
 #include <cstdint>
 
 #include "strata/base/dtype.h"
-
-// Registers of the instruction set this file is compiled for, and scalar helpers without library
-// calls (see simd.h for why).
 
 namespace strata::cpu {
 namespace {
@@ -26,7 +28,8 @@ inline float widen(float x) { return x; }
 inline double widen(double x) { return x; }
 
 #if defined(__AVX2__)
-/// ((x0 + x4) + (x2 + x6)) + ((x1 + x5) + (x3 + x7)), and likewise below: halves onto halves.
+/// Returns ((x0 + x4) + (x2 + x6)) + ((x1 + x5) + (x3 + x7)), and of other widths the like: halves
+/// are added onto halves.
 inline float tree_sum(__m128 x) {
   x = _mm_add_ps(x, _mm_movehl_ps(x, x));
   return _mm_cvtss_f32(_mm_add_ss(x, _mm_shuffle_ps(x, x, 1)));
@@ -114,7 +117,8 @@ struct VectorF64 {
 constexpr int kTileRows = 4;
 constexpr int kTileVectors = 4;
 
-/// One scalar: correct everywhere, and exactly the chain of the vector variants.
+/// A register of one scalar: it is correct everywhere, and makes exactly the chain of the vector
+/// variants.
 template <class T>
 struct VectorOfOne {
   using Scalar = T;

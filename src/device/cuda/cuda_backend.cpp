@@ -5,8 +5,8 @@
 
 #include <memory>
 
+#include "kernels/cuda/attention/cudnn/cudnn_attention.h"
 #include "kernels/cuda/cuda_kernels.h"
-#include "kernels/cuda/cudnn_attention.h"
 #include "src/device/cuda/cuda_device.h"
 #include "src/device/cuda/self_test.h"
 #include "strata/ops/backend.h"

@@ -8,26 +8,10 @@ namespace {
 
 class DryKernels final : public Kernels {
  private:
-  void launch(Stream&, const EmbeddingForward&) override {}
-  void launch(Stream&, const EmbeddingBackward&) override {}
-  void launch(Stream&, const RmsNormForward&) override {}
-  void launch(Stream&, const RmsNormBackward&) override {}
-  void launch(Stream&, const Rope&) override {}
-  void launch(Stream&, const AttentionForward&) override {}
-  void launch(Stream&, const AttentionBackward&) override {}
-  void launch(Stream&, const SwigluForward&) override {}
-  void launch(Stream&, const SwigluBackward&) override {}
-  void launch(Stream&, const ResidualAdd&) override {}
-  void launch(Stream&, const Accumulate&) override {}
-  void launch(Stream&, const Cast&) override {}
-  void launch(Stream&, const Fill&) override {}
-  void launch(Stream&, const CrossEntropy&) override {}
-  void launch(Stream&, const Matmul&) override {}
-  void launch(Stream&, const SquaredNorm&) override {}
-  void launch(Stream&, const CastSquaredNorm&) override {}
-  void launch(Stream&, const AdamW&) override {}
-  void launch(Stream&, const QuantizeRows&) override {}
-  void launch(Stream&, const DequantizeRows&) override {}
+#define STRATA_LAUNCH(Operator) \
+  void launch(Stream&, const Operator&) override {}
+  STRATA_FOR_EACH_OPERATOR(STRATA_LAUNCH)
+#undef STRATA_LAUNCH
 };
 
 }  // namespace

@@ -1,0 +1,25 @@
+// This file lists all operators, once. The launch functions of Kernels, the declarations of both
+// backends, the dry backend and the tests are made from the list, so that a struct that is added
+// here is asked for wherever it has to be added. CONTRIBUTING.md, "Adding an operator", names all
+// places.
+
+#pragma once
+
+#include "strata/ops/attention.h"
+#include "strata/ops/cross_entropy.h"
+#include "strata/ops/elementwise.h"
+#include "strata/ops/embedding.h"
+#include "strata/ops/matmul.h"
+#include "strata/ops/norm.h"
+#include "strata/ops/optimizer.h"
+#include "strata/ops/quantize.h"
+#include "strata/ops/rope.h"
+#include "strata/ops/swiglu.h"
+
+/// Expands to apply(Operator) for every operator's struct, in no particular order.
+#define STRATA_FOR_EACH_OPERATOR(apply)                                                         \
+  apply(EmbeddingForward) apply(EmbeddingBackward) apply(RmsNormForward) apply(RmsNormBackward) \
+      apply(Rope) apply(AttentionForward) apply(AttentionBackward) apply(SwigluForward)         \
+          apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
+              apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
+                  apply(AdamW) apply(QuantizeRows) apply(DequantizeRows)

@@ -1,0 +1,41 @@
+// This file declares what attention's families of kernels and CudaKernels share; enqueue(), which
+// runs the operators, is in operators.h. Families compute the same operator, and attention.cu picks
+// the first that takes it:
+//
+//   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64 and 128, on compute
+//             capability 9.0
+//   portable  flash_forward.cu and flash_backward.cu: the same on the tensor cores of any GPU since
+//             8.0; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
+//
+// cuDNN's attention (cudnn) is chosen by the config alone. Shapes and formulas are those of
+// strata/ops/attention.h.
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "strata/ops/attention.h"
+#include "strata/ops/backend.h"
+
+namespace strata::cuda {
+
+/// Counts the tiles that the blocks of the running kernel have taken. It lies in device memory and
+/// is 0 before and after each kernel, so it serves one stream.
+using TileCounter = unsigned;
+
+/// What the launchers of one backend share.
+struct AttentionBackend {
+  AttentionKernels kernels;
+  TileCounter* counter;
+};
+
+/// Launch the reference kernels whatever the shape. The rotation is left out.
+void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);
+void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op);
+
+/// Returns the sm_90a kernels if the current device can run them, else nothing.
+[[nodiscard]] std::vector<const void*> hopper_modules();
+
+}  // namespace strata::cuda

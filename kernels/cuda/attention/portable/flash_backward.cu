@@ -1,0 +1,467 @@
+// This file computes the backward of attention on the tensor cores of any GPU since compute
+// capability 8.0. attention.cu launches it for bf16 with head dims 64 and 128 where the sm_90a
+// kernels do not take the operator. The result has the same bits every time; a rotation is left to
+// the caller.
+//
+// Gradients of flash_forward.cu: with P = exp(scale * q k^T - lse), delta = rowsum(d_o * o),
+// dS = P * (d_o v^T - delta): dv = P^T d_o, dk = scale * dS^T q, dq = scale * dS k; dk and dv sum
+// over the query heads of a kv head. Shapes and dtypes as there; delta [H, Nq] f32 is scratch.
+//
+// Three kernels, none of which needs an atomic, so the result is the same bit by bit every time:
+//
+// - delta: attention_delta.cu.
+// - dk, dv: a block owns 64 keys of one kv head and walks over the queries that see them, head by
+//   head of its group. A warp owns 16 keys, and holds k and v in registers beside dk and dv. It
+//   computes the transposes k q^T and v d_o^T, whose accumulators are, once packed, operands of the
+//   products with d_o and q: only inputs are in shared memory, whose bandwidth limits.
+// - dq: a block owns 128 queries of one head and walks over keys, as the forward does.
+//
+// Scores are computed twice (7 products instead of 5); what that buys is determinism without a
+// queue.
+//
+// Numerics: f32 accumulators; P and dS rounded to bf16 as operands; gradients rounded once.
+//
+// Measured (attention_bench, NVIDIA H200, November 2026), 32 heads, TFLOP/s of the 5 products: head
+// dim 128 at 2k, 4k, 8k, 16k tokens a row 234, 245, 257, 260; head dim 64 at 4k 231. The dk, dv
+// kernel keeps shared memory 76 % busy and takes 60 % of the time. At head dim 128 it keeps three
+// loop counters in local memory, outside the products.
+//
+// The plain version of the same is attention_reference.cu.
+
+#include <cuda_runtime.h>
+
+#include <numbers>
+
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_segments.cuh"
+#include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/operators.h"
+
+namespace strata::cuda {
+
+namespace {
+
+constexpr float kLog2E = static_cast<float>(std::numbers::log2e);
+
+struct BackwardParams {
+  QueryTiles tiles;  ///< the work of the kernel of dq
+  KeyBlocks blocks;  ///< the work of the kernel of dk and dv
+  HeadRows<const std::uint16_t> q, k, v, d_o;
+  HeadRows<std::uint16_t> dq, dk, dv;
+  const float* lse;
+  const float* delta;
+  std::int64_t query_rows;
+  int group;  ///< query heads of a kv head
+  float scale;
+  float scale_log2;  ///< scale * log2(e)
+};
+
+template <int kRowBlocks, int kColumnBlocks>
+__device__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4], float factor) {
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int n = 0; n < kColumnBlocks; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) c[m][n][e] *= factor;
+    }
+  }
+}
+
+// --- dk, dv --------------------------------------------------------------------------------------
+
+constexpr int kKeyWarps = 4;
+constexpr int kKeyThreads = 32 * kKeyWarps;
+constexpr int kKeysPerBlock = 16 * kKeyWarps;
+constexpr int kQueriesPerStage = 64;
+constexpr int kQueriesPerStep = 32;  ///< the queries whose scores are in registers at once
+// The block's keys and values pass through a stage on their way to registers.
+static_assert(kKeysPerBlock == kQueriesPerStage);
+
+/// The tiles of queries that see a block of keys: segment by segment, head by head, from the first
+/// query that sees any of the keys to the segment's last. Small, as registers are scarce.
+class QueryWalk {
+ public:
+  __device__ QueryWalk(const Segments& segments, const KeyBlock& block, int group)
+      : segments_(segments), block_(block), group_(group), index_(block.first_segment) {
+    enter_segment();
+  }
+
+  __device__ bool at_end() const { return index_ >= block_.end_segment; }
+  __device__ void advance() {
+    row_ += kQueriesPerStage;
+    if (row_ < end_row_) return;
+    row_ = first_row_;
+    if (++head_ < group_) return;
+    head_ = 0;
+    ++index_;
+    enter_segment();
+  }
+  __device__ int head() const { return block_.kv_head * group_ + head_; }
+  __device__ int row() const { return row_; }              ///< the tile's first, in q
+  __device__ int rows() const { return end_row_ - row_; }  ///< it may exceed the tile
+  /// Returns the last key that the tile's first query sees; this and the next two count from the
+  /// block's first.
+  __device__ int last_key() const { return row_ + key_shift_; }
+  __device__ int begin_key() const { return begin_key_; }
+  __device__ int end_key() const { return end_key_; }
+
+ private:
+  /// Goes on to the first segment from index_ on that has queries for the block.
+  __device__ void enter_segment() {
+    for (; index_ < block_.end_segment; ++index_) {
+      const Segment segment = segments_.at(index_);
+      if (segment.q_length == 0) break;  // the rest of the table is unused
+      const int first_key = segment.k_begin - block_.begin;
+      begin_key_ = max(0, first_key);
+      end_key_ = min(block_.rows, first_key + segment.k_length);
+      key_shift_ = first_key + segment.q_offset - segment.q_begin;
+      first_row_ = max(segment.q_begin, begin_key_ - key_shift_);
+      end_row_ = segment.q_begin + segment.q_length;
+      row_ = first_row_;
+      if (begin_key_ < end_key_ && first_row_ < end_row_) return;
+    }
+    index_ = block_.end_segment;
+  }
+
+  const Segments& segments_;
+  const KeyBlock& block_;
+  int group_;
+  int index_;
+  int head_ = 0;
+  int row_ = 0;
+  int first_row_ = 0;
+  int end_row_ = 0;
+  int key_shift_ = 0;  ///< from a row of q to the last key that it sees
+  int begin_key_ = 0;
+  int end_key_ = 0;
+};
+
+template <int kHeadDim>
+struct KeyGradientStage {
+  static constexpr int kTileBytes = kQueriesPerStage * SharedTile<kHeadDim>::kRowBytes;
+  static constexpr int kLseOffset = 2 * kTileBytes;  ///< lse lies after q and d_o
+  static constexpr int kDeltaOffset = kLseOffset + kQueriesPerStage * 4;
+  static constexpr int kBytes = kDeltaOffset + kQueriesPerStage * 4;
+};
+
+template <int kHeadDim>
+__device__ __forceinline__ void load_query_stage(const BackwardParams& p, const QueryWalk& walk,
+                                                 std::uint32_t stage) {
+  using Tile = SharedTile<kHeadDim>;
+  using Stage = KeyGradientStage<kHeadDim>;
+  const int row = walk.row();
+  Tile::template load<kQueriesPerStage, kKeyThreads>(stage, p.q.row(row, walk.head()), p.q.stride,
+                                                     walk.rows());
+  Tile::template load<kQueriesPerStage, kKeyThreads>(
+      stage + Stage::kTileBytes, p.d_o.row(row, walk.head()), p.d_o.stride, walk.rows());
+  const int thread = static_cast<int>(threadIdx.x);
+  static_assert(kKeyThreads == 2 * kQueriesPerStage);
+  const int query = thread % kQueriesPerStage;
+  const float* from = thread < kQueriesPerStage ? p.lse : p.delta;
+  copy_async_4(stage + Stage::kLseOffset + thread * 4,
+               from + walk.head() * p.query_rows + row + query, query < walk.rows());
+}
+
+/// Computes P^T from scores [16 keys, kQueriesPerStep], in place: rows lane / 4 and lane / 4 + 8
+/// are keys, columns are queries. Keys outside [begin_key, end_key) or after a query's last key get
+/// 0; all three count from the warp's first key. Queries after the segment's end have lse 0 and d_o
+/// 0: they add nothing.
+__device__ __forceinline__ void probabilities_transposed(float (&s)[1][kQueriesPerStep / 8][4],
+                                                         const float* lse, float scale_log2,
+                                                         int last_key, int begin_key, int end_key,
+                                                         int lane) {
+  const bool masked = last_key < 15 || begin_key > 0 || end_key < 16;
+#pragma unroll
+  for (int n = 0; n < kQueriesPerStep / 8; ++n) {
+    const float2 of_queries = *reinterpret_cast<const float2*>(lse + n * 8 + lane % 4 * 2);
+    const float base[2] = {of_queries.x * kLog2E, of_queries.y * kLog2E};
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      s[0][n][e] = fast_exp2(fmaf(s[0][n][e], scale_log2, -base[e & 1]));
+    }
+  }
+  if (!masked) return;
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    const int key = lane / 4 + (e >> 1) * 8;
+    const int first_query = key - last_key - lane % 4 * 2 - (e & 1);
+    const bool inside = key >= begin_key && key < end_key;
+#pragma unroll
+    for (int n = 0; n < kQueriesPerStep / 8; ++n) {
+      if (!inside || n * 8 < first_query) s[0][n][e] = 0;
+    }
+  }
+}
+
+/// Computes dS^T = P^T * (dP^T - delta), into dp.
+__device__ __forceinline__ void score_gradients_transposed(
+    float (&dp)[1][kQueriesPerStep / 8][4], const float (&p)[1][kQueriesPerStep / 8][4],
+    const float* delta, int lane) {
+#pragma unroll
+  for (int n = 0; n < kQueriesPerStep / 8; ++n) {
+    const float2 of_queries = *reinterpret_cast<const float2*>(delta + n * 8 + lane % 4 * 2);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      dp[0][n][e] = p[0][n][e] * (dp[0][n][e] - (e & 1 ? of_queries.y : of_queries.x));
+    }
+  }
+}
+
+template <int kHeadDim>
+__global__ void __launch_bounds__(kKeyThreads, 2)
+    flash_key_gradients_kernel(const BackwardParams p) {
+  using Tile = SharedTile<kHeadDim>;
+  using Stage = KeyGradientStage<kHeadDim>;
+  constexpr int kSteps = kQueriesPerStep / 16;
+  extern __shared__ __align__(1024) unsigned char shared[];
+
+  const KeyBlock block = p.blocks.template at<kKeysPerBlock>(static_cast<int>(blockIdx.x));
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_key = static_cast<int>(threadIdx.x) / 32 * 16;
+
+  float dk[1][kHeadDim / 8][4] = {};
+  float dv[1][kHeadDim / 8][4] = {};
+  Bf16Pair k[kHeadDim / 16][4];
+  Bf16Pair v[kHeadDim / 16][4];
+  QueryWalk walk(p.blocks.segments, block, p.group);
+  if (!walk.at_end()) {
+    load_query_stage<kHeadDim>(p, walk, shared_address(shared));
+    const std::uint32_t k_tile = shared_address(shared + Stage::kBytes);
+    Tile::template load<kKeysPerBlock, kKeyThreads>(k_tile, p.k.row(block.begin, block.kv_head),
+                                                    p.k.stride, block.rows);
+    Tile::template load<kKeysPerBlock, kKeyThreads>(
+        k_tile + Stage::kTileBytes, p.v.row(block.begin, block.kv_head), p.v.stride, block.rows);
+    wait_for_copies();
+    __syncthreads();
+    const std::uint32_t k_address = k_tile + warp_key * Tile::kRowBytes + Tile::lane_offset_a(lane);
+    Tile::load_operand(k, k_address);
+    Tile::load_operand(v, k_address + Stage::kTileBytes);
+  }
+  for (int parity = 0; !walk.at_end(); parity ^= 1) {
+    const int last_key = walk.last_key() - warp_key;
+    const int begin_key = walk.begin_key() - warp_key;
+    const int end_key = walk.end_key() - warp_key;
+    wait_for_copies();
+    __syncthreads();  // this stage is there, and nobody reads the other one any more
+    walk.advance();
+    if (!walk.at_end()) {
+      load_query_stage<kHeadDim>(p, walk, shared_address(shared + (parity ^ 1) * Stage::kBytes));
+    }
+    const unsigned char* const stage = shared + parity * Stage::kBytes;
+#pragma unroll 2
+    for (int query = 0; query < kQueriesPerStage; query += kQueriesPerStep) {
+      if (last_key + query + kQueriesPerStep <= 0) continue;  // these see none of the warp's keys
+      const std::uint32_t q_tile = shared_address(stage) + query * Tile::kRowBytes;
+      const std::uint32_t d_o_tile = q_tile + Stage::kTileBytes;
+      float s[1][kQueriesPerStep / 8][4] = {};
+      Tile::template multiply_transposed<kQueriesPerStep / 8>(s[0], k,
+                                                              q_tile + Tile::lane_offset_b(lane));
+      probabilities_transposed(s, reinterpret_cast<const float*>(stage + Stage::kLseOffset) + query,
+                               p.scale_log2, last_key + query, begin_key, end_key, lane);
+      float dp[1][kQueriesPerStep / 8][4] = {};
+      Tile::template multiply_transposed<kQueriesPerStep / 8>(dp[0], v,
+                                                              d_o_tile + Tile::lane_offset_b(lane));
+      score_gradients_transposed(
+          dp, s, reinterpret_cast<const float*>(stage + Stage::kDeltaOffset) + query, lane);
+      Bf16Pair operand[1][kSteps][4];
+      pack_operand<1, kSteps>(operand, s);
+      Tile::template multiply<1, kSteps>(dv, operand, d_o_tile + Tile::lane_offset_a(lane));
+      pack_operand<1, kSteps>(operand, dp);
+      Tile::template multiply<1, kSteps>(dk, operand, q_tile + Tile::lane_offset_a(lane));
+    }
+  }
+
+  __syncthreads();  // nobody reads a stage any more
+  multiply_by(dk, p.scale);
+  unsigned char* const own_rows = shared + warp_key * Tile::kRowBytes;
+  Tile::template store<1>(dk, own_rows, p.dk.row(block.begin + warp_key, block.kv_head),
+                          p.dk.stride, block.rows - warp_key);
+  Tile::template store<1>(dv, own_rows, p.dv.row(block.begin + warp_key, block.kv_head),
+                          p.dv.stride, block.rows - warp_key);
+}
+
+// --- dq ------------------------------------------------------------------------------------------
+
+constexpr int kQueryWarps = 4;
+constexpr int kQueryThreads = 32 * kQueryWarps;
+constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
+constexpr int kWarpRows = 16 * kRowBlocks;
+constexpr int kQueries = kQueryWarps * kWarpRows;
+
+/// How many keys a stage has: scores, their gradients and dq together fill the registers.
+template <int kHeadDim>
+constexpr int kKeysPerStage = kHeadDim == 128 ? 32 : 48;
+
+/// Computes dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs
+/// to the warp's first row and `end_key` to the segment; both count from the tile's first key.
+template <int kKeyBlocks>
+__device__ __forceinline__ void score_gradients(float (&s)[kRowBlocks][kKeyBlocks][4],
+                                                const float (&dp)[kRowBlocks][kKeyBlocks][4],
+                                                const float (&lse_log2)[kRowBlocks][2],
+                                                const float (&delta)[kRowBlocks][2],
+                                                float scale_log2, int last_key, int end_key,
+                                                int lane) {
+  const bool masked = min(last_key + 1, end_key) < kKeyBlocks * 8;
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int n = 0; n < kKeyBlocks; ++n) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float p = fast_exp2(fmaf(s[m][n][e], scale_log2, -lse_log2[m][e >> 1]));
+        s[m][n][e] = p * (dp[m][n][e] - delta[m][e >> 1]);
+      }
+    }
+  }
+  if (!masked) return;
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int row = m * 16 + (e >> 1) * 8 + lane / 4;
+      const int end = min(last_key + row + 1, end_key) - lane % 4 * 2 - (e & 1);
+#pragma unroll
+      for (int n = 0; n < kKeyBlocks; ++n) {
+        if (n * 8 >= end) s[m][n][e] = 0;
+      }
+    }
+  }
+}
+
+template <int kHeadDim>
+__global__ void __launch_bounds__(kQueryThreads, 2)
+    flash_query_gradients_kernel(const BackwardParams p) {
+  using Tile = SharedTile<kHeadDim>;
+  constexpr int kKeys = kKeysPerStage<kHeadDim>;
+  constexpr std::uint32_t kTileBytes = kKeys * Tile::kRowBytes;
+  extern __shared__ __align__(1024) unsigned char shared[];
+
+  QueryTile tile;
+  if (!p.tiles.template locate<kQueries>(static_cast<int>(blockIdx.x), tile)) return;
+  const Segment& segment = tile.segment;
+  const int kv_head = tile.head / p.group;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp_row = static_cast<int>(threadIdx.x) / 32 * kWarpRows;
+
+  const std::uint32_t q_tile = shared_address(shared);
+  const std::uint32_t d_o_tile = q_tile + kQueries * Tile::kRowBytes;
+  const std::uint32_t stages = d_o_tile + kQueries * Tile::kRowBytes;  // each has keys, then values
+  const auto load_keys = [&](int j) {
+    const int first = j * kKeys;
+    const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
+    Tile::template load<kKeys, kQueryThreads>(stage, p.k.row(segment.k_begin + first, kv_head),
+                                              p.k.stride, segment.k_length - first);
+    Tile::template load<kKeys, kQueryThreads>(stage + kTileBytes,
+                                              p.v.row(segment.k_begin + first, kv_head), p.v.stride,
+                                              segment.k_length - first);
+  };
+
+  float lse_log2[kRowBlocks][2];
+  float delta[kRowBlocks][2];
+#pragma unroll
+  for (int m = 0; m < kRowBlocks; ++m) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = warp_row + m * 16 + half * 8 + lane / 4;
+      const std::int64_t at = tile.head * p.query_rows + tile.first_row() + row;
+      lse_log2[m][half] = row < tile.rows ? p.lse[at] * kLog2E : 0.0f;
+      delta[m][half] = row < tile.rows ? p.delta[at] : 0.0f;
+    }
+  }
+
+  float dq[kRowBlocks][kHeadDim / 8][4] = {};
+  const int key_tiles = (tile.visible_keys() + kKeys - 1) / kKeys;
+  if (key_tiles > 0) {
+    Tile::template load<kQueries, kQueryThreads>(q_tile, p.q.row(tile.first_row(), tile.head),
+                                                 p.q.stride, tile.rows);
+    Tile::template load<kQueries, kQueryThreads>(d_o_tile, p.d_o.row(tile.first_row(), tile.head),
+                                                 p.d_o.stride, tile.rows);
+    load_keys(key_tiles - 1);
+  }
+  const std::uint32_t q_address = q_tile + warp_row * Tile::kRowBytes + Tile::lane_offset_a(lane);
+  const std::uint32_t d_o_address = q_address + kQueries * Tile::kRowBytes;
+  for (int j = key_tiles - 1; j >= 0; --j) {
+    wait_for_copies();
+    __syncthreads();  // tile j is there, and nobody reads tile j + 1 any more
+    if (j > 0) load_keys(j - 1);
+    const int last_key = tile.last_key() + warp_row - j * kKeys;
+    if (last_key + kWarpRows <= 0) continue;  // it is right of the diagonal for the whole warp
+
+    const std::uint32_t stage = stages + (j & 1) * 2 * kTileBytes;
+    float s[kRowBlocks][kKeys / 8][4] = {};
+    Tile::template multiply_transposed<kRowBlocks, kKeys / 8>(s, q_address,
+                                                              stage + Tile::lane_offset_b(lane));
+    float dp[kRowBlocks][kKeys / 8][4] = {};
+    Tile::template multiply_transposed<kRowBlocks, kKeys / 8>(
+        dp, d_o_address, stage + kTileBytes + Tile::lane_offset_b(lane));
+    score_gradients(s, dp, lse_log2, delta, p.scale_log2, last_key, segment.k_length - j * kKeys,
+                    lane);
+    Bf16Pair operand[kRowBlocks][kKeys / 16][4];
+    pack_operand<kRowBlocks, kKeys / 16>(operand, s);
+    Tile::template multiply<kRowBlocks, kKeys / 16>(dq, operand, stage + Tile::lane_offset_a(lane));
+  }
+
+  // A warp alone reads its rows of q, so it may put its rows of dq there without a barrier.
+  multiply_by(dq, p.scale);
+  Tile::template store<kRowBlocks>(dq, shared + warp_row * Tile::kRowBytes,
+                                   p.dq.row(tile.first_row() + warp_row, tile.head), p.dq.stride,
+                                   tile.rows - warp_row);
+}
+
+// --- Host side -----------------------------------------------------------------------------------
+
+[[nodiscard]] unsigned items(const WorkOrder& order) {
+  return blocks_for(std::int64_t{order.tiles} * order.lanes, 1);
+}
+
+template <int kHeadDim>
+void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
+  const BackwardParams params{
+      .tiles = make_query_tiles(op.segments, op.q, op.k, kQueries),
+      .blocks = make_key_blocks(op.segments, op.q, op.k, kKeysPerBlock),
+      .q = head_rows<const std::uint16_t>(op.q),
+      .k = head_rows<const std::uint16_t>(op.k),
+      .v = head_rows<const std::uint16_t>(op.v),
+      .d_o = head_rows<const std::uint16_t>(op.d_o),
+      .dq = head_rows<std::uint16_t>(op.dq),
+      .dk = head_rows<std::uint16_t>(op.dk),
+      .dv = head_rows<std::uint16_t>(op.dv),
+      .lse = op.lse.as<float>(),
+      .delta = op.delta.as<float>(),
+      .query_rows = op.q.shape[0],
+      .group = narrow<int>(op.q.shape[1] / op.k.shape[1]),
+      .scale = static_cast<float>(op.scale),
+      .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
+  };
+  launch_attention_delta(stream, op);
+
+  Launch where{.name = AttentionBackward::kName, .stream = stream};
+  where.grid = items(params.blocks.order);
+  where.block = kKeyThreads;
+  where.shared_bytes = 2 * KeyGradientStage<kHeadDim>::kBytes;
+  launch(where, flash_key_gradients_kernel<kHeadDim>, params);
+
+  where.grid = items(params.tiles.order);
+  where.block = kQueryThreads;
+  where.shared_bytes = (2 * kQueries + 4 * kKeysPerStage<kHeadDim>)*SharedTile<kHeadDim>::kRowBytes;
+  launch(where, flash_query_gradients_kernel<kHeadDim>, params);
+}
+
+}  // namespace
+
+void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op) {
+  if (op.q.shape[2] == 64) {
+    launch_backward<64>(stream, op);
+  } else {
+    launch_backward<128>(stream, op);
+  }
+}
+
+const void* flash_backward_module() {
+  return reinterpret_cast<const void*>(&flash_query_gradients_kernel<128>);
+}
+
+}  // namespace strata::cuda

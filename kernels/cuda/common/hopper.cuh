@@ -1,0 +1,397 @@
+// This file has the building blocks of the sm_90a kernels, which alone include it: mbarriers, bulk
+// tensor copies (TMA), named barriers and warpgroup products (wgmma). Terms and rules: PTX ISA 9.0,
+// "Asynchronous warpgroup level matrix instructions" and "Tensor maps".
+//
+// Shared tiles hold `rows` rows of a head as panels of 64 columns: [panels][rows][64] bf16, rows of
+// 128 bytes in the 128-byte swizzle, panels at multiples of 1024 bytes. That is how TMA writes them
+// and how wgmma reads them, row by row (K-major) or column by column (MN-major).
+
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/common/mma.cuh"
+
+namespace strata::cuda {
+
+inline constexpr int kWarpgroup = 128;  ///< threads
+inline constexpr int kPanelColumns = 64;
+inline constexpr int kPanelRowBytes = 128;
+
+/// This thread's place among the consumers, which are all threads but the first warpgroup, worked
+/// out anew where it is used: registers are scarce.
+struct Place {
+  [[nodiscard]] __device__ static int thread() {
+    int index;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(index));
+    return index - kWarpgroup;
+  }
+  [[nodiscard]] __device__ static int warpgroup() { return thread() / kWarpgroup; }
+  [[nodiscard]] __device__ static int row() { return thread() / 32 * 16; }  ///< the warp's first
+  [[nodiscard]] __device__ static int
+  lane_row() {  ///< the first of its two rows, of the warp's 16; the other is 8 more
+    return thread() % 32 / 4;
+  }
+  [[nodiscard]] __device__ static int column() {  ///< the first of its two columns, of every eight
+    return thread() % 4 * 2;
+  }
+};
+
+// --- Barriers ------------------------------------------------------------------------------------
+
+/// An mbarrier in shared memory, by its address. Phases are counted by the caller: wait(n & 1)
+/// returns once phase n is complete.
+struct Barrier {
+  std::uint32_t address;
+
+  __device__ void init(int arrivals) const {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address), "r"(arrivals));
+  }
+  __device__ void arrive() const {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address) : "memory");
+  }
+  /// One lane arrives for its warp if `now` holds, which must be the same in all lanes. There is no
+  /// branch, so that products may be in flight.
+  __device__ void arrive_for_warp(bool now = true) const {
+    asm volatile(
+        "{\n"
+        ".reg .pred first;\n"
+        "setp.ne.u32 first, %1, 0;\n"
+        "@first mbarrier.arrive.shared::cta.b64 _, [%0];\n"
+        "}\n" ::"r"(address),
+        "r"(static_cast<int>(now && threadIdx.x % 32 == 0))
+        : "memory");
+  }
+  /// Arrives, and lets the phase wait for `bytes` of copies too.
+  __device__ void arrive_and_expect(std::uint32_t bytes) const {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address), "r"(bytes)
+                 : "memory");
+  }
+  __device__ void wait(std::uint32_t parity) const {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra finished;\n"
+        "bra again;\n"
+        "finished:\n"
+        "}\n" ::"r"(address),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+__device__ __forceinline__ Barrier barrier(const std::uint64_t& at) {
+  return {shared_address(&at)};
+}
+
+/// Makes initialised barriers visible to the copy engine; a block barrier must follow.
+__device__ __forceinline__ void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// The place of use number `count` in a ring of kStages stages, a power of two.
+template <int kStages>
+struct RingPosition {
+  static_assert((kStages & (kStages - 1)) == 0);
+  unsigned count = 0;
+  __device__ int stage() const { return static_cast<int>(count % kStages); }
+  __device__ std::uint32_t parity() const { return count / kStages & 1; }
+  __device__ void advance() { ++count; }
+  __device__ RingPosition before(unsigned uses) const { return {count - uses}; }
+};
+
+/// Waits at a named barrier of the block until `threads` threads have come, those that wait and
+/// those that only arrive. The kernel's own enum names the barrier.
+template <class Name>
+  requires std::is_enum_v<Name>
+__device__ __forceinline__ void named_barrier_wait(Name name, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
+}
+/// Arrives at a named barrier and goes on.
+template <class Name>
+  requires std::is_enum_v<Name>
+__device__ __forceinline__ void named_barrier_arrive(Name name, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(name)), "r"(threads) : "memory");
+}
+
+/// Gives registers back, or takes them, until every thread of the warpgroup has kRegisters.
+template <int kRegisters>
+__device__ __forceinline__ void release_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// --- Copies --------------------------------------------------------------------------------------
+
+/// Starts to copy a box of `map` (see tensor_map.h), whose first element is (0, row, panel), to
+/// shared memory; its bytes count towards the barrier. Rows outside the tensor arrive as zeros.
+__device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int row,
+                                         int panel, Barrier barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(to),
+      "l"(&map), "r"(0), "r"(row), "r"(panel), "r"(barrier.address)
+      : "memory");
+}
+
+/// Starts to add a box of shared memory to `map` (see make_sum_map), at (column, row), in no
+/// particular order with others; rows outside the tensor are left out. The threads for which `now`
+/// holds do it, without a branch, so that products may be in flight.
+__device__ __forceinline__ void add_box(const CUtensorMap& map, std::uint32_t from, int column,
+                                        int row, bool now) {
+  asm volatile(
+      "{\n"
+      ".reg .pred now;\n"
+      "setp.ne.u32 now, %4, 0;\n"
+      "@now cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group"
+      " [%0, {%2, %3}], [%1];\n"
+      "}\n" ::"l"(&map),
+      "r"(from), "r"(column), "r"(row), "r"(static_cast<int>(now))
+      : "memory");
+}
+/// Closes a group of the boxes that this thread has started to add.
+__device__ __forceinline__ void commit_boxes() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until this thread's boxes have been read, so that their memory may be written.
+__device__ __forceinline__ void wait_boxes_read() {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+/// Waits until they have been added.
+__device__ __forceinline__ void wait_boxes() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// --- Products ------------------------------------------------------------------------------------
+
+/// Describes a tile to wgmma: the address, the distance of panels (used if columns of the product
+/// run along the rows of the tile) and the 1024 bytes of eight rows.
+__device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address,
+                                                         std::uint32_t panel_bytes) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  constexpr std::uint64_t kEightRows = std::uint64_t{1024 >> 4} << 32;
+  return kSwizzle128 | kEightRows | (std::uint64_t{panel_bytes >> 4} << 16) |
+         ((address & 0x3ffff) >> 4);
+}
+
+/// Needed before the first product after registers of accumulators or operands were written.
+__device__ __forceinline__ void fence_products() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+/// Closes a group of products.
+__device__ __forceinline__ void commit_products() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+/// Waits until at most kPending of the youngest groups are unfinished.
+template <int kPending>
+__device__ __forceinline__ void wait_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// Keeps the compiler from moving uses of registers over a fence or a wait.
+template <int kCount>
+__device__ __forceinline__ void pin_registers(float (&r)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(r[i])::"memory");
+}
+
+/// Writes four 8x8 matrices held as operand a of a product (see scores()); lanes 8i .. 8i + 7 give
+/// the row addresses of matrix i.
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const Bf16Pair (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+/// Lets products read what this thread wrote to shared memory; a barrier must follow.
+__device__ __forceinline__ void fence_writes_before_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+#define STRATA_F8(d, i)                                                                       \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+      "+f"(d[i + 6]), "+f"(d[i + 7])
+#define STRATA_F32(d, i) \
+  STRATA_F8(d, i), STRATA_F8(d, i + 8), STRATA_F8(d, i + 16), STRATA_F8(d, i + 24)
+#define STRATA_NAMES_32                                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, " \
+  "%19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define STRATA_NAMES_64                                                                     \
+  STRATA_NAMES_32                                                                           \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, " \
+  "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+
+/// Starts d (+)= a b^T for 64 rows of a, as many rows of b as d has columns, and 16 columns of
+/// both. Lane 4g + t of warp w of the warpgroup holds of d: row 16w + g in elements 4j and 4j + 1,
+/// row 16w + g + 8 in 4j + 2 and 4j + 3, both of columns 8j + 2t and 8j + 2t + 1.
+__device__ __forceinline__ void multiply_tiles(float (&d)[32], std::uint64_t a, std::uint64_t b,
+                                               bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" STRATA_NAMES_32
+      "}, %32, %33, p, 1, 1, 0, 0;\n}\n"
+      : STRATA_F32(d, 0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+__device__ __forceinline__ void multiply_tiles(float (&d)[64], std::uint64_t a, std::uint64_t b,
+                                               bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" STRATA_NAMES_64
+      "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
+      : STRATA_F32(d, 0), STRATA_F32(d, 32)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+
+/// Starts d[64, n] += a b for a [64, 16] in registers and 16 rows of b, a tile of n columns.
+__device__ __forceinline__ void multiply_registers(float (&d)[32], const Bf16Pair (&a)[4],
+                                                   std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" STRATA_NAMES_32
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 1;\n}\n"
+      : STRATA_F32(d, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
+}
+__device__ __forceinline__ void multiply_registers(float (&d)[64], const Bf16Pair (&a)[4],
+                                                   std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" STRATA_NAMES_64
+      "}, {%64, %65, %66, %67}, %68, p, 1, 1, 1;\n}\n"
+      : STRATA_F32(d, 0), STRATA_F32(d, 32)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1));
+}
+
+/// Starts d[64, n] (+)= a^T b for 16 rows of both tiles, a of 64 columns.
+__device__ __forceinline__ void multiply_transposed(float (&d)[16], std::uint64_t a,
+                                                    std::uint64_t b, bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}"
+      ", %16, %17, p, 1, 1, 1, 1;\n}\n"
+      : STRATA_F8(d, 0), STRATA_F8(d, 8)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+__device__ __forceinline__ void multiply_transposed(float (&d)[32], std::uint64_t a,
+                                                    std::uint64_t b, bool accumulate) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" STRATA_NAMES_32
+      "}, %32, %33, p, 1, 1, 1, 1;\n}\n"
+      : STRATA_F32(d, 0)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
+}
+
+#undef STRATA_F8
+#undef STRATA_F32
+#undef STRATA_NAMES_32
+#undef STRATA_NAMES_64
+
+/// A tile of kRows rows of a head in shared memory.
+template <int kHeadDim, int kRows>
+struct PanelTile {
+  static constexpr int kTileRows = kRows;
+  static constexpr int kPanels = kHeadDim / kPanelColumns;
+  static constexpr std::uint32_t kPanelBytes = kRows * kPanelRowBytes;
+  static constexpr std::uint32_t kBytes = kPanels * kPanelBytes;
+
+  /// Returns the offset of 16 columns of the rows from the tile's own descriptor.
+  __device__ static constexpr std::uint64_t column_step(int k) {
+    return (k / 4 * kPanelBytes + k % 4 * 32) >> 4;
+  }
+  /// Returns the offset of 16 rows.
+  __device__ static constexpr std::uint64_t row_step(int k) {
+    return (k * 16 * kPanelRowBytes) >> 4;
+  }
+  __device__ static std::uint64_t descriptor(std::uint32_t address) {
+    return tile_descriptor(address, kPanelBytes);
+  }
+};
+
+/// Starts d = a b^T over all of the head dim: a's 64 rows begin at `a`, b's rows at `b` (both are
+/// descriptors).
+template <class TileA, class TileB, int kHeadDim, int kCount>
+__device__ __forceinline__ void scores(float (&d)[kCount], std::uint64_t a, std::uint64_t b) {
+#pragma unroll
+  for (int k = 0; k < kHeadDim / 16; ++k) {
+    multiply_tiles(d, a + TileA::column_step(k), b + TileB::column_step(k), k != 0);
+  }
+}
+
+/// Starts d += p b for p [64, 16 * kSteps] packed in registers and the tile b of 16 * kSteps rows.
+template <class TileB, int kSteps, int kCount>
+__device__ __forceinline__ void weighted_sum(float (&d)[kCount], const Bf16Pair (&p)[kSteps][4],
+                                             std::uint64_t b) {
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) multiply_registers(d, p[k], b + TileB::row_step(k));
+}
+
+/// Starts d = a^T b over all rows of both tiles.
+template <class TileA, class TileB, int kCount>
+__device__ __forceinline__ void transposed_sum(float (&d)[kCount], std::uint64_t a,
+                                               std::uint64_t b) {
+  static_assert(TileA::kTileRows == TileB::kTileRows);
+#pragma unroll
+  for (int k = 0; k < TileA::kTileRows / 16; ++k) {
+    multiply_transposed(d, a + TileA::row_step(k), b + TileB::row_step(k), k != 0);
+  }
+}
+
+/// Rounds an accumulator to bf16 as operand a of the next product: the layout of 16 of its columns
+/// is the layout of a.
+template <int kSteps>
+__device__ __forceinline__ void pack_scores(Bf16Pair (&to)[kSteps][4],
+                                            const float (&from)[8 * kSteps]) {
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      to[k][i] = pack_bf16(from[8 * k + 2 * i], from[8 * k + 2 * i + 1]);
+    }
+  }
+}
+
+/// Writes rows g and g + 8 (lane 4g + t) of this warp's 16 rows of an accumulator as bf16; `row` is
+/// where row 0 goes. Lanes of a quad exchange words so that each writes 16 bytes.
+template <int kCount>
+__device__ __forceinline__ void store_rows(const float (&d)[kCount], std::uint16_t* row,
+                                           std::int64_t stride, int valid_rows) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int t = lane % 4;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = lane / 4 + 8 * half;
+#pragma unroll
+    for (int j = 0; j < kCount / 4; j += 4) {
+      Bf16Pair word[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        word[i] = pack_bf16(d[4 * (j + i) + 2 * half], d[4 * (j + i) + 2 * half + 1]);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i += 2) {
+        const Bf16Pair got = __shfl_xor_sync(~0u, t & 1 ? word[i] : word[i + 1], 1);
+        (t & 1 ? word[i] : word[i + 1]) = got;
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const Bf16Pair got = __shfl_xor_sync(~0u, t & 2 ? word[i] : word[i + 2], 2);
+        (t & 2 ? word[i] : word[i + 2]) = got;
+      }
+      if (r < valid_rows) {
+        *reinterpret_cast<uint4*>(row + r * stride + (j + t) * 8) =
+            make_uint4(word[0], word[1], word[2], word[3]);
+      }
+    }
+  }
+}
+
+}  // namespace strata::cuda

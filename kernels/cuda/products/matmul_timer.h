@@ -1,0 +1,71 @@
+// This file declares what measures which algorithm of cuBLASLt runs a matrix product fastest, and
+// whether it repeats its results. MatmulPlans makes one when a run tunes its products, or a
+// benchmark compares them, and destroys it before the first step.
+
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/cuda/products/matmul_problem.h"
+#include "strata/device/device.h"
+
+namespace strata::cuda {
+
+/// Times algorithms on random data in memory of its own, at the clock that the device holds under
+/// load. It blocks; nothing else may run on the device meanwhile. Throws BackendError if a call
+/// fails.
+class MatmulTimer {
+ public:
+  /// Takes up to `memory_bytes` of free device memory until it is destroyed: enough for each of
+  /// `shapes` that fits.
+  MatmulTimer(cublasLtHandle_t handle, std::span<std::byte> workspace,
+              std::span<const MatmulShape> shapes, std::size_t memory_bytes);
+
+  /// Returns true if there is memory for the operands of one such product.
+  [[nodiscard]] bool fits(const MatmulShape& shape) const;
+
+  /// Returns the median seconds of a product with each algorithm, in their order. The algorithms
+  /// run in turns, so that a clock that drifts is the same for all. The time is infinite for one
+  /// that does not run, or that was clearly slower than the best and dropped out early; the first
+  /// `kept` do not drop out.
+  [[nodiscard]] std::vector<double> race(const MatmulProblem& problem, const MatmulShape& shape,
+                                         std::span<const cublasLtMatmulAlgo_t> algorithms,
+                                         std::size_t kept);
+  /// Returns true if repeated products of the same operands have the same bits.
+  [[nodiscard]] bool repeats(const MatmulProblem& problem, const MatmulShape& shape,
+                             const cublasLtMatmulAlgo_t& algorithm);
+
+ private:
+  /// The operands, several times in a row, so that each product finds the caches cold.
+  struct Copies {
+    std::byte* first = nullptr;
+    std::size_t b_offset = 0, out_offset = 0, bytes = 0;  ///< bytes, within and of one copy
+    std::size_t count = 0, next = 0;
+    [[nodiscard]] MatmulOperands take();
+  };
+  struct Runner;
+  [[nodiscard]] std::size_t wanted_copies(std::size_t bytes) const;
+  [[nodiscard]] Copies fill(const MatmulShape& shape, std::size_t most_copies);
+  /// Keeps the device busy for so long; returns the mean seconds of a product.
+  double warm_up(const MatmulProblem& problem, const Runner& runner, Copies& copies,
+                 double seconds) const;
+  void time_round(const MatmulProblem& problem, std::vector<Runner>& runners, std::size_t first,
+                  Copies& copies, int products) const;
+
+  Owned<cudaStream_t, cudaStreamDestroy> stream_;
+  MatmulPlace place_;
+  std::size_t cold_bytes_ = 0;  ///< after so many other bytes the caches hold nothing of the first
+  std::unique_ptr<DeviceMemory> memory_;
+  std::span<std::byte> pool_;      ///< the memory for operands
+  std::uint64_t* hash_ = nullptr;  ///< device memory
+  bool warm_ = false;
+};
+
+}  // namespace strata::cuda

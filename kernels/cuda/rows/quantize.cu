@@ -1,0 +1,203 @@
+// This file rounds rows to int8 with a scale each, and back, on CUDA; CudaKernels launches both
+// through operators.h. They take rows of any width and alignment, in bf16 or f32, and give the bits
+// that strata/ops/quantize.h defines.
+//
+// Quantise: scale = max |x| / 127, q = x / scale to the nearest integer, row by row.
+// Dequantise: x = q * scale.
+//
+// Shapes: x [N, C], q [N, C] int8, rows may be strided; scale [N] f32.
+// Tile: quantise takes a block a row, of which a thread holds four pieces of W columns; what is
+// beyond these is read twice, the second time from a cache. Dequantise takes a thread for W columns
+// of one row. W = 8 in bf16, 4 in f32: 16 bytes of x. Numerics: f32, as if divided exactly; the
+// maximum is that of the bits of magnitudes, so NaNs come out on top and the order does not matter;
+// bitwise equal to the CPU but for the bits of NaNs. Naive version: kernels/cpu.
+
+#include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/common/grid.cuh"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/reduce.cuh"
+#include "kernels/cuda/common/vector.cuh"
+#include "kernels/cuda/operators.h"
+
+namespace strata::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
+constexpr int kResident = 5;  ///< blocks on a multiprocessor, for which a few registers spill
+constexpr unsigned kMagnitude = 0x7fffffffu;
+constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< the magnitudes of two bf16
+constexpr unsigned kInfinity = 0x7f800000u;
+constexpr unsigned kQuietNan = 0x7fc00000u;
+constexpr float kSmallestNormal = 0x1p-126f;
+
+/// A number that a warp can exchange.
+struct Largest {
+  unsigned bits;
+  __device__ static Largest shuffle(Largest x, int distance) {
+    return {__shfl_xor_sync(kAllLanes, x.bits, distance)};
+  }
+};
+
+struct TakeLarger {
+  __device__ Largest operator()(Largest a, Largest b) const { return {max(a.bits, b.bits)}; }
+};
+
+/// Returns the bits of the largest magnitude as f32.
+template <class T, int W>
+__device__ __forceinline__ unsigned largest_magnitude(const Packed<T, W>& x) {
+  if constexpr (sizeof(T) == sizeof(__nv_bfloat16) && W > 1) {
+    unsigned pair = 0;
+#pragma unroll
+    for (const unsigned word : x.words) pair = __vmaxu2(pair, word & kMagnitudes);
+    return max(pair << 16, pair & 0xffff0000u);
+  } else {
+    float values[W];
+    unpack(x, values);
+    unsigned largest = 0;
+#pragma unroll
+    for (const float value : values) largest = max(largest, __float_as_uint(value) & kMagnitude);
+    return largest;
+  }
+}
+
+/// The factor of a row, and how its elements are divided by it.
+struct Divisor {
+  float scale;
+  float inverse;
+
+  /// Makes the divisor of a row from its largest magnitude, given as bits.
+  __device__ static Divisor of(unsigned largest) {
+    const float scale = largest < kInfinity ? __fdiv_rn(__uint_as_float(largest),
+                                                        static_cast<float>(QuantizeRows::kLevels))
+                                            : __uint_as_float(kQuietNan);
+    return {.scale = scale, .inverse = __fdiv_rn(1.0f, scale)};
+  }
+
+  /// Returns x / scale to the nearest integer, as division has it.
+  __device__ int divided(float x) const {
+    if (!(scale > 0.0f)) return 0;
+    const int level = __float2int_rn(__fdiv_rn(x, scale));
+    return min(max(level, -QuantizeRows::kLevels), QuantizeRows::kLevels);
+  }
+
+  /// Returns the same for all elements of a piece, by products where these tell. If `scale` is a
+  /// normal number no quotient exceeds 127 by more than rounding, and a product with the inverse is
+  /// off by less than 128 * 2^-24, so it is on the same side of a half unless it comes close to
+  /// one.
+  template <int W>
+  __device__ __forceinline__ Vector<std::int8_t, W> levels(const float (&x)[W]) const {
+    // An f32 of this size has no fraction: adding it rounds, and the low byte is the sum's.
+    constexpr float kWhole = 0x1.8p23f;
+    constexpr float kSurelyNearest = 0.5f - 0x1p-16f;
+    Vector<std::int8_t, W> levels;
+    float farthest = 0;
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      const float rounded = __fmaf_rn(x[i], inverse, kWhole);
+      levels.values[i] = static_cast<std::int8_t>(__float_as_uint(rounded) & 0xffu);
+      const float distance = __fmaf_rn(x[i], inverse, kWhole - rounded);
+      farthest = fmaxf(farthest, fabsf(distance));
+    }
+    if (!(farthest < kSurelyNearest) || !(scale >= kSmallestNormal)) {
+#pragma unroll
+      for (int i = 0; i < W; ++i) levels.values[i] = static_cast<std::int8_t>(divided(x[i]));
+    }
+    return levels;
+  }
+};
+
+template <class T, int W>
+__global__ void __launch_bounds__(kThreads, kResident)
+    quantize_rows(Rows<const T> x, Rows<std::int8_t> q, float* scales, int columns) {
+  __shared__ Largest scratch[kMostWarps];
+  const std::int64_t n = blockIdx.x;
+  const int first = static_cast<int>(threadIdx.x) * W;
+  const int step = static_cast<int>(blockDim.x) * W;
+  const T* const row = x.row(n);
+  Packed<T, W> held[kHeld] = {};
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c < columns) held[i] = load_packed<T, W>(row + c);
+  }
+  Largest largest{0};
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) largest.bits = max(largest.bits, largest_magnitude(held[i]));
+  for (int c = first + kHeld * step; c < columns; c += step) {
+    largest.bits = max(largest.bits, largest_magnitude(load_packed<T, W>(row + c)));
+  }
+  largest = block_reduce_once(largest, Largest{0}, scratch, TakeLarger{});
+  const auto divisor = Divisor::of(largest.bits);
+  if (threadIdx.x == 0) scales[n] = divisor.scale;
+  const auto store_levels = [&](int c, const Packed<T, W>& piece) {
+    float values[W];
+    unpack(piece, values);
+    store_raw_streaming(q.row(n) + c, divisor.levels(values));
+  };
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int c = first + i * step;
+    if (c < columns) store_levels(c, held[i]);
+  }
+  for (int c = first + kHeld * step; c < columns; c += step) {
+    store_levels(c, load_packed<T, W>(row + c));
+  }
+}
+
+template <class T, int W>
+__global__ void dequantize_rows(Rows<const std::int8_t> q, const float* scales, Rows<T> x,
+                                Extent extent) {
+  for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
+    const float scale = scales[n];
+    const auto levels = load_raw<std::int8_t, W>(q.row(n) + c);
+    float values[W];
+#pragma unroll
+    for (int i = 0; i < W; ++i) {
+      values[i] = __fmul_rn(static_cast<float>(levels.values[i]), scale);
+    }
+    store(x.row(n) + c, values);
+  });
+}
+
+/// Returns true if every row of q begins where `width` bytes may be moved at once.
+bool bytes_aligned(const ConstTensorView& q, int width) {
+  const auto address = reinterpret_cast<std::uintptr_t>(q.data);
+  const auto w = static_cast<std::uintptr_t>(width);
+  return address % w == 0 && (q.rows() <= 1 || static_cast<std::uintptr_t>(q.row_stride) % w == 0);
+}
+
+/// Calls `body.operator()<T, W>()` for the widest access that both sides allow.
+template <class Body>
+void with_width(std::string_view name, const ConstTensorView& x, const ConstTensorView& q,
+                const Body& body) {
+  const int width = 16 / static_cast<int>(size_of(x.dtype));
+  const bool wide = is_wide(x.dtype, x.shape[1], {x}) && bytes_aligned(q, width);
+  with_dtype_and_width(name, x.dtype, wide, body);
+}
+
+}  // namespace
+
+void enqueue(const Context& context, const QuantizeRows& op) {
+  const std::int64_t columns = op.x.shape[1];
+  with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
+    launch({.name = op.kName,
+            .stream = context.stream,
+            .grid = blocks_for(op.x.rows(), 1),
+            .block = whole_warps((columns + W * kHeld - 1) / (W * kHeld), kThreads)},
+           quantize_rows<T, W>, Rows<const T>(op.x), Rows<std::int8_t>(op.q), data<float>(op.scale),
+           static_cast<int>(columns));
+  });
+}
+
+void enqueue(const Context& context, const DequantizeRows& op) {
+  const Extent extent{op.x.rows(), op.x.shape[1]};
+  with_width(op.kName, op.x, op.q, [&]<class T, int W>() {
+    launch(over(op.kName, context.stream, extent, W), dequantize_rows<T, W>,
+           Rows<const std::int8_t>(op.q), data<float>(op.scale), Rows<T>(op.x), extent);
+  });
+}
+
+const void* quantize_module() { return reinterpret_cast<const void*>(&quantize_rows<float, 1>); }
+
+}  // namespace strata::cuda

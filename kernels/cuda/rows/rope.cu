@@ -1,0 +1,77 @@
+// This file applies RoPE on CUDA, forth and back, in place; CudaKernels launches it through
+// operators.h, and attention's backward where its own kernels leave the rotation out. It takes bf16
+// and f32 and rounds once.
+//
+// For i < D/2, with the angle of (positions[n], i):
+//   x[i], x[i + D/2] = x[i] cos - x[i + D/2] sin, x[i + D/2] cos + x[i] sin   (backward: -angle).
+//
+// Shapes: x [N, heads, D], rotated in place, rows may be strided; cos and sin [P, D/2] f32.
+// Tile: one thread for W pairs of one head (W = 8 in bf16: two loads and two stores of 16 bytes);
+// the tables are small and stay in the caches.
+// Numerics: f32, rounded once.
+// Measured on one H200, 2026-11-21, bf16: 3.8 TB/s (a copy moves 4.1).
+// Naive version: kernels/cpu.
+
+#include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/common/grid.cuh"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/vector.cuh"
+#include "kernels/cuda/operators.h"
+
+namespace strata::cuda {
+namespace {
+
+struct Tables {
+  const std::int32_t* positions;
+  const float* cos;
+  const float* sin;
+  float sign;  ///< the sign of the angle
+};
+
+template <class T, int W>
+__global__ void rope(Rows<T> x, Tables tables, int half, Extent extent) {
+  for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t column) {
+    const int head = static_cast<int>(column) / half;
+    const int i = static_cast<int>(column) % half;
+    const std::int64_t angle = static_cast<std::int64_t>(tables.positions[n]) * half + i;
+    T* low = x.row(n) + static_cast<std::int64_t>(head) * 2 * half + i;
+    T* high = low + half;
+    float a[W];
+    float b[W];
+    float cos[W];
+    float sin[W];
+    load(low, a);
+    load(high, b);
+    load(tables.cos + angle, cos);
+    load(tables.sin + angle, sin);
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      const float s = tables.sign * sin[j];
+      const float rotated = a[j] * cos[j] - b[j] * s;
+      b[j] = b[j] * cos[j] + a[j] * s;
+      a[j] = rotated;
+    }
+    store(low, a);
+    store(high, b);
+  });
+}
+
+}  // namespace
+
+void enqueue(const Context& context, const Rope& op) {
+  const std::int64_t half = op.x.shape[2] / 2;
+  const Extent extent{op.x.rows(), op.x.shape[1] * half};
+  const Tables tables{.positions = data<std::int32_t>(op.positions),
+                      .cos = data<float>(op.cos),
+                      .sin = data<float>(op.sin),
+                      .sign = op.direction == RopeDirection::kForward ? 1.0f : -1.0f};
+  const bool wide = is_wide(op.x.dtype, half, {op.x, op.cos, op.sin});
+  with_dtype_and_width(op.kName, op.x.dtype, wide, [&]<class T, int W>() {
+    launch(over(op.kName, context.stream, extent, W), rope<T, W>, Rows<T>(op.x), tables,
+           static_cast<int>(half), extent);
+  });
+}
+
+const void* rope_module() { return reinterpret_cast<const void*>(&rope<float, 1>); }
+
+}  // namespace strata::cuda

@@ -1,0 +1,143 @@
+// This file goes over the list of all operators (strata/ops/operator_list.h) and asks for each of
+// them whether it is wherever an operator has to be: compiler and linker ask for its code, and this
+// asks for its cases, its place among the checks that are repeated, and what is written of its
+// rounding. An operator that is missing somewhere is named, with the list of places that
+// CONTRIBUTING.md has.
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <stdexcept>
+
+#include "support/catch.h"
+#include "support/op_checks.h"
+
+namespace strata::test {
+namespace {
+
+struct OperatorNames {
+  std::string_view type;  ///< of the struct
+  std::string_view name;  ///< its kName
+};
+
+constexpr auto kOperators = std::to_array<OperatorNames>({
+#define STRATA_NAMES(Operator) {#Operator, Operator::kName},
+    STRATA_FOR_EACH_OPERATOR(STRATA_NAMES)
+#undef STRATA_NAMES
+});
+
+const std::filesystem::path kSourceFolder = STRATA_SOURCE_FOLDER;
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) throw std::runtime_error("cannot read " + file.string());
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// Where operators are looked for.
+struct Places {
+  std::string cases;               ///< the text of tests/support/op_cases_*.cpp
+  std::set<std::string> repeated;  ///< kName of what op_checks runs
+  std::string numerics;            ///< the text of docs/numerics.md
+};
+
+Places places() {
+  Places all;
+  for (const auto& entry : std::filesystem::directory_iterator(kSourceFolder / "tests/support")) {
+    const std::string file = entry.path().filename().string();
+    if (file.starts_with("op_cases_") && file.ends_with(".cpp")) all.cases += text_of(entry.path());
+  }
+  BackendOptions options;
+  options.device.execution = Execution::kEager;
+  Backend backend = make_backend(BackendKind::kCpu, options);
+  OpRunner runner(backend);
+  for (const OpCheck& check : op_checks(smallest_shapes(), BackendKind::kCpu)) {
+    INFO(check.name);
+    check.run(runner);
+  }
+  all.repeated = runner.names();
+  all.numerics = text_of(kSourceFolder / "docs/numerics.md");
+  return all;
+}
+
+/// Returns what is missing of an operator, a line each; an empty text if nothing is.
+std::string missing(const OperatorNames& op, const Places& in) {
+  const std::string type(op.type);
+  const std::string name(op.name);
+  std::string lines;
+  if (!std::regex_search(in.cases, std::regex("\\b" + type + "\\b"))) {
+    lines += "no case in tests/support/op_cases_*.cpp runs " + type + "\n";
+  }
+  if (!in.repeated.contains(name)) {
+    lines += "no check in tests/support/op_checks.cpp runs " + type +
+             ", so it is neither repeated on cuda nor run under compute-sanitizer\n";
+  }
+  if (in.numerics.find("`" + name + "`") == std::string::npos) {
+    lines += "docs/numerics.md does not say what `" + name + "` rounds\n";
+  }
+  return lines;
+}
+
+/// Returns the section of CONTRIBUTING.md that names all places of an operator.
+std::string places_by_contributing() {
+  const std::string text = text_of(kSourceFolder / "CONTRIBUTING.md");
+  const std::size_t begin = text.find("## Adding an operator");
+  if (begin == std::string::npos) {
+    throw std::runtime_error("CONTRIBUTING.md has no section \"Adding an operator\"");
+  }
+  return text.substr(begin, text.find("\n## ", begin) - begin);
+}
+
+/// Returns a complaint that names the operator and all places; an empty text if nothing is missing.
+std::string complaint(const OperatorNames& op, const Places& in) {
+  const std::string lines = missing(op, in);
+  if (lines.empty()) return {};
+  return "operator " + std::string(op.type) + " is in the list of operators, but\n" + lines +
+         "\nCONTRIBUTING.md says where an operator has to be:\n\n" + places_by_contributing();
+}
+
+}  // namespace
+
+TEST_CASE("every operator has cases, is repeated and has its rounding written down", "[ops]") {
+  const Places in = places();
+  for (const OperatorNames& op : kOperators) {
+    const std::string text = complaint(op, in);
+    if (!text.empty()) FAIL_CHECK(text);
+  }
+}
+
+TEST_CASE("no two operators have one name", "[ops]") {
+  std::set<std::string_view> names;
+  for (const OperatorNames& op : kOperators) {
+    INFO(op.type << " is called " << op.name);
+    CHECK(names.insert(op.name).second);
+  }
+}
+
+TEST_CASE("an operator that is left out somewhere is named with all places", "[ops]") {
+  const OperatorNames op{.type = "Forgotten", .name = "forgotten"};
+  const Places everywhere{.cases = "runner.run(Forgotten{});",
+                          .repeated = {"forgotten"},
+                          .numerics = "| `forgotten` |"};
+  REQUIRE(complaint(op, everywhere).empty());
+
+  Places without = everywhere;
+  without.cases = "runner.run(ForgottenBackward{});";
+  CHECK_THAT(complaint(op, without), ContainsSubstring("Forgotten") &&
+                                         ContainsSubstring("op_cases_*.cpp") &&
+                                         ContainsSubstring("## Adding an operator"));
+  without = everywhere;
+  without.repeated = {"forgotten_backward"};
+  CHECK_THAT(complaint(op, without), ContainsSubstring("op_checks.cpp"));
+  without = everywhere;
+  without.numerics = "| `forgotten_backward` |";
+  CHECK_THAT(complaint(op, without), ContainsSubstring("docs/numerics.md"));
+  CHECK_THAT(complaint(op, {}), ContainsSubstring("operator_list.h") &&
+                                    ContainsSubstring("op_checks.cpp") &&
+                                    ContainsSubstring("numerics.md"));
+}
+
+}  // namespace strata::test

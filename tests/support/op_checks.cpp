@@ -1,0 +1,105 @@
+// This file has the list of op_checks.h: add a line here for every new operator. A line calls a
+// check of op_cases.h, which compares with a naive reference and requires intact guard bands.
+
+#include "support/op_checks.h"
+
+#include <utility>
+
+#include "support/op_reference.h"
+
+namespace strata::test {
+namespace {
+
+constexpr DType kF32 = DType::kF32;
+constexpr DType kBF16 = DType::kBF16;
+
+/// What a backend rounds attention's intermediate results to: on cuda tensor cores read them in
+/// bf16, if that is the compute dtype.
+DType intermediate_of(DType dtype, BackendKind kind) {
+  return kind == BackendKind::kCuda ? dtype : accumulator_of(dtype);
+}
+
+}  // namespace
+
+CheckShapes smallest_shapes() {
+  return {.rows = {{3, 1}, {5, 24}, {7, 33, 3, true}, {2, 2048}, {2, 5000, 8}},
+          .vocabularies = {{3, 1}, {9, 63, 0, true}, {3, 4099, 5}, {2, 131073, 0, true}},
+          .runs = {1, 37, 4097, 20011},
+          .products = {{1, 1, 1}, {33, 40, 24}, {16, 24, 40, 8}},
+          .heads = {{5, 3, 8, 4}, {3, 2, 128, 256}},
+          .attention = {causal_case(2, 130, 2, 1, 64), causal_case(2, 130, 2, 1, 128)}};
+}
+
+CheckShapes model_shapes() {
+  return {.rows = {{257, 4096}, {130, 5120, 0, true}, {9, 14336, 8}, {67, 999, 1}},
+          .vocabularies =
+              {{300, 1}, {40, 32000}, {9, 50257, 0, true}, {4, 128256}, {3, 262144, 0, true}},
+          .runs = {20011, std::int64_t{1} << 20},
+          .products = {{256, 384, 512}, {160, 136, 1000}, {64, 128, 2048, 8}},
+          .heads = {{700, 32, 128, 1024}},
+          .attention = {causal_case(2, 333, 4, 2, 64), causal_case(2, 333, 4, 2, 128)}};
+}
+
+std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
+  std::vector<OpCheck> all;
+  const auto add = [&](const std::string& name, std::function<void(OpRunner&)> run) {
+    all.push_back({name, std::move(run)});
+  };
+  for (const DType dtype : {kF32, kBF16}) {
+    const std::string suffix = " " + std::string(name_of(dtype));
+    for (const RowsCase& c : shapes.rows) {
+      add("residual add" + suffix, [=](OpRunner& r) { check_residual_add(r, dtype, c); });
+      add("swiglu" + suffix, [=](OpRunner& r) { check_swiglu(r, dtype, c); });
+      add("embedding" + suffix, [=](OpRunner& r) { check_embedding(r, dtype, c); });
+      add("rows as int8" + suffix, [=](OpRunner& r) { check_quantize(r, dtype, c); });
+      for (const bool residual : {false, true}) {
+        add("rmsnorm" + suffix, [=](OpRunner& r) {
+          check_rmsnorm_forward(r, dtype, c, residual);
+          check_rmsnorm_backward(r, dtype, c, residual);
+        });
+      }
+    }
+    for (const RowsCase& c : shapes.vocabularies) {
+      for (const bool gradient : {false, true}) {
+        add("cross entropy" + suffix,
+            [=](OpRunner& r) { check_cross_entropy(r, dtype, c, gradient); });
+      }
+    }
+    for (const RopeCase& c : shapes.heads) {
+      add("rope" + suffix, [=](OpRunner& r) { check_rope(r, dtype, c); });
+    }
+    for (const std::int64_t n : shapes.runs) {
+      add("squared norm" + suffix, [=](OpRunner& r) { check_squared_norm(r, dtype, n); });
+      add("fill" + suffix, [=](OpRunner& r) { check_fill(r, dtype, n); });
+      add("cast squared norm" + suffix,
+          [=](OpRunner& r) { check_cast_squared_norm(r, kF32, dtype, n); });
+      for (const DType other : {kF32, kBF16}) {
+        add("cast" + suffix, [=](OpRunner& r) { check_cast(r, dtype, other, n); });
+        for (const DType grad : {kF32, kBF16}) {
+          add("adamw" + suffix, [=](OpRunner& r) { check_adamw(r, {dtype, other, grad, n}); });
+        }
+      }
+    }
+    for (const MatmulCase& c : shapes.products) {
+      for (const auto layout : {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN}) {
+        add("matmul" + suffix, [=](OpRunner& r) {
+          check_matmul(r, dtype, dtype, layout, MatmulUpdate::kOverwrite, c);
+          check_matmul(r, dtype, kF32, layout, MatmulUpdate::kAccumulate, c);
+        });
+      }
+    }
+    for (const AttentionCase& c : shapes.attention) {
+      add("attention" + suffix, [=](OpRunner& r) {
+        const DType rounded = intermediate_of(dtype, kind);
+        check_attention_forward(r, dtype, c, rounded);
+        check_attention_backward(r, dtype, c, {rounded, rounded});
+      });
+    }
+  }
+  for (const std::int64_t n : shapes.runs) {
+    add("accumulate", [=](OpRunner& r) { check_accumulate(r, kF32, n); });
+  }
+  return all;
+}
+
+}  // namespace strata::test

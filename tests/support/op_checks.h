@@ -1,0 +1,43 @@
+// This file declares one list of checks that runs every operator, at a few shapes, on any backend.
+// The tests that repeat operators on CUDA and those for compute-sanitizer take it, and the test of
+// the list of operators fails if an operator is not in it. The checks themselves are those of
+// op_cases.h.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "support/op_cases.h"
+
+namespace strata::test {
+
+struct OpCheck {
+  std::string name;  ///< of the operator and the dtype, for messages
+  std::function<void(OpRunner&)> run;
+};
+
+/// The shapes of one list: rows of tokens, runs of elements, products, rotated heads, attention.
+struct CheckShapes {
+  std::vector<RowsCase> rows;
+  std::vector<RowsCase> vocabularies;
+  std::vector<std::int64_t> runs;
+  std::vector<MatmulCase> products;
+  std::vector<RopeCase> heads;
+  std::vector<AttentionCase> attention;
+};
+
+/// Returns every path of every kernel that depends on alignment, width or length, as small as it
+/// comes.
+[[nodiscard]] CheckShapes smallest_shapes();
+/// Returns shapes as models have them, of which the naive references take seconds.
+[[nodiscard]] CheckShapes model_shapes();
+
+/// Returns the checks of every operator at these shapes, in f32 and bf16. `kind` is the backend
+/// that will run them, cpu or cuda: they round attention's intermediate results differently.
+/// Attention's backward runs without dq_sum, so that all operators must repeat their results.
+[[nodiscard]] std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind);
+
+}  // namespace strata::test
