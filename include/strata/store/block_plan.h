@@ -47,7 +47,7 @@ enum class UpdateTime : std::uint8_t {
   kNever,       ///< it is not trained
   kOnArrival,   ///< as soon as its gradient is home
   kDecided,     ///< after the whole step's norm is known, in the order of the next forward
-  kBeforeLoad,  ///< likewise, but submitted just ahead of the next load of its weights
+  kBeforeLoad,  ///< likewise, but submitted just before the next load of its weights
   kSpeculated,  ///< as soon as its gradient is home, and again if the norm asks for another factor
 };
 
