@@ -11,8 +11,8 @@ void ShuttleUpdater::arrived(BlockId block, Arrival& /*arrival*/, std::optional<
   ship(block, lane(Lane::kWeightsIn), decided.value(), tag);
 }
 
-// Loads on weights_in wait for updates on the host and for slots. The state would wait with them
-// there, although it belongs to a load much later.
+// Loads on weights_in wait for updates on the host and for slots. Interleaved state need only wait
+// for a load long before its own, so it goes by another lane.
 void ShuttleUpdater::before_load(BlockId block, Event decided, Event turn, const Tag& tag) {
   Stream& in = lane(Lane::kActivationsIn);
   in.wait(turn, WaitFor::kTurn);
