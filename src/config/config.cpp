@@ -1,3 +1,6 @@
+// Names and descriptions of all keys, which help and the list of keys print, and the way of a
+// config from files to a RunConfig and back.
+
 #include "strata/config/config.h"
 
 #include <array>
