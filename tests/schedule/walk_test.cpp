@@ -1,3 +1,5 @@
+// Tests the order in which a walk visits units and cells, against lists written by hand.
+
 #include "strata/schedule/walk.h"
 
 #include "support/catch.h"
