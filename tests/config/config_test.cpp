@@ -1,3 +1,6 @@
+// Tests configs: defaults, keys and their values, the rules between keys with the remedies that
+// they name, and that the configs in configs/ are valid.
+
 #include "strata/config/config.h"
 
 #include <stdlib.h>
