@@ -1,5 +1,5 @@
-// Answers questions about the order of a pass from a list of positions for each key, so that a
-// look-up is a binary search.
+// Each key has the list of its positions, so that a look-up is a binary search. The current
+// position alone changes during a pass.
 
 #include "strata/store/access_plan.h"
 

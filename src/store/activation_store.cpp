@@ -1,5 +1,5 @@
-// Boundary activations as things of a SpillRing: keys of cells, homes of their bytes, and the form
-// in which they travel. The int8 form is made here of two operators and a copy.
+// Boundary activations are things of a SpillRing; here are the keys of cells, the homes of their
+// bytes and the form in which they travel. The int8 form is made here of two operators and a copy.
 
 #include "strata/store/activation_store.h"
 
@@ -12,7 +12,7 @@ namespace strata {
 
 namespace {
 
-/// Where the parts of a cell in int8 lie, at home and in the buffers on its way: first q, then
+/// Says where the parts of a cell in int8 lie, at home and in the buffers on its way: first q, then
 /// scales.
 struct Int8Layout {
   const ActivationShape& shape;

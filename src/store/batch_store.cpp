@@ -1,5 +1,5 @@
-// Lays the parts of a pass side by side in one buffer, so that one copy takes them all, and makes
-// the views of each sub-batch from it.
+// The parts of a pass lie side by side in one buffer, so that one copy takes them all to the
+// device. Views of each sub-batch are made from the same offsets.
 
 #include "strata/store/batch_store.h"
 

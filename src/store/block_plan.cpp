@@ -1,4 +1,5 @@
-// Names of the table's values, and the table as text, which `strata plan` prints.
+// The values of the table get their names here, and the table its form as text, which `strata plan`
+// prints. The rows themselves are made by the planner.
 
 #include "strata/store/block_plan.h"
 

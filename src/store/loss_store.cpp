@@ -1,4 +1,5 @@
-// Takes losses over the out lane to the host lane and adds them there, one after another in f64.
+// Losses go over the out lane to the host lane, which adds them one after another in f64. The slots
+// on both sides are leased until the next lane has read them.
 
 #include "strata/store/loss_store.h"
 

@@ -1,4 +1,5 @@
-// Counts what is taken of each memory under each name, and prints it.
+// What is taken of each memory under each name is counted here as an arena would align it. The text
+// lists it, memory by memory, as a setup prints it.
 
 #include "strata/store/memory_plan.h"
 

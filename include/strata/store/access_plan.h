@@ -1,6 +1,6 @@
-// The order in which a pass asks a store for things, and how far the pass has come. Weight store
-// and spill rings make one at the start of each pass, and load ahead and give up slots by it. It
-// holds numbers alone and is used by the submitting thread.
+// An access plan is the order in which a pass asks a store for things, and says how far the pass
+// has come. Weight store and spill rings make one at the start of each pass, and load ahead and
+// give up slots by it. It holds numbers alone and is used by the submitting thread.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace strata {
 
-/// A list of keys in the order in which a pass will ask for them, known before it begins. What is
-/// needed last goes first (Belady's rule).
+/// Lists keys in the order in which a pass will ask for them, which is known before it begins. What
+/// is needed last goes first (Belady's rule).
 class AccessPlan {
  public:
-  /// next_use() of a key that is not asked for again.
+  /// next_use() returns this for a key that is not asked for again.
   static constexpr std::int64_t kNever = INT64_MAX;
 
   AccessPlan() = default;

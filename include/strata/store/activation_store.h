@@ -1,7 +1,7 @@
-// Boundary activations between the forward and the backward of a pass: on the device, or spilled to
-// pinned memory and back. The schedule asks for them cell by cell and gets leases; a SpillRing does
-// the copying and waiting. All calls come from the submitting thread, none of them blocks, and what
-// would read lost data is std::logic_error.
+// The activation store has the boundary activations between the forward and the backward of a pass,
+// on the device or spilled to pinned memory. The schedule asks for them cell by cell and gets
+// leases; a SpillRing does the copying and waiting. All calls come from the submitting thread, none
+// of them blocks, and a call that would read lost data throws std::logic_error.
 
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace strata {
 
-/// The form in which spilled boundary activations lie in host memory.
+/// This is the form in which spilled boundary activations lie in host memory.
 enum class BoundaryForm : std::uint8_t {
   kExact,  ///< as they were computed
   kInt8,   ///< a byte each and a scale per row (QuantizeRows); backward reads nothing else
 };
 
-/// Sizes of the boundary activations of a pass: of what each layer reads. Boundary b is the input
-/// of layer b, boundary L that of the head; a cell is one sub-batch of one boundary.
+/// These are the sizes of the boundary activations of a pass, which layers and head read. Boundary
+/// b is the input of layer b, boundary L that of the head; a cell is one sub-batch of one boundary.
 struct ActivationShape {
   int layers = 0;                ///< L
   int cells = 0;                 ///< S
@@ -47,7 +47,7 @@ struct ActivationShape {
   [[nodiscard]] int forward_slots() const { return cells + 1; }
 };
 
-/// The right to touch one boundary of one cell on the device, until it is destroyed.
+/// The lease is the right to touch one boundary of one cell on the device, until it is destroyed.
 struct ActivationLease {
   Lease lease;
   TensorView x;  ///< [N, C]
@@ -55,17 +55,18 @@ struct ActivationLease {
   int cell = -1;
 };
 
-/// The store of boundary activations. With a slot for every one they stay on the device. With
-/// fewer, each is spilled to pinned memory once it is made, and is read from there if it is needed
-/// after its slot went to another. With S + 1 slots forward reads nothing back; two slots are
-/// enough to run. In int8 forward reads what was computed and backward what was spilled, whatever
-/// the number of slots, which must be S + 1 at least.
+/// Keeps boundary activations until they are read. With a slot for every one they stay on the
+/// device. With fewer, each is spilled to pinned memory once it is made, and is read from there if
+/// it is needed after its slot went to another. With S + 1 slots forward reads nothing back; two
+/// slots are enough to run. In int8 forward reads what was computed and backward what was spilled,
+/// whatever the number of slots, which must be S + 1 at least.
 class ActivationStore {
  public:
-  /// The fewest slots that a pass can run with: one is read while the next is written.
+  /// A pass can run with so few slots: one is read while the other is written.
   static constexpr int kFewestSlots = 2;
 
-  /// Slots, homes of what is spilled, and what its form needs on the way.
+  /// This is the memory of slots, of homes for what is spilled, and of what its form needs on the
+  /// way.
   struct Memory {
     Memory(const ActivationShape& shape, int slots, Allocator& memory);
 
@@ -79,7 +80,7 @@ class ActivationStore {
   /// outlive the store. Throws OutOfMemory.
   ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels, Arenas& arenas);
 
-  /// One access of a pass, which reads a boundary of a cell.
+  /// A read is one access of a pass, to a boundary of a cell.
   struct Read {
     int boundary = 0;
     int cell = 0;

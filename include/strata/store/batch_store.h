@@ -1,6 +1,6 @@
-// The tokens of a pass on their way to the device. The run fills pinned buffers from the data
-// between steps, and the schedule uploads them and reads them sub-batch by sub-batch. Everything is
-// called by the submitting thread; only host() may block.
+// The batch store takes the tokens of a pass to the device. The session fills pinned buffers from
+// the data between steps, and the schedule uploads them and reads them sub-batch by sub-batch.
+// Everything is called by the submitting thread; only host() may block.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace strata {
 
-/// Shape and dtype of what a pass reads of the data.
+/// This is the shape and the dtype of what a pass reads of the data.
 struct BatchStoreShape {
   BatchShape batch;
   DocumentMask mask = DocumentMask::kOff;
@@ -21,21 +21,22 @@ struct BatchStoreShape {
   int host_slots = 2;         ///< passes whose tokens are on the host at once
 };
 
-/// The tokens of one pass on the device, which stay there until the lease is destroyed.
+/// The lease is the right to read the tokens of one pass on the device, until it is destroyed.
 struct BatchLease {
   Lease lease;
   std::vector<CellBatch> cells;  ///< per sub-batch
   ConstTensorView grad_scale;    ///< [1] A
 };
 
-/// The store of token batches. The submitting thread fills them in pinned memory, and one copy a
-/// pass brings ids, targets, positions, segments and the gradient scale to the device.
+/// Takes batches of tokens to the device. The submitting thread fills them in pinned memory, and
+/// one copy a pass brings ids, targets, positions, segments and the gradient scale to the device.
 class BatchStore {
  public:
-  /// Passes whose tokens are on the device at once: one is read while the next is copied.
+  /// So many passes may have their tokens on the device at once: one is read while the next is
+  /// copied.
   static constexpr int kDeviceSlots = 2;
 
-  /// The buffers, each of which holds a whole pass.
+  /// Each of these buffers holds a whole pass.
   struct Memory {
     Memory(const BatchStoreShape& shape, Allocator& memory);
 
@@ -58,7 +59,7 @@ class BatchStore {
   [[nodiscard]] BatchLease upload(int slot, Stream& compute, const Tag& tag);
 
  private:
-  /// Byte offsets of the parts of a pass in its buffer, and its size.
+  /// These are the byte offsets of the parts of a pass in its buffer, and the buffer's size.
   struct Offsets {
     std::size_t ids, targets, positions, segments, order, scale, total;
   };

@@ -1,4 +1,4 @@
-// The fate of every block, as a table: where its weight, moments and gradient live, where several
+// This table is the fate of every block: where its weight, moments and gradient live, where several
 // contributions to its gradient are added, who updates it and when. The planner writes one row for
 // each block; stores, updaters and reports read the rows and decide nothing themselves. The table
 // is a plain value, and is the same for the whole run.
@@ -16,7 +16,7 @@
 
 namespace strata {
 
-/// Where a tensor of a block stays while nobody works on it.
+/// A home is where a tensor of a block stays while nobody works on it.
 enum class Home : std::uint8_t {
   kDevice,    ///< in device memory of its own
   kPinned,    ///< in pinned host memory of its own, from where the device can copy
@@ -26,15 +26,15 @@ enum class Home : std::uint8_t {
   kNone,      ///< it has none
 };
 
-/// Where the contributions to a gradient are added: those of several passes, and of both ends of a
-/// tied embedding.
+/// Says where the contributions to a gradient are added: those of several passes, and of both ends
+/// of a tied embedding.
 enum class SumPlace : std::uint8_t {
   kNone,  ///< nowhere: there is only one
   kDevice,
   kHost,
 };
 
-/// Who updates a block.
+/// Says who updates a block.
 enum class UpdatedBy : std::uint8_t {
   kNobody,    ///< it is not trained
   kHost,      ///< host threads, in the block's home
@@ -42,7 +42,7 @@ enum class UpdatedBy : std::uint8_t {
   kShuttle,   ///< the device; the state crosses the link for it and goes home again
 };
 
-/// When a block is updated.
+/// Says when a block is updated.
 enum class UpdateTime : std::uint8_t {
   kNever,       ///< it is not trained
   kOnArrival,   ///< as soon as its gradient is home
@@ -61,7 +61,7 @@ enum class UpdateTime : std::uint8_t {
 /// a passing place or none.
 [[nodiscard]] Space space_of(Home home);
 
-/// One row of the table: the fate of one block.
+/// One row of the table says what becomes of one block.
 struct BlockPlan {
   bool trainable = true;
   Home weight = Home::kPinned;
@@ -81,8 +81,8 @@ struct BlockPlan {
   bool operator==(const BlockPlan&) const = default;
 };
 
-/// All that stores and updaters know of the training state of one rank: its dtypes, its share, and
-/// the rows of all blocks.
+/// This is all that stores and updaters know of the training state of one rank: its dtypes, its
+/// share, and the rows of all blocks.
 struct StatePlan {
   DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this

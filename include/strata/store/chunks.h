@@ -1,4 +1,4 @@
-// The size of the pieces in which stores send what is long. Stores and the training state cut by
+// Stores send what is long in pieces, and here is their size. Stores and the training state cut by
 // it, so that no copy of hundreds of MiB holds up a lane that somebody else needs.
 
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace strata {
 
-/// The size of a piece. A link has its full speed from 16 MiB on, and nothing waits long for one
-/// piece of 32 MiB.
+/// A piece has so many bytes. A link has its full speed from 16 MiB on, and nothing waits long for
+/// one piece of 32 MiB.
 inline constexpr std::size_t kChunkBytes = 32 * kMiB;
 
 /// Copies `bytes` on `stream`, as one submission for each piece. Does not block, and throws like

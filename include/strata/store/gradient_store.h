@@ -1,8 +1,8 @@
-// Gradients on their way from the device, where backward adds them up, to their homes, where the
-// optimizer reads them. The schedule acquires the accumulators of a unit, has the model add to them
-// and offloads them; what is then complete comes back as arrivals for the optimizer. The store owns
-// accumulators, sums and the gradient ring; the homes belong to the training state. All calls come
-// from the submitting thread and none of them blocks.
+// The gradient store takes gradients from the device, where backward adds them up, to their homes,
+// where the optimizer reads them. The schedule acquires the accumulators of a unit, has the model
+// add to them and offloads them; what is then complete comes back as arrivals for the optimizer.
+// The store owns accumulators, sums and the gradient ring; the homes belong to the training state.
+// All calls come from the submitting thread and none of them blocks.
 
 #pragma once
 
@@ -18,7 +18,8 @@
 
 namespace strata {
 
-/// The right to add to the gradients of one unit on the compute lane, until it is offloaded.
+/// The lease is the right to add to the gradients of one unit on the compute lane, until it is
+/// offloaded.
 struct GradientLease {
   UnitId unit;
   std::vector<Lease> leases;  ///< one per block of the unit
@@ -38,16 +39,17 @@ struct Arrival {
   Lease norms_lease;  ///< of `norms`: who reads them uses it
 };
 
-/// The store of gradients. Device accumulators in A go (through a reduce-scatter over ranks) to
-/// home shards. The contributions of a step to a block (of passes, and of both ends of tied
-/// embeddings) are summed in A, on the device or on the host, with the same bits; after the last
-/// one the sum is rounded to the gradient dtype, once. A gradient that is complete on the device is
-/// rounded there, and the device then also takes its squared norm. A gradient whose home is the
-/// ring has its slot until the lease of its arrival ends; one whose home is the passing place has
-/// that until the next one comes on the out lane.
+/// Sums gradients and sends them home. Device accumulators in A go (through a reduce-scatter over
+/// ranks) to home shards. The contributions of a step to a block (of passes, and of both ends of
+/// tied embeddings) are summed in A, on the device or on the host, with the same bits; after the
+/// last one the sum is rounded to the gradient dtype, once. A gradient that is complete on the
+/// device is rounded there, and the device then also takes its squared norm. A gradient whose home
+/// is the ring has its slot until the lease of its arrival ends; one whose home is the passing
+/// place has that until the next one comes on the out lane.
 class GradientStore {
  public:
-  /// Accumulators, and places on the way home. What a plan does not need has no slots or no bytes.
+  /// This is the memory of accumulators, and of places on the way home. What a plan does not need
+  /// has no slots or no bytes.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots, Allocator& memory);
 

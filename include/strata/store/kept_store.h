@@ -1,7 +1,7 @@
-// What cells keep between forward and backward so that backward need not compute it again: on the
-// device, or spilled to pinned memory and back. The planner says with a KeepPlan how much each cell
-// keeps and where; the schedule fills and acquires cell by cell, and the model writes and reads the
-// tensors. All calls come from the submitting thread and none of them blocks.
+// The kept store has what cells keep between forward and backward so that backward need not compute
+// it again, on the device or spilled to pinned memory. The planner says with a KeepPlan how much
+// each cell keeps and where; the schedule fills and acquires cell by cell, and the model writes and
+// reads the tensors. All calls come from the submitting thread and none of them blocks.
 
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace strata {
 
-/// How much each cell of a pass keeps, and where: the tensors up to `levels` on the device, those
-/// from there up to `reach` in host memory. What is above `reach` is computed again.
+/// Says how much each cell of a pass keeps, and where: the tensors up to `levels` on the device,
+/// those from there up to `reach` in host memory. What is above `reach` is computed again.
 struct KeepPlan {
   int cells = 0;                  ///< S
   int slots = 0;                  ///< on the device, for cells on their way to the host and back
@@ -26,7 +26,7 @@ struct KeepPlan {
   std::vector<KeepLevel> reach;   ///< [L, S], each at least that of `levels`
 
   KeepPlan() = default;
-  /// Every cell keeps `level` on the device, and nothing is spilled.
+  /// Lets every cell keep `level` on the device and spill nothing.
   KeepPlan(int layers, int cells_in, KeepLevel level)
       : cells(cells_in),
         levels(static_cast<std::size_t>(layers * cells_in), level),
@@ -55,7 +55,7 @@ struct KeepPlan {
 [[nodiscard]] std::size_t spilled_bytes(std::span<const KeptTensor> tensors, KeepLevel from,
                                         KeepLevel to);
 
-/// The right to touch what a cell keeps, until it is destroyed.
+/// The lease is the right to touch what a cell keeps, until it is destroyed.
 struct KeptLease {
   Lease lease;  ///< of the slot, if the cell spills
   KeptActivations activations;
@@ -63,13 +63,14 @@ struct KeptLease {
   int cell = -1;
 };
 
-/// The store of kept activations. Tensors that stay on the device have memory of their own there,
-/// which only the compute lane touches, in order, so nothing waits for them. Those that are spilled
-/// share a few slots: they leave while the next cells run forward, and come back while the cells
-/// before them run backward.
+/// Keeps activations of cells from forward to backward. Tensors that stay on the device have memory
+/// of their own there, which only the compute lane touches, in order, so nothing waits for them.
+/// Those that are spilled share a few slots: they leave while the next cells run forward, and come
+/// back while the cells before them run backward.
 class KeptStore {
  public:
-  /// What cells keep on the device, the homes of what they spill, and slots on the way there.
+  /// This is the memory of what cells keep on the device, of homes for what they spill, and of
+  /// slots on the way there.
   struct Memory {
     Memory(std::span<const KeptTensor> tensors, const KeepPlan& plan, Allocator& memory);
 
@@ -82,7 +83,7 @@ class KeptStore {
   /// Throws OutOfMemory.
   KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arenas& arenas);
 
-  /// One access of a pass, which is the backward of a cell.
+  /// A read is one access of a pass, by the backward of a cell.
   struct Read {
     int layer = 0;
     int cell = 0;

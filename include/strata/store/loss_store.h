@@ -1,6 +1,7 @@
-// Losses of tokens on their way from the head to the host, where a pass's sum is made. The schedule
-// acquires a slot before the first cell of the head and delivers it after the last one. Calls come
-// from the submitting thread and do not block; the sum is handed out on the host lane.
+// The loss store takes the losses of tokens from the head to the host, where a pass's sum is made.
+// The schedule acquires a slot before the first cell of the head and delivers it after the last
+// one. Calls come from the submitting thread and do not block; the sum is handed out on the host
+// lane.
 
 #pragma once
 
@@ -11,14 +12,14 @@
 
 namespace strata {
 
-/// The store of losses. They are summed on the host in f64 in the order of tokens, so the sum does
-/// not depend on threads.
+/// Takes losses to the host. They are summed on the host in f64 in the order of tokens, so the sum
+/// does not depend on threads.
 class LossStore {
  public:
-  /// Passes whose losses may be on their way at once.
+  /// So many passes may have losses on their way at once.
   static constexpr int kSlots = 2;
 
-  /// The slots, each of which holds the losses of a pass, [tokens] dtype.
+  /// Each slot holds the losses of a pass, [tokens] dtype.
   struct Memory {
     Memory(std::int64_t tokens, DType dtype, Allocator& memory);
 
@@ -30,7 +31,7 @@ class LossStore {
   /// the store. Throws OutOfMemory.
   LossStore(std::int64_t tokens, DType dtype, Arenas& arenas);
 
-  /// The right to write the losses of a pass on the device.
+  /// The lease is the right to write the losses of a pass on the device.
   struct LossLease {
     Lease lease;
     TensorView loss;  ///< [tokens] A

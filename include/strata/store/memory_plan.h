@@ -1,6 +1,6 @@
-// The list of every byte that a run takes. The planner hands it to the same constructors that later
-// take the bytes of arenas, prints it, and holds it against limits; the run makes its arenas as
-// large as its totals. It takes no memory itself and throws nothing.
+// The memory plan lists every byte that a run takes. The planner hands it to the same constructors
+// that later take the bytes of arenas, prints it, and holds it against limits; the run makes its
+// arenas as large as its totals. It takes no memory itself and throws nothing.
 
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace strata {
 
-/// Every byte that a run will take, by memory and by purpose, known before anything is allocated.
+/// Lists every byte that a run will take, by memory and by purpose, before anything is allocated.
 /// It is an allocator that only counts: what a store takes of it while a run is planned is what the
 /// store takes of the arenas later.
 class MemoryPlan final : public Allocator {
  public:
-  /// All bytes of one space that were taken under one name.
+  /// An entry has all bytes of one space that were taken under one name.
   struct Entry {
     Space space = Space::kDevice;
     std::string name;

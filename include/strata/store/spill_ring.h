@@ -1,7 +1,7 @@
-// Slots on the device whose contents have homes in pinned memory. The activation store and the kept
-// store are built on it: they say what a thing is, the ring says which slot it takes, when it
-// leaves and when it comes back. All calls come from the submitting thread and none of them blocks;
-// a call that would lose or read lost content throws std::logic_error.
+// A spill ring has slots on the device whose contents have homes in pinned memory. The activation
+// store and the kept store are built on it: they say what a thing is, the ring says which slot it
+// takes, when it leaves and when it comes back. All calls come from the submitting thread and none
+// of them blocks; a call that would lose or read lost content throws std::logic_error.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace strata {
 
-/// How the content of a slot travels to its home in pinned memory and back.
+/// A form says how the content of a slot travels to its home in pinned memory and back.
 class HomeForm {
  public:
   virtual ~HomeForm() = default;
@@ -41,24 +41,24 @@ class ExactForm final : public HomeForm {
   [[nodiscard]] bool lossy() const override { return false; }
 };
 
-/// Slots on the device for more things than there are slots. A pass writes each thing once, on
-/// compute; its home gets a copy on the out lane, and if the slot went to another thing, the
-/// content comes back on the activations_in lane. All reads of a pass are known before it begins:
-/// what is read next is loaded ahead, into slots whose content is needed last. With a lossy form
-/// the first read of a thing gets what was written, from its slot, and every later one gets what
-/// the home holds, whether or not the slot is still there: so what is read does not depend on the
-/// number of slots.
+/// Shares slots on the device among more things than there are slots. A pass writes each thing
+/// once, on compute; its home gets a copy on the out lane, and if the slot went to another thing,
+/// the content comes back on the activations_in lane. All reads of a pass are known before it
+/// begins: what is read next is loaded ahead, into slots whose content is needed last. With a lossy
+/// form the first read of a thing gets what was written, from its slot, and every later one gets
+/// what the home holds, whether or not the slot is still there: so what is read does not depend on
+/// the number of slots.
 class SpillRing {
  public:
-  /// Which slot a new thing takes: the one whose content is needed last, or the one that was
+  /// Says which slot a new thing takes: the one whose content is needed last, or the one that was
   /// written longest ago, whose copy has had most time. The first keeps what is read soon; the
   /// second suits things that are written one after another and read much later.
   enum class Evict : std::uint8_t { kNeededLast, kOldest };
-  /// What the reader does with the content. An update in place waits until the copy to the home has
-  /// left the slot.
+  /// Says what the reader does with the content. An update in place waits until the copy to the
+  /// home has left the slot.
   enum class Use : std::uint8_t { kRead, kUpdate };
 
-  /// What goes into a slot.
+  /// A thing is what goes into a slot.
   struct Thing {
     std::size_t bytes = 0;      ///< in its slot
     std::byte* home = nullptr;  ///< pinned; null: it is never copied and must not lose its slot

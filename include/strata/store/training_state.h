@@ -1,7 +1,7 @@
-// The home of the training state: weights, moments and gradients of this rank's shards, on the host
-// or on the device as the table of blocks says. It moves nothing in a step; stores and updaters
-// take views of its tensors. It fills them before the first step, from random numbers or from
-// files, and reads master weights and gradients for tests and for whoever saves them.
+// TrainingState is the home of weights, moments and gradients of this rank's shards, on the host or
+// on the device as the table of blocks says. It moves nothing in a step; stores and updaters take
+// views of its tensors. It fills them before the first step, from random numbers or from files, and
+// reads master weights and gradients for tests and for whoever saves them.
 
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace strata {
 
-/// One rank's shard of one block, or a part of a shard, in the homes that its BlockPlan names. n is
-/// shard_elements(ranks).
+/// This is one rank's shard of one block, or a part of a shard, in the homes that its BlockPlan
+/// names. n is shard_elements(ranks).
 struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
@@ -32,17 +32,17 @@ struct BlockState {
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
-/// What an update changes of a block. `low` may be absent.
+/// An update changes these tensors of a block, of which `low` may be absent.
 inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
                                                &BlockState::m, &BlockState::v};
 
-/// Training state of all blocks: 14 bytes per parameter with bf16 weights and gradients (4 of the
-/// master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in bf16 take
-/// 4 bytes less, and layers in a gradient ring none for gradients.
+/// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients
+/// (4 of the master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in
+/// bf16 take 4 bytes less, and layers in a gradient ring none for gradients.
 class TrainingState {
  public:
-  /// What the state takes: the tensors of all blocks in their homes, and two pinned buffers through
-  /// which the host reads and writes state on the device.
+  /// This is what the state takes: the tensors of all blocks in their homes, and two pinned buffers
+  /// through which the host reads and writes state on the device.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
@@ -89,7 +89,7 @@ class TrainingState {
  private:
   /// Writes the values of a run of elements. It may be called by many threads at once.
   using Source = std::function<void(const SourceRun&, std::vector<double>&)>;
-  /// Master weights of one block, or of a part of it.
+  /// These are the master weights of one block, or of a part of it.
   struct Masters {
     TensorView weight;       ///< [n] X
     TensorView low;          ///< [n] i16, or absent

@@ -1,7 +1,7 @@
-// Weights on their way from their homes to the device. The schedule acquires a unit before it
-// computes and gets views of whole blocks; the store loads ahead, gathers over ranks, and waits for
-// updates. The optimizer tells it which weights change. All calls come from the submitting thread
-// and none of them blocks.
+// The weight store takes weights from their homes to the device. The schedule acquires a unit
+// before it computes and gets views of whole blocks; the store loads ahead, gathers over ranks, and
+// waits for updates. The optimizer tells it which weights change. All calls come from the
+// submitting thread and none of them blocks.
 
 #pragma once
 
@@ -18,19 +18,20 @@
 
 namespace strata {
 
-/// The right to read the weights of one unit on the compute lane, until it is destroyed.
+/// The lease is the right to read the weights of one unit on the compute lane, until it is
+/// destroyed.
 struct UnitLease {
   Lease lease;        ///< of a slot; empty for a unit that is used where it lives
   UnitWeights views;  ///< X, on the device
 };
 
-/// The store of weights: home shards go over weights_in (and through an all-gather over ranks on
-/// comm) to device slots. The embedding and the head have a slot each, and layers share a ring. A
-/// unit whose blocks are all resident and whole (one rank) is used where it lives.
+/// Takes weights to the device: home shards go over weights_in (and through an all-gather over
+/// ranks on comm) to device slots. The embedding and the head have a slot each, and layers share a
+/// ring. A unit whose blocks are all resident and whole (one rank) is used where it lives.
 class WeightStore {
  public:
-  /// Slots on the device. A ring has no more slots than units pass through it, so it has none where
-  /// all weights are read where they live.
+  /// These slots are on the device. A ring has no more slots than units pass through it, so it has
+  /// none where all weights are read where they live.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots, Allocator& memory);
 
@@ -55,7 +56,7 @@ class WeightStore {
   /// Says that the weights of a block change at home by work up to `event`. Copies in slots are
   /// stale from now on, and the next load, or use at home, waits.
   void updated(BlockId block, Event event);
-  /// How many loads before the one it belongs to the copies of an update to the device may begin.
+  /// The copies of an update to the device may begin so many loads before the load it belongs to.
   static constexpr std::size_t kUpdateLead = 8;
   /// Says that the weights of a block will change at home by work that `submit` submits, which ends
   /// with updated(). Copies in slots are stale from now on, and `submit` is called just before the
