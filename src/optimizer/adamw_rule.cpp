@@ -1,4 +1,5 @@
-// Cuts a part of a block where weight decay changes, and submits one AdamW for each piece.
+// A part of a block is cut where weight decay changes, and each piece is one submission of AdamW.
+// Rounding is numbered by elements of the whole block, so cuts do not change it.
 
 #include "strata/optimizer/adamw_rule.h"
 
@@ -9,7 +10,7 @@ namespace strata {
 
 namespace {
 
-/// Consecutive elements of a part of a block that all decay or all do not.
+/// A range has consecutive elements of a part of a block that all decay or all do not.
 struct DecayRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;

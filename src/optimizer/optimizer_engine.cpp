@@ -18,8 +18,8 @@ namespace strata {
 
 namespace {
 
-/// Random stream of the seeds that round bf16 moments. Initial weights and samples draw from
-/// others.
+/// The seeds that round bf16 moments come from this random stream. Initial weights and samples draw
+/// from others.
 constexpr std::uint64_t kRoundingSeeds = 0x6d6f6d656e7473;  // "moments"
 
 bool any_on_device(const StatePlan& plan) {

@@ -1,4 +1,5 @@
-// The two moments at which interleaved state travels, and the lanes that it takes then.
+// Interleaved state travels at one of two moments: when its gradient has arrived, or before its
+// weights are loaded. Each has a lane of its own to the device; the way back is the out lane.
 
 #include "strata/optimizer/shuttle_updater.h"
 

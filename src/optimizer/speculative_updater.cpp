@@ -1,4 +1,5 @@
-// Submits early updates, and what confirms or repeats them. Both run on the host lane.
+// The early update and what confirms or repeats it are both submitted in every step, on the host
+// lane. Which of them does something is found when they run.
 
 #include "strata/optimizer/speculative_updater.h"
 

@@ -1,4 +1,6 @@
-// What all updaters share: whom they tell of an update, and how one that went wrong is found.
+// All updaters share what is here: they tell the weight store and observers of an update, and find
+// one that went wrong. A moment that an updater does not answer is an error of whoever made the
+// table.
 
 #include "strata/optimizer/updater.h"
 

@@ -1,7 +1,7 @@
-// AdamW for a part of a block: which elements decay, and which random stream rounds their moments.
-// All updaters submit their updates through it, on whatever lane they choose; the numbers do not
-// depend on who calls. It is called by the submitting thread, does not block, and keeps no state of
-// a step.
+// The rule knows how AdamW applies to a part of a block: which elements decay, and which random
+// stream rounds their moments. All updaters submit their updates through it, on whatever lane they
+// choose; the numbers do not depend on who calls. It is called by the submitting thread, does not
+// block, and keeps no state of a step.
 
 #pragma once
 
@@ -10,14 +10,14 @@
 
 namespace strata {
 
-/// How AdamW applies to blocks of one layout.
+/// Says how AdamW applies to blocks of one layout.
 class AdamWRule {
  public:
   struct Options {
     double weight_decay = 0.1;
     bool decay_norms = false;  ///< decay norm weights too
   };
-  /// What one submission needs beside the state.
+  /// These are what one submission needs beside the state.
   struct Numbers {
     const AdamWScalars* scalars = nullptr;  ///< read when the kernel runs
     TensorView nonfinite;                   ///< [1] i32, set if a new weight is not finite

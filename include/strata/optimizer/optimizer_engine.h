@@ -1,8 +1,8 @@
-// The optimizer's side of a step: it takes the norm of every gradient that arrives, decides whether
-// and with which factor the step is applied, and reports what became of it. Who changes which
-// block, and when, is in the table of blocks; the updaters do it (strata/optimizer/updater.h). The
-// schedule calls it on the submitting thread, and no call blocks; what depends on data happens in
-// host tasks, whose errors (NumericalError) end the run.
+// The engine is the optimizer's side of a step: it takes the norm of every gradient that arrives,
+// decides whether and with which factor the step is applied, and reports what became of it. Who
+// changes which block, and when, is in the table of blocks; the updaters do it
+// (strata/optimizer/updater.h). The schedule calls it on the submitting thread, and no call blocks;
+// what depends on data happens in host tasks, whose errors (NumericalError) end the run.
 
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace strata {
 
-/// The numbers of the optimizer, as the config gives them.
+/// These are the numbers of the optimizer, as the config gives them.
 struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -35,7 +35,7 @@ struct OptimizerOptions {
   std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
 };
 
-/// What became of a step. It is handed out on the host lane once norm and loss are known.
+/// Says what became of a step. It is handed out on the host lane once norm and loss are known.
 struct StepOutcome {
   std::int64_t step = 0;
   double loss = 0;       ///< mean over all valid tokens of the step
@@ -45,7 +45,7 @@ struct StepOutcome {
   bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or not finite)
 };
 
-/// What the optimizer works with. All of it outlives the engine.
+/// The optimizer works with these parts. All of them outlive the engine.
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
@@ -62,7 +62,7 @@ struct OptimizerParts {
 /// loaded: a lane that took all of them at once would hold up what the forward needs meanwhile.
 class OptimizerEngine {
  public:
-  /// The memory that the engine and its updaters take.
+  /// This is the memory that the engine and its updaters take.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
@@ -108,7 +108,8 @@ class OptimizerEngine {
   [[nodiscard]] std::int64_t updates() const { return updates_; }
 
  private:
-  /// Data of the step whose tasks are running. It is touched on the host lane only, in lane order.
+  /// This is the data of the step whose tasks are running. It is touched on the host lane only, in
+  /// lane order.
   struct Step {
     StepPlan plan;
     double loss_sum = 0;
@@ -146,8 +147,8 @@ class OptimizerEngine {
   PerBlock<Arrival> arrivals_;         ///< until the update is submitted
   PerBlock<double> squared_norms_;     ///< of this step; host lane only
   Step step_;
-  /// When this step's scalars are set and, on arrival, the loss was checked; absent until that is
-  /// submitted.
+  /// After this event the step's scalars are set and, on arrival, its loss was checked. It is
+  /// absent until that is submitted.
   std::optional<Event> decided_;
   bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
   std::int64_t updates_ = 0;

@@ -11,7 +11,7 @@
 
 namespace strata {
 
-/// The updater of rows whose `updated_by` is kShuttle.
+/// Updates the blocks of rows whose `updated_by` is kShuttle.
 class ShuttleUpdater final : public Updater {
  public:
   ShuttleUpdater(const UpdaterParts& parts, StateShuttle shuttle)

@@ -10,7 +10,7 @@
 
 namespace strata {
 
-/// The updater of rows whose `updated` is kSpeculated.
+/// Updates the blocks of rows whose `updated` is kSpeculated.
 class SpeculativeUpdater final : public Updater {
  public:
   SpeculativeUpdater(const UpdaterParts& parts, UndoLog undo)

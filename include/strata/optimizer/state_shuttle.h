@@ -1,6 +1,6 @@
-// The way of interleaved state to the device and back. The shuttle updater calls it once for each
-// update of a block, on the submitting thread; nothing blocks. It owns the slots on the device; the
-// homes belong to the training state.
+// The shuttle takes interleaved state to the device and back. The shuttle updater calls it once for
+// each update of a block, on the submitting thread; nothing blocks. It owns the slots on the
+// device; the homes belong to the training state.
 
 #pragma once
 
@@ -19,10 +19,10 @@ namespace strata {
 /// on the out lane.
 class StateShuttle {
  public:
-  /// Elements of a chunk by default. Of split weights, the smallest tensors, they are 16 MiB.
+  /// A chunk has so many elements by default: 16 MiB of split weights, the smallest tensors.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 23;
 
-  /// Slots for chunks. There are none if no row is updated by a shuttle.
+  /// The chunks share these slots. There are none if no row is updated by a shuttle.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory,
            std::int64_t chunk = kChunk);

@@ -1,5 +1,5 @@
-// When the optimizer runs, as a config says it. The planner makes rows of the block table from it;
-// the engine takes from it when a step is decided.
+// A timing says when the optimizer runs, in the words of the config. The planner makes rows of the
+// block table from it; the engine takes from it when a step is decided.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace strata {
 
-/// The values of the key `optimizer.timing`.
+/// These are the values of the key `optimizer.timing`.
 enum class UpdateTiming : std::uint8_t {
   kBeforeUse,    ///< after the norm is known, just before the next forward
   kOnArrival,    ///< as soon as a block's gradient has landed; no global clip

@@ -1,7 +1,7 @@
-// What makes early updates safe: the old state of speculated blocks, and the numbers with which
-// they were updated. The speculative updater owns the log and drives it; predict() and settle() run
-// on the host lane, everything else is called by the submitting thread. Nothing blocks, and nothing
-// is decided outside of host tasks.
+// The log makes early updates safe: it has the old state of speculated blocks, and the numbers with
+// which they were updated. The speculative updater owns the log and drives it; predict() and
+// settle() run on the host lane, everything else is called by the submitting thread. Nothing
+// blocks, and nothing is decided outside of host tasks.
 
 #pragma once
 
@@ -23,7 +23,7 @@ namespace strata {
 /// update for each block, settle(), restore() and another update for each.
 class UndoLog {
  public:
-  /// The old state of every block whose row is speculated, and the numbers of the guess.
+  /// This is the old state of every block whose row is speculated, and the numbers of the guess.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
@@ -63,7 +63,7 @@ class UndoLog {
   }
 
  private:
-  /// What host tasks of a step read to know what to do.
+  /// Host tasks of a step read here what they have to do.
   struct Numbers {
     AdamWScalars early;
     AdamWScalars again;

@@ -1,8 +1,8 @@
-// The interface of those who change the state of a block. The engine decides a step (norm,
-// clipping, whether it counts at all) and calls the updater that the block's row of the table
-// names, at the moments that the row names; each updater submits its work and returns, without
-// blocking. To add one: a class in a file of its own, a value of UpdatedBy or UpdateTime for its
-// rows, and a line where the engine makes updaters.
+// An updater changes the state of blocks; this is the interface of all of them. The engine decides
+// a step (norm, clipping, whether it counts at all) and calls the updater that the block's row of
+// the table names, at the moments that the row names; each updater submits its work and returns,
+// without blocking. To add one: a class in a file of its own, a value of UpdatedBy or UpdateTime
+// for its rows, and a line where the engine makes updaters.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace strata {
 
-/// What is known of a step on the submitting thread.
+/// This is what the submitting thread knows of a step.
 struct StepPlan {
   std::int64_t step = 0;  ///< 0-based
   double lr = 0;
@@ -38,7 +38,7 @@ class UpdateObserver {
   virtual void after_update(BlockId block, Event done) = 0;
 };
 
-/// What updaters share. All of it outlives them.
+/// All updaters share these parts, which outlive them.
 struct UpdaterParts {
   TrainingState& state;
   WeightStore& weights;
@@ -53,8 +53,8 @@ struct UpdaterParts {
   const std::vector<UpdateObserver*>& observers;
 };
 
-/// Who updates the blocks of some rows. An updater answers the moments that its rows name; the
-/// others throw std::logic_error.
+/// Updates the blocks of some rows. An updater answers the moments that its rows name; the others
+/// throw std::logic_error.
 class Updater {
  public:
   explicit Updater(const UpdaterParts& parts) : p_(parts) {}
