@@ -14,8 +14,8 @@ namespace strata {
 
 namespace {
 
-/// The fewest cores to bind to: with fewer, a thread that finds its core taken waits too long for
-/// another.
+/// Threads are bound to this many cores or more: with fewer, a thread that finds its core taken
+/// waits too long for another.
 constexpr std::size_t kFewest = 4;
 
 /// Returns where this process may run. The boot id of its kernel tells machines apart.

@@ -1,5 +1,5 @@
-// Which cores a rank's threads are bound to. The session asks when it makes its backend; what to do
-// with the answer is the thread pool's business.
+// Here it is decided to which cores a rank's threads are bound. The session asks when it makes its
+// backend; what to do with the answer is the thread pool's business.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace strata {
 
-/// The cores that a rank may run on, and the machine that has them.
+/// These are the cores that a rank may run on, and the machine that has them.
 struct RankCores {
   static constexpr std::size_t kMost = 4096;  ///< cores with larger numbers are left out
 

@@ -1,5 +1,5 @@
-// Every schedule is a share of the way from `lr` down to min_lr_ratio * lr, and the warm-up before
-// it.
+// Every schedule is a share of the way from `lr` down to min_lr_ratio * lr. The warm-up before it
+// is the same for all of them.
 
 #include "strata/run/lr_schedule.h"
 

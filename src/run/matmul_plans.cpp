@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kNotBitwise = "; results are not bitwise those of the run so far";
 
-/// A set of plans as the JSON object of a file.
+/// A set of plans has this form as the JSON object of a file.
 struct PlanFile {
   std::string platform;
   std::vector<std::string> plans;  ///< a line each

@@ -1,7 +1,7 @@
-// Which algorithm computes each matrix product, kept from run to run so that results stay the same
-// bits. The session calls plan_matmuls() once at its start, on every rank; plans come from the run
-// folder, from the user's cache, or from measuring. It blocks, and what goes wrong with a file that
-// can be done without becomes a warning.
+// A plan says which algorithm computes a matrix product; plans are kept from run to run so that
+// results stay the same bits. The session calls plan_matmuls() once at its start, on every rank;
+// plans come from the run folder, from the user's cache, or from measuring. It blocks, and what
+// goes wrong with a file that can be done without becomes a warning.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace strata {
 
-/// The plans of one platform, as a file holds them.
+/// A file holds a set of plans of one platform.
 struct MatmulPlanSet {
   std::string platform;  ///< device and library, as MatmulTuner::platform says
   std::vector<MatmulPlan> plans;
@@ -37,13 +37,13 @@ void save_plan_set(const MatmulPlanSet& set, const std::filesystem::path& file);
 [[nodiscard]] std::filesystem::path plan_cache_file(const std::filesystem::path& folder,
                                                     const std::string& platform);
 
-/// Folders where plans are looked for and kept. An empty path means none.
+/// Plans are looked for and kept in these folders. An empty path means none.
 struct PlanFolders {
   std::filesystem::path run;    ///< of the run; holds plans.json
   std::filesystem::path cache;  ///< see plan_cache_file
 };
 
-/// Where the plans of a run came from, and what its user should know.
+/// Says where the plans of a run came from, and what its user should know.
 struct PlanReport {
   std::size_t from_run = 0, from_cache = 0, measured = 0;
   std::vector<std::string> warnings;

@@ -1,4 +1,5 @@
-// Writes metrics as lines of JSON, and the progress line.
+// Metrics become lines of JSON, whose keys stand in the order in which they are given. Every line
+// is flushed, so that a run that dies has told all it knew.
 
 #include "strata/run/metrics.h"
 

@@ -1,4 +1,5 @@
-// Asks device, process and recorder for the figures of a report, and puts them into words.
+// The figures of a report come from the device, the process and the recorder. They are put into
+// words here, so that `train` and `bench` say them alike.
 
 #include "strata/run/report.h"
 

@@ -1,6 +1,6 @@
-// The start of a run, stage by stage: machine, data, plans of products, placement, memory, weights.
-// After that a session passes steps to the assembly, and carries what the host lane reports back to
-// the submitting thread.
+// A run starts stage by stage: machine, data, plans of products, placement, memory, weights. After
+// that a session passes steps to the assembly, and carries what the host lane reports back to the
+// submitting thread.
 
 #include "strata/run/session.h"
 

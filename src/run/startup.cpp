@@ -1,4 +1,5 @@
-// Names of the parts of a start, for files and for people.
+// The parts of a start get their names here: keys for JSON files, and words for people. A figure
+// that is added to StartupTimes needs a line in both.
 
 #include "strata/run/startup.h"
 

@@ -1,5 +1,5 @@
-// The learning rate of every step, as a pure function of the config. Whoever submits steps of a
-// training run asks for it.
+// The learning rate of a step is a pure function of the config and the step's number. `train` asks
+// for it when it submits the step; nothing is kept from step to step.
 
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a run says of its steps: the metrics file for plots and scripts, and the progress line for
-// people. `train` writes both on rank 0. Each object is used by one thread at a time; writing
-// errors are IoError.
+// A run says what its steps were like in two ways: in the metrics file for plots and scripts, and
+// in the progress line for people. `train` writes both on rank 0. Each object is used by one thread
+// at a time; writing errors are IoError.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace strata {
 
-/// What is known of a step when it is over, over all ranks.
+/// This is what is known of a step, over all ranks, when it has ended.
 struct StepMetrics {
   std::int64_t step = 0;  ///< number of steps done, this one included: the first is 1
   double loss = 0;        ///< mean over the step's valid tokens
@@ -32,16 +32,16 @@ struct StepMetrics {
   }
 };
 
-/// A key of a metrics line with its value. std::monostate is written as null; the key must outlive
-/// the call.
+/// A metric is a key of a metrics line with its value. std::monostate is written as null; the key
+/// must outlive the call.
 struct Metric {
   std::string_view key;
   std::variant<std::monostate, bool, std::int64_t, double, std::string> value;
 };
 
-/// The metrics file of a run: one JSON object a line, in the file as soon as the call returns. JSON
-/// has no NaN and no infinity: such a number is written as null, and the line gets "nonfinite":
-/// {key: "nan" | "inf" | "-inf"}.
+/// Writes the metrics file of a run: one JSON object a line, which is in the file as soon as the
+/// call returns. JSON has no NaN and no infinity: such a number is written as null, and the line
+/// gets "nonfinite": {key: "nan" | "inf" | "-inf"}.
 class MetricsLog {
  public:
   /// Creates the file, or empties it. Throws IoError, as every later call does.

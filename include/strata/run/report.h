@@ -1,5 +1,6 @@
-// What `train` and `bench` both measure and print at the end of a run or around a trace: memory,
-// update times, peak. Called by the submitting thread between steps.
+// These functions measure and print what `train` and `bench` both report at the end of a run or
+// around a trace: memory, update times, peak. They are called by the submitting thread between
+// steps.
 
 #pragma once
 
@@ -14,7 +15,7 @@
 
 namespace strata {
 
-/// Planned and measured bytes of the memories that a process takes.
+/// These are the planned and the measured bytes of the memories that a process takes.
 struct MemoryReport {
   std::size_t device_planned = 0;
   std::size_t device_measured = 0;  ///< in use now, as the device counts

@@ -1,7 +1,7 @@
-// One rank of a run, from a config to trained weights. `train`, `bench` and tests make a session on
-// every rank, submit steps, and take what has finished. The thread that makes it is the submitting
-// thread, and all members are called by it; work that fails throws from a later submit(),
-// evaluate() or synchronize().
+// A session is one rank of a run, from a config to trained weights. `train`, `bench` and tests make
+// a session on every rank, submit steps, and take what has finished. The thread that makes it is
+// the submitting thread, and all members are called by it; work that fails throws from a later
+// submit(), evaluate() or synchronize().
 
 #pragma once
 
@@ -26,7 +26,7 @@
 
 namespace strata {
 
-/// Bytes that one rank moved over the link between host and device.
+/// These are the bytes that one rank moved over the link between host and device.
 struct LinkBytes {
   std::size_t weights_in = 0;
   std::size_t activations_in = 0;
@@ -39,7 +39,7 @@ struct LinkBytes {
   }
 };
 
-/// A step that is over, as the submitting thread receives it.
+/// This is what the submitting thread receives of a step that has ended.
 struct FinishedStep {
   StepOutcome outcome;
   std::int64_t valid_tokens = 0;  ///< of all passes and ranks
@@ -49,7 +49,7 @@ struct FinishedStep {
   LinkBytes link{};  ///< what the step's submission moved
 };
 
-/// What a session is watched or tested with. All of it may be left out.
+/// A session is watched and tested by hooks. Each of them may be left out.
 struct SessionHooks {
   TraceSink* trace = nullptr;                       ///< may be null; must outlive the session
   std::optional<WaitFor> omit_wait = std::nullopt;  ///< left out, to test that races are found

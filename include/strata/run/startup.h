@@ -1,5 +1,5 @@
-// How long the start of a run took, part by part. The session fills it in; `train` and `bench`
-// print it and write it to their files.
+// These figures say how long the start of a run took, part by part. The session fills it in;
+// `train` and `bench` print it and write it to their files.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace strata {
 
-/// Where the time from the start of the process to the first step went, in seconds.
+/// Says, in seconds, where the time from the start of the process to the first step went.
 struct StartupTimes {
   double program_s = 0;  ///< until the session began: program, config, launcher
   double machine_s = 0;  ///< device, lanes, libraries, threads
