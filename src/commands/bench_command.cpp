@@ -1,4 +1,4 @@
-// `bench`: runs warm-up steps, the measured steps and two traced ones in one session, and sets
+// `bench` runs warm-up steps, the measured steps and two traced ones in one session, and sets
 // figures, work and lanes beside those that are predicted. The JSON object holds all that the table
 // prints.
 
@@ -26,11 +26,11 @@ namespace strata {
 
 namespace {
 
-/// Steps before the clock starts: the first one touches memory and fills caches, the second is the
-/// first one with pending updates.
+/// So many steps run before the clock starts: the first one touches memory and fills caches, the
+/// second is the first one with pending updates.
 constexpr std::int64_t kWarmUpSteps = 2;
 
-/// What was measured on this rank.
+/// This is what was measured on this rank.
 struct BenchResult {
   std::vector<double> step_s;  ///< of the measured steps
   std::int64_t missed = 0;     ///< of them, those whose early updates were undone

@@ -1,5 +1,6 @@
-// `plan`: makes the setup that a run would make, on a machine that only has limits, and prints its
-// bytes, its blocks, what was chosen and what is predicted.
+// `plan` makes the setup that a run would make, on a machine that only has limits, and prints its
+// bytes, its blocks, what was chosen and what is predicted. Several ranks may plan together; rank 0
+// prints.
 
 #include <cstdio>
 

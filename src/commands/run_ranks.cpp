@@ -1,4 +1,5 @@
-// Turns what a rank throws into a line of the log and an exit code, and aborts the others.
+// A rank's error becomes a line of its log and an exit code here. With several ranks the others are
+// aborted with that code, because they may wait for this one.
 
 #include "commands/run_ranks.h"
 

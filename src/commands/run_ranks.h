@@ -1,5 +1,5 @@
-// How `train` and `bench` run on all ranks that a launcher started, and end together when one of
-// them fails.
+// `train` and `bench` run their bodies through this function on all ranks that a launcher started.
+// It sees to it that they end together when one of them fails.
 
 #pragma once
 

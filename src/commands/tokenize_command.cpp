@@ -1,4 +1,5 @@
-// `tokenize`: calls the tokenizer of the data layer with a progress meter, and prints what it made.
+// `tokenize` calls the tokenizer of the data layer and prints what it made. While that runs, a
+// meter shows progress on standard error, apart from the results.
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// `train`: submits the steps of a run with validations and a trace in between, and writes the run
+// `train` submits the steps of a run with validations and a trace in between, and writes the run
 // folder: config, metrics, log and trace. All ranks run it; rank 0 writes.
 
 #include <algorithm>
@@ -26,8 +26,8 @@ namespace fs = std::filesystem;
 
 std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-/// One rank's training run. Steps are reported when they have finished, which is after later ones
-/// were submitted.
+/// Runs the training of one rank. Steps are reported when they have finished, which is after later
+/// ones were submitted.
 class Trainer {
  public:
   Trainer(const RunConfig& config, Ranks& ranks)

@@ -1,7 +1,7 @@
-// The sub-commands of the program. The command line calls one of them, with a config that it has
-// validated, and ends with the exit code that is returned. `train` and `bench` run on every rank,
-// log what goes wrong, take down the other ranks and return its code; `plan` and `tokenize` throw
-// an Error.
+// This header has the sub-commands of the program. The command line calls one of them, with a
+// config that it has validated, and ends with the exit code that is returned. `train` and `bench`
+// run on every rank, log what goes wrong, take down the other ranks and return its code; `plan` and
+// `tokenize` throw an Error.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace strata {
 
-/// What `bench` is told beside the config.
+/// This is what `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
 };
