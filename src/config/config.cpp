@@ -1,5 +1,5 @@
-// Names and descriptions of all keys, which help and the list of keys print, and the way of a
-// config from files to a RunConfig and back.
+// Here are the names and descriptions of all keys, which help and the list of keys print. Below
+// them a config is read from files into a RunConfig, written back, and hashed.
 
 #include "strata/config/config.h"
 

@@ -1,5 +1,5 @@
-// The rates of a machine that a config can give, as one table: key, member of the config, member of
-// the rates. The rules of the config check them by it, predictions read them by it, and the
+// This table lists the rates of a machine that a config can give: key, member of the config, member
+// of the rates. The rules of the config check them by it, predictions read them by it, and the
 // benchmark writes what it measured by it.
 
 #pragma once
