@@ -1,6 +1,3 @@
-// Here are the names and descriptions of all keys, which help and the list of keys print. Below
-// them a config is read from files into a RunConfig, written back, and hashed.
-
 #include "strata/config/config.h"
 
 #include <array>

@@ -1,7 +1,3 @@
-// A config must keep these rules beside the types of its keys; they stand section by section. Each
-// rule says in one line what is refused, under which key, and what to do instead; all broken rules
-// are collected before anything is thrown.
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,9 +1,3 @@
-// RunConfig is everything that a run can be told, as one struct with a section for each part of the
-// JSON file. The command line reads and validates it; planner, session and commands take it as a
-// value. Members are the keys, their initial values the defaults. Reading, `--set`, help and the
-// written list of keys walk the same fields, and what is wrong is one ConfigError that lists all of
-// it.
-
 #pragma once
 
 #include <array>
