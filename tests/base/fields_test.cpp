@@ -230,6 +230,30 @@ TEST_CASE("listing the keys of an absent section leaves it absent") {
   CHECK_FALSE(outer.extra.has_value());
 }
 
+TEST_CASE("long descriptions are broken between words and indented") {
+  struct Wordy {
+    double rate = 1;
+    void fields(FieldList& f) { f.add("rate", rate, text); }
+    std::string text;
+  };
+  Wordy wordy;
+  for (int i = 0; i < 20; ++i) wordy.text += "elephant ";
+  const std::string line =
+      "      elephant elephant elephant elephant elephant elephant elephant "
+      "elephant elephant elephant\n";
+  CHECK(strata::describe_fields(wordy) == "rate  number  1.0\n" + line + line);
+}
+
+TEST_CASE("the Markdown has a heading and a table for every section") {
+  const std::string text = strata::markdown_fields(Outer{});
+  const std::string head = "| key | type | default | what it is for |\n|---|---|---|---|\n";
+  CHECK(text.starts_with(head + "| `flag` | bool | `false` | a switch |\n"));
+  CHECK_THAT(text, ContainsSubstring("\n\n## inner\n\na section\n\n" + head +
+                                     "| `inner.warmup_steps` | integer | `7` |"));
+  CHECK_THAT(text, ContainsSubstring("## extra\n\na section that may be absent\n\n" + head +
+                                     "| `extra` | section | `null` |"));
+}
+
 TEST_CASE("the Markdown table escapes the bars of its cells") {
   const std::string text = strata::markdown_fields(Outer{});
   CHECK_THAT(text,

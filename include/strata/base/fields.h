@@ -1,3 +1,7 @@
+// The list of a config struct's fields, by which it is read from JSON, written, compared and
+// described. Config sections and Hugging Face configs declare their keys with it; the command line
+// and docs/config.md print it. Every problem of a text is reported at once, by the key's full path.
+
 #pragma once
 
 #include <array>
@@ -217,15 +221,18 @@ template <HasFields T>
   return write_fields(fields_of(object));
 }
 
-/// One line a field for a terminal: path, type, default and description. Sections that are absent
-/// are listed as well, with the defaults they would have.
+/// Lists the fields for a terminal: a line with path, type and default, and below it the
+/// description in lines of up to 96 columns. Sections that are absent are listed as well, with the
+/// defaults they would have.
 [[nodiscard]] std::string describe_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string describe_fields(T defaults) {
   return describe_fields(fields_of(defaults));
 }
 
-/// The same as a Markdown table.
+/// Lists the same fields in Markdown: a heading, the section's description and a table for each
+/// section of the top level. Fields outside of a section come in a table without heading. A section
+/// inside of a section has its fields in the outer one's table.
 [[nodiscard]] std::string markdown_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string markdown_fields(T defaults) {
