@@ -1,3 +1,7 @@
+// Everything a run can be told: the sections of a run config, their keys and defaults, and how a
+// config is loaded, checked and saved. Commands load one, the planner resolves what it leaves open,
+// and everything below is told by it. Whatever is wrong is reported at once, by key and remedy.
+
 #pragma once
 
 #include <array>
@@ -18,9 +22,8 @@
 #include "strata/schedule/direction.h"
 #include "strata/store/activation_store.h"
 
-// Everything a run can be told. Defaults are the members' initial values; names and descriptions
-// are in config.cpp, cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by
-// the planner or off.
+// Defaults are the members' initial values; names and help texts are in config_fields.cpp,
+// cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by the planner or off.
 
 namespace strata {
 
@@ -241,6 +244,11 @@ enum class TrainingData : std::uint8_t { kRequired, kOptional };
                                         TrainingData training_data = TrainingData::kRequired);
 /// Writes the config as JSON that load_run_config reads back to the same values.
 void save_run_config(const RunConfig& config, const std::filesystem::path& file);
+/// The command that makes docs/config.md.
+inline constexpr std::string_view kConfigReferenceCommand =
+    "strata config-help --markdown > docs/config.md";
+/// The page that describes every key: docs/config.md, in Markdown.
+[[nodiscard]] std::string config_reference();
 /// 16 hexadecimal digits that tell two configs apart.
 [[nodiscard]] std::string config_hash(const RunConfig& config);
 
