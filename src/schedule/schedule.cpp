@@ -97,7 +97,7 @@ void Schedule::forward(const BatchLease& batch, int pass) {
         const Tag tag{"forward", pass, unit, cell};
         if (unit == 0) {
           ActivationLease y = s_.activations.produce(0, cell, compute_);
-          s_.model.embedding_forward(compute_, weights[i].blocks, tokens, y.x, tag);
+          s_.model.embedding_forward(compute_, weights[i].views.embedding, tokens, y.x, tag);
           s_.activations.keep(std::move(y), tag);
           continue;
         }
@@ -105,8 +105,8 @@ void Schedule::forward(const BatchLease& batch, int pass) {
         s_.activations.prefetch(tag);
         ActivationLease y = s_.activations.produce(unit, cell, compute_);
         KeptLease kept = s_.kept.fill(unit - 1, cell, compute_);
-        s_.model.layer_forward(compute_, unit - 1, weights[i].blocks, tokens, x.x, kept.activations,
-                               y.x, tag);
+        s_.model.layer_forward(compute_, weights[i].views.layer, tokens, x.x, kept.activations, y.x,
+                               tag);
         s_.kept.keep(std::move(kept), tag);
         s_.activations.keep(std::move(y), tag);
       }
@@ -127,7 +127,7 @@ void Schedule::loss(const BatchLease& batch, int pass) {
     const ActivationLease x = s_.activations.acquire(layers_, cell, compute_, tag);
     s_.activations.prefetch(tag);
     s_.kept.prefetch(tag);
-    s_.model.head_forward_backward(compute_, weights[0].blocks, gradients.blocks, tokens,
+    s_.model.head_forward_backward(compute_, weights[0].views.head, gradients.views.head, tokens,
                                    batch.grad_scale, x.x, d_[static_cast<std::size_t>(cell)],
                                    losses.loss.slice_rows(cell * n, n), tag);
   }
@@ -153,14 +153,14 @@ void Schedule::backward(const BatchLease& batch, int pass) {
         const int unit = visit.units[i];
         const Tag tag{"backward", pass, unit, cell};
         if (embedding) {
-          s_.model.embedding_backward(compute_, gradients[i].blocks, tokens, d, tag);
+          s_.model.embedding_backward(compute_, gradients[i].views.embedding, tokens, d, tag);
           continue;
         }
         const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
         const KeptLease kept = s_.kept.acquire(unit - 1, cell, compute_, tag);
         s_.kept.prefetch(tag);
         s_.activations.prefetch(tag);
-        s_.model.layer_backward(compute_, unit - 1, weights[i].blocks, gradients[i].blocks, tokens,
+        s_.model.layer_backward(compute_, weights[i].views.layer, gradients[i].views.layer, tokens,
                                 x.x, kept.activations, d, tag);
       }
     }
@@ -191,7 +191,7 @@ void Schedule::evaluate(int slot, std::function<void(double)> receive) {
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
     const std::int64_t n = tokens.ids.elements();
     const ActivationLease x = s_.activations.acquire(layers_, cell, compute_, tag);
-    s_.model.head_forward(compute_, weights[0].blocks, tokens, x.x,
+    s_.model.head_forward(compute_, weights[0].views.head, tokens, x.x,
                           losses.loss.slice_rows(cell * n, n), tag);
   }
   s_.losses.deliver(std::move(losses), pass_tag, std::move(receive));

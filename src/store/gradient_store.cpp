@@ -157,7 +157,9 @@ void GradientStore::begin_step() { std::fill(arrivals_.begin(), arrivals_.end(),
 GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) {
   GradientLease result;
   result.unit = unit;
-  for (const int block : state_.layout().units.at(static_cast<std::size_t>(unit)).blocks) {
+  const Unit& u = state_.layout().units.at(static_cast<std::size_t>(unit));
+  std::vector<std::byte*> blocks;
+  for (const int block : u.blocks) {
     const bool begins_sum = arrivals_[static_cast<std::size_t>(block)] == 0 &&
                             sum_of(state_.layout(), block, state_.options()) == Sum::kOnDevice;
     // With several ranks the sum is that of a shard, behind the reduction.
@@ -165,9 +167,11 @@ GradientLease GradientStore::acquire(int unit, Stream& compute, const Tag& tag) 
     SlotRing& ring = in_place ? sums_[static_cast<std::size_t>(block)] : ring_of(block);
     Lease lease = ring.fill(ring.oldest(), block, compute);
     compute.set(lease.data(), 0, accumulator_bytes(state_.layout(), block, state_.options()), tag);
-    result.blocks.push_back(lease.data());
+    blocks.push_back(lease.data());
     result.leases.push_back(std::move(lease));
   }
+  result.views =
+      unit_views<TensorView>(state_.layout(), u, blocks, accumulator_of(state_.options().compute));
   return result;
 }
 

@@ -134,12 +134,15 @@ bool WeightStore::load(int unit, std::int64_t needed_at, const Tag& tag) {
 }
 
 UnitLease WeightStore::use_at_home(int unit, Stream& compute) {
-  UnitLease lease;
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
+  const Unit& u = state_.layout().units[static_cast<std::size_t>(unit)];
+  std::vector<std::byte*> blocks;
+  for (const int b : u.blocks) {
     compute.wait(updated_[static_cast<std::size_t>(b)], WaitFor::kUpdated);
-    lease.blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
+    blocks.push_back(static_cast<std::byte*>(state_.block(b).weight.data));
   }
-  return lease;
+  return {
+      .lease = {},
+      .views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.options().compute)};
 }
 
 UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
@@ -152,14 +155,17 @@ UnitLease WeightStore::acquire(int unit, Stream& compute, const Tag& tag) {
     throw std::logic_error("no weight slot is free for unit " + std::to_string(unit));
   }
   plan_.advance(unit);
-  UnitLease lease;
-  lease.lease = ring.use(ring.find(unit), compute);
-  std::byte* at = lease.lease.data();
-  for (const int b : state_.layout().units[static_cast<std::size_t>(unit)].blocks) {
-    lease.blocks.push_back(at);
+  const Unit& u = state_.layout().units[static_cast<std::size_t>(unit)];
+  UnitLease result;
+  result.lease = ring.use(ring.find(unit), compute);
+  std::vector<std::byte*> blocks;
+  std::byte* at = result.lease.data();
+  for (const int b : u.blocks) {
+    blocks.push_back(at);
     at += block_bytes(b);
   }
-  return lease;
+  result.views = unit_views<ConstTensorView>(state_.layout(), u, blocks, state_.options().compute);
+  return result;
 }
 
 void WeightStore::prefetch(const Tag& tag) {

@@ -150,7 +150,8 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
       weights.prefetch({});
       machine.backend.device->synchronize();
       const TensorView& home = state.block(unit).weight;
-      CHECK(std::memcmp(lease.blocks[0], home.data, home.bytes().bytes) == 0);
+      // A layer's block begins with this segment.
+      CHECK(std::memcmp(lease.views.layer.attention_norm.data, home.data, home.bytes().bytes) == 0);
     }
   };
   load();
@@ -179,9 +180,10 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   const double parts[] = {1.0, 0x1.0p-9, 0x1.0p-9};  // bf16 keeps neither part alone beside 1
   for (int pass = 0; pass < 3; ++pass) {
     GradientLease lease = gradients.acquire(2, compute, {});
-    kernels.run(compute,
-                Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = parts[pass]},
-                {});
+    kernels.run(
+        compute,
+        Fill{.x = TensorView(lease.leases[0].data(), DType::kF32, Shape{n}), .value = parts[pass]},
+        {});
     const std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
     CHECK(arrivals.size() == (pass == 2 ? 1u : 0u));
   }
@@ -207,7 +209,7 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
       Stream& compute = machine.lane(Lane::kCompute);
       GradientLease lease = gradients.acquire(unit, compute, {});
       const std::int64_t n = layout.blocks[static_cast<std::size_t>(unit)].elements;
-      const TensorView all(lease.blocks[0], DType::kF32, Shape{n});
+      const TensorView all(lease.leases[0].data(), DType::kF32, Shape{n});
       kernels.run(compute, Fill{.x = all, .value = static_cast<double>(unit)}, {});
       std::vector<Arrival> arrivals = gradients.offload(std::move(lease), {});
       REQUIRE(arrivals.size() == 1);
@@ -250,9 +252,10 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
   gradients.begin_step();
   GradientLease lease = gradients.acquire(1, compute, {});
   const std::int64_t n = layout.blocks[1].elements;
-  kernels.run(compute,
-              Fill{.x = TensorView(lease.blocks[0], DType::kF32, Shape{n}), .value = 1.01171875},
-              {});
+  kernels.run(
+      compute,
+      Fill{.x = TensorView(lease.leases[0].data(), DType::kF32, Shape{n}), .value = 1.01171875},
+      {});
   CHECK(gradients.offload(std::move(lease), {}).size() == 1);
   machine.backend.device->synchronize();
   CHECK(state.block(1).grad.dtype == DType::kBF16);
@@ -281,7 +284,7 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
       std::vector<double> squares;
       for (std::size_t i = 0; i < n; ++i) {
         const float value = std::sin(static_cast<float>(i));
-        reinterpret_cast<float*>(lease.blocks[0])[i] = value;
+        reinterpret_cast<float*>(lease.leases[0].data())[i] = value;
         const double rounded = dtype == DType::kF32
                                    ? static_cast<double>(value)
                                    : static_cast<double>(static_cast<float>(Bf16(value)));

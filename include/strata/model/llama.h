@@ -10,10 +10,13 @@
 #include "strata/device/arena.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
-#include "strata/model/layout.h"
+#include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 
 namespace strata {
+
+class CellRunner;
+struct LlamaScratch;
 
 /// Sizes that are fixed before the first step.
 struct LlamaSizes {
@@ -43,8 +46,7 @@ struct CellBatch {
 
 /// LLaMA as short lists of operators, one list per unit and direction. Owns the scratch memory that
 /// the lists share (they all run on one lane, in order) and the RoPE tables; weights, gradients and
-/// boundary activations belong to the caller. `weights` and `gradients` are the first byte of each
-/// of the unit's blocks, in the order of Unit::blocks; gradients are in accumulator_of(compute).
+/// boundary activations belong to the caller.
 class Llama {
  public:
   /// Takes scratch_bytes() from `device_arena`; fills the RoPE tables through `staging`, pinned
@@ -67,51 +69,42 @@ class Llama {
   static std::vector<KeptTensor> kept_tensors(const LlamaConfig& config, const LlamaSizes& sizes);
   static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
 
-  void embedding_forward(Stream& compute, std::span<std::byte* const> weights,
-                         const CellBatch& batch, TensorView y, const Tag& tag);
-  void embedding_backward(Stream& compute, std::span<std::byte* const> gradients,
-                          const CellBatch& batch, ConstTensorView dy, const Tag& tag);
+  void embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
+                         TensorView y, const Tag& tag);
+  void embedding_backward(Stream& compute, const EmbeddingGradients& dw, const CellBatch& batch,
+                          ConstTensorView dy, const Tag& tag);
   /// y = layer(x); x and y are [N, C] X and distinct. Fills `kept`.
-  void layer_forward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                     const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
-                     TensorView y, const Tag& tag);
+  void layer_forward(Stream& compute, const LayerWeights& w, const CellBatch& batch,
+                     ConstTensorView x, const KeptActivations& kept, TensorView y, const Tag& tag);
   /// d [N, C] X is the gradient of the layer's output and becomes that of its input. What forward
   /// did not keep is computed again from x, with the same bits; what it kept is used up.
-  void layer_backward(Stream& compute, int layer, std::span<std::byte* const> weights,
-                      std::span<std::byte* const> gradients, const CellBatch& batch,
-                      ConstTensorView x, const KeptActivations& kept, TensorView d, const Tag& tag);
+  void layer_backward(Stream& compute, const LayerWeights& w, const LayerGradients& dw,
+                      const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
+                      TensorView d, const Tag& tag);
   /// Final norm, logits, loss and their backward, in chunks of head_chunk tokens.
   /// loss [N] A per token; d [N, C] X gradient of x, scaled by grad_scale [1] A.
-  void head_forward_backward(Stream& compute, std::span<std::byte* const> weights,
-                             std::span<std::byte* const> gradients, const CellBatch& batch,
-                             ConstTensorView grad_scale, ConstTensorView x, TensorView d,
-                             TensorView loss, const Tag& tag);
+  void head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                             const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
+                             TensorView d, TensorView loss, const Tag& tag);
   /// The loss alone, for validation.
-  void head_forward(Stream& compute, std::span<std::byte* const> weights, const CellBatch& batch,
+  void head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
                     ConstTensorView x, TensorView loss, const Tag& tag);
   /// [head_chunk, V] X, strided, on the device: the logits of the last chunk of head_forward.
   [[nodiscard]] ConstTensorView last_logits() const;
 
  private:
-  struct Scratch;
-  struct LayerViews;
-  struct HeadViews;
   struct HeadChunk;
   [[nodiscard]] KeptActivations places(const KeptActivations& kept) const;
-  void layer_activations(Stream& compute, const LayerViews& w, const CellBatch& batch,
-                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a,
-                         const Tag& tag);
-  HeadChunk head_chunk(Stream& compute, const HeadViews& w, const CellBatch& batch,
+  void layer_activations(const CellRunner& run, const LayerWeights& w, const CellBatch& batch,
+                         ConstTensorView x, const KeptActivations& there, const KeptActivations& a);
+  HeadChunk head_chunk(const CellRunner& run, const HeadWeights& w, const CellBatch& batch,
                        std::int64_t begin, ConstTensorView grad_scale, ConstTensorView x,
-                       TensorView loss, const Tag& tag);
-  [[nodiscard]] LayerViews layer_views(int layer, std::byte* base, DType dtype) const;
-  [[nodiscard]] HeadViews head_views(std::span<std::byte* const> blocks, DType dtype) const;
+                       TensorView loss);
 
   LlamaConfig config_;
   LlamaSizes sizes_;
-  ModelLayout layout_;
   Kernels& kernels_;
-  std::unique_ptr<Scratch> scratch_;
+  std::unique_ptr<LlamaScratch> scratch_;
 };
 
 }  // namespace strata

@@ -6,6 +6,7 @@
 
 #include "strata/comm/communicator.h"
 #include "strata/device/slot_ring.h"
+#include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 #include "strata/store/training_state.h"
 
@@ -14,8 +15,8 @@ namespace strata {
 /// The right to add to one unit's gradients on the compute lane.
 struct GradientLease {
   int unit = -1;
-  std::vector<Lease> leases;       ///< one per block of the unit
-  std::vector<std::byte*> blocks;  ///< first byte of each block's accumulator, A, on the device
+  std::vector<Lease> leases;  ///< one per block of the unit
+  UnitGradients views;        ///< of the accumulators, A, on the device
 };
 
 /// A block's gradient of this step is complete at home once `event` has passed.

@@ -7,6 +7,7 @@
 
 #include "strata/comm/communicator.h"
 #include "strata/device/slot_ring.h"
+#include "strata/model/unit_views.h"
 #include "strata/store/access_plan.h"
 #include "strata/store/training_state.h"
 
@@ -14,8 +15,8 @@ namespace strata {
 
 /// The right to read one unit's weights on the compute lane, until it is destroyed.
 struct UnitLease {
-  Lease lease;                     ///< of a slot; none for a unit that is used where it lives
-  std::vector<std::byte*> blocks;  ///< first byte of each of the unit's blocks, X, on the device
+  Lease lease;        ///< of a slot; none for a unit that is used where it lives
+  UnitWeights views;  ///< X, on the device
 };
 
 /// Weights on their way: home shards -> in-lane -> (all-gather over ranks) -> device slots. The

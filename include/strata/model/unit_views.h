@@ -1,0 +1,70 @@
+// The parameters of a unit as named tensors. The stores make them of the blocks that they hand out,
+// for weights and for gradients alike, and Llama computes with them, so a block's bytes are
+// interpreted in one place. Views own nothing: they are good for as long as the lease they come
+// with.
+
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "strata/base/tensor.h"
+#include "strata/model/layout.h"
+
+namespace strata {
+
+template <class View>
+struct EmbeddingViews {
+  View table;  ///< [V, C]
+};
+
+template <class View>
+struct LayerViews {
+  View attention_norm;  ///< [C]
+  View qkv;             ///< [(H + 2 K) * D, C]
+  View attention_out;   ///< [C, H * D]
+  View mlp_norm;        ///< [C]
+  View gate_up;         ///< [2 F, C]
+  View down;            ///< [C, F]
+};
+
+template <class View>
+struct HeadViews {
+  View norm;        ///< [C]
+  View projection;  ///< [V, C], the embedding's table if embeddings are tied
+};
+
+/// The views of one unit. Only the member that is of the unit's kind is set; the views of the other
+/// two are absent.
+template <class View>
+struct UnitViews {
+  EmbeddingViews<View> embedding;
+  LayerViews<View> layer;
+  HeadViews<View> head;
+};
+
+/// Weights are X, the compute dtype, and only read.
+using EmbeddingWeights = EmbeddingViews<ConstTensorView>;
+using LayerWeights = LayerViews<ConstTensorView>;
+using HeadWeights = HeadViews<ConstTensorView>;
+using UnitWeights = UnitViews<ConstTensorView>;
+
+/// Gradients are A, accumulator_of(X), and added to.
+using EmbeddingGradients = EmbeddingViews<TensorView>;
+using LayerGradients = LayerViews<TensorView>;
+using HeadGradients = HeadViews<TensorView>;
+using UnitGradients = UnitViews<TensorView>;
+
+/// Returns the views of a unit of `layout`. `blocks` are the first bytes of the unit's blocks, in
+/// the order of Unit::blocks, each whole and of this dtype. Throws std::logic_error if a block has
+/// no segment of a name that the unit's kind needs.
+template <class View>
+[[nodiscard]] UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
+                                         std::span<std::byte* const> blocks, DType dtype);
+
+extern template UnitWeights unit_views(const ModelLayout&, const Unit&, std::span<std::byte* const>,
+                                       DType);
+extern template UnitGradients unit_views(const ModelLayout&, const Unit&,
+                                         std::span<std::byte* const>, DType);
+
+}  // namespace strata

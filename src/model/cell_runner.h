@@ -1,0 +1,47 @@
+// Submits the operators of a unit for one cell, so that the lists in llama_layer.cpp,
+// llama_head.cpp and llama.cpp name nothing but operators and tensors. It also names the three
+// products of a linear layer y = x W^T.
+
+#pragma once
+
+#include "strata/ops/kernels.h"
+
+namespace strata {
+
+/// Runs operators on the compute lane under one tag, in the order of its calls. It is made for one
+/// list and not kept. Its functions do not block; they throw as Kernels::run does.
+class CellRunner {
+ public:
+  CellRunner(Kernels& kernels, Stream& compute, const Tag& tag)
+      : kernels_(kernels), compute_(compute), tag_(tag) {}
+
+  template <Op O>
+  void operator()(const O& op) const {
+    kernels_.run(compute_, op, tag_);
+  }
+  /// y [N, out] = x [N, in] W^T, with W [out, in].
+  void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y) const {
+    (*this)(Matmul{.a = x, .b = w, .out = y});
+  }
+  /// dx [N, in] = dy [N, out] W.
+  void input_gradient(const ConstTensorView& dy, const ConstTensorView& w,
+                      const TensorView& dx) const {
+    (*this)(Matmul{.a = dy, .b = w, .out = dx, .layout = MatmulLayout::kNN});
+  }
+  /// dw [out, in] A += dy^T x.
+  void weight_gradient(const ConstTensorView& dy, const ConstTensorView& x,
+                       const TensorView& dw) const {
+    (*this)(Matmul{.a = dy,
+                   .b = x,
+                   .out = dw,
+                   .layout = MatmulLayout::kTN,
+                   .update = MatmulUpdate::kAccumulate});
+  }
+
+ private:
+  Kernels& kernels_;
+  Stream& compute_;
+  Tag tag_;
+};
+
+}  // namespace strata

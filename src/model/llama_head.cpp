@@ -1,0 +1,100 @@
+// The head's lists of operators. Logits are large, so a chunk of tokens at a time goes through
+// norm, projection, loss and back; the whole of the logits never exists.
+
+#include <algorithm>
+
+#include "cell_runner.h"
+#include "llama_scratch.h"
+#include "strata/model/llama.h"
+
+namespace strata {
+
+/// What the head's forward leaves of a chunk of tokens.
+struct Llama::HeadChunk {
+  std::int64_t begin = 0;  ///< first token
+  std::int64_t count = 0;
+  ConstTensorView x;  ///< [count, C] X
+  TensorView n;       ///< [count, C] X, x normalised
+  TensorView rstd;    ///< [count] A
+  TensorView logits;  ///< [count, V] X, strided
+};
+
+std::int64_t Llama::logits_stride(const LlamaConfig& config) {
+  // Rows start at multiples of 16 bytes, whatever the vocabulary.
+  return (config.vocab_size + 7) / 8 * 8;
+}
+
+std::int64_t Llama::default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens) {
+  // Large enough to fill a GPU's multiprocessors, small enough that logits stay near 128 MiB.
+  constexpr std::int64_t kElements = std::int64_t{64} << 20;
+  const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(config), 256);
+  return std::min(cell_tokens, fitting / 256 * 256);
+}
+
+ConstTensorView Llama::last_logits() const {
+  return TensorView(scratch_->head_logits.data, sizes_.compute,
+                    Shape{sizes_.head_chunk, config_.vocab_size}, logits_stride(config_));
+}
+
+/// Norm, logits and loss of the chunk of tokens from `begin` on. With a `grad_scale` the logits
+/// become their gradient.
+Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
+                                   const CellBatch& batch, std::int64_t begin,
+                                   ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {
+  const LlamaScratch& s = *scratch_;
+  const std::int64_t count = std::min(sizes_.head_chunk, sizes_.cell_tokens - begin);
+  const HeadChunk chunk{
+      .begin = begin,
+      .count = count,
+      .x = x.slice_rows(begin, count),
+      .n = s.head_n.slice_rows(0, count),
+      .rstd = s.head_rstd.slice_rows(0, count),
+      .logits = TensorView(s.head_logits.data, sizes_.compute, Shape{count, config_.vocab_size},
+                           logits_stride(config_))};
+  run(RmsNormForward{.x = chunk.x,
+                     .residual = {},
+                     .weight = w.norm,
+                     .sum = {},
+                     .y = chunk.n,
+                     .rstd = chunk.rstd,
+                     .eps = config_.rms_norm_eps});
+  run.linear(chunk.n, w.projection, chunk.logits);
+  run(CrossEntropy{.logits = chunk.logits,
+                   .targets = batch.targets.slice_rows(begin, count),
+                   .grad_scale = grad_scale,
+                   .loss = loss.slice_rows(begin, count),
+                   .lse = s.head_lse.slice_rows(0, count),
+                   .d_logits = grad_scale ? chunk.logits : TensorView()});
+  return chunk;
+}
+
+void Llama::head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
+                                  const CellBatch& batch, ConstTensorView grad_scale,
+                                  ConstTensorView x, TensorView d, TensorView loss,
+                                  const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
+  for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
+    const HeadChunk c = head_chunk(run, w, batch, begin, grad_scale, x, loss);
+    const TensorView dn = scratch_->head_dn.slice_rows(0, c.count);
+    run.input_gradient(c.logits, w.projection, dn);
+    run.weight_gradient(c.logits, c.n, dw.projection);
+    run(RmsNormBackward{.dy = dn,
+                        .x = c.x,
+                        .weight = w.norm,
+                        .rstd = c.rstd,
+                        .d_residual = {},
+                        .dx = d.slice_rows(c.begin, c.count),
+                        .d_weight = dw.norm,
+                        .workspace = scratch_->norm_partials});
+  }
+}
+
+void Llama::head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
+                         ConstTensorView x, TensorView loss, const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
+  for (std::int64_t begin = 0; begin < sizes_.cell_tokens; begin += sizes_.head_chunk) {
+    head_chunk(run, w, batch, begin, {}, x, loss);
+  }
+}
+
+}  // namespace strata

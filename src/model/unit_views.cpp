@@ -1,0 +1,81 @@
+// Finds the segments of a unit's blocks by name, so that the order in which make_layout lists them
+// is nobody else's business.
+
+#include "strata/model/unit_views.h"
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace strata {
+
+namespace {
+
+/// Makes the views of one block that lies at `data`.
+class BlockViews {
+ public:
+  BlockViews(const Block& block, std::byte* data, DType dtype)
+      : block_(block), data_(data), dtype_(dtype) {}
+
+  [[nodiscard]] TensorView matrix(std::string_view name) const {
+    const Segment& s = segment(name);
+    return {address_of(s), dtype_, Shape{s.rows, s.cols}};
+  }
+  [[nodiscard]] TensorView vector(std::string_view name) const {
+    const Segment& s = segment(name);
+    return {address_of(s), dtype_, Shape{s.elements()}};
+  }
+
+ private:
+  [[nodiscard]] const Segment& segment(std::string_view name) const {
+    for (const Segment& s : block_.segments) {
+      // A segment's name is that of its block, a dot and its own.
+      if (std::string_view(s.name).substr(block_.name.size() + 1) == name) return s;
+    }
+    throw std::logic_error("block " + block_.name + " has no segment " + std::string(name));
+  }
+  [[nodiscard]] std::byte* address_of(const Segment& s) const {
+    return data_ + static_cast<std::size_t>(s.offset) * size_of(dtype_);
+  }
+
+  const Block& block_;
+  std::byte* data_;
+  DType dtype_;
+};
+
+}  // namespace
+
+template <class View>
+UnitViews<View> unit_views(const ModelLayout& layout, const Unit& unit,
+                           std::span<std::byte* const> blocks, DType dtype) {
+  const auto block = [&](std::size_t i) {
+    return BlockViews(layout.blocks[static_cast<std::size_t>(unit.blocks[i])], blocks[i], dtype);
+  };
+  const BlockViews own = block(0);
+  UnitViews<View> views;
+  switch (unit.kind) {
+    case UnitKind::kEmbedding: views.embedding = {.table = own.matrix("table")}; break;
+    case UnitKind::kLayer:
+      views.layer = {.attention_norm = own.vector("attention_norm"),
+                     .qkv = own.matrix("qkv"),
+                     .attention_out = own.matrix("attention_out"),
+                     .mlp_norm = own.vector("mlp_norm"),
+                     .gate_up = own.matrix("gate_up"),
+                     .down = own.matrix("down")};
+      break;
+    case UnitKind::kHead: {
+      const bool tied = unit.blocks.size() > 1;
+      views.head = {.norm = own.vector("norm"),
+                    .projection = tied ? block(1).matrix("table") : own.matrix("projection")};
+      break;
+    }
+  }
+  return views;
+}
+
+template UnitWeights unit_views(const ModelLayout&, const Unit&, std::span<std::byte* const>,
+                                DType);
+template UnitGradients unit_views(const ModelLayout&, const Unit&, std::span<std::byte* const>,
+                                  DType);
+
+}  // namespace strata
