@@ -26,6 +26,7 @@ struct Inner {
   void fields(FieldList& f) {
     f.add("warmup_steps", warmup_steps, "steps of warm-up");
     f.add("scale", scale, "a scale");
+    f.retire("skale", "scales are spelled scale now; rename it");
   }
   bool operator==(const Inner&) const = default;
 };
@@ -121,6 +122,15 @@ TEST_CASE("an unknown key is an error with its path and the nearest valid key") 
   CHECK_THAT(complaint(R"({"inner": {"warmup_step": 1}})"),
              ContainsSubstring("inner.warmup_step: unknown key; did you mean inner.warmup_steps?"));
   CHECK_THAT(complaint(R"({"coutn": 1})"), ContainsSubstring("did you mean count?"));
+}
+
+TEST_CASE("a key that is gone is an error that says why and what to do") {
+  const std::string expected =
+      "inner.skale: this key is gone: scales are spelled scale now; rename it";
+  CHECK_THAT(complaint(R"({"inner": {"skale": 1}})"), ContainsSubstring(expected));
+  CHECK_THAT(complaint("{}", {"inner.skale=1"}), ContainsSubstring(expected));
+  CHECK_THAT(complaint(R"({"skale": 1})"), ContainsSubstring("did you mean inner.scale?"));
+  CHECK_THAT(strata::describe_fields(Outer{}), !ContainsSubstring("skale"));
 }
 
 TEST_CASE("a key in the wrong section is found in its own") {

@@ -92,6 +92,12 @@ struct Field {
 template <class T>
 concept HasFields = requires(T& t, FieldList& f) { t.fields(f); };
 
+/// A key that a struct once had. Texts that still give it are told so.
+struct RetiredKey {
+  std::string key;
+  std::string remedy;  ///< why it is gone and what to do
+};
+
 /// The fields of one object, in the order in which they were added.
 class FieldList {
  public:
@@ -122,8 +128,16 @@ class FieldList {
     };
   }
 
+  /// Makes reading refuse `key` with `remedy`, a clause that says why the key is gone and what to
+  /// do.
+  void retire(std::string_view key, std::string_view remedy) {
+    retired_.push_back({std::string(key), std::string(remedy)});
+  }
+
   [[nodiscard]] const std::vector<Field>& all() const& { return fields_; }
   void all() && = delete;  // would dangle in a range-for
+  [[nodiscard]] const std::vector<RetiredKey>& retired() const& { return retired_; }
+  void retired() && = delete;
 
  private:
   static constexpr FieldType type_of(const bool&) { return FieldType::kBool; }
@@ -176,6 +190,7 @@ class FieldList {
   }
 
   std::vector<Field> fields_;
+  std::vector<RetiredKey> retired_;
 };
 
 template <HasFields T>
@@ -200,9 +215,9 @@ class ConfigProblems {
 
 /// Reads a JSON object into the fields. `sets` are "a.b=value" assignments made on top of it: the
 /// value is parsed as JSON if it parses, else taken as a string. Keys that are not mentioned keep
-/// their value. Throws one ConfigError that lists every problem by full path: unknown keys (with
-/// the nearest valid one), wrong types, duplicate keys, sizes that are none. `source` names the
-/// text.
+/// their value. Throws one ConfigError that lists every problem by full path: retired keys (with
+/// their remedy), unknown ones (with the nearest valid one), wrong types, duplicate keys, sizes
+/// that are none. `source` names the text.
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {});
 template <HasFields T>
