@@ -92,10 +92,6 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("passes", passes,
         "Says how many times a step runs forward and backward, adding gradients. Raise it for "
         "steps of more tokens than activations have memory for.");
-  f.add("layers_per_visit", layers_per_visit,
-        "Says how many layers a sub-batch goes through before the next sub-batch comes.");
-  f.choice("direction", direction, kDirectionNames,
-           "Says in which order sub-batches come from visit to visit.");
   f.add("weight_slots", weight_slots,
         "Says how many layers have their weights on the device at once; null takes 3, of which one "
         "computes and two load. Lower it to save device memory, raise it if compute waits for "
@@ -137,6 +133,12 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("head_chunk_tokens", head_chunk_tokens,
         "Says of how many tokens the head has logits at once; null takes what 128 MiB hold in "
         "bf16. Lower it to save device memory, above all with a large vocabulary.");
+  f.retire("direction",
+           "sub-batches go through every unit in ascending order, as alternating them was not "
+           "faster (docs/decisions/0015); leave it out");
+  f.retire("layers_per_visit",
+           "a pass goes through one layer at a time, as more of them were slower "
+           "(docs/decisions/0015); leave it out");
 }
 
 void OptimizerSection::fields(FieldList& f) {

@@ -130,7 +130,6 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.at_least("sub_batches", s.sub_batches, 1);
   // Two steps' passes have buffers, whose number has 31 bits.
   r.in_range("passes", s.passes, 1, (std::int64_t{1} << 30) - 1);
-  r.at_least("layers_per_visit", s.layers_per_visit, 1);
   r.at_least("weight_slots", s.weight_slots, 1);
   r.at_least("activation_slots", s.activation_slots, 2);
   r.at_least("gradient_slots", s.gradient_slots, 1);
@@ -139,12 +138,6 @@ void check_schedule(const RunConfig& c, Rules r) {
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
   r.at_least("spill_slots", s.spill_slots, 1);
   r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
-  r.refuse_if(
-      s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,
-      "layers_per_visit",
-      "is above model.num_hidden_layers (" + std::to_string(c.model.llama.num_hidden_layers) + ")");
-  r.refuse_if(s.weight_slots && *s.weight_slots < s.layers_per_visit, "weight_slots",
-              "must be at least schedule.layers_per_visit");
   const double sub_batch_tokens =
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",

@@ -19,7 +19,6 @@
 #include "strata/model/kept_activations.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/timing.h"
-#include "strata/schedule/direction.h"
 #include "strata/store/activation_store.h"
 
 // Defaults are the members' initial values; names and help texts are in config_fields.cpp,
@@ -34,9 +33,6 @@ inline constexpr EnumName<BackendChoice> kBackendChoiceNames[] = {
 enum class TokenFormat : std::uint8_t { kAuto, kU16, kU32 };
 inline constexpr EnumName<TokenFormat> kTokenFormatNames[] = {
     {TokenFormat::kAuto, "auto"}, {TokenFormat::kU16, "u16"}, {TokenFormat::kU32, "u32"}};
-
-inline constexpr EnumName<Direction> kDirectionNames[] = {{Direction::kFixed, "fixed"},
-                                                          {Direction::kAlternating, "alternating"}};
 
 /// Absent: the planner chooses, cell by cell.
 inline constexpr EnumName<std::optional<KeepLevel>> kKeepLevelNames[] = {
@@ -140,8 +136,6 @@ struct ScheduleSection {
   std::int64_t rows = 1;
   std::int64_t sub_batches = 1;
   std::int64_t passes = 1;
-  std::int64_t layers_per_visit = 1;
-  Direction direction = Direction::kFixed;
   std::optional<std::int64_t> weight_slots;
   std::optional<std::int64_t> activation_slots;
   std::optional<KeepLevel> activations;  ///< of every cell
