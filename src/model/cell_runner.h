@@ -1,6 +1,6 @@
-// Submits the operators of a unit for one cell, so that the lists in llama_layer.cpp,
-// llama_head.cpp and llama.cpp name nothing but operators and tensors. It also names the three
-// products of a linear layer y = x W^T.
+// Submits the operators of a unit for one cell, so that the lists in llama_layer.cpp and
+// llama_head.cpp name nothing but operators and tensors. It also names the three products of a
+// linear layer y = x W^T.
 
 #pragma once
 

@@ -1,3 +1,7 @@
+// Lays out a LLaMA's parameters: which segments a block has, in which order, and which tensors of a
+// Hugging Face model fill them. Matrices that are multiplied together (q, k, v; gate, up) are one
+// segment, so each pair or triple is one product.
+
 #include "strata/model/layout.h"
 
 #include <algorithm>

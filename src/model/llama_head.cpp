@@ -9,14 +9,14 @@
 
 namespace strata {
 
-/// What the head's forward leaves of a chunk of tokens.
+/// A chunk of tokens after the head's forward: what backward reads of it.
 struct Llama::HeadChunk {
   std::int64_t begin = 0;  ///< first token
   std::int64_t count = 0;
   ConstTensorView x;  ///< [count, C] X
   TensorView n;       ///< [count, C] X, x normalised
   TensorView rstd;    ///< [count] A
-  TensorView logits;  ///< [count, V] X, strided
+  TensorView logits;  ///< [count, V] X, strided; their gradient if there is a grad_scale
 };
 
 std::int64_t Llama::logits_stride(const LlamaConfig& config) {
@@ -25,7 +25,8 @@ std::int64_t Llama::logits_stride(const LlamaConfig& config) {
 }
 
 std::int64_t Llama::default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens) {
-  // Large enough to fill a GPU's multiprocessors, small enough that logits stay near 128 MiB.
+  // A chunk is large enough to fill a GPU's multiprocessors and small enough that its logits in
+  // bf16 stay near 128 MiB.
   constexpr std::int64_t kElements = std::int64_t{64} << 20;
   const std::int64_t fitting = std::max<std::int64_t>(kElements / logits_stride(config), 256);
   return std::min(cell_tokens, fitting / 256 * 256);
@@ -36,8 +37,8 @@ ConstTensorView Llama::last_logits() const {
                     Shape{sizes_.head_chunk, config_.vocab_size}, logits_stride(config_));
 }
 
-/// Norm, logits and loss of the chunk of tokens from `begin` on. With a `grad_scale` the logits
-/// become their gradient.
+/// Runs norm, logits and loss of the chunk of tokens that begins at `begin`. With a `grad_scale`
+/// the logits become their gradient.
 Llama::HeadChunk Llama::head_chunk(const CellRunner& run, const HeadWeights& w,
                                    const CellBatch& batch, std::int64_t begin,
                                    ConstTensorView grad_scale, ConstTensorView x, TensorView loss) {

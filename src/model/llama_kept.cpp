@@ -1,3 +1,6 @@
+// The tensors that a cell may keep between forward and backward, with what keeping each one saves.
+// Plans weigh them and KeptStore holds them; the layer's list writes and reads them.
+
 #include <vector>
 
 #include "strata/model/llama.h"

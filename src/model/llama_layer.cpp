@@ -1,5 +1,6 @@
-// A layer's lists of operators, and the preparation of its attention, the only operator that takes
-// one.
+// A layer's lists of operators. Backward runs most of forward's list again, so both call
+// layer_activations. Attention is the one operator that is prepared before the first step, which is
+// why Llama::prepare is here.
 
 #include <cmath>
 
@@ -11,7 +12,7 @@ namespace strata {
 
 namespace {
 
-/// [N, width] rows of a packed buffer, columns [begin, begin + heads * D), as [N, heads, D].
+/// Returns columns [begin, begin + heads * D) of a packed buffer [N, width] as [N, heads, D].
 TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t heads,
                     std::int64_t head_size) {
   std::byte* data = static_cast<std::byte*>(packed.data) +
@@ -19,7 +20,7 @@ TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t h
   return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
 }
 
-/// Attention on the activations `a`, which lie in scratch or are kept.
+/// Returns attention on the activations `a`, from a.qkv to a.o and a.lse.
 AttentionForward attention_forward(const LlamaConfig& c, const KeptActivations& a,
                                    const AttentionSegments& segments) {
   const std::int64_t h = c.num_attention_heads;
@@ -34,7 +35,7 @@ AttentionForward attention_forward(const LlamaConfig& c, const KeptActivations& 
           .scale = 1.0 / std::sqrt(static_cast<double>(d))};
 }
 
-/// Its backward, from s.d_o to s.d_qkv.
+/// Returns the backward of that, from s.d_o to s.d_qkv.
 AttentionBackward attention_backward(const LlamaConfig& c, const LlamaScratch& s,
                                      const KeptActivations& a, const AttentionSegments& segments) {
   const std::int64_t h = c.num_attention_heads;
@@ -77,7 +78,7 @@ void Llama::prepare(Kernels& kernels, const LlamaConfig& config, const LlamaSize
   kernels.prepare(attention_backward(config, s, a, segments));
 }
 
-/// Where the activations of a cell are: in scratch, unless they are kept.
+/// Returns where the activations of a cell are: in scratch, unless they are kept.
 KeptActivations Llama::places(const KeptActivations& kept) const {
   const LlamaScratch& s = *scratch_;
   return {.o = kept.o ? kept.o : s.o,
@@ -87,8 +88,8 @@ KeptActivations Llama::places(const KeptActivations& kept) const {
           .gate_up = kept.gate_up ? kept.gate_up : s.gate_up};
 }
 
-/// The forward list of a layer up to [gate | up], into `a` and the norms' scratch: everything that
-/// backward needs. Leaves out what makes those that are `there` already.
+/// Runs the forward list of a layer up to [gate | up], into `a` and the norms' scratch, which is
+/// everything that backward needs. Leaves out the operators whose results are `there` already.
 void Llama::layer_activations(const CellRunner& run, const LayerWeights& w, const CellBatch& batch,
                               ConstTensorView x, const KeptActivations& there,
                               const KeptActivations& a) {
@@ -111,7 +112,7 @@ void Llama::layer_activations(const CellRunner& run, const LayerWeights& w, cons
     run(Rope{.x = qk, .positions = batch.positions, .cos = s.cos, .sin = s.sin});
   }
   if (!there.o) run(attention_forward(config_, a, batch.segments));
-  // The norm of a sum is that of its rounded value, so it is the same when the sum is there.
+  // The norm reads the rounded sum, so its bits are the same whether the sum is there or made now.
   RmsNormForward mlp_norm{.x = a.x_mid,
                           .residual = {},
                           .weight = w.mlp_norm,
@@ -149,7 +150,7 @@ void Llama::layer_backward(Stream& compute, const LayerWeights& w, const LayerGr
   const KeptActivations a = places(kept);
   layer_activations(run, w, batch, x, kept, a);
 
-  // MLP: act becomes d_act and then act again, gate_up becomes its gradient.
+  // MLP. act holds d_act and then act again; gate_up becomes its gradient.
   run.input_gradient(d, w.down, s.act);
   run(SwigluBackward{.d_y = s.act, .gate_up = a.gate_up, .d_gate_up = a.gate_up, .y = s.act});
   run.weight_gradient(d, s.act, dw.down);
@@ -164,7 +165,7 @@ void Llama::layer_backward(Stream& compute, const LayerWeights& w, const LayerGr
                       .d_weight = dw.mlp_norm,
                       .workspace = s.norm_partials});
 
-  // Attention: n2 is free from here on and takes the gradient of n1.
+  // Attention. n2 is free from here on and takes the gradient of n1.
   run.input_gradient(s.d_mid, w.attention_out, s.d_o);
   run.weight_gradient(s.d_mid, a.o, dw.attention_out);
   AttentionBackward attention = attention_backward(config_, s, a, batch.segments);

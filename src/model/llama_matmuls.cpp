@@ -1,3 +1,6 @@
+// The shapes of the matrix products that the lists run, for tuning before the first step and for
+// benchmark programs.
+
 #include <string>
 #include <utility>
 
@@ -6,11 +9,11 @@
 namespace strata {
 namespace {
 
-/// The three products of y = x W^T, W [out, in], on so many tokens.
+/// A linear layer y = x W^T on so many tokens, which takes three products; W is [out, in].
 struct Linear {
   std::string name;
   std::int64_t tokens = 0, in = 0, out = 0;
-  std::int64_t stride_y = 0;
+  std::int64_t stride_y = 0;  ///< elements from one row of y to the next
 };
 
 void add_products(std::vector<LlamaMatmul>& to, const Linear& linear, DType compute) {

@@ -1,3 +1,8 @@
+// How the parameters of a model lie in memory and who reads them. A block is a run of parameters
+// that lives, travels and is updated together; a unit is what computes (embedding, layer, head)
+// with the blocks whose weights it reads. make_layout lists both once; stores and updaters move
+// blocks, the schedule walks units, and unit_views turns a unit's blocks into tensors.
+
 #pragma once
 
 #include <cstddef>
@@ -9,37 +14,40 @@
 
 namespace strata {
 
-/// A tensor as Hugging Face names it, that fills consecutive rows of a segment.
+/// A tensor under the name that Hugging Face gives it. It fills consecutive rows of a segment.
 struct SourceTensor {
   std::string name;  ///< e.g. "model.layers.3.self_attn.q_proj.weight"
   std::int64_t rows = 0;
 };
 
+/// What a parameter is before training: normal random numbers, or 1.
 enum class Initializer : std::uint8_t { kNormal, kOnes };
 
-/// One parameter matrix (or vector, as one row) inside a block.
+/// One parameter matrix inside a block; a vector is a matrix of one row.
 struct Segment {
-  std::string name;         ///< e.g. "layers.3.qkv"
+  std::string name;         ///< the block's and its own, e.g. "layers.3.qkv"
   std::int64_t offset = 0;  ///< elements from the beginning of the block, a multiple of kAlignment
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  bool decay = true;  ///< false: never decayed unless optimizer.decay_norms (norm weights)
+  bool decay = true;  ///< false for norm weights, which decay only with optimizer.decay_norms
   Initializer initializer = Initializer::kNormal;
-  std::vector<SourceTensor> sources;  ///< [rows, cols] in all, one below the other
+  std::vector<SourceTensor> sources;  ///< one below the other, [rows, cols] together
 
   static constexpr std::int64_t kAlignment = 64;
   [[nodiscard]] std::int64_t elements() const { return rows * cols; }
 };
 
-/// The parameters that live, travel and are updated together: one flat run of elements on the host,
-/// sharded over the ranks.
+/// Parameters that live, travel and are updated together: one flat run of elements, cut into one
+/// shard per rank.
 struct Block {
   std::string name;
   std::vector<Segment> segments;
-  std::int64_t elements = 0;  ///< alignment gaps included
+  std::int64_t elements = 0;  ///< with the gaps that align segments, without padding for ranks
 
-  /// Elements of one rank's shard: equal on all ranks, padded at the end of the last.
+  /// Returns the elements of one rank's shard. Shards are equal on all ranks; the last is padded at
+  /// its end.
   [[nodiscard]] std::int64_t shard_elements(int ranks) const;
+  /// Returns the elements of all shards together.
   [[nodiscard]] std::int64_t padded_elements(int ranks) const {
     return shard_elements(ranks) * ranks;
   }
@@ -47,37 +55,40 @@ struct Block {
 
 enum class UnitKind : std::uint8_t { kEmbedding, kLayer, kHead };
 
-/// What streams: a run of consecutive operators with the blocks whose weights they read. Tied
-/// embeddings: the head also reads the embedding's block.
+/// What computes: consecutive operators with the blocks whose weights they read. The head of a
+/// model with tied embeddings reads the embedding's block after its own.
 struct Unit {
   UnitKind kind = UnitKind::kLayer;
-  int layer = -1;           ///< 0-based, for kLayer
+  int layer = -1;           ///< from 0 on, of a kLayer
   std::vector<int> blocks;  ///< indices into ModelLayout::blocks
 };
 
-/// Units in forward order: embedding, layers, head. Unit u of a layer is u = layer + 1.
+/// The blocks and units of a model. Units are in forward order: embedding, layers, head; layer l is
+/// unit l + 1. Every unit has one block of its own, and blocks are in the same order.
 struct ModelLayout {
   std::vector<Block> blocks;
   std::vector<Unit> units;
 
   [[nodiscard]] int layers() const { return static_cast<int>(units.size()) - 2; }
   [[nodiscard]] int head() const { return static_cast<int>(units.size()) - 1; }
-  /// How many units add to the gradient of this block in one pass (2 for a tied embedding).
+  /// Returns how many units add to the gradient of this block in one pass: 2 for a tied embedding,
+  /// else 1.
   [[nodiscard]] int gradient_sources(int block) const;
 };
 
+/// Returns the layout of a model whose config is valid.
 [[nodiscard]] ModelLayout make_layout(const LlamaConfig& config);
 
 /// Consecutive elements of a block that come from consecutive elements of one source tensor.
 struct SourceRun {
   const Segment* segment = nullptr;
   const SourceTensor* source = nullptr;
-  std::int64_t source_begin = 0;  ///< element in the source tensor
-  std::int64_t block_begin = 0;   ///< element in the block
+  std::int64_t source_begin = 0;  ///< first element in the source tensor
+  std::int64_t block_begin = 0;   ///< first element in the block
   std::int64_t count = 0;
 };
-/// The runs that fill elements [begin, end) of a block, in order, none longer than `longest`;
-/// alignment gaps and padding belong to no run.
+/// Returns the runs that fill elements [begin, end) of a block, in order, none longer than
+/// `longest`. Alignment gaps and padding belong to no run. Runs point into `block`.
 [[nodiscard]] std::vector<SourceRun> source_runs(const Block& block, std::int64_t begin,
                                                  std::int64_t end, std::int64_t longest);
 

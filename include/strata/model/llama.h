@@ -1,3 +1,8 @@
+// LLaMA as short lists of operators: for each kind of unit (embedding, layer, head) one list
+// forward and one backward. The schedule calls them cell by cell with views of weights and
+// gradients that the stores lease to it; planning asks the static functions for the bytes and
+// products of the same lists. Lists are submitted to the compute lane, and nobody waits for them.
+
 #pragma once
 
 #include <cstddef>
@@ -18,24 +23,24 @@ namespace strata {
 class CellRunner;
 struct LlamaScratch;
 
-/// Sizes that are fixed before the first step.
+/// The sizes and dtype of a run, fixed before the first step.
 struct LlamaSizes {
-  DType compute = DType::kF32;   ///< X: weights and activations
+  DType compute = DType::kF32;   ///< X, the dtype of weights and activations
   std::int64_t row_tokens = 0;   ///< T
   std::int64_t cell_tokens = 0;  ///< N = B * T
-  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1..N
-  bool add_dq = false;           ///< give attention's backward a dq_sum
-  /// Every cell keeps this much, so what is kept up to here needs no scratch.
+  std::int64_t head_chunk = 0;   ///< tokens whose logits exist at once, 1 to N
+  bool add_dq = false;           ///< attention's backward gets a dq_sum
+  /// Every cell keeps at least this much, so that these tensors need no scratch.
   KeepLevel kept_by_all = KeepLevel::kRecompute;
 };
 
-/// A matrix product of the model, by what it is for ("qkv forward").
+/// A matrix product that the model runs, with what it is for ("qkv forward").
 struct LlamaMatmul {
   std::string name;
   MatmulShape shape;
 };
 
-/// What a sub-batch brings along, on the device.
+/// What the tokens of one sub-batch bring along, on the device. All units read the same.
 struct CellBatch {
   ConstTensorView ids;        ///< [N] i32
   ConstTensorView targets;    ///< [N] i32
@@ -44,52 +49,61 @@ struct CellBatch {
   AttentionSegments segments;
 };
 
-/// LLaMA as short lists of operators, one list per unit and direction. Owns the scratch memory that
-/// the lists share (they all run on one lane, in order) and the RoPE tables; weights, gradients and
-/// boundary activations belong to the caller.
+/// Owns the temporaries and the RoPE tables, which all lists share, since their operators run on
+/// one lane in order. Weights, gradients and activations belong to the caller, who keeps them until
+/// the submitted work is done. The members that submit throw as Kernels::run does.
 class Llama {
  public:
-  /// Takes scratch_bytes() from `device_arena`; fills the RoPE tables through `staging`, pinned
-  /// memory of at least rope_bytes() that is free again when the constructor returns.
+  /// Takes what scratch_ledger() lists from `device_arena` and fills the RoPE tables through
+  /// `staging`, pinned memory of at least rope_bytes() that is free again when the constructor
+  /// returns. Waits for the device. `kernels` outlive the model.
   Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernels, Arena& device_arena,
         std::span<std::byte> staging);
   ~Llama();
 
-  /// What the constructor takes from the arena, entry by entry.
+  /// Returns what the constructor takes from the arena, entry by entry, alignment included.
   static std::vector<LedgerEntry> scratch_ledger(const LlamaConfig& config,
                                                  const LlamaSizes& sizes);
+  /// Returns the bytes of one RoPE table, cosines or sines.
   static std::size_t rope_bytes(const LlamaConfig& config, const LlamaSizes& sizes);
-  /// Elements from one row of logits to the next.
+  /// Returns the elements from one row of logits to the next.
   static std::int64_t logits_stride(const LlamaConfig& config);
-  /// Lets kernels make ready what they compile or allocate per shape.
+  /// Lets `kernels` compile and allocate what they need for the shapes of attention, so that no
+  /// step does. Blocks; throws as Kernels::prepare does.
   static void prepare(Kernels& kernels, const LlamaConfig& config, const LlamaSizes& sizes);
-  /// Every kind of product that the members below run.
+  /// Returns the matrix products that the members below run, one for each purpose and shape.
   static std::vector<LlamaMatmul> matmuls(const LlamaConfig& config, const LlamaSizes& sizes);
-  /// What forward can keep of a cell, in the order of levels.
+  /// Returns the tensors that forward can keep of a cell, in the order of KeepLevel.
   static std::vector<KeptTensor> kept_tensors(const LlamaConfig& config, const LlamaSizes& sizes);
+  /// Returns the head_chunk of a run whose config names none.
   static std::int64_t default_head_chunk(const LlamaConfig& config, std::int64_t cell_tokens);
 
+  /// y [N, C] X becomes the rows of the table that the tokens name.
   void embedding_forward(Stream& compute, const EmbeddingWeights& w, const CellBatch& batch,
                          TensorView y, const Tag& tag);
+  /// Adds dy [N, C] X to the gradient of these rows.
   void embedding_backward(Stream& compute, const EmbeddingGradients& dw, const CellBatch& batch,
                           ConstTensorView dy, const Tag& tag);
-  /// y = layer(x); x and y are [N, C] X and distinct. Fills `kept`.
+  /// y = layer(x), where x and y are [N, C] X and distinct. Writes every tensor that `kept` has.
   void layer_forward(Stream& compute, const LayerWeights& w, const CellBatch& batch,
                      ConstTensorView x, const KeptActivations& kept, TensorView y, const Tag& tag);
-  /// d [N, C] X is the gradient of the layer's output and becomes that of its input. What forward
-  /// did not keep is computed again from x, with the same bits; what it kept is used up.
+  /// Adds the cell's part to the gradients `dw`. d [N, C] X is the gradient of the layer's output
+  /// and becomes that of its input. What forward did not keep is computed again from its input x
+  /// [N, C] X, with the same bits; what `kept` has may be overwritten.
   void layer_backward(Stream& compute, const LayerWeights& w, const LayerGradients& dw,
                       const CellBatch& batch, ConstTensorView x, const KeptActivations& kept,
                       TensorView d, const Tag& tag);
-  /// Final norm, logits, loss and their backward, in chunks of head_chunk tokens.
-  /// loss [N] A per token; d [N, C] X gradient of x, scaled by grad_scale [1] A.
+  /// Runs final norm, logits, loss and the backward of all three, a chunk of head_chunk tokens at a
+  /// time. x [N, C] X is the head's input; loss [N] A is written per token; d [N, C] X becomes the
+  /// gradient of x and `dw` is added to, both scaled by grad_scale [1] A.
   void head_forward_backward(Stream& compute, const HeadWeights& w, const HeadGradients& dw,
                              const CellBatch& batch, ConstTensorView grad_scale, ConstTensorView x,
                              TensorView d, TensorView loss, const Tag& tag);
-  /// The loss alone, for validation.
+  /// Computes the loss [N] A per token alone, for validation.
   void head_forward(Stream& compute, const HeadWeights& w, const CellBatch& batch,
                     ConstTensorView x, TensorView loss, const Tag& tag);
-  /// [head_chunk, V] X, strided, on the device: the logits of the last chunk of head_forward.
+  /// Returns [head_chunk, V] X, strided, on the device: the logits of the chunk that head_forward
+  /// computed last.
   [[nodiscard]] ConstTensorView last_logits() const;
 
  private:
