@@ -1,3 +1,7 @@
+// The rules of a run config that concern more than the type of a value: ranges, keys that need or
+// exclude each other, and what a backend cannot run. Every broken rule is reported by key and
+// remedy, all of them at once.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -53,7 +57,7 @@ void check_run(const RunConfig& c, Rules r) {
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
-              "and the step behind it are traced, but run.steps is " + std::to_string(run.steps));
+              "and the step after it are traced, but run.steps is " + std::to_string(run.steps));
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
 }

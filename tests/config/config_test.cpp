@@ -1,3 +1,5 @@
+// Defaults, rules and messages of run configs, and the configs that come with strata.
+
 #include "strata/config/config.h"
 
 #include <stdlib.h>
@@ -168,7 +170,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
       {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
       {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
-      {{"run.trace_step=99"}, "run.trace_step: and the step behind it are traced"},
+      {{"run.trace_step=99"}, "run.trace_step: and the step after it are traced"},
       {{"run.steps=0"}, "run.steps: must be from 1"},
       {{"run.threads=-1"}, "run.threads: must be from 0"},
       {{"run.output="}, "run.output: names the run folder"},
