@@ -1,3 +1,7 @@
+// `bench`: runs warm-up steps, the measured steps and two traced ones in one session, and sets
+// figures, work and lanes beside those that are predicted. The JSON object holds all that the table
+// prints.
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
@@ -22,13 +26,14 @@ namespace strata {
 
 namespace {
 
-/// Steps before the clock starts: the first touches memory and fills caches, the second is the
-/// first with pending updates.
+/// Steps before the clock starts: the first one touches memory and fills caches, the second is the
+/// first one with pending updates.
 constexpr std::int64_t kWarmUpSteps = 2;
 
+/// What was measured on this rank.
 struct BenchResult {
   std::vector<double> step_s;  ///< of the measured steps
-  std::int64_t missed = 0;     ///< of them: early updates were undone
+  std::int64_t missed = 0;     ///< of them, those whose early updates were undone
   double mean_s = 0;           ///< from the first measured step to the end of all pending updates
   LinkBytes link;              ///< per step
   std::vector<LaneReport> lanes;
@@ -44,6 +49,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
+/// Runs and traces the steps. Rates of the link and of lanes are means of a step.
 BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   const double lr = session.setup().config.optimizer.lr;
   BenchResult result;
@@ -75,6 +81,7 @@ BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
   return result;
 }
 
+/// Returns everything that was measured, with the setup that it was measured on.
 nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   const RunConfig& config = session.setup().config;
   const std::int64_t sequence = config.data.sequence_length;
@@ -148,7 +155,8 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   return json;
 }
 
-/// Predicted beside measured: the step, its lanes and its work; and the rates that this work had.
+/// Adds what is predicted beside what was measured, for the step, its lanes and its work, and the
+/// rates that the measured work had.
 void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& session,
                     const Prediction& p, const PredictedTrace& traced) {
   for (const WorkReport& work : r.work) {
@@ -187,6 +195,7 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
   }
 }
 
+/// Returns the table's line about the prediction.
 std::string prediction_text(const nlohmann::json& j) {
   const nlohmann::json& p = j["prediction"];
   if (p.contains("unknown")) return "prediction      unknown: " + p["unknown"].get<std::string>();

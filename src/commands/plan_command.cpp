@@ -1,3 +1,6 @@
+// `plan`: makes the setup that a run would make, on a machine that only has limits, and prints its
+// bytes, its blocks, what was chosen and what is predicted.
+
 #include <cstdio>
 
 #include "strata/comm/ranks.h"
@@ -13,7 +16,7 @@ int plan_command(const RunConfig& config) {
   Budget budget;
   if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
   if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
-  // "auto" plans for a GPU: that is what a plan is asked for.
+  // "auto" plans for a GPU, because that is what people ask a plan for.
   const BackendChoice backend =
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   budget.device_is_host = backend == BackendChoice::kCpu;

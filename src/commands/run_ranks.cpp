@@ -1,3 +1,5 @@
+// Turns what a rank throws into a line of the log and an exit code, and aborts the others.
+
 #include "commands/run_ranks.h"
 
 #include <new>

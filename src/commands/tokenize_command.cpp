@@ -1,3 +1,5 @@
+// `tokenize`: calls the tokenizer of the data layer with a progress meter, and prints what it made.
+
 #include <unistd.h>
 
 #include <chrono>
@@ -15,8 +17,8 @@
 namespace strata {
 namespace {
 
-/// Shows how far it is on standard error: one line that is drawn again on a terminal, else a line
-/// now and then.
+/// Shows on standard error how far tokenizing is: one line that is drawn again on a terminal, else
+/// a line now and then.
 class TokenizeMeter {
  public:
   void show(const TokenizeProgress& p) {

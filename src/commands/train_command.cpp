@@ -1,3 +1,6 @@
+// `train`: submits the steps of a run with validations and a trace in between, and writes the run
+// folder: config, metrics, log and trace. All ranks run it; rank 0 writes.
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -23,7 +26,8 @@ namespace fs = std::filesystem;
 
 std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-/// One rank's training run; rank 0 also writes the run folder and the progress lines.
+/// One rank's training run. Steps are reported when they have finished, which is after later ones
+/// were submitted.
 class Trainer {
  public:
   Trainer(const RunConfig& config, Ranks& ranks)
@@ -160,7 +164,7 @@ class Trainer {
     reference_s_ = steady_seconds();
   }
 
-  /// Per step of the two.
+  /// Writes where the time of the two traced steps went, as seconds of one step.
   void log_trace(std::int64_t step, const std::vector<LaneReport>& lanes,
                  const Recorder::WorkTime& updates) {
     std::vector<std::string> keys;
@@ -205,7 +209,7 @@ class Trainer {
   double flops_per_token_ = 0;
   double peak_tflops_ = 0;
   std::optional<MetricsLog> metrics_;
-  double reference_s_ = 0;  ///< when stepping last began: start, evaluation, trace
+  double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
   std::int64_t missed_ = 0;  ///< steps whose early updates were undone
 };

@@ -1,4 +1,4 @@
-// Cuts a part of a block where weight decay changes and submits one AdamW for each piece.
+// Cuts a part of a block where weight decay changes, and submits one AdamW for each piece.
 
 #include "strata/optimizer/adamw_rule.h"
 
@@ -9,15 +9,16 @@ namespace strata {
 
 namespace {
 
-/// Consecutive elements of a shard with one weight decay.
+/// Consecutive elements of a part of a block that all decay or all do not.
 struct DecayRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   bool decay = false;
 };
 
-/// Cuts a shard at segment borders. Alignment gaps belong to the segment before them: their weights
-/// and gradients are zero and stay zero.
+/// Cuts elements [begin, end) of a block at segment borders; the ranges count from `begin`.
+/// Alignment gaps belong to the segment before them: their weights and gradients are zero and stay
+/// zero.
 std::vector<DecayRange> decay_ranges(const Block& block, std::int64_t begin, std::int64_t end) {
   std::vector<DecayRange> ranges;
   for (std::size_t i = 0; i < block.segments.size(); ++i) {

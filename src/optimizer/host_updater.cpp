@@ -1,4 +1,6 @@
-// Updates blocks whose state lives on the host, by host threads on the host lane.
+// Updates blocks whose state lives on the host, by host threads on the host lane. The engine has
+// made that lane wait for the gradient, and the step is decided there, so an update waits for
+// nothing more.
 
 #include "strata/optimizer/updater.h"
 
@@ -14,7 +16,7 @@ class HostUpdater final : public Updater {
                const Tag& tag) override {
     update(block, arrival, tag);
   }
-  // The decision was taken on the same lane.
+  // No wait is needed: the decision was taken on the same lane.
   void decided(BlockId block, Arrival& arrival, Event /*decided*/, const Tag& tag) override {
     update(block, arrival, tag);
   }

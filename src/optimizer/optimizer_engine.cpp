@@ -1,3 +1,7 @@
+// Submits norms, decision and updates of a step in an order that does not depend on data. The host
+// lane runs the tasks one after another, so what they share (the step, its scalars, the sums) needs
+// no lock.
+
 #include "strata/optimizer/optimizer_engine.h"
 
 #include <algorithm>
@@ -14,7 +18,7 @@ namespace strata {
 
 namespace {
 
-/// Random stream of the seeds that round bf16 moments: initial weights and samples draw from
+/// Random stream of the seeds that round bf16 moments. Initial weights and samples draw from
 /// others.
 constexpr std::uint64_t kRoundingSeeds = 0x6d6f6d656e7473;  // "moments"
 
@@ -123,7 +127,7 @@ Accesses OptimizerEngine::writes_scalars() const {
   return {{}, {{reinterpret_cast<const std::byte*>(scalars_), sizeof(AdamWScalars)}}};
 }
 
-/// What the updaters' own numbers of a step are written to.
+/// Adds to `accesses` where updaters write their own numbers of a step.
 void OptimizerEngine::add_numbers(Accesses& accesses) const {
   for (const auto& updater : updaters_) {
     if (const auto numbers = updater->numbers()) accesses.writes.push_back(*numbers);
@@ -156,8 +160,8 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
   };
 }
 
-/// t counts applied updates, and is all that a step's rounding depends on beside the run's seed;
-/// the bias corrections are taken in f64 on the host.
+/// Returns the numbers of an update. t counts applied updates, and is all that a step's rounding
+/// depends on beside the run's seed; the bias corrections are computed in f64 on the host.
 AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
   const std::int64_t update = updates_ + (apply ? 1 : 0);
   const auto t = static_cast<double>(update);
@@ -178,7 +182,8 @@ void OptimizerEngine::set_scalars(double factor, bool apply) {
   if (apply) ++updates_;
 }
 
-/// The block's sum is taken now: its partials are the next step's, or block's, before decide().
+/// Submits the sum of a gradient's squares. It is taken now and not by decide(), because the
+/// partials are overwritten by the next block, or the next step, before that.
 void OptimizerEngine::measure(Arrival& arrival, const Tag& tag) {
   ConstTensorView partials = arrival.norms;
   if (!partials) {
@@ -212,7 +217,8 @@ void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
   });
 }
 
-/// What the device found, once a step; the host lane then also knows that the scalars were read.
+/// Submits, once a step, a check of what updates on the device found. After it the host lane knows
+/// that the device has read the scalars, and may write them anew.
 void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
   if (!memory_.device_nonfinite) return;
   out_.copy(memory_.landed_nonfinite.data, memory_.device_nonfinite.data, sizeof(std::int32_t),
@@ -222,8 +228,8 @@ void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
                       "the blocks updated on the device", tag);
 }
 
-/// Ends what the last step left to loads: the host lane then knows that it was right, and that its
-/// scalars were read.
+/// Submits what the last step left to loads. After that the host lane knows that its updates were
+/// right and that its scalars were read.
 void OptimizerEngine::catch_up(int steps_ago, const Tag& tag) {
   if (!std::exchange(updates_wait_, false)) return;
   weights_.submit_updates();
@@ -255,7 +261,8 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   }
 }
 
-/// Host task: sums over blocks and ranks, and whether and with which factor the step is applied.
+/// Runs as a host task: sums over blocks and ranks, and decides whether and with which factor the
+/// step is applied.
 void OptimizerEngine::decide() {
   std::array<double, 2> sums{0, step_.loss_sum};
   for (const double sum : squared_norms_) sums[0] += sum;
@@ -289,7 +296,8 @@ void OptimizerEngine::decide() {
   ++nonfinite_in_a_row_;
 }
 
-/// Host task, after what undoes early updates.
+/// Runs as a host task, after what undoes early updates: throws NumericalError after too many steps
+/// in a row that were not finite.
 void OptimizerEngine::stop_if_stuck() const {
   if (nonfinite_in_a_row_ == 0 || nonfinite_in_a_row_ < options_.max_nonfinite_steps) return;
   throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +

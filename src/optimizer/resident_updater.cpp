@@ -1,4 +1,4 @@
-// Updates blocks whose state lives on the device, where it lives, on the out-lane: the gradient
+// Updates blocks whose state lives on the device, where it lives, on the out lane. The gradient
 // came there by the same lane, so an update needs to wait for the step's decision alone.
 
 #include "strata/optimizer/updater.h"

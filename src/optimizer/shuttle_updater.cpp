@@ -1,23 +1,26 @@
-// The two moments at which interleaved state travels, and the lanes it takes.
+// The two moments at which interleaved state travels, and the lanes that it takes then.
 
 #include "strata/optimizer/shuttle_updater.h"
 
 namespace strata {
 
-// After what backward reads next on activations_in it would be late; of weights there is a lead.
+// On activations_in the state would queue after what backward reads next, and come late. Weights
+// are loaded with a lead, so weights_in has room for it.
 void ShuttleUpdater::arrived(BlockId block, Arrival& /*arrival*/, std::optional<Event> decided,
                              const Tag& tag) {
   ship(block, lane(Lane::kWeightsIn), decided.value(), tag);
 }
 
-// Loads on weights_in wait for the host's updates and for slots, this for loads long before.
+// Loads on weights_in wait for updates on the host and for slots. Interleaved state need only wait
+// for a load long before its own, so it goes by another lane.
 void ShuttleUpdater::before_load(BlockId block, Event decided, Event turn, const Tag& tag) {
   Stream& in = lane(Lane::kActivationsIn);
   in.wait(turn, WaitFor::kTurn);
   ship(block, in, decided, tag);
 }
 
-/// `decided` belongs to the update's step, which may be over.
+/// Submits the way of a block to the device, its update and its way home. `decided` belongs to the
+/// step of the update, which may be over.
 void ShuttleUpdater::ship(BlockId block, Stream& in, Event decided, const Tag& tag) {
   Stream& out = lane(Lane::kOut);
   begin(block, out);

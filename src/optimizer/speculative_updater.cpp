@@ -1,4 +1,4 @@
-// Early updates and what confirms them, both on the host lane.
+// Submits early updates, and what confirms or repeats them. Both run on the host lane.
 
 #include "strata/optimizer/speculative_updater.h"
 

@@ -1,3 +1,6 @@
+// Cuts a shard in chunks and sends each through a slot. A slot holds the chunk's weight, low half,
+// m and v side by side, each aligned as an arena aligns.
+
 #include "strata/optimizer/state_shuttle.h"
 
 #include <algorithm>
@@ -10,11 +13,11 @@ namespace strata {
 
 namespace {
 
-/// One that is filled, one that is updated and sent, and one so that neither lane waits for the
+/// One slot is filled, one is updated and sent, and one more keeps either lane from waiting for the
 /// other's last copy.
 constexpr int kSlots = 3;
 
-/// Returns the elements of the largest chunk of a shard that travels; 0 if none does.
+/// Returns the elements of the largest chunk that travels, or 0 if none does.
 std::int64_t largest_chunk(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
   std::int64_t largest = 0;
   for (const BlockId b : layout.blocks.ids()) {
@@ -28,6 +31,7 @@ std::size_t aligned(std::int64_t elements, DType dtype) {
   return round_up(static_cast<std::size_t>(elements) * size_of(dtype), Arena::kAlignment);
 }
 
+/// Returns the bytes of the largest chunk in a slot.
 std::size_t slot_bytes(const ModelLayout& layout, const StatePlan& plan, std::int64_t chunk) {
   const std::int64_t n = largest_chunk(layout, plan, chunk);
   const std::size_t low = plan.compute == DType::kBF16 ? aligned(n, DType::kI16) : 0;
@@ -38,7 +42,7 @@ int slot_count(const ModelLayout& layout, const StatePlan& plan) {
   return largest_chunk(layout, plan, 1) > 0 ? kSlots : 0;
 }
 
-/// Elements [begin, begin + count) of a shard.
+/// Returns views of the elements [begin, begin + count) of a shard.
 BlockState part_of(const BlockState& whole, std::int64_t begin, std::int64_t count) {
   BlockState part;
   for (const auto tensor : kUpdatedTensors) {
@@ -49,7 +53,7 @@ BlockState part_of(const BlockState& whole, std::int64_t begin, std::int64_t cou
   return part;
 }
 
-/// The same with what travels in a slot.
+/// Returns the same part with the tensors that travel placed in a slot.
 BlockState placed_in(std::byte* slot, const BlockState& part) {
   BlockState placed = part;
   for (const auto tensor : kUpdatedTensors) {
@@ -61,7 +65,7 @@ BlockState placed_in(std::byte* slot, const BlockState& part) {
   return placed;
 }
 
-/// Returns the bytes.
+/// Submits copies of the tensors that travel, and returns their bytes.
 std::size_t copy(Stream& lane, const BlockState& to, const BlockState& from, const Tag& tag) {
   std::size_t bytes = 0;
   for (const auto tensor : kUpdatedTensors) {

@@ -1,3 +1,6 @@
+// Copies the state of speculated blocks into the log and back, by the threads of the pool, and
+// finds whether a step missed. Blocks get their place in the log from the last to the first.
+
 #include "strata/optimizer/undo_log.h"
 
 #include <algorithm>
@@ -36,6 +39,7 @@ UndoLog::UndoLog(TrainingState& state, const Memory& memory, ThreadPool& pool)
   std::fill_n(nonfinite_.as<std::int32_t>(), nonfinite_.elements(), 0);
 }
 
+/// Compares what the guess could have got wrong: whether the step is applied, and the clip factor.
 /// All other numbers of the step were known.
 bool UndoLog::settle(const AdamWScalars& actual) {
   Numbers& n = *numbers_;

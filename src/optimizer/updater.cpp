@@ -1,4 +1,4 @@
-// What all updaters share: whom they tell, and how an update that went wrong is found.
+// What all updaters share: whom they tell of an update, and how one that went wrong is found.
 
 #include "strata/optimizer/updater.h"
 

@@ -1,3 +1,6 @@
+// Ranks tell each other on which machine and cores they may run, and each computes its share from
+// that.
+
 #include "run/core_binding.h"
 
 #include <cstring>
@@ -11,9 +14,11 @@ namespace strata {
 
 namespace {
 
-/// With fewer, a thread that finds its core taken waits too long for another.
+/// The fewest cores to bind to: with fewer, a thread that finds its core taken waits too long for
+/// another.
 constexpr std::size_t kFewest = 4;
 
+/// Returns where this process may run. The boot id of its kernel tells machines apart.
 RankCores cores_of_this_rank() {
   RankCores own;
   std::ifstream("/proc/sys/kernel/random/boot_id")

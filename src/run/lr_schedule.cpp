@@ -1,3 +1,6 @@
+// Every schedule is a share of the way from `lr` down to min_lr_ratio * lr, and the warm-up before
+// it.
+
 #include "strata/run/lr_schedule.h"
 
 #include <algorithm>
@@ -8,13 +11,13 @@
 namespace strata {
 namespace {
 
-/// How far `step` is on the way from `begin` to `end`, in [0, 1].
+/// Returns how far `step` is on the way from `begin` to `end`, in [0, 1].
 double progress(std::int64_t step, std::int64_t begin, std::int64_t end) {
   if (step <= begin) return 0.0;
   return std::min(1.0, static_cast<double>(step - begin) / static_cast<double>(end - begin));
 }
 
-/// 1 at the beginning of the decay, 0 at its end.
+/// Returns the share of the decay that is left: 1 at its beginning, 0 at its end.
 double remaining(const OptimizerSection& o, std::int64_t steps, std::int64_t step) {
   switch (o.lr_schedule) {
     case LrSchedule::kConstant: return 1.0;

@@ -1,3 +1,6 @@
+// Rank 0 searches plans file by file and measures what no file has; the others take its text and
+// use what their platform knows.
+
 #include "run/matmul_plans.h"
 
 #include <unistd.h>
@@ -23,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kNotBitwise = "; results are not bitwise those of the run so far";
 
-/// The set as a JSON object.
+/// A set of plans as the JSON object of a file.
 struct PlanFile {
   std::string platform;
   std::vector<std::string> plans;  ///< a line each
@@ -33,6 +36,7 @@ struct PlanFile {
   }
 };
 
+/// Adds a plan to a set, in the place of one for the same shape.
 void put(MatmulPlanSet& set, const MatmulPlan& plan) {
   const auto at = std::ranges::find(set.plans, plan.shape, &MatmulPlan::shape);
   if (at == set.plans.end()) {
@@ -42,7 +46,7 @@ void put(MatmulPlanSet& set, const MatmulPlan& plan) {
   }
 }
 
-/// What rank 0 does: finds a plan for every shape, file by file.
+/// Finds a plan for every shape, file by file. Rank 0 runs it.
 class PlanSearch {
  public:
   PlanSearch(MatmulTuner& tuner, std::span<const MatmulShape> shapes, PlanReport& report)
@@ -52,8 +56,8 @@ class PlanSearch {
 
   [[nodiscard]] const MatmulPlanSet& chosen() const { return chosen_; }
 
-  /// Takes the plans that `file` has for missing shapes; returns all that it holds for this
-  /// platform. `consequence` ends every warning.
+  /// Takes the plans that `file` has for missing shapes, and counts them in `count`. Returns all
+  /// that it holds for this platform. `consequence` ends every warning.
   MatmulPlanSet take(const fs::path& file, std::string_view consequence, std::size_t& count) {
     MatmulPlanSet held{chosen_.platform, {}};
     std::error_code ignored;
@@ -89,6 +93,7 @@ class PlanSearch {
          " of the run's matrix products" + std::string(kNotBitwise));
   }
 
+  /// Lets the tuner find plans for what is still missing.
   void measure(std::size_t memory_bytes) {
     if (missing_.empty()) return;
     log::info("measuring algorithms of {} matrix products", missing_.size());
@@ -119,6 +124,7 @@ class PlanSearch {
   PlanReport& report_;
 };
 
+/// Returns a plan for every shape, in use on this rank, after writing both folders.
 MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
                      const PlanFolders& folders, std::size_t memory_bytes, PlanReport& report) {
   PlanSearch search(tuner, shapes, report);
@@ -150,6 +156,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   return search.chosen();
 }
 
+/// Returns rank 0's text on every rank.
 std::string broadcast(const std::string& text, Ranks& ranks) {
   std::array<std::uint64_t, 1> size{text.size()};
   ranks.broadcast(std::as_writable_bytes(std::span(size)), 0, Channel::kSubmit);
@@ -159,7 +166,7 @@ std::string broadcast(const std::string& text, Ranks& ranks) {
   return received;
 }
 
-/// What the other ranks do with rank 0's text.
+/// Uses rank 0's plans on another rank. What does not fit this platform becomes a warning.
 void use_all(MatmulTuner& tuner, const std::string& text, PlanReport& report) {
   std::istringstream lines(text);
   std::string line;

@@ -1,3 +1,8 @@
+// Which algorithm computes each matrix product, kept from run to run so that results stay the same
+// bits. The session calls plan_matmuls() once at its start, on every rank; plans come from the run
+// folder, from the user's cache, or from measuring. It blocks, and what goes wrong with a file that
+// can be done without becomes a warning.
+
 #pragma once
 
 #include <cstddef>
@@ -13,23 +18,26 @@ namespace strata {
 
 /// The plans of one platform, as a file holds them.
 struct MatmulPlanSet {
-  std::string platform;
+  std::string platform;  ///< device and library, as MatmulTuner::platform says
   std::vector<MatmulPlan> plans;
 };
 
-/// Throws IoError or ConfigError that names the file and what is wrong with it.
+/// Reads a file of plans. Throws IoError or ConfigError that names the file and what is wrong with
+/// it.
 [[nodiscard]] MatmulPlanSet load_plan_set(const std::filesystem::path& file);
-/// Makes the folder if there is none. Readers find the old file or the new one, never a part.
-/// Throws IoError.
+/// Writes a file of plans, and its folder if there is none. Readers find the old file or the new
+/// one, never a part. Throws IoError.
 void save_plan_set(const MatmulPlanSet& set, const std::filesystem::path& file);
 
-/// $XDG_CACHE_HOME/strata, else ~/.cache/strata; empty if the environment names neither.
+/// Returns $XDG_CACHE_HOME/strata, else ~/.cache/strata, or an empty path if the environment names
+/// neither.
 [[nodiscard]] std::filesystem::path user_cache_folder();
-/// One file for each platform, so that machines may share a folder.
+/// Returns the file of a platform in `folder`. Each platform has its own, so machines may share a
+/// folder.
 [[nodiscard]] std::filesystem::path plan_cache_file(const std::filesystem::path& folder,
                                                     const std::string& platform);
 
-/// Folders where plans are looked for and kept; empty: none.
+/// Folders where plans are looked for and kept. An empty path means none.
 struct PlanFolders {
   std::filesystem::path run;    ///< of the run; holds plans.json
   std::filesystem::path cache;  ///< see plan_cache_file
@@ -41,10 +49,11 @@ struct PlanReport {
   std::vector<std::string> warnings;
 };
 
-/// Chooses a plan for each of `shapes` and puts them to use on all ranks: rank 0 takes those that
+/// Chooses a plan for each of `shapes` and puts them to use on all ranks. Rank 0 takes those that
 /// the run folder has, then those of the cache, lets the tuner measure the rest in up to
-/// `memory_bytes` of device memory, keeps them in both folders and sends them to the others.
-/// Collective; the report is about this rank.
+/// `memory_bytes` of device memory, keeps them in both folders and sends them to the others. All
+/// ranks call it; the report is about this rank. Throws IoError if the run folder cannot be
+/// written.
 [[nodiscard]] PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
                                       const PlanFolders& folders, std::size_t memory_bytes,
                                       Ranks& ranks);

@@ -1,3 +1,5 @@
+// Writes metrics as lines of JSON, and the progress line.
+
 #include "strata/run/metrics.h"
 
 #include <algorithm>
@@ -30,6 +32,7 @@ std::string_view nonfinite_name(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
+/// Adds a metric to a line; a number that is not finite goes to "nonfinite".
 void put(Json& line, const Metric& metric) {
   const std::string key(metric.key);
   if (const double* number = std::get_if<double>(&metric.value)) {
@@ -53,6 +56,7 @@ void put(Json& line, const Metric& metric) {
 }
 
 template <class... Arguments>
+/// Returns what printf would print, up to 63 characters.
 std::string print(const char* format, Arguments... arguments) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), format, arguments...);

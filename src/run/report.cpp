@@ -1,3 +1,5 @@
+// Asks device, process and recorder for the figures of a report, and puts them into words.
+
 #include "strata/run/report.h"
 
 #include "strata/base/bytes.h"

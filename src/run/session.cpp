@@ -1,3 +1,7 @@
+// The start of a run, stage by stage: machine, data, plans of products, placement, memory, weights.
+// After that a session passes steps to the assembly, and carries what the host lane reports back to
+// the submitting thread.
+
 #include "strata/run/session.h"
 
 #include <algorithm>
@@ -21,7 +25,7 @@ namespace strata {
 
 namespace {
 
-/// Seconds since it was made, or since it was asked last.
+/// Says how many seconds have passed since it was made, or since it was asked last.
 class Lap {
  public:
   double operator()() {
@@ -33,7 +37,8 @@ class Lap {
   double last_s_ = steady_seconds();
 };
 
-/// Throws ConfigError if "auto" becomes a backend that cannot run the config.
+/// Returns the backend that the config asks for or, with "auto", that can run it. Throws
+/// ConfigError if "auto" becomes a backend that cannot.
 BackendKind choose_backend(const RunConfig& config) {
   switch (config.run.backend) {
     case BackendChoice::kCpu: return BackendKind::kCpu;
@@ -119,8 +124,8 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   assemble();
 }
 
-/// Work in flight refers to members: it ends before they go, also when an error takes the session
-/// down.
+/// Work in flight refers to members, so it ends before they go, also when an error takes the
+/// session down.
 Session::~Session() {
   try {
     if (backend_.device) synchronize();
@@ -221,7 +226,7 @@ LinkBytes Session::link_bytes() const {
       .state = optimizer().shipped_bytes()};
 }
 
-/// On the host lane.
+/// Runs on the host lane; take_finished() hands the step to the submitting thread.
 void Session::step_finished(const StepOutcome& outcome, std::int64_t valid_tokens) {
   const double busy_s = backend_.device->host_busy_s();
   const double host_s = busy_s - std::exchange(host_counted_s_, busy_s);

@@ -1,3 +1,5 @@
+// Names of the parts of a start, for files and for people.
+
 #include "strata/run/startup.h"
 
 #include "strata/base/log.h"

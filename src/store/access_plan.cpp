@@ -1,3 +1,6 @@
+// Answers questions about the order of a pass from a list of positions for each key, so that a
+// look-up is a binary search.
+
 #include "strata/store/access_plan.h"
 
 #include <algorithm>

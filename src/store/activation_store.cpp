@@ -1,3 +1,6 @@
+// Boundary activations as things of a SpillRing: keys of cells, homes of their bytes, and the form
+// in which they travel. The int8 form is made here of two operators and a copy.
+
 #include "strata/store/activation_store.h"
 
 #include <memory>
@@ -9,7 +12,8 @@ namespace strata {
 
 namespace {
 
-/// A cell in int8 as it lies at home and, on its way, on the device: q, then the scales.
+/// Where the parts of a cell in int8 lie, at home and in the buffers on its way: first q, then
+/// scales.
 struct Int8Layout {
   const ActivationShape& shape;
 
@@ -27,8 +31,9 @@ struct Int8Layout {
   }
 };
 
-/// Rounds on the lane that carries the cell away and widens on the one that brings it back, so
-/// compute does not wait for either. Each lane has a buffer of its own, used in order.
+/// Rounds on the lane that carries the cell away and widens on the one that brings it back, so that
+/// compute waits for neither. Each of the two lanes has a buffer of its own, which it uses in
+/// order.
 class Int8Form final : public HomeForm {
  public:
   Int8Form(const ActivationShape& shape, Kernels& kernels, const ActivationStore::Memory& memory)

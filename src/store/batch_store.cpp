@@ -1,3 +1,6 @@
+// Lays the parts of a pass side by side in one buffer, so that one copy takes them all, and makes
+// the views of each sub-batch from it.
+
 #include "strata/store/batch_store.h"
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Names of the table's values, and the table as text.
+// Names of the table's values, and the table as text, which `strata plan` prints.
 
 #include "strata/store/block_plan.h"
 

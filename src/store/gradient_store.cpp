@@ -1,3 +1,7 @@
+// The way of a gradient: accumulator on compute, reduction over ranks on comm, sum of contributions
+// where the block's row says, rounding and norms on the out lane, home. The table of blocks decides
+// between the ways; offload() follows it.
+
 #include "strata/store/gradient_store.h"
 
 #include <algorithm>
@@ -10,6 +14,7 @@ namespace strata {
 
 namespace {
 
+/// One chunk is added by the host while the next one lands.
 constexpr int kLandingSlots = 2;
 
 std::size_t accumulator_bytes(const Block& block, const StatePlan& plan) {
@@ -17,6 +22,7 @@ std::size_t accumulator_bytes(const Block& block, const StatePlan& plan) {
          size_of(accumulator_of(plan.compute));
 }
 
+/// Returns the ring of the blocks of a kind, whose slots are as large as the largest of them.
 SlotRing accumulators(const ModelLayout& layout, UnitKind kind, const StatePlan& plan,
                       const char* name, int slots, Allocator& memory) {
   std::size_t bytes = 0;
@@ -31,8 +37,8 @@ bool any(const StatePlan& plan, bool (*is)(const BlockPlan&)) {
 }
 bool summed_on_host(const BlockPlan& row) { return row.sums == SumPlace::kHost; }
 
-/// Returns the elements of a block's squared norms that the device takes; 0 if the host does,
-/// because the device never has the complete gradient.
+/// Returns how many partial sums of squares the device takes of a block's gradient, or 0 if the
+/// host takes them because the device never has the complete gradient.
 std::int64_t norm_count(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
   if (summed_on_host(plan.blocks[block])) return 0;
   return SquaredNorm::partials(layout.blocks[block].shard_elements(plan.ranks));
@@ -46,6 +52,7 @@ std::int64_t largest_norm_count(const ModelLayout& layout, const StatePlan& plan
   return largest;
 }
 
+/// Returns true if the gradient that the optimizer reads is narrower than the accumulator.
 bool rounds(const StatePlan& plan) {
   return plan.gradient != accumulator_of(plan.compute) && plan.compute != DType::kF64;
 }
@@ -184,22 +191,22 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
   return complete;
 }
 
-/// This rank's part of an accumulator.
+/// Returns this rank's part of an accumulator, [n] A.
 ConstTensorView GradientStore::shard_of(const Lease& lease, BlockId block) const {
   const BlockState& s = state_.block(block);
   const DType a = accumulator_of(state_.plan().compute);
   return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.weight.shape};
 }
 
-/// What a slot of sums_ holds.
+/// Returns the sum that a slot of memory_.sums holds, [n] A.
 TensorView GradientStore::sum_in(const Lease& lease, BlockId block) const {
   return {lease.data(), accumulator_of(state_.plan().compute), state_.block(block).weight.shape};
 }
 
 /// Adds a contribution to the block's sum on the device. With one rank the first contribution was
-/// made in the sum's own place, and the others follow on the compute lane: on another one they
-/// would wait for its kernels, again and again. With several ranks they come from the reduction,
-/// and compute does not wait for that: the out-lane adds them.
+/// made in the sum's own place, and the compute lane adds the others: another lane would have to
+/// wait for its kernels again and again. With several ranks contributions come from the reduction,
+/// for which compute does not wait, so the out lane adds them.
 void GradientStore::add_on_device(Lease contribution, BlockId block, const Tag& tag) {
   Lease& sum = open_sums_[block];
   const bool in_place = state_.plan().ranks == 1;
@@ -219,7 +226,8 @@ void GradientStore::add_on_device(Lease contribution, BlockId block, const Tag& 
   sum.filled();
 }
 
-/// Sum over ranks; the own shard stays in its place in the accumulator.
+/// Sums the accumulator over all ranks. The own shard of the result stays in its place in the
+/// accumulator.
 void GradientStore::reduce(Lease& lease, BlockId block, const Tag& tag) {
   const StatePlan& plan = state_.plan();
   if (plan.ranks == 1) return;
@@ -233,9 +241,9 @@ void GradientStore::reduce(Lease& lease, BlockId block, const Tag& tag) {
   lease.filled(comm);
 }
 
-/// The block's home, or the next slot of the ring, which is then leased to `slot`. A resident layer
-/// without a home gets a place that the next one overwrites: its update goes before that, on the
-/// same lane.
+/// Returns where a complete gradient goes: the block's home, or the next slot of the ring, which is
+/// then leased to `slot`. A resident layer without a home gets a place that the next one
+/// overwrites: its update reads it before that, on the same lane.
 TensorView GradientStore::landing_place(BlockId block, Lease& slot) {
   const BlockState& state = state_.block(block);
   if (state.grad) return state.grad;
@@ -248,8 +256,8 @@ TensorView GradientStore::landing_place(BlockId block, Lease& slot) {
   return {slot.data(), storage, state.weight.shape};
 }
 
-/// Out-lane: writes a complete shard to its home, rounded and measured on the way. Returns the
-/// norms on the host.
+/// Writes a complete shard to its home on the out lane, rounded and measured on the way. Returns
+/// the slot on the host to which its norms go.
 Lease GradientStore::send_home(const ConstTensorView& shard, BlockId block, const TensorView& home,
                                const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
@@ -273,11 +281,11 @@ Lease GradientStore::send_home(const ConstTensorView& shard, BlockId block, cons
   return lease;
 }
 
-/// Out-lane: rounds a shard, takes its norms and sends it home, chunk by chunk.
+/// Rounds a shard, takes its norms and sends it home on the out lane, chunk by chunk.
 void GradientStore::round_away(const ConstTensorView& shard, const TensorView& home,
                                const TensorView& norms, const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
-  // Chunks hold whole blocks of the norm: their partials are those of the shard.
+  // A chunk holds whole runs of SquaredNorm::kBlock elements, so its partials are the shard's.
   static_assert(kChunkBytes % (SquaredNorm::kBlock * sizeof(double)) == 0);
   const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
   for (std::int64_t done = 0; done < home.elements(); done += chunk) {
@@ -293,8 +301,8 @@ void GradientStore::round_away(const ConstTensorView& shard, const TensorView& h
   }
 }
 
-/// The first contribution is copied; later ones are landed chunk by chunk and added by the host
-/// lane.
+/// Adds a contribution to the sum at home. The first one is copied there; later ones land chunk by
+/// chunk and are added by the host lane.
 void GradientStore::add_on_host(Lease& lease, BlockId block, int arrived, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   Stream& out = device_.stream(Lane::kOut);
@@ -319,7 +327,8 @@ void GradientStore::add_on_host(Lease& lease, BlockId block, int arrived, const 
   }
 }
 
-/// Rounds a finished sum to the gradient dtype; it stays stored in A.
+/// Rounds a finished sum at home to the gradient dtype, through the landing slots. It stays stored
+/// in A.
 void GradientStore::round_home(BlockId block, const Tag& tag) {
   const StatePlan& plan = state_.plan();
   const TensorView& home = state_.block(block).grad;

@@ -1,3 +1,6 @@
+// Lays out what each cell keeps and spills by its levels, and leaves the copying of spilled cells
+// to a SpillRing. A cell that spills nothing never touches the ring.
+
 #include "strata/store/kept_store.h"
 
 #include <algorithm>
@@ -12,6 +15,7 @@ namespace strata {
 
 namespace {
 
+/// Returns the bytes that the cell that spills most puts into a slot.
 std::size_t slot_bytes(std::span<const KeptTensor> tensors, const KeepPlan& plan) {
   std::size_t largest = 0;
   for (std::size_t i = 0; i < plan.levels.size(); ++i) {
@@ -20,7 +24,7 @@ std::size_t slot_bytes(std::span<const KeptTensor> tensors, const KeepPlan& plan
   return largest;
 }
 
-/// More slots than cells that spill are of no use.
+/// Returns the number of slots to take: more than there are cells that spill would be of no use.
 int slot_count(const KeepPlan& plan) {
   int cells = 0;
   for (std::size_t i = 0; i < plan.levels.size(); ++i) cells += plan.spills(i) ? 1 : 0;
@@ -102,7 +106,8 @@ void KeptStore::begin_pass(const std::vector<Read>& reads) {
   ring_->begin_pass(cells);
 }
 
-/// The cell's tensors on the device and, side by side in the slot, those that are spilled.
+/// Returns views of the cell's tensors: of those on the device, and of those that are spilled, side
+/// by side in the slot.
 KeptLease KeptStore::view(Lease lease, int layer, int cell) const {
   const std::size_t i = plan_.index(layer, cell);
   KeptLease result{std::move(lease), kept_[i], layer, cell};

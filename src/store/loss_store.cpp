@@ -1,3 +1,5 @@
+// Takes losses over the out lane to the host lane and adds them there, one after another in f64.
+
 #include "strata/store/loss_store.h"
 
 #include <utility>

@@ -1,3 +1,5 @@
+// Counts what is taken of each memory under each name, and prints it.
+
 #include "strata/store/memory_plan.h"
 
 #include <algorithm>

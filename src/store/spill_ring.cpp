@@ -1,3 +1,6 @@
+// Decides, thing by thing, which slot is given up and when content comes back. The order of reads
+// is an AccessPlan; waiting is left to the slots' leases and to one event for each home.
+
 #include "strata/store/spill_ring.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Takes the homes of all blocks, and fills and reads them. State that lives on the device passes
+// through two pinned buffers, chunk by chunk, with a synchronisation after each.
+
 #include "strata/store/training_state.h"
 
 #include <algorithm>
@@ -14,14 +17,14 @@ namespace strata {
 
 namespace {
 
-/// Random stream of a tensor: FNV-1a of its name, so that it depends on nothing else.
+/// Returns the random stream of a tensor: FNV-1a of its name, so that it depends on nothing else.
 std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
 }
 
-/// By all threads: this is also what first touches the memory.
+/// Sets a tensor to zero by all threads. This is also what touches the memory first.
 void zero(const TensorView& view, ThreadPool& pool) {
   if (!view) return;
   constexpr std::size_t kPiece = kMiB;
@@ -35,7 +38,8 @@ void zero(const TensorView& view, ThreadPool& pool) {
                     });
 }
 
-/// A norm is stored as a vector, everything else as a matrix. Throws IoError.
+/// Throws IoError if a file has the tensor in another shape: a vector for a norm, a matrix for
+/// everything else.
 void require_shape(const SafetensorsDirectory& files, const Segment& segment,
                    const SourceTensor& source) {
   const bool vector = segment.initializer == Initializer::kOnes;
@@ -52,7 +56,7 @@ void require_shape(const SafetensorsDirectory& files, const Segment& segment,
                 ", config.json asks for " + text(expected));
 }
 
-/// Stores master weights at `offset`.
+/// Stores master weights from element `offset` on, split in two halves if the weight is bf16.
 void store_master(const TensorView& weight, const TensorView& low, std::int64_t offset,
                   const std::vector<double>& values) {
   const auto at = static_cast<std::size_t>(offset);
@@ -69,8 +73,8 @@ void store_master(const TensorView& weight, const TensorView& low, std::int64_t 
   }
 }
 
-/// Returns the bytes of one chunk of a shard's weights, of the largest shard that is updated on the
-/// device; 0 if there is none.
+/// Returns the bytes of each staging buffer: those of a chunk, or of the largest shard of weights
+/// that is updated on the device if that is smaller; 0 if there is none.
 std::size_t staging_bytes_of(const ModelLayout& layout, const StatePlan& plan) {
   std::int64_t largest = 0;
   for (const BlockId b : layout.blocks.ids()) {

@@ -1,3 +1,7 @@
+// Loads units in the order of their plan. A load submits updates that waited for it, waits for
+// those that were submitted, copies this rank's shards into the slot, and gathers the rest if there
+// are other ranks.
+
 #include "strata/store/weight_store.h"
 
 #include <algorithm>
@@ -12,6 +16,7 @@ namespace strata {
 
 namespace {
 
+/// Returns the bytes of all blocks of a unit, whole and padded.
 std::size_t unit_bytes(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
   std::int64_t elements = 0;
   for (const BlockId b : layout.units[unit].blocks) {
@@ -36,6 +41,7 @@ int streamed_units(const ModelLayout& layout, UnitKind kind, const StatePlan& pl
   return count;
 }
 
+/// Returns the ring of the units of the kind of `unit`, with at most `slots` slots.
 SlotRing ring(const ModelLayout& layout, UnitId unit, const StatePlan& plan, const char* name,
               int slots, Allocator& memory) {
   const int passing = streamed_units(layout, layout.units[unit].kind, plan);

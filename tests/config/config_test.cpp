@@ -1,4 +1,5 @@
-// Defaults, rules and messages of run configs, and the configs that come with strata.
+// Tests configs: defaults, keys and their values, the rules between keys with the remedies that
+// they name, and that the configs in configs/ are valid.
 
 #include "strata/config/config.h"
 

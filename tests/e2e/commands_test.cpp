@@ -1,4 +1,5 @@
-// The program as users start it: commands, run folders, exit codes, ranks.
+// Tests the program as users start it: commands, run folders, exit codes and ranks, by its files
+// and its output alone.
 
 #include <sys/wait.h>
 #include <unistd.h>

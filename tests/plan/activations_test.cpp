@@ -1,5 +1,5 @@
-// What the planner decides to keep and to spill of each cell, against budgets that are worked out
-// by hand.
+// Tests what the planner decides to keep and to spill of each cell, against budgets that are worked
+// out by hand.
 
 #include <algorithm>
 #include <string>

@@ -1,3 +1,6 @@
+// Tests what a run may take of invented machines, by limits of the config, free memory and control
+// groups.
+
 #include "strata/plan/budget.h"
 
 #include <string>

@@ -1,4 +1,5 @@
-// What is chosen where the answer is evident, by invented times and by invented machines.
+// Tests what is chosen by predicted time where the answer is evident: by invented times and by
+// invented machines.
 
 #include "strata/plan/choose_placement.h"
 

@@ -1,3 +1,6 @@
+// Machines on paper, whose rates tests give, and the configs of configs/, for tests of predictions
+// and of what is chosen by them.
+
 #pragma once
 
 #include <string>

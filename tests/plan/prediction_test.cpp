@@ -1,4 +1,5 @@
-// The machine that only records is the machine that trains, and what is predicted from its records.
+// Tests that the machine that only records submits what the machine that trains does, and that what
+// is predicted from its records is what given rates must lead to.
 
 #include "strata/plan/prediction.h"
 #include "strata/plan/utilisation.h"

@@ -1,4 +1,5 @@
-// What the planner decides to leave on the device of the training state and of gradient sums.
+// Tests what the planner leaves on the device of the training state and of gradient sums, against
+// limits with room for a known number of blocks.
 
 #include <string>
 

@@ -1,4 +1,4 @@
-// What a setup makes of a config: defaults that depend on other keys, and the plan as it is
+// Tests what a setup makes of a config: defaults that depend on other keys, and the plan as it is
 // printed.
 
 #include "strata/plan/setup.h"

@@ -1,3 +1,6 @@
+// Tests how ranks share the cores of a machine, on invented machines and on the one that runs the
+// test.
+
 #include "run/core_binding.h"
 
 #include <cstddef>

@@ -1,3 +1,5 @@
+// Tests the learning rate of single steps against values worked out by hand.
+
 #include "strata/run/lr_schedule.h"
 
 #include <cmath>

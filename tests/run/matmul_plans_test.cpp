@@ -1,3 +1,6 @@
+// Tests where plans of matrix products come from and where they are kept, with a tuner that only
+// counts what it is asked for, and that the model lists the products that a step runs.
+
 #include "run/matmul_plans.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+// Tests the metrics file, read back with a JSON parser, and the progress line; and the counts of
+// FLOPs that both report, against numbers worked out by hand.
+
 #include "strata/run/metrics.h"
 #include "strata/base/text.h"
 #include "strata/plan/utilisation.h"

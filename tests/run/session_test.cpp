@@ -1,4 +1,5 @@
-// A session's end and its validations.
+// Tests what a session does beside training: how it ends, what it counts, and its validations,
+// against losses of single batches and runs without validations.
 
 #include "strata/run/session.h"
 

@@ -1,5 +1,5 @@
-// Layers whose state visits the device for its update: the same bits as on the host, from the same
-// bytes, in an order that holds nothing up.
+// Tests layers whose state visits the device for its update: against runs that update on the host
+// they give the same bits, from the same bytes, in an order that holds nothing up.
 
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Moments in bf16: what they change, and what they must not.
+// Tests moments in bf16: what they change, within bounds worked out from their rounding against
+// runs with f32 moments, and what they must not change.
 
 #include <algorithm>
 #include <array>

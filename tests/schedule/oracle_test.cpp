@@ -1,4 +1,5 @@
-// The trace of whole training steps: no races, promised overlap, the same submissions everywhere.
+// Tests the trace of whole training steps: no races, the overlap that is promised, and the same
+// submissions in every execution. That races are found is tested by leaving out waits on purpose.
 
 #include <algorithm>
 #include <functional>

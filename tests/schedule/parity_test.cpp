@@ -1,5 +1,5 @@
-// Modes that must not change a bit, compared with the plain run; docs/determinism.md lists them.
-// Those that change the order of sums are in rounding_test.cpp.
+// Tests the modes that must not change a bit, against the plain run; docs/determinism.md lists
+// them. Modes that change the order of sums are in rounding_test.cpp.
 
 #include <initializer_list>
 #include <string>

@@ -1,4 +1,4 @@
-// Modes that change the order of sums, compared with the plain run. What the order of sums may
+// Tests the modes that change the order of sums, against the plain run. What the order of sums may
 // change is not a number written here: it is measured, as what rounding changes when the plain run
 // is made in another dtype.
 

@@ -1,4 +1,5 @@
-// Whole steps on a GPU against the cpu backend, and against themselves.
+// Tests whole steps on a GPU: within rounding against the cpu backend, and bit for bit against
+// other modes on the same GPU.
 
 #include <unistd.h>
 

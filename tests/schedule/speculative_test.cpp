@@ -1,5 +1,5 @@
-// Speculative updates against updates before use: every bit of the training state, whatever the
-// steps are like.
+// Tests speculative updates against updates before use: every bit of the training state must be the
+// same, whatever the steps are like.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,5 @@
-// What a step does when its data are not as usual.
+// Tests what a step does when its data are not as usual: numbers that are not finite, no valid
+// targets, norms above the clip.
 
 #include <algorithm>
 #include <array>

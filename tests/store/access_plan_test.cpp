@@ -1,3 +1,6 @@
+// Tests the order of a pass: when a key is used next, and that a caller who leaves the order is
+// refused.
+
 #include "strata/store/access_plan.h"
 
 #include "support/catch.h"

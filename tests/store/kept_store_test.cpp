@@ -1,4 +1,5 @@
-// What cells keep between forward and backward.
+// Tests what cells keep between forward and backward: which bytes each level takes, against sizes
+// that the model names, and that what is spilled comes back as it was written.
 
 #include "strata/store/kept_store.h"
 

@@ -1,3 +1,5 @@
+// Tests that a memory plan adds up aligned bytes, against sums worked out by hand.
+
 #include "strata/store/memory_plan.h"
 
 #include "support/catch.h"

@@ -1,5 +1,6 @@
-// Slots whose content has a home on the host: what is read depends on no slot count, and what
-// cannot be right is refused.
+// Tests slots whose contents have homes on the host: what is read does not depend on the number of
+// slots, and what cannot be right is refused. A form that brings back the complement shows whether
+// a read came from home.
 
 #include "strata/store/spill_ring.h"
 

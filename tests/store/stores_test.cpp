@@ -1,4 +1,5 @@
-// The stores one by one on a cpu device: what they hold, what they move, what they refuse.
+// Tests the stores one by one on a cpu device: what they hold, what they move and what they refuse,
+// against values that the tests write into slots and homes themselves.
 
 #include <cmath>
 #include <cstring>

@@ -1,3 +1,8 @@
+// The sub-commands of the program. The command line calls one of them, with a config that it has
+// validated, and ends with the exit code that is returned. `train` and `bench` run on every rank,
+// log what goes wrong, take down the other ranks and return its code; `plan` and `tokenize` throw
+// an Error.
+
 #pragma once
 
 #include <filesystem>
@@ -5,23 +10,24 @@
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
 
-// What the sub-commands of the program do. Each returns the exit code and throws an Error for what
-// goes wrong.
-
 namespace strata {
 
+/// What `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
 };
 
-/// Trains and writes the run folder `config.run.output`.
+/// Trains a model and writes the run folder `config.run.output`.
 int train_command(const RunConfig& config);
-/// Prints every byte that the run will take, per memory and rank, and the step that it predicts.
-/// Needs no GPU, allocates nothing.
+/// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
+/// and the step that is predicted. Needs no GPU and takes none of the memory that it plans. Throws
+/// ConfigError or OutOfMemory for a config that cannot run.
 int plan_command(const RunConfig& config);
-/// Measures steps on synthetic tokens and prints a table.
+/// Measures steps on synthetic tokens, compares them with the prediction, and prints a table on
+/// rank 0.
 int bench_command(const RunConfig& config, const BenchOptions& options);
-/// Tokenizes, shows progress on standard error and prints what was made.
+/// Makes token files of text, shows progress on standard error and prints what was made. Throws
+/// IoError or ConfigError.
 int tokenize_command(TokenizeOptions options);
 
 }  // namespace strata

@@ -1,6 +1,7 @@
-// AdamW for a part of a block: which elements decay, which random stream rounds their moments. All
-// updaters submit their updates through it, on whatever lane they choose; the numbers do not depend
-// on who calls.
+// AdamW for a part of a block: which elements decay, and which random stream rounds their moments.
+// All updaters submit their updates through it, on whatever lane they choose; the numbers do not
+// depend on who calls. It is called by the submitting thread, does not block, and keeps no state of
+// a step.
 
 #pragma once
 
@@ -9,6 +10,7 @@
 
 namespace strata {
 
+/// How AdamW applies to blocks of one layout.
 class AdamWRule {
  public:
   struct Options {
@@ -26,8 +28,9 @@ class AdamWRule {
   AdamWRule(const ModelLayout& layout, const Options& options)
       : layout_(layout), options_(options) {}
 
-  /// Submits the update of `part` (a shard of the block, or a run of its elements that begins at
-  /// part.begin) with `gradient` of as many elements.
+  /// Submits on `lane` the update of `part`: a shard of the block, or a run of its elements that
+  /// begins at part.begin. `gradient` has as many elements. The tensors are where `kernels` can
+  /// reach them.
   void submit(Kernels& kernels, Stream& lane, BlockId block, const BlockState& part,
               const ConstTensorView& gradient, const Numbers& numbers, const Tag& tag) const;
 

@@ -1,6 +1,8 @@
 // The optimizer's side of a step: it takes the norm of every gradient that arrives, decides whether
 // and with which factor the step is applied, and reports what became of it. Who changes which
-// block, and when, is in the table of blocks; the updaters do it (strata/optimizer/updater.h).
+// block, and when, is in the table of blocks; the updaters do it (strata/optimizer/updater.h). The
+// schedule calls it on the submitting thread, and no call blocks; what depends on data happens in
+// host tasks, whose errors (NumericalError) end the run.
 
 #pragma once
 
@@ -20,6 +22,7 @@
 
 namespace strata {
 
+/// The numbers of the optimizer, as the config gives them.
 struct OptimizerOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
@@ -32,7 +35,7 @@ struct OptimizerOptions {
   std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
 };
 
-/// What became of a step; handed out on the host lane.
+/// What became of a step. It is handed out on the host lane once norm and loss are known.
 struct StepOutcome {
   std::int64_t step = 0;
   double loss = 0;       ///< mean over all valid tokens of the step
@@ -42,7 +45,7 @@ struct StepOutcome {
   bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or not finite)
 };
 
-/// What the optimizer works with; all of it outlives the engine.
+/// What the optimizer works with. All of it outlives the engine.
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
@@ -53,13 +56,13 @@ struct OptimizerParts {
   ThreadPool& pool;  ///< of the host lane's own tasks
 };
 
-/// Submits what a step's optimizer does, from gradients that arrive to updates. All decisions that
-/// depend on data (clip factor, skip) are taken inside host tasks; what is submitted depends on the
-/// table of blocks alone. Updates that wait for a load are submitted when the weights are loaded: a
-/// lane that took all of them at once would hold up what the forward needs meanwhile.
+/// Submits what the optimizer does in a step, from gradients that arrive to updates. All decisions
+/// that depend on data (clip factor, skip) are taken inside host tasks; what is submitted depends
+/// on the table of blocks alone. Updates that wait for a load are submitted when the weights are
+/// loaded: a lane that took all of them at once would hold up what the forward needs meanwhile.
 class OptimizerEngine {
  public:
-  /// What the engine and its updaters take.
+  /// The memory that the engine and its updaters take.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
@@ -72,34 +75,40 @@ class OptimizerEngine {
     TensorView landed_nonfinite;          ///< pinned, [1] i32: what the device says, or absent
   };
 
+  /// Takes its memory from the arenas, and makes the updaters that rows of the table name. `report`
+  /// is called on the host lane once a step. Throws OutOfMemory.
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                   std::function<void(const StepOutcome&)> report);
 
-  /// From now on `observer`, which outlives the engine, is told of every update. Between steps.
+  /// Tells `observer`, which outlives the engine, of every update from now on. To be called between
+  /// steps.
   void observe(UpdateObserver& observer) { observers_.push_back(&observer); }
+  /// Begins the step of `plan`. Gradients that arrive from now on belong to it.
   void begin_step(const StepPlan& plan, const Tag& tag);
-  /// Receives the loss sum of a pass; called on the host lane, after the last step's updates.
+  /// Returns what takes the loss sum of a pass on the host lane, after the last step's updates.
+  /// Updates that still wait for a load are submitted before that.
   [[nodiscard]] std::function<void(double)> loss_receiver();
-  /// The gradient of a block is home: takes its norm from the arrival, or measures the gradient,
-  /// and lets the block's updater begin if its row says so. Once an update is submitted the
-  /// arrival's slot is free; a speculated block keeps its gradient until finish_step() has
+  /// Says that the gradient of a block is home. Takes its norm from the arrival, or measures the
+  /// gradient, and lets the block's updater begin if its row says so. Once an update is submitted
+  /// the arrival's slot is free; a speculated block keeps its gradient until finish_step() has
   /// confirmed it.
   void arrived(Arrival arrival, const Tag& tag);
-  /// Everything has arrived: norm, loss, clip factor, and the updates that are still due, in
-  /// forward order, so that the next forward can follow block by block.
+  /// Says that everything has arrived. Submits norm, loss and clip factor, and the updates that are
+  /// still due, in forward order, so that the next forward can follow block by block.
   void finish_step(const Tag& tag);
-  /// Submits the updates that wait for a load. For whoever waits for the device to be done.
+  /// Submits the updates that wait for a load. Whoever waits for the device to be done calls it
+  /// before.
   void submit_updates(const Tag& tag);
-  /// Bytes of state that have crossed the link for updates so far, each way.
+  /// Returns the bytes of state that have crossed the link for updates so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const {
     return shuttle_ == nullptr ? 0 : shuttle_->shipped_bytes();
   }
-  /// Number of updates that have been applied since the start (t of the bias correction). Valid
-  /// after Device::synchronize.
+  /// Returns the number of updates that were applied since the start (t of the bias correction). It
+  /// is valid after Device::synchronize.
   [[nodiscard]] std::int64_t updates() const { return updates_; }
 
  private:
-  /// Data of the step whose tasks are running: touched on the host lane only, in lane order.
+  /// Data of the step whose tasks are running. It is touched on the host lane only, in lane order.
   struct Step {
     StepPlan plan;
     double loss_sum = 0;
@@ -137,7 +146,8 @@ class OptimizerEngine {
   PerBlock<Arrival> arrivals_;         ///< until the update is submitted
   PerBlock<double> squared_norms_;     ///< of this step; host lane only
   Step step_;
-  /// Of this step, once submitted: the scalars are set, and on arrival the loss was checked.
+  /// When this step's scalars are set and, on arrival, the loss was checked; absent until that is
+  /// submitted.
   std::optional<Event> decided_;
   bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
   std::int64_t updates_ = 0;

@@ -1,7 +1,7 @@
 // Updates blocks on the host as soon as their gradient is there, as if the step were not clipped,
 // and does so again from the old state if it is (Deep Optimizer States, 2024, with an undo log).
 // Nobody reads the new weights before the update is confirmed: only then the weight store hears of
-// it.
+// it. The engine makes it and calls it on the submitting thread, but for expect() and settle().
 
 #pragma once
 
@@ -10,6 +10,7 @@
 
 namespace strata {
 
+/// The updater of rows whose `updated` is kSpeculated.
 class SpeculativeUpdater final : public Updater {
  public:
   SpeculativeUpdater(const UpdaterParts& parts, UndoLog undo)
@@ -18,10 +19,11 @@ class SpeculativeUpdater final : public Updater {
   /// Saves the old state and submits the early update.
   void arrived(BlockId block, Arrival& arrival, std::optional<Event> decided,
                const Tag& tag) override;
-  /// The early update stands, or the block gets its old state and the update that is due: which of
-  /// the two is known inside host tasks only.
+  /// Submits what leaves the early update as it is, or gives the block its old state and the update
+  /// that is due. Which of the two happens is known inside host tasks only.
   void decided(BlockId block, Arrival& arrival, Event decided, const Tag& tag) override;
 
+  /// Run on the host lane; see Updater.
   void expect(const AdamWScalars& guess) override { undo_.predict(guess); }
   bool settle(const AdamWScalars& actual) override { return undo_.settle(actual); }
   [[nodiscard]] std::optional<ByteRange> numbers() const override { return undo_.numbers(); }

@@ -1,3 +1,7 @@
+// The way of interleaved state to the device and back. The shuttle updater calls it once for each
+// update of a block, on the submitting thread; nothing blocks. It owns the slots on the device; the
+// homes belong to the training state.
+
 #pragma once
 
 #include <cstddef>
@@ -12,13 +16,13 @@ namespace strata {
 
 /// Takes the state of interleaved blocks to the device for their update and back to its pinned
 /// home, chunk by chunk through a few slots: in on the lane that the caller names, updated and out
-/// on the out-lane.
+/// on the out lane.
 class StateShuttle {
  public:
-  /// Elements of a chunk by default: 16 MiB of what is least, split weights.
+  /// Elements of a chunk by default. Of split weights, the smallest tensors, they are 16 MiB.
   static constexpr std::int64_t kChunk = std::int64_t{1} << 23;
 
-  /// Slots for chunks; none if no row is updated by a shuttle.
+  /// Slots for chunks. There are none if no row is updated by a shuttle.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory,
            std::int64_t chunk = kChunk);
@@ -26,17 +30,19 @@ class StateShuttle {
     SlotRing slots;  ///< device
   };
 
+  /// `chunk` is the one that `memory` was made with. State and device outlive the shuttle.
   StateShuttle(TrainingState& state, Memory memory, Device& device, std::int64_t chunk = kChunk);
 
   /// Returns the bytes that cross the link in a step, each way.
   static std::size_t step_bytes(const ModelLayout& layout, const StatePlan& plan);
 
-  /// `update` submits on the out-lane what changes a part of a block: its state on the device, its
-  /// gradient in its home there, `begin` its first element in the block. Returns the event after
-  /// which everything is home.
+  /// Submits the update of a block: its state comes on `in`, is updated and goes home on the out
+  /// lane. `update` submits on the out lane what changes a part of the block; the part has its
+  /// state in a slot, its gradient in its home on the device, and `begin` is its first element in
+  /// the block. Returns the event after which everything is home.
   Event ship(BlockId block, Stream& in, const std::function<void(const BlockState& part)>& update,
              const Tag& tag);
-  /// Bytes that have crossed the link so far, each way.
+  /// Returns the bytes that have crossed the link so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const { return shipped_bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// When the optimizer runs, as a config says it. The planner makes rows of the block table of it;
+// When the optimizer runs, as a config says it. The planner makes rows of the block table from it;
 // the engine takes from it when a step is decided.
 
 #pragma once
@@ -7,8 +7,9 @@
 
 namespace strata {
 
+/// The values of the key `optimizer.timing`.
 enum class UpdateTiming : std::uint8_t {
-  kBeforeUse,    ///< after the norm is known, just ahead of the next forward
+  kBeforeUse,    ///< after the norm is known, just before the next forward
   kOnArrival,    ///< as soon as a block's gradient has landed; no global clip
   kSpeculative,  ///< likewise, as if nothing were clipped; done again if something is
 };

@@ -1,8 +1,8 @@
-// Who changes the state of a block, behind one interface. The engine decides a step (norm,
+// The interface of those who change the state of a block. The engine decides a step (norm,
 // clipping, whether it counts at all) and calls the updater that the block's row of the table
-// names, at the moments that the row names; each updater submits its work and returns. To add one:
-// a class in a file of its own, a value of UpdatedBy or UpdateTime for its rows, and a line where
-// the engine makes updaters.
+// names, at the moments that the row names; each updater submits its work and returns, without
+// blocking. To add one: a class in a file of its own, a value of UpdatedBy or UpdateTime for its
+// rows, and a line where the engine makes updaters.
 
 #pragma once
 
@@ -25,19 +25,20 @@ struct StepPlan {
   std::int64_t valid_tokens = 0;  ///< of all passes and ranks
 };
 
-/// Watches updates, for instance to save state between two of them. Called by the submitting
+/// Watches updates, for instance to save state between two of them. It is called by the submitting
 /// thread.
 class UpdateObserver {
  public:
   virtual ~UpdateObserver() = default;
-  /// Work that changes the block's state is about to be submitted on `lane`. The observer may make
-  /// the lane wait for what must be done with the old state.
+  /// Says that work that changes the block's state is about to be submitted on `lane`. The observer
+  /// may make the lane wait for what must be done with the old state.
   virtual void before_update(BlockId block, Stream& lane) = 0;
-  /// The block's state is that of the step after `done`, at its home, until its next before_update.
+  /// Says that from `done` until its next before_update() the block has, at its home, the state
+  /// after this update.
   virtual void after_update(BlockId block, Event done) = 0;
 };
 
-/// What updaters share; all of it outlives them.
+/// What updaters share. All of it outlives them.
 struct UpdaterParts {
   TrainingState& state;
   WeightStore& weights;
@@ -52,6 +53,8 @@ struct UpdaterParts {
   const std::vector<UpdateObserver*>& observers;
 };
 
+/// Who updates the blocks of some rows. An updater answers the moments that its rows name; the
+/// others throw std::logic_error.
 class Updater {
  public:
   explicit Updater(const UpdaterParts& parts) : p_(parts) {}
@@ -59,31 +62,33 @@ class Updater {
   Updater(const Updater&) = delete;
   Updater& operator=(const Updater&) = delete;
 
-  /// The gradient of a block is home and its norm was taken. Called for rows whose update happens
-  /// on arrival (`decided` is then the event of the step's decision) or is speculated (it is
-  /// absent).
+  /// Says that the gradient of a block is home and its norm was taken. It is called for rows whose
+  /// update happens on arrival (`decided` is then the event of the step's decision) or is
+  /// speculated (`decided` is absent).
   virtual void arrived(BlockId block, Arrival& arrival, std::optional<Event> decided,
                        const Tag& tag);
-  /// The decision of the step is submitted. Called block by block in the order of the next forward,
-  /// for rows whose update is decided or was speculated.
+  /// Says that the decision of the step is submitted; it is over after `decided`. It is called
+  /// block by block in the order of the next forward, for rows whose update is decided or was
+  /// speculated.
   virtual void decided(BlockId block, Arrival& arrival, Event decided, const Tag& tag);
-  /// The weights are loaded next, or the step must end. Called for rows whose update waits for
-  /// that. Copies to the device should wait for `turn` (WeightStore::update_later).
+  /// Says that the weights of the block are loaded next, or that the step must end. It is called
+  /// for rows whose update waits for that. Copies to the device should wait for `turn`
+  /// (WeightStore::update_later).
   virtual void before_load(BlockId block, Event decided, Event turn, const Tag& tag);
 
-  /// Host lane, as a step begins: the numbers that its update will probably have.
+  /// Takes, on the host lane as a step begins, the numbers that its update will probably have.
   virtual void expect(const AdamWScalars& /*guess*/) {}
-  /// Host lane, as the step is decided: the numbers that it has. Returns false if updates that
-  /// happened before must be done again.
+  /// Takes, on the host lane as the step is decided, the numbers that it has. Returns false if
+  /// updates that happened before must be done again.
   virtual bool settle(const AdamWScalars& /*actual*/) { return true; }
-  /// What expect() and settle() write; nothing if they do nothing.
+  /// Returns what expect() and settle() write, or nothing if they do nothing.
   [[nodiscard]] virtual std::optional<ByteRange> numbers() const { return std::nullopt; }
 
  protected:
   [[nodiscard]] Stream& lane(Lane lane) const { return p_.device.stream(lane); }
   /// Tells the observers that work on `lane` is about to change the block.
   void begin(BlockId block, Stream& lane) const;
-  /// Tells the weight store and the observers that the block is done after `done`.
+  /// Tells the weight store and the observers that the block is updated once `done` has passed.
   void end(BlockId block, Event done) const;
   /// Submits a host task that throws NumericalError if an update found a weight that is not finite.
   void check_update(const TensorView& nonfinite, BlockId block, const Tag& tag) const;
@@ -96,7 +101,9 @@ class Updater {
 void submit_update_check(Stream& host, const TensorView& nonfinite, const StepPlan& step,
                          int steps_ago, const std::string& what, const Tag& tag);
 
+/// Makes the updater of rows whose `updated_by` is kHost and that are not speculated.
 [[nodiscard]] std::unique_ptr<Updater> make_host_updater(const UpdaterParts& parts);
+/// Makes the updater of rows whose `updated_by` is kResident.
 [[nodiscard]] std::unique_ptr<Updater> make_resident_updater(const UpdaterParts& parts);
 
 }  // namespace strata

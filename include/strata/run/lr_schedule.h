@@ -1,3 +1,6 @@
+// The learning rate of every step, as a pure function of the config. Whoever submits steps of a
+// training run asks for it.
+
 #pragma once
 
 #include <cstdint>
@@ -6,9 +9,9 @@
 
 namespace strata {
 
-/// Learning rate of step 0 <= step < steps of a run of `steps` steps. Warm-up is linear and reaches
-/// `lr` in its last step. Behind it, with p from 0 (first step behind the warm-up) to 1 (step
-/// `steps`, the first that is not run) and m = min_lr_ratio:
+/// Returns the learning rate of `step`, 0 <= step < steps, in a run of `steps` steps. Warm-up is
+/// linear and reaches `lr` in its last step. After it, with p from 0 (the first step after the
+/// warm-up) to 1 (step `steps`, the first that is not run) and m = min_lr_ratio, the rate is:
 ///   constant  lr
 ///   linear    lr * (1 - (1 - m) p)
 ///   cosine    lr * (m + (1 - m) (1 + cos(pi p)) / 2)

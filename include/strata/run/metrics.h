@@ -1,3 +1,7 @@
+// What a run says of its steps: the metrics file for plots and scripts, and the progress line for
+// people. `train` writes both on rank 0. Each object is used by one thread at a time; writing
+// errors are IoError.
+
 #pragma once
 
 #include <cstdint>
@@ -14,7 +18,7 @@ namespace strata {
 
 /// What is known of a step when it is over, over all ranks.
 struct StepMetrics {
-  std::int64_t step = 0;  ///< steps that are done, this one included: the first is 1
+  std::int64_t step = 0;  ///< number of steps done, this one included: the first is 1
   double loss = 0;        ///< mean over the step's valid tokens
   double grad_norm = 0;   ///< before clipping
   double lr = 0;
@@ -22,34 +26,38 @@ struct StepMetrics {
   double step_s = 0;            ///< of this step
   std::optional<double> mfu{};  ///< in [0, 1]
 
+  /// Returns the tokens of all ranks per second, or 0 if the step took no time.
   [[nodiscard]] double tokens_per_s() const {
     return step_s > 0 ? static_cast<double>(tokens) / step_s : 0.0;
   }
 };
 
-/// A key of a metrics line with its value; monostate is null.
+/// A key of a metrics line with its value. std::monostate is written as null; the key must outlive
+/// the call.
 struct Metric {
   std::string_view key;
   std::variant<std::monostate, bool, std::int64_t, double, std::string> value;
 };
 
-/// The metrics file of a run, for plots and scripts: one JSON object a line, in the file as soon as
-/// the call returns. JSON has no NaN and no infinity: such a number is written as null, and the
-/// line gets "nonfinite": {key: "nan" | "inf" | "-inf"}. One thread at a time.
+/// The metrics file of a run: one JSON object a line, in the file as soon as the call returns. JSON
+/// has no NaN and no infinity: such a number is written as null, and the line gets "nonfinite":
+/// {key: "nan" | "inf" | "-inf"}.
 class MetricsLog {
  public:
   /// Creates the file, or empties it. Throws IoError, as every later call does.
   explicit MetricsLog(const std::filesystem::path& file);
 
-  /// {"event":"start", ...}: model, parameters, device, ranks, plan, whatever describes the run.
+  /// Writes {"event":"start", ...} with whatever describes the run: parameters, device, ranks,
+  /// planned bytes.
   void start(std::span<const Metric> metrics);
-  /// {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu", ...}
+  /// Writes {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu",
+  /// ...}, where `extras` follow.
   void step(const StepMetrics& metrics, std::span<const Metric> extras = {});
-  /// {"event":"eval","step","val_loss"}
+  /// Writes {"event":"eval","step","val_loss"}; `step` is the number of steps done.
   void eval(std::int64_t step, double val_loss);
-  /// {"event":"trace", ...}: where the time of the traced steps went.
+  /// Writes {"event":"trace", ...}, which says where the time of the traced steps went.
   void trace(std::span<const Metric> metrics);
-  /// {"event":"end", ...}
+  /// Writes {"event":"end", ...} with the figures of the whole run.
   void end(std::span<const Metric> metrics);
 
  private:
@@ -59,18 +67,19 @@ class MetricsLog {
   std::ofstream out_;
 };
 
-/// Formats a run's progress and estimates when it is over.
+/// Formats a run's progress and estimates when it is over. It writes nothing.
 class Progress {
  public:
+  /// `steps` is the number of steps of the run.
   explicit Progress(std::int64_t steps) : steps_(steps) {}
 
   /// Counts a step. Every step must be added, also those whose line is not shown.
   void add(const StepMetrics& metrics);
-  /// Seconds until the last step is done: remaining steps times the mean step time, in which the
-  /// first step (cold caches, first touch) counts only while it is the only one.
+  /// Returns the seconds until the last step is done: remaining steps times the mean step time. The
+  /// first step (cold caches, first touch) counts in the mean only while it is the only one.
   [[nodiscard]] double eta_s() const;
-  /// "step 12/100 loss 3.412 norm 1.20 lr 3.0e-04 12,345 tok/s mfu 41.2% eta 3m12s" for the step
-  /// that was added last; without mfu if it is unknown.
+  /// Returns "step 12/100 loss 3.412 norm 1.20 lr 3.0e-04 12,345 tok/s mfu 41.2% eta 3m12s" for the
+  /// step that was added last, without mfu if that is unknown.
   [[nodiscard]] std::string line() const;
 
  private:

@@ -1,3 +1,6 @@
+// What `train` and `bench` both measure and print at the end of a run or around a trace: memory,
+// update times, peak. Called by the submitting thread between steps.
+
 #pragma once
 
 #include <cstddef>
@@ -11,29 +14,32 @@
 
 namespace strata {
 
-/// Planned and measured bytes of the memories a process takes.
+/// Planned and measured bytes of the memories that a process takes.
 struct MemoryReport {
   std::size_t device_planned = 0;
-  std::size_t device_measured = 0;
+  std::size_t device_measured = 0;  ///< in use now, as the device counts
   std::size_t host_planned = 0;
-  std::size_t host_peak = 0;
+  std::size_t host_peak = 0;  ///< most resident memory of the process so far
 };
+/// Returns what the session planned, and what its process takes of the device now and took of the
+/// host.
 [[nodiscard]] MemoryReport measure_memory(Session& session);
-/// One line per memory.
+/// Returns a line for the device and a line for the host.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
 
-/// AdamW, on the host and of resident units, per step of a trace of `steps` steps.
+/// Returns the time of AdamW in seconds per step, on whatever lanes it ran, of a trace of `steps`
+/// steps.
 [[nodiscard]] Recorder::WorkTime update_time(const Recorder& recorder, int steps);
-/// "busy 2.031 s a step, exposed 0.012 s: 99.4 % hidden under compute"
+/// Returns "busy 2.031 s a step, exposed 0.012 s: 99.4 % hidden under compute".
 [[nodiscard]] std::string to_string(const Recorder::WorkTime& updates);
 
-/// Traces steps `first` and `first + 1` (the second shows updates under the next forward), between
-/// two synchronisations.
+/// Traces the steps `first` and `first + 1`, which `submit` submits; the second shows updates under
+/// the next forward. Blocks: it synchronises before and after them.
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
                      const std::function<void(std::int64_t)>& submit);
 
-/// Peak of one device in TFLOP/s: hardware.peak_tflops, else what the device's datasheet says; 0 if
-/// unknown.
+/// Returns the peak of one device in TFLOP/s: hardware.peak_tflops, or else what the device's
+/// datasheet says; 0 if neither is known.
 [[nodiscard]] double peak_tflops(Session& session);
 
 }  // namespace strata

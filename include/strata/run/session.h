@@ -1,3 +1,8 @@
+// One rank of a run, from a config to trained weights. `train`, `bench` and tests make a session on
+// every rank, submit steps, and take what has finished. The thread that makes it is the submitting
+// thread, and all members are called by it; work that fails throws from a later submit(),
+// evaluate() or synchronize().
+
 #pragma once
 
 #include <cstddef>
@@ -21,12 +26,12 @@
 
 namespace strata {
 
-/// Bytes of one rank over the link between host and device.
+/// Bytes that one rank moved over the link between host and device.
 struct LinkBytes {
   std::size_t weights_in = 0;
   std::size_t activations_in = 0;
   std::size_t out = 0;    ///< gradients and spilled activations
-  std::size_t state = 0;  ///< of interleaved units, each way
+  std::size_t state = 0;  ///< of interleaved blocks, each way
 
   friend LinkBytes operator-(const LinkBytes& a, const LinkBytes& b) {
     return {a.weights_in - b.weights_in, a.activations_in - b.activations_in, a.out - b.out,
@@ -37,37 +42,39 @@ struct LinkBytes {
 /// A step that is over, as the submitting thread receives it.
 struct FinishedStep {
   StepOutcome outcome;
-  std::int64_t valid_tokens = 0;
-  double finished_s = 0;  ///< steady clock, when norm and loss were known
-  /// Of the host lane since the step before was finished (norms, sums, updates).
+  std::int64_t valid_tokens = 0;  ///< of all passes and ranks
+  double finished_s = 0;          ///< steady clock, when norm and loss were known
+  /// How long the host lane was busy since the step before was finished (norms, sums, updates).
   double host_busy_s = 0;
-  LinkBytes link{};  ///< that the step submitted
+  LinkBytes link{};  ///< what the step's submission moved
 };
 
-/// What a session is watched or tested with.
+/// What a session is watched or tested with. All of it may be left out.
 struct SessionHooks {
   TraceSink* trace = nullptr;                       ///< may be null; must outlive the session
-  std::optional<WaitFor> omit_wait = std::nullopt;  ///< test of the race oracle
-  /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation); returns
-  /// the number of valid targets.
+  std::optional<WaitFor> omit_wait = std::nullopt;  ///< left out, to test that races are found
+  /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation), and
+  /// returns the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
       fill = nullptr;
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
 };
 
-/// One rank of a run, from a config to trained weights: builds the machine, puts stores and
-/// schedule together on it, and feeds steps. Used by train and bench, and by tests.
+/// Builds the machine, puts stores and schedule together on it, and feeds steps. It owns all of
+/// them, and the data sets.
 class Session {
  public:
-  /// Allocates everything and initialises or loads weights. `ranks` must outlive the session.
-  /// Throws ConfigError, OutOfMemory, IoError, BackendError.
+  /// Allocates everything and initialises or loads weights; all ranks call it. `ranks` must outlive
+  /// the session. Throws ConfigError, OutOfMemory, IoError, BackendError.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks = {});
+  /// Waits for all work in flight; an error of that work is logged, not thrown.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  /// Returns the resolved config and the memory plan.
   [[nodiscard]] const Setup& setup() const { return setup_; }
-  /// What was chosen by prediction.
+  /// Returns what was chosen by prediction.
   [[nodiscard]] const std::vector<PlacementChoice>& choices() const { return choices_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
   [[nodiscard]] TrainingState& state() { return assembly_->state(); }
@@ -79,23 +86,26 @@ class Session {
   [[nodiscard]] const OptimizerEngine& optimizer() const { return assembly_->optimizer(); }
   /// Tells `observer`, which outlives the session, of every update from now on. Between steps.
   void observe(UpdateObserver& observer) { assembly_->optimizer().observe(observer); }
-  /// All arenas: device, pinned, pageable.
+  /// Returns all arenas: device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const { return assembly_->arenas(); }
-  /// Submitted so far, evaluations included.
+  /// Returns the bytes of everything submitted so far, evaluations included.
   [[nodiscard]] LinkBytes link_bytes() const;
+  /// Returns where the time of the start went, complete once take_finished() has returned a step.
   [[nodiscard]] const StartupTimes& startup() const { return startup_; }
   [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }
-  /// Tokens of all ranks in a step, targets that are ignored included.
+  /// Returns the tokens of all ranks in a step, ignored targets included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
 
-  /// Reads the step's batch and submits the step. Blocks first until at most one earlier step is
-  /// unfinished. Throws what an earlier step's work threw.
+  /// Reads the batch of `step` (counted from 0) and submits the step. Blocks first until at most
+  /// one earlier step is unfinished. Throws what an earlier step's work threw.
   void submit(std::int64_t step, double lr);
-  /// Steps that have finished since the last call, in order.
+  /// Returns the steps that have finished since the last call, in order. Does not block.
   [[nodiscard]] std::vector<FinishedStep> take_finished();
-  /// Mean loss over the validation set (run.eval_batches passes of it), after all pending updates.
+  /// Returns the mean loss of a token over the validation set (run.eval_batches passes of it, or
+  /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
+  /// set or hooks that fill.
   [[nodiscard]] double evaluate();
-  /// Waits for everything that was submitted, pending updates included.
+  /// Blocks until everything that was submitted is done, pending updates included.
   void synchronize();
 
  private:
@@ -119,8 +129,8 @@ class Session {
   StartupTimes startup_;
   std::mutex finished_mutex_;
   std::vector<FinishedStep> finished_;  ///< guarded by finished_mutex_, but for `link`
-  double host_counted_s_ = 0;           ///< of the host lane, in finished steps; host lane's
-  double first_end_s_ = 0;              ///< the process's age; guarded by finished_mutex_
+  double host_counted_s_ = 0;  ///< busy time of finished steps; touched on the host lane only
+  double first_end_s_ = 0;     ///< age of the process; guarded by finished_mutex_
 };
 
 }  // namespace strata

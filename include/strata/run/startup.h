@@ -1,3 +1,6 @@
+// How long the start of a run took, part by part. The session fills it in; `train` and `bench`
+// print it and write it to their files.
+
 #pragma once
 
 #include <string>
@@ -7,7 +10,7 @@
 
 namespace strata {
 
-/// Where the time from the start of the process to the first step went, seconds.
+/// Where the time from the start of the process to the first step went, in seconds.
 struct StartupTimes {
   double program_s = 0;  ///< until the session began: program, config, launcher
   double machine_s = 0;  ///< device, lanes, libraries, threads
@@ -21,9 +24,9 @@ struct StartupTimes {
   double ended_s = 0;    ///< and when its loss and norm were known; 0: not yet
 };
 
-/// Every figure by the name that it has in JSON, a literal.
+/// Returns every figure with the name that it has in JSON; the names are literals.
 [[nodiscard]] std::vector<std::pair<std::string_view, double>> parts_of(const StartupTimes& times);
-/// "first step after 13.2 s (program 0.3, machine 2.1, ...), its end after 19.0 s"
+/// Returns "first step after 13.2 s (program 0.3, machine 2.1, ...), its end after 19.0 s".
 [[nodiscard]] std::string to_string(const StartupTimes& times);
 
 }  // namespace strata

@@ -1,3 +1,8 @@
+// Boundary activations between the forward and the backward of a pass: on the device, or spilled to
+// pinned memory and back. The schedule asks for them cell by cell and gets leases; a SpillRing does
+// the copying and waiting. All calls come from the submitting thread, none of them blocks, and what
+// would read lost data is std::logic_error.
+
 #pragma once
 
 #include <cstdint>
@@ -8,14 +13,14 @@
 
 namespace strata {
 
-/// How spilled boundary activations lie in host memory.
+/// The form in which spilled boundary activations lie in host memory.
 enum class BoundaryForm : std::uint8_t {
   kExact,  ///< as they were computed
   kInt8,   ///< a byte each and a scale per row (QuantizeRows); backward reads nothing else
 };
 
-/// Sizes of a pass's boundary activations: what each layer reads. Boundary b is the input of layer
-/// b, boundary L that of the head; a cell is one sub-batch of one boundary.
+/// Sizes of the boundary activations of a pass: of what each layer reads. Boundary b is the input
+/// of layer b, boundary L that of the head; a cell is one sub-batch of one boundary.
 struct ActivationShape {
   int layers = 0;                ///< L
   int cells = 0;                 ///< S
@@ -24,67 +29,77 @@ struct ActivationShape {
   DType dtype = DType::kF32;
   BoundaryForm form = BoundaryForm::kExact;
 
+  /// Returns the bytes of a cell on the device, [N, C] in `dtype`.
   [[nodiscard]] std::size_t cell_bytes() const {
     return static_cast<std::size_t>(cell_tokens * hidden) * size_of(dtype);
   }
+  /// Returns the number of cells of all boundaries, (L+1)*S.
   [[nodiscard]] int keys() const { return (layers + 1) * cells; }
-  /// Of a cell in host memory.
+  /// Returns the bytes of a cell in host memory, in `form`.
   [[nodiscard]] std::size_t home_bytes() const;
-  /// Cells that are spilled if there are so many slots: of all boundaries, but no more than
-  /// backward reads in int8, and none if all stay on the device.
+  /// Returns the number of cells that have a home in host memory if the device has `slots` slots.
+  /// In exact form these are all cells, or none if all stay on the device; in int8 they are the L*S
+  /// cells that backward reads.
   [[nodiscard]] int homes(int slots) const;
-  /// The fewest slots with which forward reads nothing back, whatever the walk: the boundary that
-  /// is read, cell by cell the one that is made from it, and one more.
+  /// Returns the fewest slots with which forward reads nothing back, whatever the walk: slots for
+  /// the boundary that is read, of which the one that is made from it takes over cell by cell, and
+  /// one more.
   [[nodiscard]] int forward_slots() const { return cells + 1; }
 };
 
-/// One boundary of one cell on the device, [N, C].
+/// The right to touch one boundary of one cell on the device, until it is destroyed.
 struct ActivationLease {
   Lease lease;
-  TensorView x;
+  TensorView x;  ///< [N, C]
   int boundary = -1;
   int cell = -1;
 };
 
-/// Boundary activations between forward and backward. With a slot for every one they stay on the
-/// device; with fewer, each is spilled to pinned memory when it was made, and read from there if it
-/// is needed after its slot went to another. With S + 1 slots forward reads nothing back; two slots
-/// are enough to run. In int8 forward reads what was computed and backward what was spilled, always
-/// and whatever the number of slots, which must be S + 1 at least.
+/// The store of boundary activations. With a slot for every one they stay on the device. With
+/// fewer, each is spilled to pinned memory once it is made, and is read from there if it is needed
+/// after its slot went to another. With S + 1 slots forward reads nothing back; two slots are
+/// enough to run. In int8 forward reads what was computed and backward what was spilled, whatever
+/// the number of slots, which must be S + 1 at least.
 class ActivationStore {
  public:
+  /// The fewest slots that a pass can run with: one is read while the next is written.
   static constexpr int kFewestSlots = 2;
 
   /// Slots, homes of what is spilled, and what its form needs on the way.
   struct Memory {
     Memory(const ActivationShape& shape, int slots, Allocator& memory);
 
-    std::vector<std::byte*> homes;  ///< pinned, of the first boundaries
+    std::vector<std::byte*> homes;  ///< pinned, of the first cells by key
     std::byte* int8_out = nullptr;  ///< device: a cell in int8 on its way out; null in exact form
     std::byte* int8_in = nullptr;   ///< device: likewise on its way in
     SlotRing slots;                 ///< device, [N, C] each
   };
 
-  /// `kernels` must outlive the store.
+  /// Takes device and pinned memory for `slots` slots from `arenas`. `kernels` and the arenas must
+  /// outlive the store. Throws OutOfMemory.
   ActivationStore(const ActivationShape& shape, int slots, Kernels& kernels, Arenas& arenas);
 
-  /// One access of a pass: reading a boundary of a cell.
+  /// One access of a pass, which reads a boundary of a cell.
   struct Read {
     int boundary = 0;
     int cell = 0;
   };
-  /// The reads of the coming pass in order. Forgets what the last pass left.
+  /// Takes the reads of the coming pass in their order, and forgets what the last pass left.
   void begin_pass(const std::vector<Read>& reads);
-  /// A slot to write boundary `b` of a cell into, on `compute`.
+  /// Returns a slot into which work on `compute` may write the boundary of a cell. Throws
+  /// std::logic_error if no slot can be given up.
   [[nodiscard]] ActivationLease produce(int boundary, int cell, Stream& compute);
-  /// The content is written: makes it readable, and spills it if it may lose its slot.
+  /// Says that the work that writes the boundary is submitted, and ends the lease. Readers may
+  /// follow, and a boundary that may be read from its home is copied there on the out lane.
   void keep(ActivationLease lease, const Tag& tag);
-  /// The content, for reading on `compute`; loaded if it is not on the device.
+  /// Returns the content for reading on `compute`, and loads it first if it is not on the device.
+  /// Throws std::logic_error if this is not the read that begin_pass() planned next.
   [[nodiscard]] ActivationLease acquire(int boundary, int cell, Stream& compute, const Tag& tag);
   /// Starts to load what will be read next, as far as slots are free.
   void prefetch(const Tag& tag) { ring_.prefetch(tag); }
-  /// Bytes that have crossed the link so far, both ways.
+  /// Returns the bytes that have gone to host memory so far.
   [[nodiscard]] std::size_t spilled_bytes() const { return ring_.spilled_bytes(); }
+  /// Returns the bytes that have come back from host memory so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_.loaded_bytes(); }
 
  private:

@@ -1,3 +1,7 @@
+// The tokens of a pass on their way to the device. The run fills pinned buffers from the data
+// between steps, and the schedule uploads them and reads them sub-batch by sub-batch. Everything is
+// called by the submitting thread; only host() may block.
+
 #pragma once
 
 #include <cstdint>
@@ -13,23 +17,25 @@ namespace strata {
 struct BatchStoreShape {
   BatchShape batch;
   DocumentMask mask = DocumentMask::kOff;
-  DType scale = DType::kF32;  ///< of the gradient scale: A
+  DType scale = DType::kF32;  ///< A, dtype of the gradient scale
   int host_slots = 2;         ///< passes whose tokens are on the host at once
 };
 
-/// One pass's tokens on the device, until it is destroyed.
+/// The tokens of one pass on the device, which stay there until the lease is destroyed.
 struct BatchLease {
   Lease lease;
   std::vector<CellBatch> cells;  ///< per sub-batch
   ConstTensorView grad_scale;    ///< [1] A
 };
 
-/// Token batches on their way: filled by the submitting thread in pinned memory, one copy a pass.
+/// The store of token batches. The submitting thread fills them in pinned memory, and one copy a
+/// pass brings ids, targets, positions, segments and the gradient scale to the device.
 class BatchStore {
  public:
+  /// Passes whose tokens are on the device at once: one is read while the next is copied.
   static constexpr int kDeviceSlots = 2;
 
-  /// Buffers of a whole pass each.
+  /// The buffers, each of which holds a whole pass.
   struct Memory {
     Memory(const BatchStoreShape& shape, Allocator& memory);
 
@@ -37,17 +43,22 @@ class BatchStore {
     std::vector<std::byte*> host;  ///< pinned, one per host slot
   };
 
+  /// Takes the buffers from `arenas`, which must outlive the store. Throws OutOfMemory.
   BatchStore(const BatchStoreShape& shape, Arenas& arenas);
 
-  /// Pinned memory to fill for a pass. Blocks until its last upload has finished: call it between
-  /// steps.
+  /// Returns the pinned memory of a host slot, to be filled for a pass. Blocks until the last
+  /// upload from it has finished, so it is called between steps. Throws std::out_of_range for a
+  /// slot that does not exist.
   [[nodiscard]] PassBuffers host(int slot);
-  /// Sets what every gradient of the pass is multiplied with: 1 / valid tokens of the step.
+  /// Writes the number with which every gradient of the pass is multiplied, 1 / valid tokens of the
+  /// step.
   void set_grad_scale(int slot, double scale);
-  /// Copies a host slot to the device, for use on `compute`.
+  /// Copies a host slot to the device on activations_in, for use on `compute`. Throws
+  /// std::logic_error if every device slot is leased.
   [[nodiscard]] BatchLease upload(int slot, Stream& compute, const Tag& tag);
 
  private:
+  /// Byte offsets of the parts of a pass in its buffer, and its size.
   struct Offsets {
     std::size_t ids, targets, positions, segments, order, scale, total;
   };

@@ -1,6 +1,7 @@
 // The fate of every block, as a table: where its weight, moments and gradient live, where several
-// contributions to its gradient are added, who updates it and when. The planner writes one row per
-// block; stores, updaters and reports read the rows and decide nothing themselves.
+// contributions to its gradient are added, who updates it and when. The planner writes one row for
+// each block; stores, updaters and reports read the rows and decide nothing themselves. The table
+// is a plain value, and is the same for the whole run.
 
 #pragma once
 
@@ -20,15 +21,15 @@ enum class Home : std::uint8_t {
   kDevice,    ///< in device memory of its own
   kPinned,    ///< in pinned host memory of its own, from where the device can copy
   kPageable,  ///< in pageable host memory of its own, which only the host touches
-  kRing,      ///< gradients: a pinned slot, from its arrival to its update
+  kRing,      ///< gradients: a pinned slot that a gradient has from its arrival to its update
   kPassing,   ///< gradients: a place on the device that the next one overwrites
   kNone,      ///< it has none
 };
 
-/// Where the contributions to a gradient (of passes, and of both ends of a tied embedding) are
-/// added.
+/// Where the contributions to a gradient are added: those of several passes, and of both ends of a
+/// tied embedding.
 enum class SumPlace : std::uint8_t {
-  kNone,  ///< there is only one
+  kNone,  ///< nowhere: there is only one
   kDevice,
   kHost,
 };
@@ -46,20 +47,21 @@ enum class UpdateTime : std::uint8_t {
   kNever,       ///< it is not trained
   kOnArrival,   ///< as soon as its gradient is home
   kDecided,     ///< after the whole step's norm is known, in the order of the next forward
-  kBeforeLoad,  ///< likewise, but submitted just ahead of the next load of its weights
+  kBeforeLoad,  ///< likewise, but submitted just before the next load of its weights
   kSpeculated,  ///< as soon as its gradient is home, and again if the norm asks for another factor
 };
 
+/// Return the names that the printed table has for these values.
 [[nodiscard]] std::string_view name_of(Home home);
 [[nodiscard]] std::string_view name_of(SumPlace place);
 [[nodiscard]] std::string_view name_of(UpdatedBy who);
 [[nodiscard]] std::string_view name_of(UpdateTime when);
 
-/// Returns the memory of a home that is memory of a tensor's own. Throws std::logic_error for a
-/// ring, a passing place or none.
+/// Returns the kind of memory of a home that is a tensor's own. Throws std::logic_error for a ring,
+/// a passing place or none.
 [[nodiscard]] Space space_of(Home home);
 
-/// One row of the table.
+/// One row of the table: the fate of one block.
 struct BlockPlan {
   bool trainable = true;
   Home weight = Home::kPinned;
@@ -79,8 +81,8 @@ struct BlockPlan {
   bool operator==(const BlockPlan&) const = default;
 };
 
-/// All that stores and updaters know of the training state of one rank: dtypes, its share, the
-/// rows.
+/// All that stores and updaters know of the training state of one rank: its dtypes, its share, and
+/// the rows of all blocks.
 struct StatePlan {
   DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
@@ -90,11 +92,11 @@ struct StatePlan {
   int gradient_ring = 0;  ///< slots that gradients whose home is kRing share
   PerBlock<BlockPlan> blocks;
 
-  /// Returns the bytes of a parameter that an update changes: weight, low half, m and v.
+  /// Returns the bytes that an update changes of one parameter: weight, low half, m and v.
   [[nodiscard]] std::size_t updated_bytes() const;
 };
 
-/// Returns the table as text, a line for each run of equal rows, under a line of headings; `names`
+/// Returns the table as text: a line of headings, and a line for each run of equal rows. `names`
 /// are those of the blocks.
 [[nodiscard]] std::string to_string(const PerBlock<BlockPlan>& blocks,
                                     const PerBlock<std::string>& names);

@@ -1,3 +1,6 @@
+// The size of the pieces in which stores send what is long. Stores and the training state cut by
+// it, so that no copy of hundreds of MiB holds up a lane that somebody else needs.
+
 #pragma once
 
 #include <algorithm>
@@ -8,11 +11,12 @@
 
 namespace strata {
 
-/// Large transfers go in pieces of this size: full link speed from 16 MiB on, and nothing waits
-/// long behind one piece.
+/// The size of a piece. A link has its full speed from 16 MiB on, and nothing waits long for one
+/// piece of 32 MiB.
 inline constexpr std::size_t kChunkBytes = 32 * kMiB;
 
-/// Stream::copy in pieces.
+/// Copies `bytes` on `stream`, as one submission for each piece. Does not block, and throws like
+/// Stream::copy.
 inline void copy_in_chunks(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes,
                            const Tag& tag) {
   for (std::size_t done = 0; done < bytes; done += kChunkBytes) {

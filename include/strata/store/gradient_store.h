@@ -1,3 +1,9 @@
+// Gradients on their way from the device, where backward adds them up, to their homes, where the
+// optimizer reads them. The schedule acquires the accumulators of a unit, has the model add to them
+// and offloads them; what is then complete comes back as arrivals for the optimizer. The store owns
+// accumulators, sums and the gradient ring; the homes belong to the training state. All calls come
+// from the submitting thread and none of them blocks.
+
 #pragma once
 
 #include <array>
@@ -12,64 +18,70 @@
 
 namespace strata {
 
-/// The right to add to one unit's gradients on the compute lane.
+/// The right to add to the gradients of one unit on the compute lane, until it is offloaded.
 struct GradientLease {
   UnitId unit;
   std::vector<Lease> leases;  ///< one per block of the unit
-  UnitGradients views;        ///< of the accumulators, A, on the device
+  UnitGradients views;        ///< views of the accumulators, A, on the device
 };
 
-/// A block's gradient of this step is complete at home once `event` has passed.
+/// Says that the gradient of a block is complete for this step, at its home, once `event` has
+/// passed.
 struct Arrival {
   BlockId block;
   ConstTensorView gradient;  ///< [n] BlockPlan::gradient_dtype, what the optimizer reads
-  Lease slot;                ///< of the ring, for who reads the gradient there; absent in a home
+  Lease slot;                ///< of the ring, held by who reads it there; absent in a home
   Event event;
-  /// [SquaredNorm::partials(n)] f64, pinned: what SquaredNorm has of the gradient, there once
-  /// `event` has passed. Absent if the device did not have the final gradient.
+  /// [SquaredNorm::partials(n)] f64, pinned: what SquaredNorm made of the gradient; valid once
+  /// `event` has passed. Absent if the device never had the complete gradient.
   ConstTensorView norms;
-  Lease norms_lease;  ///< of `norms`: whoever reads them uses it
+  Lease norms_lease;  ///< of `norms`: who reads them uses it
 };
 
-/// Gradients on their way: device accumulators in A -> (reduce-scatter over ranks) -> home shards.
-/// A step's contributions to a block (passes; both ends of tied embeddings) are summed in A, on the
-/// device or on the host, with the same bits; after the last one the sum is rounded to the gradient
-/// dtype, once. A gradient that is complete on the device is rounded there, which then also takes
-/// its squared norm. Where a gradient's home is a ring it has a slot until its arrival's lease
-/// ends, and where it is a passing place, that place until the next comes on the out-lane.
+/// The store of gradients. Device accumulators in A go (through a reduce-scatter over ranks) to
+/// home shards. The contributions of a step to a block (of passes, and of both ends of tied
+/// embeddings) are summed in A, on the device or on the host, with the same bits; after the last
+/// one the sum is rounded to the gradient dtype, once. A gradient that is complete on the device is
+/// rounded there, and the device then also takes its squared norm. A gradient whose home is the
+/// ring has its slot until the lease of its arrival ends; one whose home is the passing place has
+/// that until the next one comes on the out lane.
 class GradientStore {
  public:
-  /// Accumulators and places on the way home. What has no slot or no bytes is not needed.
+  /// Accumulators, and places on the way home. What a plan does not need has no slots or no bytes.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots, Allocator& memory);
 
-    SlotRing embedding;  ///< device: an accumulator, [padded] A
+    SlotRing embedding;  ///< device: accumulators, [padded] A each; so are the next two
     SlotRing layers;
     SlotRing head;
     std::byte* rounded =
-        nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out-lane)
+        nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out lane)
     std::byte* passing = nullptr;  ///< device: a gradient whose home is kPassing
-    TensorView norms;  ///< device: squared norms of the block that is leaving (out-lane), f64
+    TensorView norms;  ///< device: squared norms of the block that is leaving (out lane), f64
     SlotRing ring;     ///< pinned: gradients whose home is kRing
     SlotRing landing;  ///< pinned chunks: contributions that are added on the host
     PerBlock<SlotRing> home_norms;  ///< pinned: squared norms on the host, or no slot
     PerBlock<SlotRing> sums;        ///< device: [n] A where the device adds, or no slot
   };
 
+  /// Takes its memory from `arenas`, with `layer_slots` accumulators that the layers share.
   /// `kernels` run on device lanes, `host_kernels` on the host lane. The arguments outlive the
-  /// store.
+  /// store. Throws OutOfMemory.
   GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
                 Kernels& host_kernels, Arenas& arenas, int layer_slots);
-  /// Returns the most partial sums of squares of a block that the host must take itself, because
-  /// the device never has its complete gradient.
+  /// Returns the most partial sums of squares, over all blocks, that the host must take itself
+  /// because the device never has the complete gradient.
   static std::int64_t host_partials(const ModelLayout& layout, const StatePlan& plan);
 
+  /// Starts to count the contributions of a step anew.
   void begin_step();
-  /// Accumulators of all blocks of a unit, zero.
+  /// Returns the accumulators of all blocks of a unit, set to zero on `compute`.
   [[nodiscard]] GradientLease acquire(UnitId unit, Stream& compute, const Tag& tag);
-  /// Sends the accumulators home. Returns the blocks whose gradient is now complete for the step.
+  /// Sends the accumulators of a unit on their way, and returns the blocks whose gradient is
+  /// complete for the step with that. Throws std::logic_error if every slot of the gradient ring is
+  /// in use.
   [[nodiscard]] std::vector<Arrival> offload(GradientLease lease, const Tag& tag);
-  /// Bytes that have crossed this rank's link so far.
+  /// Returns the bytes that have gone over this rank's link to the host so far.
   [[nodiscard]] std::size_t offloaded_bytes() const { return offloaded_bytes_; }
 
  private:

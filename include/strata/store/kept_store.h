@@ -1,3 +1,8 @@
+// What cells keep between forward and backward so that backward need not compute it again: on the
+// device, or spilled to pinned memory and back. The planner says with a KeepPlan how much each cell
+// keeps and where; the schedule fills and acquires cell by cell, and the model writes and reads the
+// tensors. All calls come from the submitting thread and none of them blocks.
+
 #pragma once
 
 #include <cstddef>
@@ -12,39 +17,45 @@
 
 namespace strata {
 
-/// How much each cell of a pass keeps, and where: up to `levels` on the device, from there up to
-/// `reach` in host memory. What is above is computed again.
+/// How much each cell of a pass keeps, and where: the tensors up to `levels` on the device, those
+/// from there up to `reach` in host memory. What is above `reach` is computed again.
 struct KeepPlan {
   int cells = 0;                  ///< S
   int slots = 0;                  ///< on the device, for cells on their way to the host and back
   std::vector<KeepLevel> levels;  ///< [L, S]
-  std::vector<KeepLevel> reach;   ///< [L, S], at least levels
+  std::vector<KeepLevel> reach;   ///< [L, S], each at least that of `levels`
 
   KeepPlan() = default;
+  /// Every cell keeps `level` on the device, and nothing is spilled.
   KeepPlan(int layers, int cells_in, KeepLevel level)
       : cells(cells_in),
         levels(static_cast<std::size_t>(layers * cells_in), level),
         reach(levels) {}
+  /// Returns the place of a cell in `levels` and `reach`.
   [[nodiscard]] std::size_t index(int layer, int cell) const {
     return static_cast<std::size_t>(layer) * static_cast<std::size_t>(cells) +
            static_cast<std::size_t>(cell);
   }
-  /// Cells that keep just `level` on the device.
+  /// Returns the number of cells that keep exactly `level` on the device.
   [[nodiscard]] std::size_t count(KeepLevel level) const;
-  /// Cells that spill up to just `level`; none for kRecompute.
+  /// Returns the number of cells that spill and whose reach is exactly `level`; 0 for kRecompute.
   [[nodiscard]] std::size_t count_spilled(KeepLevel level) const;
+  /// Returns true if the cell with this index sends something to the host.
   [[nodiscard]] bool spills(std::size_t index) const { return reach[index] > levels[index]; }
-  /// The level whose tensors no cell needs scratch for: the lowest reach.
+  /// Returns the lowest reach of all cells. The tensors up to this level need no scratch, because
+  /// every cell has a place for them.
   [[nodiscard]] KeepLevel least_reach() const;
 };
 
-/// Bytes that a cell takes to go from the level below to `level`.
+/// Returns the bytes, alignment included, of the tensors of a cell that `level` adds to the level
+/// below it.
 [[nodiscard]] std::size_t kept_bytes(std::span<const KeptTensor> tensors, KeepLevel level);
-/// Bytes of the tensors above `from` up to `to`, side by side: what a cell spills.
+/// Returns the bytes, alignment included, of the tensors above `from` up to `to`, side by side:
+/// what a cell spills.
 [[nodiscard]] std::size_t spilled_bytes(std::span<const KeptTensor> tensors, KeepLevel from,
                                         KeepLevel to);
 
-/// What a cell kept, for as long as the lease lives.
+/// The right to touch what a cell keeps, until it is destroyed.
 struct KeptLease {
   Lease lease;  ///< of the slot, if the cell spills
   KeptActivations activations;
@@ -52,10 +63,10 @@ struct KeptLease {
   int cell = -1;
 };
 
-/// What forward keeps of each cell for backward. Tensors that stay on the device have memory of
-/// their own there, which only the compute lane touches, in order: there is nothing to wait for.
-/// Those that are spilled share a few slots: they leave while the next cells run forward, and come
-/// back while the cells before run backward.
+/// The store of kept activations. Tensors that stay on the device have memory of their own there,
+/// which only the compute lane touches, in order, so nothing waits for them. Those that are spilled
+/// share a few slots: they leave while the next cells run forward, and come back while the cells
+/// before them run backward.
 class KeptStore {
  public:
   /// What cells keep on the device, the homes of what they spill, and slots on the way there.
@@ -67,25 +78,30 @@ class KeptStore {
     SlotRing slots;                     ///< on the device; none if no cell spills
   };
 
+  /// Takes its memory from `arenas`, which must outlive the store. `tensors` are those of one cell.
+  /// Throws OutOfMemory.
   KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Arenas& arenas);
 
-  /// One access of a pass: backward of a cell.
+  /// One access of a pass, which is the backward of a cell.
   struct Read {
     int layer = 0;
     int cell = 0;
   };
-  /// The cells whose backward the coming pass runs, in order. Forgets what the last pass left.
+  /// Takes the cells whose backward the coming pass runs, in their order, and forgets what the last
+  /// pass left.
   void begin_pass(const std::vector<Read>& reads);
-  /// For forward to write on `compute`; what was there is lost.
+  /// Returns the tensors of a cell for forward to write on `compute`. What was there is lost.
   [[nodiscard]] KeptLease fill(int layer, int cell, Stream& compute);
-  /// Forward has written: spills what is to be spilled.
+  /// Says that the forward that writes is submitted, and spills what is to be spilled.
   void keep(KeptLease lease, const Tag& tag);
-  /// For backward, which uses it up.
+  /// Returns what the cell kept, for backward on `compute`, which may overwrite it. Throws
+  /// std::logic_error for a cell that spills and is not the next that begin_pass() planned.
   [[nodiscard]] KeptLease acquire(int layer, int cell, Stream& compute, const Tag& tag);
   /// Starts to load what backward will need next, as far as slots are free.
   void prefetch(const Tag& tag);
-  /// Bytes that have crossed the link so far, both ways.
+  /// Returns the bytes that have gone to host memory so far.
   [[nodiscard]] std::size_t spilled_bytes() const { return ring_ ? ring_->spilled_bytes() : 0; }
+  /// Returns the bytes that have come back from host memory so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_ ? ring_->loaded_bytes() : 0; }
 
  private:

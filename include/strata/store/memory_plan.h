@@ -1,3 +1,7 @@
+// The list of every byte that a run takes. The planner hands it to the same constructors that later
+// take the bytes of arenas, prints it, and holds it against limits; the run makes its arenas as
+// large as its totals. It takes no memory itself and throws nothing.
+
 #pragma once
 
 #include <cstddef>
@@ -12,26 +16,29 @@ namespace strata {
 
 /// Every byte that a run will take, by memory and by purpose, known before anything is allocated.
 /// It is an allocator that only counts: what a store takes of it while a run is planned is what the
-/// store takes of the arenas, which are created with exactly these totals.
+/// store takes of the arenas later.
 class MemoryPlan final : public Allocator {
  public:
+  /// All bytes of one space that were taken under one name.
   struct Entry {
     Space space = Space::kDevice;
     std::string name;
     std::size_t bytes = 0;  ///< alignment included
   };
 
-  /// Adds bytes under a name, aligned as an arena aligns them, and returns null. Entries of one
+  /// Adds bytes under a name, rounded up as an arena rounds them, and returns null. Entries of one
   /// name and space are merged.
   std::byte* allocate(Space space, std::string_view name, std::size_t bytes) override;
 
+  /// Returns the entries in the order in which their names came first.
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
+  /// Returns the bytes of all entries of a space.
   [[nodiscard]] std::size_t total(Space space) const;
-  /// Of what has this name; 0 if nothing has.
+  /// Returns the bytes of the entry of this space and name, or 0 if there is none.
   [[nodiscard]] std::size_t bytes(Space space, std::string_view name) const;
-  /// Pinned and pageable memory together.
+  /// Returns the bytes of pinned and pageable memory together.
   [[nodiscard]] std::size_t host_total() const;
-  /// A table per memory, largest entries first.
+  /// Returns a table for each memory, with the largest entries first.
   [[nodiscard]] std::string to_string() const;
 
  private:

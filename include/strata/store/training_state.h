@@ -1,3 +1,8 @@
+// The home of the training state: weights, moments and gradients of this rank's shards, on the host
+// or on the device as the table of blocks says. It moves nothing in a step; stores and updaters
+// take views of its tensors. It fills them before the first step, from random numbers or from
+// files, and reads master weights and gradients for tests and for whoever saves them.
+
 #pragma once
 
 #include <array>
@@ -15,7 +20,8 @@
 
 namespace strata {
 
-/// One rank's shard of one block in the homes that its BlockPlan names; n = shard_elements(ranks).
+/// One rank's shard of one block, or a part of a shard, in the homes that its BlockPlan names. n is
+/// shard_elements(ranks).
 struct BlockState {
   TensorView weight;       ///< [n] bf16 (high half of the master), f32 or f64
   TensorView low;          ///< [n] i16, low half of the master; absent unless weight is bf16
@@ -26,16 +32,16 @@ struct BlockState {
   std::int64_t begin = 0;  ///< first element of the shard in the block
 };
 
-/// What an update changes of a block.
+/// What an update changes of a block. `low` may be absent.
 inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState::low,
                                                &BlockState::m, &BlockState::v};
 
-/// Training state of all blocks: 14 bytes per parameter with bf16 weights and gradients (2 + 2
-/// master, 8 moments, 2 gradient), 16 with f32 gradients; bf16 moments take 4 bytes less, layers in
-/// a gradient ring no bytes for gradients.
+/// Training state of all blocks: 14 bytes per parameter with bf16 weights and gradients (4 of the
+/// master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in bf16 take
+/// 4 bytes less, and layers in a gradient ring none for gradients.
 class TrainingState {
  public:
-  /// What the state takes: the tensors of all blocks in their homes, and pinned buffers through
+  /// What the state takes: the tensors of all blocks in their homes, and two pinned buffers through
   /// which the host reads and writes state on the device.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
@@ -46,48 +52,56 @@ class TrainingState {
     std::byte* staged_low = nullptr;
   };
 
-  /// The arguments outlive the state.
+  /// Takes the memory and leaves it unset. `layout` and the arenas outlive the state. Throws
+  /// OutOfMemory.
   TrainingState(const ModelLayout& layout, const StatePlan& plan, Arenas& arenas);
 
   [[nodiscard]] const ModelLayout& layout() const { return layout_; }
   [[nodiscard]] const StatePlan& plan() const { return plan_; }
-  /// The row of a block.
+  /// Returns the row of a block.
   [[nodiscard]] const BlockPlan& plan(BlockId block) const { return plan_.blocks[block]; }
+  /// Returns all blocks, from the embedding to the head.
   [[nodiscard]] IdRange<BlockId> ids() const { return memory_.blocks.ids(); }
+  /// Returns the number of blocks.
   [[nodiscard]] std::size_t blocks() const { return memory_.blocks.size(); }
+  /// Returns the tensors of a block's shard.
   [[nodiscard]] BlockState& block(BlockId id) { return memory_.blocks[id]; }
   [[nodiscard]] const BlockState& block(BlockId id) const { return memory_.blocks[id]; }
-  /// Elements of this rank's shard of a block.
+  /// Returns n, the elements of this rank's shard of a block.
   [[nodiscard]] std::int64_t shard_elements(BlockId id) const {
     return memory_.blocks[id].weight.elements();
   }
 
-  /// Norm weights 1, everything else normal with the given deviation: element i of the tensor with
-  /// this name is a pure function of (seed, name, i), whatever the ranks. Moments become 0.
+  /// Sets norm weights to 1 and all others to normal numbers with the given deviation: element i of
+  /// the tensor with this name is a pure function of (seed, name, i), whatever the ranks. Moments
+  /// and gradients become 0. Blocks the calling thread, also for copies to the device.
   void initialize(std::uint64_t seed, double deviation, ThreadPool& pool);
-  /// Weights from Hugging Face files, slice by slice; moments become 0. Throws IoError that names a
-  /// tensor that is missing or has another shape.
+  /// Reads weights from Hugging Face files, slice by slice; moments and gradients become 0. Blocks
+  /// likewise. Throws IoError that names a tensor that is missing or has another shape.
   void load(const SafetensorsDirectory& files, ThreadPool& pool);
-  /// The master weights of one shard in f64 (exact). Waits for the device if they live there.
+  /// Returns the master weights of the shard in f64, which is exact. Waits for the device if they
+  /// live there; elsewhere the caller must have waited for updates of the block.
   [[nodiscard]] std::vector<double> master(BlockId block) const;
-  /// The gradient of one shard in f64, as the optimizer reads it. Likewise.
+  /// Returns the gradient of the shard in f64, as the optimizer reads it, and waits likewise. It is
+  /// empty for a gradient that has no home of its own.
   [[nodiscard]] std::vector<double> gradient(BlockId block) const;
 
  private:
-  /// Writes the values of a run; may be called by many threads at once.
+  /// Writes the values of a run of elements. It may be called by many threads at once.
   using Source = std::function<void(const SourceRun&, std::vector<double>&)>;
-  /// Master weights of one block, or of a part of it, as [n] X and [n] i16 or absent.
+  /// Master weights of one block, or of a part of it.
   struct Masters {
-    TensorView weight;
-    TensorView low;
+    TensorView weight;       ///< [n] X
+    TensorView low;          ///< [n] i16, or absent
     std::int64_t begin = 0;  ///< first element in the block
   };
 
-  /// Sets all state: master weights from `source`, in parallel, everything else 0.
+  /// Sets all state: master weights from `source`, in parallel, and everything else to 0.
   void fill(ThreadPool& pool, const Source& source);
   void fill_on_device(BlockId block, ThreadPool& pool, const Source& source);
   void fill_masters(BlockId block, const Masters& masters, ThreadPool& pool, const Source& source);
-  /// A tensor of this state where the host can read it: itself, or what it holds, in `copy`.
+  /// Returns a tensor of this state where the host can read it: itself, or, if it lives on the
+  /// device, what it holds, in `copy`.
   [[nodiscard]] TensorView on_host(const TensorView& tensor, std::vector<std::byte>& copy) const;
 
   const ModelLayout& layout_;

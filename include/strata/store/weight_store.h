@@ -1,3 +1,8 @@
+// Weights on their way from their homes to the device. The schedule acquires a unit before it
+// computes and gets views of whole blocks; the store loads ahead, gathers over ranks, and waits for
+// updates. The optimizer tells it which weights change. All calls come from the submitting thread
+// and none of them blocks.
+
 #pragma once
 
 #include <cstdint>
@@ -13,19 +18,19 @@
 
 namespace strata {
 
-/// The right to read one unit's weights on the compute lane, until it is destroyed.
+/// The right to read the weights of one unit on the compute lane, until it is destroyed.
 struct UnitLease {
-  Lease lease;        ///< of a slot; none for a unit that is used where it lives
+  Lease lease;        ///< of a slot; empty for a unit that is used where it lives
   UnitWeights views;  ///< X, on the device
 };
 
-/// Weights on their way: home shards -> in-lane -> (all-gather over ranks) -> device slots. The
-/// embedding and the head have a slot each, layers share a ring. A unit whose blocks are resident
-/// and whole (one rank) is used where it lives.
+/// The store of weights: home shards go over weights_in (and through an all-gather over ranks on
+/// comm) to device slots. The embedding and the head have a slot each, and layers share a ring. A
+/// unit whose blocks are all resident and whole (one rank) is used where it lives.
 class WeightStore {
  public:
-  /// Slots on the device. A ring has no more slots than units pass it, so none where all weights
-  /// are read where they live.
+  /// Slots on the device. A ring has no more slots than units pass through it, so it has none where
+  /// all weights are read where they live.
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots, Allocator& memory);
 
@@ -34,40 +39,46 @@ class WeightStore {
     SlotRing head;
   };
 
-  /// The arguments outlive the store.
+  /// Takes its slots from `arenas`, at most `layer_slots` of them for the layers. The arguments
+  /// outlive the store. Throws OutOfMemory.
   WeightStore(TrainingState& state, Collectives& collectives, Arenas& arenas, int layer_slots);
 
-  /// The units that acquire() will be called for, in this order, until the next call.
+  /// Takes the units for which acquire() will be called until the next begin_pass(), in their
+  /// order.
   void begin_pass(const std::vector<UnitId>& units);
-  /// The unit's weights, for work submitted on `compute` from now on. Loads them if they are not
-  /// on the device or on their way.
+  /// Returns the weights of a unit, for work that is submitted on `compute` from now on. Loads them
+  /// if they are neither on the device nor on their way. Throws std::logic_error if no slot is
+  /// free, or if the unit is not the one planned next.
   [[nodiscard]] UnitLease acquire(UnitId unit, Stream& compute, const Tag& tag);
   /// Starts to load what will be needed next, as far as slots are free.
   void prefetch(const Tag& tag);
-  /// The block's weights change at home by work up to `event`: copies in slots are stale, and the
-  /// next load, or use at home, waits.
+  /// Says that the weights of a block change at home by work up to `event`. Copies in slots are
+  /// stale from now on, and the next load, or use at home, waits.
   void updated(BlockId block, Event event);
-  /// How many loads ahead of its own an update's copies to the device may begin.
+  /// How many loads before the one it belongs to the copies of an update to the device may begin.
   static constexpr std::size_t kUpdateLead = 8;
-  /// The block's weights will change at home by work that `submit` submits, which ends with
-  /// updated(): copies in slots are stale, and `submit` is called ahead of the next load. Its
-  /// copies to the device should come behind `turn`, the end of the load kUpdateLead before that
-  /// one: a lane that always has something to copy keeps the link to itself.
+  /// Says that the weights of a block will change at home by work that `submit` submits, which ends
+  /// with updated(). Copies in slots are stale from now on, and `submit` is called just before the
+  /// next load of the block. Its copies to the device should come after `turn`, the end of the load
+  /// kUpdateLead before that one: a lane that always has something to copy keeps the link to
+  /// itself.
   void update_later(BlockId block, std::function<void(Event turn)> submit);
   /// Calls every `submit` that no load has called yet, in the order of blocks.
   void submit_updates();
-  /// Bytes that loads have moved over this rank's link so far.
+  /// Returns the bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
 
  private:
   [[nodiscard]] SlotRing& ring_of(UnitId unit);
   [[nodiscard]] UnitLease use_at_home(UnitId unit, Stream& compute);
+  /// Returns the bytes of a whole block in a slot, padding included.
   [[nodiscard]] std::size_t block_bytes(BlockId block) const;
-  /// Fills the unit's slot; `needed_at` is the position of the access it is for. False if every
-  /// slot is taken by something needed earlier.
+  /// Fills a slot with the unit; `needed_at` is the position of the access that it is for. Returns
+  /// false if every slot holds something that is leased or needed earlier.
   bool load(UnitId unit, std::int64_t needed_at, const Tag& tag);
+  /// Calls the `submit` of a block, if it has one that no load has called.
   void submit_update(BlockId block);
-  /// Copies of the block in slots are stale.
+  /// Makes slots forget units that hold a stale copy of the block.
   void forget(BlockId block);
 
   TrainingState& state_;
