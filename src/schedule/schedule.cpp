@@ -95,7 +95,8 @@ void Schedule::head(const BatchLease& batch, int pass) {
 void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
   const UnitId unit = Walk::unit_of(layer);
   UnitLease weights = acquire(unit, {.phase = "backward", .pass = pass});
-  GradientLease gradients = s_.gradients.acquire(unit, compute_, {"backward", pass, unit.value(), -1});
+  GradientLease gradients =
+      s_.gradients.acquire(unit, compute_, {"backward", pass, unit.value(), -1});
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const Tag tag{"backward", pass, unit.value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
@@ -111,7 +112,8 @@ void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
 }
 
 void Schedule::embedding_backward(const BatchLease& batch, int pass) {
-  GradientLease gradients = s_.gradients.acquire(Walk::embedding(), compute_, {"backward", pass, 0, -1});
+  GradientLease gradients =
+      s_.gradients.acquire(Walk::embedding(), compute_, {"backward", pass, 0, -1});
   for (int cell = 0; cell < walk_.cells; ++cell) {
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
     s_.model.embedding_backward(compute_, gradients.views.embedding, tokens,
