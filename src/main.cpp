@@ -131,10 +131,10 @@ class CommandLine {
   }
   void add_config_help(CLI::App& app) {
     CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
-    help.add_flag("--markdown", markdown_, "as a Markdown table");
+    help.add_flag("--markdown", markdown_, "as docs/config.md has them");
     help.callback([this] {
       action_ = [this] {
-        std::cout << (markdown_ ? strata::markdown_fields(RunConfig{})
+        std::cout << (markdown_ ? strata::config_reference()
                                 : strata::describe_fields(RunConfig{}));
         return 0;
       };

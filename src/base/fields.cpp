@@ -1,14 +1,15 @@
-// The half of fields.h that needs no JSON: the collection of problems, and the tables of fields
-// that `--help` and the generated documentation show. A section that is absent is brought to life
-// to list its defaults, and removed again.
+// Describes fields, for a terminal and in Markdown, and collects what is wrong with a config.
+// Reading and writing them as JSON is in fields_json.cpp.
 
 #include "strata/base/fields.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -23,7 +24,7 @@ struct Row {
   std::string description;
 };
 
-std::string type_text(const Field& field) {
+std::string name_of_type(const Field& field) {
   switch (field.type) {
     case FieldType::kBool: return "bool";
     case FieldType::kInteger: return "integer";
@@ -43,18 +44,23 @@ std::string type_text(const Field& field) {
   return text;
 }
 
-void collect_rows(const FieldList& fields, const std::string& prefix, std::vector<Row>& rows) {
-  for (const Field& field : fields.all()) {
-    const std::string path = prefix + field.key;
-    if (field.type != FieldType::kSection) {
-      rows.push_back({path, type_text(field), field_text(field), field.description});
-      continue;
-    }
-    const bool absent = std::holds_alternative<std::monostate>(field.get());
-    if (absent) rows.push_back({path, "section", "null", field.description});
-    collect_rows(field.section(), path + '.', rows);
-    if (absent) field.set({});
+std::string type_text(const Field& field) {
+  return name_of_type(field) + (field.optional ? " or null" : "");
+}
+
+/// Appends the rows of one field: its own, or those of all fields in a section. A section that may
+/// be absent has a row of its own ahead of them.
+void collect_rows(const Field& field, const std::string& prefix, std::vector<Row>& rows) {
+  const std::string path = prefix + field.key;
+  if (field.type != FieldType::kSection) {
+    rows.push_back({path, type_text(field), field_text(field), field.description});
+    return;
   }
+  const bool absent = std::holds_alternative<std::monostate>(field.get());
+  if (absent) rows.push_back({path, "section", "null", field.description});
+  const FieldList section = field.section();
+  for (const Field& inner : section.all()) collect_rows(inner, path + '.', rows);
+  if (absent) field.set({});
 }
 
 std::string escape_table_cell(std::string text) {
@@ -62,6 +68,31 @@ std::string escape_table_cell(std::string text) {
     text.insert(at, 1, '\\');
   }
   return text;
+}
+
+std::string markdown_table(const std::vector<Row>& rows) {
+  std::string text = "| key | type | default | what it is for |\n|---|---|---|---|\n";
+  for (const Row& row : rows) {
+    text += "| `" + row.path + "` | " + escape_table_cell(row.type) + " | `" + row.default_text +
+            "` | " + escape_table_cell(row.description) + " |\n";
+  }
+  return text;
+}
+
+/// The words of `text` in indented lines of up to `width` columns, where words are no longer.
+std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
+  std::string lines;
+  std::string line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+      lines += std::string(indent, ' ') + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines += std::string(indent, ' ') + line + '\n';
+  return lines;
 }
 
 }  // namespace
@@ -80,35 +111,43 @@ void ConfigProblems::throw_if_any(std::string_view source) const {
 }
 
 std::string describe_fields(const FieldList& fields) {
+  constexpr std::size_t kIndent = 6;
+  constexpr std::size_t kWidth = 96;
   std::vector<Row> rows;
-  collect_rows(fields, "", rows);
-  std::array<std::size_t, 3> width{};
+  for (const Field& field : fields.all()) collect_rows(field, "", rows);
+  std::array<std::size_t, 2> width{};
   for (const Row& row : rows) {
     width[0] = std::max(width[0], row.path.size());
-    width[1] = std::max(width[1], row.type.size());
-    width[2] = std::max(width[2], row.default_text.size());
+    // A long list of choices must not move the defaults of all other fields.
+    if (row.type.size() <= kWidth / 3) width[1] = std::max(width[1], row.type.size());
   }
   const auto pad = [](std::string text, std::size_t to) {
-    text.resize(to + 2, ' ');
+    text.resize(std::max(text.size(), to) + 2, ' ');
     return text;
   };
   std::string text;
   for (const Row& row : rows) {
-    text += pad(row.path, width[0]) + pad(row.type, width[1]) + pad(row.default_text, width[2]) +
-            row.description + '\n';
+    text += pad(row.path, width[0]) + pad(row.type, width[1]) + row.default_text + '\n' +
+            wrapped(row.description, kIndent, kWidth);
   }
   return text;
 }
 
 std::string markdown_fields(const FieldList& fields) {
-  std::vector<Row> rows;
-  collect_rows(fields, "", rows);
-  std::string text = "| key | type | default | description |\n|---|---|---|---|\n";
-  for (const Row& row : rows) {
-    text += "| `" + row.path + "` | " + escape_table_cell(row.type) + " | `" + row.default_text +
-            "` | " + escape_table_cell(row.description) + " |\n";
+  std::vector<Row> outside;
+  std::string sections;
+  for (const Field& field : fields.all()) {
+    if (field.type != FieldType::kSection) {
+      collect_rows(field, "", outside);
+      continue;
+    }
+    std::vector<Row> rows;
+    collect_rows(field, "", rows);
+    if (!sections.empty()) sections += '\n';
+    sections += "## " + field.key + "\n\n" + field.description + "\n\n" + markdown_table(rows);
   }
-  return text;
+  if (outside.empty()) return sections;
+  return markdown_table(outside) + (sections.empty() ? "" : "\n") + sections;
 }
 
 }  // namespace strata

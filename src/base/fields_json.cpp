@@ -206,6 +206,11 @@ class Reader {
   }
 
   std::string unknown_key(const std::string& path, const FieldList& siblings) const {
+    for (const RetiredKey& retired : siblings.retired()) {
+      if (path.substr(path.rfind('.') + 1) == retired.key) {
+        return "this key is gone: " + retired.remedy;
+      }
+    }
     if (const auto nearest = nearest_path(path, valid_paths_)) {
       return "unknown key; did you mean " + *nearest + "?";
     }

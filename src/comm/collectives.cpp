@@ -53,18 +53,20 @@ class RecordedCollectives final : public Collectives {
 void Collectives::all_gather(Stream& comm, const TensorView& full, const Tag& tag) {
   const Shards shards = shards_of(kAllGather, full, ranks_);
   if (ranks_ == 1) return;
-  comm.submit({.name = kAllGather, .kind = SubmissionKind::kCollective, .tag = tag},
+  comm.submit(
+      {.name = kAllGather, .kind = SubmissionKind::kCollective, .tag = tag},
       [&] { return Footprint{.accesses = {{shards.range(rank_)}, {shards.all()}}}; },
-              [&] { enqueue_all_gather(comm, shards); });
+      [&] { enqueue_all_gather(comm, shards); });
 }
 
 void Collectives::reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag) {
   require_summable(full.dtype);
   const Shards shards = shards_of(kReduceScatter, full, ranks_);
   if (ranks_ == 1) return;
-  comm.submit({.name = kReduceScatter, .kind = SubmissionKind::kCollective, .tag = tag},
+  comm.submit(
+      {.name = kReduceScatter, .kind = SubmissionKind::kCollective, .tag = tag},
       [&] { return Footprint{.accesses = {{shards.all()}, {shards.all()}}}; },
-              [&] { enqueue_reduce_scatter(comm, shards); });
+      [&] { enqueue_reduce_scatter(comm, shards); });
 }
 
 std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device) {

@@ -1,3 +1,7 @@
+// The rules of a run config that concern more than the type of a value: ranges, keys that need or
+// exclude each other, and what a backend cannot run. Every broken rule is reported by key and
+// remedy, all of them at once.
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -53,7 +57,7 @@ void check_run(const RunConfig& c, Rules r) {
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
-              "and the step behind it are traced, but run.steps is " + std::to_string(run.steps));
+              "and the step after it are traced, but run.steps is " + std::to_string(run.steps));
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
 }
@@ -130,7 +134,6 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.at_least("sub_batches", s.sub_batches, 1);
   // Two steps' passes have buffers, whose number has 31 bits.
   r.in_range("passes", s.passes, 1, (std::int64_t{1} << 30) - 1);
-  r.at_least("layers_per_visit", s.layers_per_visit, 1);
   r.at_least("weight_slots", s.weight_slots, 1);
   r.at_least("activation_slots", s.activation_slots, 2);
   r.at_least("gradient_slots", s.gradient_slots, 1);
@@ -139,12 +142,6 @@ void check_schedule(const RunConfig& c, Rules r) {
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
   r.at_least("spill_slots", s.spill_slots, 1);
   r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
-  r.refuse_if(
-      s.layers_per_visit > c.model.llama.num_hidden_layers && c.model.llama.num_hidden_layers > 0,
-      "layers_per_visit",
-      "is above model.num_hidden_layers (" + std::to_string(c.model.llama.num_hidden_layers) + ")");
-  r.refuse_if(s.weight_slots && *s.weight_slots < s.layers_per_visit, "weight_slots",
-              "must be at least schedule.layers_per_visit");
   const double sub_batch_tokens =
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",

@@ -1,10 +1,10 @@
+// What host lanes run: a submission is one task, however many pieces its operator enqueues. Used by
+// the backends that have host threads.
+
 #pragma once
 
 #include <functional>
 #include <utility>
-
-// What host lanes run: a submission is one task, however many pieces its operator enqueues. Used by
-// the backends that have host threads.
 
 namespace strata {
 

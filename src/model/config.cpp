@@ -11,29 +11,54 @@
 namespace strata {
 
 void RopeScaling::fields(FieldList& f) {
-  f.choice("rope_type", rope_type, kRopeTypeNames, "llama3: stretch long wavelengths (Llama 3.1)");
-  f.add("factor", factor, "long wavelengths are multiplied by this");
-  f.add("low_freq_factor", low_freq_factor, "wavelengths above original / this are stretched");
-  f.add("high_freq_factor", high_freq_factor, "wavelengths below original / this are kept");
+  f.choice("rope_type", rope_type, kRopeTypeNames,
+           "Says how wavelengths are scaled: default changes nothing, llama3 stretches long "
+           "wavelengths, as Llama 3.1 does for rows longer than it was first trained on.");
+  f.add("factor", factor,
+        "Sets what llama3 multiplies long wavelengths by. Raise it for longer rows.");
+  f.add("low_freq_factor", low_freq_factor,
+        "Sets which wavelengths are long: those above original_max_position_embeddings over this "
+        "are stretched in full. It belongs to a model's weights.");
+  f.add("high_freq_factor", high_freq_factor,
+        "Sets which wavelengths are short: those below original_max_position_embeddings over this "
+        "stay, and between the two the factor rises. It belongs to a model's weights.");
   f.add("original_max_position_embeddings", original_max_position_embeddings,
-        "row length before the stretching");
+        "Says how many tokens the longest row had before the stretching. It belongs to a model's "
+        "weights.");
 }
 
 void LlamaConfig::fields(FieldList& f) {
-  f.add("vocab_size", vocab_size, "rows of the embedding and of the head");
-  f.add("hidden_size", hidden_size, "width of the residual stream");
-  f.add("intermediate_size", intermediate_size, "width of the SwiGLU feed-forward");
-  f.add("num_hidden_layers", num_hidden_layers, "layers");
-  f.add("num_attention_heads", num_attention_heads, "query heads");
+  f.add("vocab_size", vocab_size,
+        "Says how many rows embedding and head have, one for each id of the tokenizer. Required.");
+  f.add("hidden_size", hidden_size, "Sets the width of the residual stream in elements. Required.");
+  f.add("intermediate_size", intermediate_size,
+        "Sets the width of the SwiGLU feed-forward in elements. Required; 8/3 of hidden_size is "
+        "usual.");
+  f.add("num_hidden_layers", num_hidden_layers, "Says how many layers the model has. Required.");
+  f.add("num_attention_heads", num_attention_heads,
+        "Says how many query heads attention has. Required; hidden_size over 128 is usual.");
   f.add("num_key_value_heads", num_key_value_heads,
-        "key and value heads (GQA); null: as many as query heads");
-  f.add("head_dim", head_dim, "width of a head; null: hidden_size / num_attention_heads");
-  f.add("max_position_embeddings", max_position_embeddings, "longest row the model is made for");
-  f.add("rope_theta", rope_theta, "base of the rotary embedding");
-  f.add("rope_scaling", rope_scaling, "scaling of the rotary embedding; null: none");
-  f.add("rms_norm_eps", rms_norm_eps, "added to the mean square in RMSNorm");
-  f.add("tie_word_embeddings", tie_word_embeddings, "the head uses the embedding's weights");
-  f.add("initializer_range", initializer_range, "standard deviation of random initial weights");
+        "Says how many key and value heads attention has, a divisor of the query heads; null takes "
+        "as many. Fewer, as in Llama 3, save parameters and activations.");
+  f.add("head_dim", head_dim,
+        "Sets the width of a head in elements; null takes hidden_size / num_attention_heads. Set "
+        "it for models whose heads are not cut out of the residual stream's width.");
+  f.add("max_position_embeddings", max_position_embeddings,
+        "Says how many tokens the longest row has that the model is made for. Raise it to train "
+        "with a data.sequence_length above it, which is refused.");
+  f.add("rope_theta", rope_theta,
+        "Sets the base of the rotary embedding's wavelengths. Raise it for a model of long rows.");
+  f.add("rope_scaling", rope_scaling,
+        "Scales the rotary embedding's wavelengths; null scales none. Set it for models that were "
+        "stretched to longer rows, such as Llama 3.1.");
+  f.add("rms_norm_eps", rms_norm_eps,
+        "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.");
+  f.add("tie_word_embeddings", tie_word_embeddings,
+        "Lets the head use the embedding's weights. Set it for small models, where it saves a "
+        "large share of the parameters.");
+  f.add("initializer_range", initializer_range,
+        "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
+        "large model are not stable.");
 }
 
 std::int64_t LlamaConfig::layer_parameter_count() const {

@@ -38,13 +38,13 @@ void Updater::check_update(const TensorView& nonfinite, BlockId block, const Tag
 
 void submit_update_check(Stream& host, const TensorView& nonfinite, const StepPlan& step,
                          int steps_ago, const std::string& what, const Tag& tag) {
-  host.host_task("check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
-                 [nonfinite, &step, steps_ago, what] {
-                   if (*nonfinite.as<std::int32_t>() == 0) return;
-                   throw NumericalError("step " + std::to_string(step.step - steps_ago) +
-                                        ": a weight of " + what +
-                                        " is not finite after its update (lower optimizer.lr)");
-                 });
+  host.host_task(
+      "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
+      [nonfinite, &step, steps_ago, what] {
+        if (*nonfinite.as<std::int32_t>() == 0) return;
+        throw NumericalError("step " + std::to_string(step.step - steps_ago) + ": a weight of " +
+                             what + " is not finite after its update (lower optimizer.lr)");
+      });
 }
 
 }  // namespace strata

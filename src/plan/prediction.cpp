@@ -15,8 +15,8 @@ namespace strata {
 
 namespace {
 
-/// The first two start from an idle machine, and sub-batches may alternate from step to step: of
-/// the last two the mean is taken.
+/// The first two start from an idle machine, and the buffers of batches alternate from step to
+/// step: of the last two the mean is taken.
 constexpr int kSteps = 4;
 
 /// Recorded steps and when they run.

@@ -34,7 +34,7 @@ Rates rates_of_h200() {
           .kernel_us = 2,
           .copy_us = 10,
           .task_us = 10,
-          .submit_us = 18,
+          .submit_us = 4,
           .device_under_copies = 0.96,
           .host_under_copies = 0.62,
           .link_both_ways = 0.905,

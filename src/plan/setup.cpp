@@ -155,8 +155,8 @@ void require_fit(const Setup& s) {
         advice_on_kept(s) +
         "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
         "instead), schedule.activation_slots, schedule.weight_slots, "
-        "schedule.gradient_slots, schedule.resident_units, schedule.layers_per_visit or "
-        "schedule.head_chunk_tokens, or raise the limit.\n" +
+        "schedule.gradient_slots, schedule.resident_units or schedule.head_chunk_tokens, or raise "
+        "the limit.\n" +
         s.to_string());
   }
   if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
@@ -232,14 +232,10 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                    .hidden = model.hidden_size,
                    .dtype = config.run.dtype,
                    .form = schedule.spill_dtype};
-  const int visit = std::min(layers, to_int(schedule.layers_per_visit));
-  s.walk = {.layers = layers,
-            .cells = s.activations.cells,
-            .layers_per_visit = visit,
-            .direction = schedule.direction};
-  s.weight_slots = schedule.weight_slots ? to_int(*schedule.weight_slots) : visit + 2;
-  s.weight_slots = std::clamp(s.weight_slots, visit, layers);
-  s.gradient_slots = std::max(visit, std::min(layers, to_int(schedule.gradient_slots)));
+  s.walk = {.layers = layers, .cells = s.activations.cells};
+  constexpr int kWeightSlots = 3;  // one computes while two load
+  s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
+  s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
   s.optimizer = {.beta1 = o.betas[0],
                  .beta2 = o.betas[1],
                  .eps = o.eps,
@@ -252,7 +248,6 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
   place_state(s);
   place_undo_log(s);
 
-  s.config.schedule.layers_per_visit = visit;
   s.config.schedule.weight_slots = s.weight_slots;
   s.config.schedule.gradient_slots = s.gradient_slots;
   s.config.schedule.activation_slots = s.activation_slots;

@@ -1,176 +1,128 @@
+// The algorithm, as it stands in docs/schedule.md: the order in which units and cells take what
+// they need from the stores, run on the compute lane, and hand on what they made. Leases end at the
+// end of their scope; that is what lets a slot be filled again.
+
 #include "strata/schedule/schedule.h"
 
 #include <utility>
 
 namespace strata {
 
-namespace {
-
-enum class Extent { kForward, kForwardAndBackward };
-
-/// The units whose weights a pass acquires, in order. Backward of the embedding needs none.
-std::vector<UnitId> unit_order(const Walk& walk, Extent extent) {
-  std::vector<UnitId> units;
-  const auto append = [&](const Visit& visit) {
-    for (const int unit : visit.units) units.push_back(UnitId(unit));
-  };
-  for (const Visit& visit : walk.forward) append(visit);
-  append(walk.head);
-  if (extent == Extent::kForward) return units;
-  for (std::size_t i = 0; i + 1 < walk.backward.size(); ++i) append(walk.backward[i]);
-  return units;
-}
-
-/// The boundary activations that a pass reads, in order: a layer reads boundary (unit - 1) in
-/// forward and again in backward, the head reads boundary L.
-std::vector<ActivationStore::Read> read_order(const Walk& walk, Extent extent) {
-  std::vector<ActivationStore::Read> reads;
-  const auto append = [&](const Visit& visit) {
-    for (const int cell : visit.cells) {
-      for (const int unit : visit.units) {
-        if (unit > 0) reads.push_back({unit - 1, cell});
-      }
-    }
-  };
-  for (const Visit& visit : walk.forward) append(visit);
-  append(walk.head);
-  if (extent == Extent::kForward) return reads;
-  for (const Visit& visit : walk.backward) append(visit);
-  return reads;
-}
-
-/// The cells whose backward a pass runs, in order.
-std::vector<KeptStore::Read> backward_order(const Walk& walk) {
-  std::vector<KeptStore::Read> cells;
-  for (const Visit& visit : walk.backward) {
-    for (const int cell : visit.cells) {
-      for (const int unit : visit.units) {
-        if (unit > 0) cells.push_back({unit - 1, cell});
-      }
-    }
-  }
-  return cells;
-}
-
-}  // namespace
-
-Schedule::Schedule(const Stores& stores, const WalkOptions& options, Stream& compute,
+Schedule::Schedule(const Stores& stores, const Walk& walk, Stream& compute,
                    std::vector<TensorView> boundary_gradients)
-    : s_(stores),
-      walk_(make_walk(options)),
-      layers_(options.layers),
-      compute_(compute),
-      d_(std::move(boundary_gradients)) {}
+    : s_(stores), walk_(walk), compute_(compute), d_(std::move(boundary_gradients)) {}
 
 void Schedule::step(const StepPlan& plan, const std::vector<int>& slots) {
   s_.optimizer.begin_step(plan, {.phase = "update"});
   s_.gradients.begin_step();
   for (int pass = 0; pass < static_cast<int>(slots.size()); ++pass) {
-    const Tag tag{.phase = "forward", .pass = pass};
-    s_.weights.begin_pass(unit_order(walk_, Extent::kForwardAndBackward));
-    s_.activations.begin_pass(read_order(walk_, Extent::kForwardAndBackward));
-    s_.kept.begin_pass(backward_order(walk_));
-    const BatchLease batch =
-        s_.batches.upload(slots[static_cast<std::size_t>(pass)], compute_, tag);
-    forward(batch, pass);
-    loss(batch, pass);
-    backward(batch, pass);
+    announce(Extent::kForwardAndBackward);
+    const BatchLease batch = s_.batches.upload(slots[static_cast<std::size_t>(pass)], compute_,
+                                               {.phase = "forward", .pass = pass});
+    embedding_forward(batch, pass);
+    for (int layer = 0; layer < walk_.layers; ++layer) layer_forward(layer, batch, pass);
+    head(batch, pass);
+    for (int layer = walk_.layers - 1; layer >= 0; --layer) layer_backward(layer, batch, pass);
+    embedding_backward(batch, pass);
   }
   s_.optimizer.finish_step({.phase = "update"});
 }
 
-std::vector<UnitLease> Schedule::acquire(const Visit& visit, const Tag& tag) {
-  std::vector<UnitLease> weights;
-  for (const int unit : visit.units)
-    weights.push_back(s_.weights.acquire(UnitId(unit), compute_, tag));
+/// Tells the stores what the coming pass asks of them, so that they load ahead of it.
+void Schedule::announce(Extent extent) {
+  s_.weights.begin_pass(unit_order(walk_, extent));
+  s_.activations.begin_pass(boundary_order(walk_, extent));
+  s_.kept.begin_pass(backward_order(walk_, extent));
+}
+
+UnitLease Schedule::acquire(UnitId unit, const Tag& tag) {
+  UnitLease weights = s_.weights.acquire(unit, compute_, tag);
   s_.weights.prefetch(tag);
   return weights;
 }
 
-/// Every sub-batch passes a visit's units while their weights are there.
-void Schedule::forward(const BatchLease& batch, int pass) {
-  for (const Visit& visit : walk_.forward) {
-    const std::vector<UnitLease> weights = acquire(visit, {.phase = "forward", .pass = pass});
-    for (const int cell : visit.cells) {
-      const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
-      for (std::size_t i = 0; i < visit.units.size(); ++i) {
-        const int unit = visit.units[i];
-        const Tag tag{"forward", pass, unit, cell};
-        if (unit == 0) {
-          ActivationLease y = s_.activations.produce(0, cell, compute_);
-          s_.model.embedding_forward(compute_, weights[i].views.embedding, tokens, y.x, tag);
-          s_.activations.keep(std::move(y), tag);
-          continue;
-        }
-        const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
-        s_.activations.prefetch(tag);
-        ActivationLease y = s_.activations.produce(unit, cell, compute_);
-        KeptLease kept = s_.kept.fill(unit - 1, cell, compute_);
-        s_.model.layer_forward(compute_, weights[i].views.layer, tokens, x.x, kept.activations, y.x,
-                               tag);
-        s_.kept.keep(std::move(kept), tag);
-        s_.activations.keep(std::move(y), tag);
-      }
-    }
+void Schedule::embedding_forward(const BatchLease& batch, int pass) {
+  const UnitLease weights = acquire(Walk::embedding(), {.phase = "forward", .pass = pass});
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const Tag tag{"forward", pass, 0, cell};
+    const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
+    ActivationLease y = s_.activations.produce(0, cell, compute_);
+    s_.model.embedding_forward(compute_, weights.views.embedding, tokens, y.x, tag);
+    s_.activations.keep(std::move(y), tag);
+  }
+}
+
+void Schedule::layer_forward(int layer, const BatchLease& batch, int pass) {
+  const UnitId unit = Walk::unit_of(layer);
+  const UnitLease weights = acquire(unit, {.phase = "forward", .pass = pass});
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const Tag tag{"forward", pass, unit.value(), cell};
+    const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
+    const ActivationLease x = s_.activations.acquire(layer, cell, compute_, tag);
+    s_.activations.prefetch(tag);
+    ActivationLease y = s_.activations.produce(layer + 1, cell, compute_);
+    KeptLease kept = s_.kept.fill(layer, cell, compute_);
+    s_.model.layer_forward(compute_, weights.views.layer, tokens, x.x, kept.activations, y.x, tag);
+    s_.kept.keep(std::move(kept), tag);
+    s_.activations.keep(std::move(y), tag);
   }
 }
 
 /// Final norm, logits, loss and their backward in one visit: full logits never exist.
-void Schedule::loss(const BatchLease& batch, int pass) {
-  const int head = layers_ + 1;
-  const std::vector<UnitLease> weights = acquire(walk_.head, {.phase = "head", .pass = pass});
-  GradientLease gradients = s_.gradients.acquire(UnitId(head), compute_, {"head", pass, head, -1});
+void Schedule::head(const BatchLease& batch, int pass) {
+  const UnitId unit = walk_.head();
+  const Tag unit_tag{"head", pass, unit.value(), -1};
+  const UnitLease weights = acquire(unit, {.phase = "head", .pass = pass});
+  GradientLease gradients = s_.gradients.acquire(unit, compute_, unit_tag);
   LossStore::LossLease losses = s_.losses.acquire(compute_);
-  for (const int cell : walk_.head.cells) {
-    const Tag tag{"head", pass, head, cell};
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const Tag tag{"head", pass, unit.value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
     const std::int64_t n = tokens.ids.elements();
-    const ActivationLease x = s_.activations.acquire(layers_, cell, compute_, tag);
+    const ActivationLease x = s_.activations.acquire(walk_.layers, cell, compute_, tag);
     s_.activations.prefetch(tag);
     s_.kept.prefetch(tag);
-    s_.model.head_forward_backward(compute_, weights[0].views.head, gradients.views.head, tokens,
+    s_.model.head_forward_backward(compute_, weights.views.head, gradients.views.head, tokens,
                                    batch.grad_scale, x.x, d_[static_cast<std::size_t>(cell)],
                                    losses.loss.slice_rows(cell * n, n), tag);
   }
-  s_.losses.deliver(std::move(losses), {"head", pass, head, -1}, s_.optimizer.loss_receiver());
+  s_.losses.deliver(std::move(losses), unit_tag, s_.optimizer.loss_receiver());
   offload(std::move(gradients), pass);
 }
 
 /// What was not kept is computed again from the boundary activation, then backward; gradients of
 /// all sub-batches add up on the device and leave once.
-void Schedule::backward(const BatchLease& batch, int pass) {
-  for (const Visit& visit : walk_.backward) {
-    const bool embedding = visit.units.front() == 0;
-    std::vector<UnitLease> weights;
-    if (!embedding) weights = acquire(visit, {.phase = "backward", .pass = pass});
-    std::vector<GradientLease> gradients;
-    for (const int unit : visit.units) {
-      gradients.push_back(
-          s_.gradients.acquire(UnitId(unit), compute_, {"backward", pass, unit, -1}));
-    }
-    for (const int cell : visit.cells) {
-      const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
-      const TensorView d = d_[static_cast<std::size_t>(cell)];
-      for (std::size_t i = 0; i < visit.units.size(); ++i) {
-        const int unit = visit.units[i];
-        const Tag tag{"backward", pass, unit, cell};
-        if (embedding) {
-          s_.model.embedding_backward(compute_, gradients[i].views.embedding, tokens, d, tag);
-          continue;
-        }
-        const ActivationLease x = s_.activations.acquire(unit - 1, cell, compute_, tag);
-        const KeptLease kept = s_.kept.acquire(unit - 1, cell, compute_, tag);
-        s_.kept.prefetch(tag);
-        s_.activations.prefetch(tag);
-        s_.model.layer_backward(compute_, weights[i].views.layer, gradients[i].views.layer, tokens,
-                                x.x, kept.activations, d, tag);
-      }
-    }
-    weights.clear();
-    for (GradientLease& lease : gradients) offload(std::move(lease), pass);
+void Schedule::layer_backward(int layer, const BatchLease& batch, int pass) {
+  const UnitId unit = Walk::unit_of(layer);
+  UnitLease weights = acquire(unit, {.phase = "backward", .pass = pass});
+  GradientLease gradients =
+      s_.gradients.acquire(unit, compute_, {"backward", pass, unit.value(), -1});
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const Tag tag{"backward", pass, unit.value(), cell};
+    const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
+    const ActivationLease x = s_.activations.acquire(layer, cell, compute_, tag);
+    const KeptLease kept = s_.kept.acquire(layer, cell, compute_, tag);
+    s_.kept.prefetch(tag);
+    s_.activations.prefetch(tag);
+    s_.model.layer_backward(compute_, weights.views.layer, gradients.views.layer, tokens, x.x,
+                            kept.activations, d_[static_cast<std::size_t>(cell)], tag);
   }
+  weights = {};  // the next load into this slot needs not wait for sums of gradients
+  offload(std::move(gradients), pass);
 }
 
+void Schedule::embedding_backward(const BatchLease& batch, int pass) {
+  GradientLease gradients =
+      s_.gradients.acquire(Walk::embedding(), compute_, {"backward", pass, 0, -1});
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
+    s_.model.embedding_backward(compute_, gradients.views.embedding, tokens,
+                                d_[static_cast<std::size_t>(cell)], {"backward", pass, 0, cell});
+  }
+  offload(std::move(gradients), pass);
+}
+
+/// Sends a unit's gradients home; blocks that are complete with them go on to the optimizer.
 void Schedule::offload(GradientLease gradients, int pass) {
   const Tag tag{"offload", pass, gradients.unit.value(), -1};
   for (Arrival& arrival : s_.gradients.offload(std::move(gradients), tag)) {
@@ -180,20 +132,18 @@ void Schedule::offload(GradientLease gradients, int pass) {
 
 void Schedule::evaluate(int slot, std::function<void(double)> receive) {
   const Tag pass_tag{.phase = "evaluate", .pass = 0};
-  s_.weights.begin_pass(unit_order(walk_, Extent::kForward));
-  s_.activations.begin_pass(read_order(walk_, Extent::kForward));
-  s_.kept.begin_pass({});
+  announce(Extent::kForward);
   const BatchLease batch = s_.batches.upload(slot, compute_, pass_tag);
-  forward(batch, 0);
-  const int head = layers_ + 1;
-  const std::vector<UnitLease> weights = acquire(walk_.head, pass_tag);
+  embedding_forward(batch, 0);
+  for (int layer = 0; layer < walk_.layers; ++layer) layer_forward(layer, batch, 0);
+  const UnitLease weights = acquire(walk_.head(), pass_tag);
   LossStore::LossLease losses = s_.losses.acquire(compute_);
-  for (const int cell : walk_.head.cells) {
-    const Tag tag{"evaluate", 0, head, cell};
+  for (int cell = 0; cell < walk_.cells; ++cell) {
+    const Tag tag{"evaluate", 0, walk_.head().value(), cell};
     const CellBatch& tokens = batch.cells[static_cast<std::size_t>(cell)];
     const std::int64_t n = tokens.ids.elements();
-    const ActivationLease x = s_.activations.acquire(layers_, cell, compute_, tag);
-    s_.model.head_forward(compute_, weights[0].views.head, tokens, x.x,
+    const ActivationLease x = s_.activations.acquire(walk_.layers, cell, compute_, tag);
+    s_.model.head_forward(compute_, weights.views.head, tokens, x.x,
                           losses.loss.slice_rows(cell * n, n), tag);
   }
   s_.losses.deliver(std::move(losses), pass_tag, std::move(receive));

@@ -1,35 +1,36 @@
-#include "strata/schedule/walk.h"
+// Lists the accesses of a pass; the schedule makes them in the same order.
 
-#include <algorithm>
-#include <numeric>
+#include "strata/schedule/walk.h"
 
 namespace strata {
 
-Walk make_walk(const WalkOptions& options) {
-  std::vector<int> cells(static_cast<std::size_t>(options.cells));
-  std::iota(cells.begin(), cells.end(), 0);
-  const auto visit = [&](std::vector<int> units) {
-    Visit v{std::move(units), cells};
-    if (options.direction == Direction::kAlternating) std::reverse(cells.begin(), cells.end());
-    return v;
-  };
+std::vector<UnitId> unit_order(const Walk& walk, Extent extent) {
+  std::vector<UnitId> units{Walk::embedding()};
+  for (int layer = 0; layer < walk.layers; ++layer) units.push_back(Walk::unit_of(layer));
+  units.push_back(walk.head());
+  if (extent == Extent::kForward) return units;
+  for (int layer = walk.layers - 1; layer >= 0; --layer) units.push_back(Walk::unit_of(layer));
+  return units;
+}
 
-  Walk walk;
-  walk.forward.push_back(visit({0}));
-  std::vector<std::vector<int>> groups;
-  for (int first = 1; first <= options.layers; first += options.layers_per_visit) {
-    const int last = std::min(first + options.layers_per_visit, options.layers + 1);
-    std::vector<int> group(static_cast<std::size_t>(last - first));
-    std::iota(group.begin(), group.end(), first);
-    walk.forward.push_back(visit(group));
-    groups.push_back(std::move(group));
+std::vector<ActivationStore::Read> boundary_order(const Walk& walk, Extent extent) {
+  std::vector<ActivationStore::Read> reads;
+  for (int boundary = 0; boundary <= walk.layers; ++boundary) {
+    for (int cell = 0; cell < walk.cells; ++cell) reads.push_back({boundary, cell});
   }
-  walk.head = visit({options.layers + 1});
-  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-    walk.backward.push_back(visit({group->rbegin(), group->rend()}));
+  for (const KeptStore::Read& read : backward_order(walk, extent)) {
+    reads.push_back({read.layer, read.cell});
   }
-  walk.backward.push_back(visit({0}));
-  return walk;
+  return reads;
+}
+
+std::vector<KeptStore::Read> backward_order(const Walk& walk, Extent extent) {
+  std::vector<KeptStore::Read> cells;
+  if (extent == Extent::kForward) return cells;
+  for (int layer = walk.layers - 1; layer >= 0; --layer) {
+    for (int cell = 0; cell < walk.cells; ++cell) cells.push_back({layer, cell});
+  }
+  return cells;
 }
 
 }  // namespace strata

@@ -50,8 +50,8 @@ PassBuffers BatchStore::host(int slot) {
   const auto s = static_cast<std::size_t>(slot);
   device_.wait(uploaded_.at(s));
   std::byte* base = memory_.host[s];
-  device_.host_access(
-      "fill_batch", [&] { return Accesses({}, {{base, offsets_.total}}); }, {.phase = "data"});
+  device_.host_access("fill_batch", [&] { return Accesses({}, {{base, offsets_.total}}); },
+                      {.phase = "data"});
   return {.ids = ints(base, offsets_.ids, offsets_.targets),
           .targets = ints(base, offsets_.targets, offsets_.positions),
           .positions = ints(base, offsets_.positions, offsets_.segments),

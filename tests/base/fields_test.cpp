@@ -29,6 +29,7 @@ struct Inner {
   void fields(FieldList& f) {
     f.add("warmup_steps", warmup_steps, "steps of warm-up");
     f.add("scale", scale, "a scale");
+    f.retire("skale", "scales are spelled scale now; rename it");
   }
   bool operator==(const Inner&) const = default;
 };
@@ -124,6 +125,15 @@ TEST_CASE("an unknown key is an error with its path and the nearest valid key") 
   CHECK_THAT(complaint(R"({"inner": {"warmup_step": 1}})"),
              ContainsSubstring("inner.warmup_step: unknown key; did you mean inner.warmup_steps?"));
   CHECK_THAT(complaint(R"({"coutn": 1})"), ContainsSubstring("did you mean count?"));
+}
+
+TEST_CASE("a key that is gone is an error that says why and what to do") {
+  const std::string expected =
+      "inner.skale: this key is gone: scales are spelled scale now; rename it";
+  CHECK_THAT(complaint(R"({"inner": {"skale": 1}})"), ContainsSubstring(expected));
+  CHECK_THAT(complaint("{}", {"inner.skale=1"}), ContainsSubstring(expected));
+  CHECK_THAT(complaint(R"({"skale": 1})"), ContainsSubstring("did you mean inner.scale?"));
+  CHECK_THAT(strata::describe_fields(Outer{}), !ContainsSubstring("skale"));
 }
 
 TEST_CASE("a key in the wrong section is found in its own") {
@@ -231,6 +241,30 @@ TEST_CASE("listing the keys of an absent section leaves it absent") {
   CHECK_THAT(strata::describe_fields(strata::fields_of(outer)), ContainsSubstring("extra.scale"));
   strata::read_fields(outer, "{}", "test.json");
   CHECK_FALSE(outer.extra.has_value());
+}
+
+TEST_CASE("long descriptions are broken between words and indented") {
+  struct Wordy {
+    double rate = 1;
+    void fields(FieldList& f) { f.add("rate", rate, text); }
+    std::string text;
+  };
+  Wordy wordy;
+  for (int i = 0; i < 20; ++i) wordy.text += "elephant ";
+  const std::string line =
+      "      elephant elephant elephant elephant elephant elephant elephant "
+      "elephant elephant elephant\n";
+  CHECK(strata::describe_fields(wordy) == "rate  number  1.0\n" + line + line);
+}
+
+TEST_CASE("the Markdown has a heading and a table for every section") {
+  const std::string text = strata::markdown_fields(Outer{});
+  const std::string head = "| key | type | default | what it is for |\n|---|---|---|---|\n";
+  CHECK(text.starts_with(head + "| `flag` | bool | `false` | a switch |\n"));
+  CHECK_THAT(text, ContainsSubstring("\n\n## inner\n\na section\n\n" + head +
+                                     "| `inner.warmup_steps` | integer | `7` |"));
+  CHECK_THAT(text, ContainsSubstring("## extra\n\na section that may be absent\n\n" + head +
+                                     "| `extra` | section | `null` |"));
 }
 
 TEST_CASE("the Markdown table escapes the bars of its cells") {

@@ -1,11 +1,11 @@
+// What submission_bench measures: a list of calls that each submit one small piece of work. One
+// list is strata's own, submission_bench_driver gives the driver's, to compare with.
+
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
-
-// What submission_bench measures: a list of calls that each submit one small piece of work. One
-// list is strata's own, submission_bench_driver gives the driver's, to compare with.
 
 namespace strata::bench {
 

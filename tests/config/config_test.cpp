@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -68,7 +69,6 @@ TEST_CASE("a minimal config has the documented defaults") {
   CHECK(c.run.dtype == strata::DType::kBF16);
   CHECK(c.run.output == "runs/default");
   CHECK(c.model.llama.kv_heads() == 4);
-  CHECK(c.schedule.direction == strata::Direction::kFixed);
   CHECK_FALSE(c.schedule.weight_slots.has_value());
   CHECK(c.schedule.gradient_slots == 2);
   CHECK_FALSE(c.schedule.activations.has_value());
@@ -171,7 +171,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
       {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
       {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
-      {{"run.trace_step=99"}, "run.trace_step: and the step behind it are traced"},
+      {{"run.trace_step=99"}, "run.trace_step: and the step after it are traced"},
       {{"run.steps=0"}, "run.steps: must be from 1"},
       {{"run.threads=-1"}, "run.threads: must be from 0"},
       {{"run.output="}, "run.output: names the run folder"},
@@ -183,9 +183,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"model.head_dim=258", "run.backend=cuda"},
        "model.head_dim: is at most 256 on the cuda backend, not 258; set run.backend to \"cpu\""},
       {{"model.hidden_size=1088", "run.backend=cuda"}, "model.head_dim: is at most 256"},
-      {{"schedule.layers_per_visit=3"}, "schedule.layers_per_visit: is above"},
-      {{"schedule.layers_per_visit=2", "schedule.weight_slots=1"},
-       "schedule.weight_slots: must be at least schedule.layers_per_visit"},
+      {{"schedule.weight_slots=0"}, "schedule.weight_slots: must be from 1"},
       {{"schedule.activation_slots=1"}, "schedule.activation_slots: must be from 2"},
       {{"schedule.spill_slots=0"}, "schedule.spill_slots: must be from 1"},
       {{"schedule.spill=off", "memory.spill_limit=1GiB"}, "memory.spill_limit: belongs to"},
@@ -210,6 +208,17 @@ TEST_CASE("cross-field rules name the key and the remedy") {
   for (const Case& c : cases) {
     CAPTURE(c.sets);
     CHECK_THAT(complaint(c.sets), ContainsSubstring(c.expected));
+  }
+}
+
+TEST_CASE("a key that is gone is refused with the reason and what to do") {
+  const std::vector<std::pair<std::string, std::string>> retired{
+      {"schedule.direction=fixed", "sub-batches go through every unit in ascending order"},
+      {"schedule.layers_per_visit=1", "a pass goes through one layer at a time"}};
+  for (const auto& [set, reason] : retired) {
+    const std::string key = set.substr(0, set.find('='));
+    CHECK_THAT(complaint({set}), ContainsSubstring(key + ": this key is gone: " + reason) &&
+                                     ContainsSubstring("; leave it out"));
   }
 }
 
@@ -253,7 +262,7 @@ TEST_CASE("the resolved config reads back to the same values") {
   const Folder folder;
   const RunConfig c = minimal({"memory.device_limit=24GiB", "optimizer.grad_clip=0.7",
                                "model.rope_scaling.rope_type=llama3", "debug.execution=shuffled",
-                               "schedule.direction=alternating", "schedule.activations=selective"});
+                               "schedule.activations=selective"});
   strata::save_run_config(c, folder.path / "config.json");
   const RunConfig back = strata::load_run_config(folder.path / "config.json");
   CHECK(strata::differing_fields(c, back).empty());
@@ -261,7 +270,6 @@ TEST_CASE("the resolved config reads back to the same values") {
   CHECK(back.optimizer.grad_clip == 0.7);
   CHECK(back.model.llama.rope_scaling->rope_type == strata::RopeType::kLlama3);
   CHECK(back.debug.execution == strata::Execution::kShuffled);
-  CHECK(back.schedule.direction == strata::Direction::kAlternating);
   CHECK(back.schedule.activations == strata::KeepLevel::kSelective);
 }
 

@@ -17,8 +17,7 @@ class Room {
  public:
   Room(const ModelLayout& layout, const Unit& unit, DType dtype) {
     for (const auto b : unit.blocks) {
-      const auto elements =
-          static_cast<std::size_t>(layout.blocks[b].elements);
+      const auto elements = static_cast<std::size_t>(layout.blocks[b].elements);
       bytes_.emplace_back(elements * size_of(dtype));
       blocks.push_back(bytes_.back().data());
     }
@@ -49,8 +48,7 @@ void check_view(const ConstTensorView& view, DType dtype, const std::byte* block
 TEST_CASE("a layer's views are its segments, for weights and for gradients") {
   const ModelLayout layout = make_layout(test::tiny_model());
   const Unit& unit = layout.units[UnitId(2)];
-  const std::vector<Segment>& segments =
-      layout.blocks[unit.blocks[0]].segments;
+  const std::vector<Segment>& segments = layout.blocks[unit.blocks[0]].segments;
   const auto check = [&](const auto& views, DType dtype, const std::byte* block) {
     const auto& layer = views.layer;
     const ConstTensorView all[] = {layer.attention_norm, layer.qkv,     layer.attention_out,

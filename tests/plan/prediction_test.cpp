@@ -50,11 +50,9 @@ std::vector<Case> cases() {
     c.optimizer.moment_dtype = DType::kBF16;
     c.schedule.activations = KeepLevel::kSelective;
   });
-  add("short rings, alternating", [](RunConfig& c) {
+  add("short rings", [](RunConfig& c) {
     c.schedule.activation_slots = 3;
     c.schedule.weight_slots = 2;
-    c.schedule.layers_per_visit = 2;
-    c.schedule.direction = Direction::kAlternating;
   });
   add("spilled", [](RunConfig& c) {
     c.schedule.activations = KeepLevel::kRecompute;

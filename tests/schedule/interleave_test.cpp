@@ -118,7 +118,6 @@ TEST_CASE("interleaving does not change a bit") {
     CHECK(run_tiny(config, c.ranks) == plain);
     config.optimizer.interleave = 0.7;
     config.schedule.resident_units = 2;
-    config.schedule.layers_per_visit = 2;
     config.schedule.weight_slots = std::nullopt;
     config.debug.execution = Execution::kThreads;
     const bool ring = c.timing == UpdateTiming::kOnArrival && c.passes == 1;

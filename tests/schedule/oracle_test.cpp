@@ -77,64 +77,46 @@ std::string first_race(const Recorder& r) {
 
 TEST_CASE("training steps have no race in any mode") {
   for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
-    for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-      for (const std::int64_t layers_per_visit : {1, 2}) {
-        for (const DType dtype : {DType::kF64, DType::kBF16}) {
-          for (const int ranks : {1, 2}) {
-            RunConfig config = tight_config();
-            config.run.dtype = dtype;
-            config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
-            config.optimizer.timing = timing;
-            if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
-            config.schedule.direction = direction;
-            config.schedule.layers_per_visit = layers_per_visit;
-            Recorder r;
-            trace_run(r, config, ranks);
-            CHECK(r.records().size() > 100);
-            CHECK(first_race(r) == "");
-          }
-        }
+    for (const DType dtype : {DType::kF64, DType::kBF16}) {
+      for (const int ranks : {1, 2}) {
+        RunConfig config = tight_config();
+        config.run.dtype = dtype;
+        config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+        config.optimizer.timing = timing;
+        if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+        Recorder r;
+        trace_run(r, config, ranks);
+        CHECK(r.records().size() > 100);
+        CHECK(first_race(r) == "");
       }
     }
   }
 }
 
 TEST_CASE("training steps have no race while cells keep more or less") {
-  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-    for (const std::int64_t layers_per_visit : {1, 2}) {
-      RunConfig config = tight_config();
-      config.schedule.direction = direction;
-      config.schedule.layers_per_visit = layers_per_visit;
-      config.debug.poison_slots = true;
-      config.schedule.activations = KeepLevel::kAttentionOut;
-      const std::size_t bytes = make_setup(config, 0, 1, {}).device_bytes();
-      config.schedule.activations = std::nullopt;
-      config.memory.device_limit = ByteSize{bytes + 4 * kKiB};
-      Recorder r;
-      trace_run(r, config);
-      CHECK(!r.find("matmul", {.phase = "backward"}).empty());
-      CHECK(first_race(r) == "");
-    }
-  }
+  RunConfig config = tight_config();
+  config.debug.poison_slots = true;
+  config.schedule.activations = KeepLevel::kAttentionOut;
+  const std::size_t bytes = make_setup(config, 0, 1, {}).device_bytes();
+  config.schedule.activations = std::nullopt;
+  config.memory.device_limit = ByteSize{bytes + 4 * kKiB};
+  Recorder r;
+  trace_run(r, config);
+  CHECK(!r.find("matmul", {.phase = "backward"}).empty());
+  CHECK(first_race(r) == "");
 }
 
 TEST_CASE("training steps have no race while cells spill, in either form of boundaries") {
-  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-    for (const std::int64_t layers_per_visit : {1, 2}) {
-      for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
-        for (const std::int64_t slots : {1, 3, 100}) {
-          RunConfig config = spilling_config();
-          config.schedule.direction = direction;
-          config.schedule.layers_per_visit = layers_per_visit;
-          config.schedule.spill_dtype = form;
-          config.schedule.spill_slots = slots;
-          config.debug.poison_slots = slots != 3;
-          Recorder r;
-          trace_run(r, config);
-          CHECK(first_race(r) == "");
-          CHECK(r.find(QuantizeRows::kName).empty() == (form == BoundaryForm::kExact));
-        }
-      }
+  for (const BoundaryForm form : {BoundaryForm::kExact, BoundaryForm::kInt8}) {
+    for (const std::int64_t slots : {1, 3, 100}) {
+      RunConfig config = spilling_config();
+      config.schedule.spill_dtype = form;
+      config.schedule.spill_slots = slots;
+      config.debug.poison_slots = slots != 3;
+      Recorder r;
+      trace_run(r, config);
+      CHECK(first_race(r) == "");
+      CHECK(r.find(QuantizeRows::kName).empty() == (form == BoundaryForm::kExact));
     }
   }
 }
@@ -202,31 +184,25 @@ TEST_CASE(
 }
 
 TEST_CASE("with a slot more than sub-batches forward reads nothing back") {
-  for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-    for (const std::int64_t layers_per_visit : {1, 2, 4}) {
-      for (const std::int64_t sub_batches : {1, 2, 3, 5}) {
-        const auto forward_loads = [&](std::int64_t slots) {
-          RunConfig config = tight_config();
-          config.run.steps = 2;
-          config.schedule.passes = 1;
-          config.schedule.sub_batches = sub_batches;
-          config.schedule.layers_per_visit = layers_per_visit;
-          config.schedule.direction = direction;
-          config.schedule.activation_slots = slots;
-          Recorder r;
-          trace_run(r, config);
-          std::vector<std::size_t> loads = r.find("copy", {"forward"});
-          std::erase_if(loads, [&](std::size_t i) {
-            const TraceRecord& record = r.records()[i];
-            return record.lane != Lane::kActivationsIn || record.what.tag.unit < 0;
-          });
-          return loads.size();
-        };
-        INFO("S = " << sub_batches << ", layers per visit " << layers_per_visit);
-        CHECK(forward_loads(sub_batches + 1) == 0);
-        if (sub_batches >= 3) CHECK(forward_loads(2) > 0);
-      }
-    }
+  for (const std::int64_t sub_batches : {1, 2, 3, 5}) {
+    const auto forward_loads = [&](std::int64_t slots) {
+      RunConfig config = tight_config();
+      config.run.steps = 2;
+      config.schedule.passes = 1;
+      config.schedule.sub_batches = sub_batches;
+      config.schedule.activation_slots = slots;
+      Recorder r;
+      trace_run(r, config);
+      std::vector<std::size_t> loads = r.find("copy", {"forward"});
+      std::erase_if(loads, [&](std::size_t i) {
+        const TraceRecord& record = r.records()[i];
+        return record.lane != Lane::kActivationsIn || record.what.tag.unit < 0;
+      });
+      return loads.size();
+    };
+    INFO("S = " << sub_batches);
+    CHECK(forward_loads(sub_batches + 1) == 0);
+    if (sub_batches >= 3) CHECK(forward_loads(2) > 0);
   }
 }
 

@@ -108,14 +108,6 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
       same("gradient slots " + std::to_string(slots), c);
     }
     c = base;
-    for (const std::int64_t layers : {2, 3}) {
-      for (const std::int64_t slots : {2, 3, 13}) {
-        c.schedule.layers_per_visit = layers;
-        c.schedule.activation_slots = slots;
-        same("layers per visit " + std::to_string(layers), c);
-      }
-    }
-    c = base;
     c.debug.execution = Execution::kEager;
     same("eager", c);
     c.debug.execution = Execution::kShuffled;
@@ -140,20 +132,12 @@ TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
 TEST_CASE("what is kept of a cell does not change a bit", "[long]") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
     for (const std::int64_t sub_batches : {1, 2, 3}) {
-      for (const std::int64_t layers : {1, 2}) {
-        for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-          RunConfig c = with_dtype(dtype);
-          c.run.steps = 2;
-          c.schedule.sub_batches = sub_batches;
-          c.schedule.passes = 2;
-          c.schedule.layers_per_visit = layers;
-          c.schedule.direction = direction;
-          INFO(std::string(name_of(dtype))
-               << ", S = " << sub_batches << ", layers per visit " << layers << ", "
-               << std::string(enum_name(kDirectionNames, direction)));
-          check_levels(c);
-        }
-      }
+      RunConfig c = with_dtype(dtype);
+      c.run.steps = 2;
+      c.schedule.sub_batches = sub_batches;
+      c.schedule.passes = 2;
+      INFO(std::string(name_of(dtype)) << ", S = " << sub_batches);
+      check_levels(c);
     }
   }
 }
@@ -200,23 +184,15 @@ void check_tiers(RunConfig config, std::initializer_list<std::int64_t> slots) {
 TEST_CASE("what is spilled of a cell does not change a bit", "[long]") {
   for (const DType dtype : {DType::kF64, DType::kBF16}) {
     for (const std::int64_t sub_batches : {1, 3}) {
-      for (const std::int64_t layers : {1, 2}) {
-        for (const Direction direction : {Direction::kFixed, Direction::kAlternating}) {
-          RunConfig c = with_dtype(dtype);
-          c.run.steps = 2;
-          c.schedule.sub_batches = sub_batches;
-          c.schedule.passes = 2;
-          c.schedule.layers_per_visit = layers;
-          c.schedule.direction = direction;
-          INFO(std::string(name_of(dtype))
-               << ", S = " << sub_batches << ", layers per visit " << layers << ", "
-               << std::string(enum_name(kDirectionNames, direction)));
-          if (dtype == DType::kF64) {
-            check_tiers(c, {2});
-          } else {
-            check_tiers(c, {1, 3});
-          }
-        }
+      RunConfig c = with_dtype(dtype);
+      c.run.steps = 2;
+      c.schedule.sub_batches = sub_batches;
+      c.schedule.passes = 2;
+      INFO(std::string(name_of(dtype)) << ", S = " << sub_batches);
+      if (dtype == DType::kF64) {
+        check_tiers(c, {2});
+      } else {
+        check_tiers(c, {1, 3});
       }
     }
   }
@@ -265,11 +241,6 @@ TEST_CASE("in int8 the numbers depend neither on slots nor on where things are k
     for (const std::int64_t slots : {7, 8, 13, 24}) {
       other.schedule.activation_slots = slots;
       same("activation slots " + std::to_string(slots), other);
-    }
-    for (const std::int64_t layers : {2, 3}) {
-      other = c;
-      other.schedule.layers_per_visit = layers;
-      same("layers per visit " + std::to_string(layers), other);
     }
     other = c;
     other.debug.execution = Execution::kShuffled;
@@ -431,8 +402,6 @@ TEST_CASE("a gradient ring does not change a bit") {
       c.debug.execution = Execution::kEager;
       c.schedule.gradient_slots = 1;
       same("eager with one accumulator", c);
-      c.schedule.layers_per_visit = 2;
-      same("eager with two layers a visit", c);
       RunConfig passes = base;
       passes.schedule.sub_batches = 2;
       passes.schedule.passes = 2;

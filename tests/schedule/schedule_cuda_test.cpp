@@ -131,9 +131,6 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
     }
   }
   c = base;
-  c.schedule.layers_per_visit = 2;
-  same("two layers a visit", c);
-  c = base;
   c.debug.poison_slots = true;
   c.schedule.activation_slots = 5;
   c.schedule.activations = KeepLevel::kSelective;
@@ -159,22 +156,6 @@ TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", 
       c.schedule.activation_slots = slots;
       CHECK(run_tiny(c) == int8);
     }
-    c.schedule.layers_per_visit = 2;
-    CHECK(run_tiny(c) == int8);
-  }
-}
-
-TEST_CASE("two sub-batches in either direction are bitwise equal on the GPU", "[cuda]") {
-  if (skipped()) return;
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    INFO(std::string(name_of(dtype)));
-    RunConfig c = gpu_config(dtype);
-    c.schedule.sub_batches = 2;
-    const RunResult fixed = run_tiny(c);
-    c.schedule.direction = Direction::kAlternating;
-    CHECK(run_tiny(c) == fixed);
-    c.schedule.layers_per_visit = 2;
-    CHECK(run_tiny(c) == fixed);
   }
 }
 

@@ -92,7 +92,14 @@ struct Field {
 template <class T>
 concept HasFields = requires(T& t, FieldList& f) { t.fields(f); };
 
-/// The fields of one object, to which they refer: a list must not outlive it.
+/// A key that a struct once had. Texts that still give it are told so.
+struct RetiredKey {
+  std::string key;
+  std::string remedy;  ///< why it is gone and what to do
+};
+
+/// The fields of one object, in the order in which they were added, to which they refer: a list
+/// must not outlive it.
 class FieldList {
  public:
   /// Adds a field. T is bool, std::int64_t, double, std::string, std::vector<std::string>,
@@ -124,9 +131,16 @@ class FieldList {
     };
   }
 
+  /// Makes reading refuse `key` with `remedy`, a clause that says why the key is gone and what to
+  /// do.
+  void retire(std::string_view key, std::string_view remedy) {
+    retired_.push_back({std::string(key), std::string(remedy)});
+  }
   /// Returns the fields, in the order in which they were added.
   [[nodiscard]] const std::vector<Field>& all() const& { return fields_; }
   void all() && = delete;  // would dangle in a range-for
+  [[nodiscard]] const std::vector<RetiredKey>& retired() const& { return retired_; }
+  void retired() && = delete;
 
  private:
   static constexpr FieldType type_of(const bool&) { return FieldType::kBool; }
@@ -179,6 +193,7 @@ class FieldList {
   }
 
   std::vector<Field> fields_;
+  std::vector<RetiredKey> retired_;
 };
 
 /// Returns the fields of `object`, to which the list refers.
@@ -204,12 +219,11 @@ class ConfigProblems {
   std::vector<std::string> lines_;
 };
 
-/// Reads a JSON object into the fields. `source` names the text in messages. `sets` are "a.b=value"
-/// assignments made on top of it: the value is parsed as JSON if it parses, else taken as a string.
-/// Keys that are not mentioned keep their value. Throws one ConfigError that lists every problem by
-/// full path: unknown keys (with the nearest valid one), wrong types, duplicate keys, sizes that
-/// cannot be parsed. Fields without a problem have been set by then. Text that is no JSON object
-/// throws at once.
+/// Reads a JSON object into the fields. `sets` are "a.b=value" assignments made on top of it: the
+/// value is parsed as JSON if it parses, else taken as a string. Keys that are not mentioned keep
+/// their value. Throws one ConfigError that lists every problem by full path: retired keys (with
+/// their remedy), unknown ones (with the nearest valid one), wrong types, duplicate keys, sizes
+/// that are none. `source` names the text.
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {});
 template <HasFields T>
@@ -228,15 +242,18 @@ template <HasFields T>
   return write_fields(fields_of(object));
 }
 
-/// Returns one line a field for a terminal: path, type, default and description. Sections that are
-/// absent are listed as well, with the defaults they would have.
+/// Lists the fields for a terminal: a line with path, type and default, and below it the
+/// description in lines of up to 96 columns. Sections that are absent are listed as well, with the
+/// defaults they would have.
 [[nodiscard]] std::string describe_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string describe_fields(T defaults) {
   return describe_fields(fields_of(defaults));
 }
 
-/// Returns the rows of describe_fields as a Markdown table.
+/// Lists the same fields in Markdown: a heading, the section's description and a table for each
+/// section of the top level. Fields outside of a section come in a table without heading. A section
+/// inside of a section has its fields in the outer one's table.
 [[nodiscard]] std::string markdown_fields(const FieldList& fields);
 template <HasFields T>
 [[nodiscard]] std::string markdown_fields(T defaults) {

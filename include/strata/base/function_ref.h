@@ -1,3 +1,6 @@
+// A reference to a function for calls that end before the caller's callable does. Submissions take
+// their descriptions by it, so that one which nobody records costs no memory.
+
 #pragma once
 
 #include <memory>

@@ -1,3 +1,7 @@
+// Everything a run can be told: the sections of a run config, their keys and defaults, and how a
+// config is loaded, checked and saved. Commands load one, the planner resolves what it leaves open,
+// and everything below is told by it. Whatever is wrong is reported at once, by key and remedy.
+
 #pragma once
 
 #include <array>
@@ -15,12 +19,10 @@
 #include "strata/model/kept_activations.h"
 #include "strata/ops/backend.h"
 #include "strata/optimizer/timing.h"
-#include "strata/schedule/direction.h"
 #include "strata/store/activation_store.h"
 
-// Everything a run can be told. Defaults are the members' initial values; names and descriptions
-// are in config.cpp, cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by
-// the planner or off.
+// Defaults are the members' initial values; names and help texts are in config_fields.cpp,
+// cross-field rules in config_rules.cpp. std::optional: null in JSON, chosen by the planner or off.
 
 namespace strata {
 
@@ -31,9 +33,6 @@ inline constexpr EnumName<BackendChoice> kBackendChoiceNames[] = {
 enum class TokenFormat : std::uint8_t { kAuto, kU16, kU32 };
 inline constexpr EnumName<TokenFormat> kTokenFormatNames[] = {
     {TokenFormat::kAuto, "auto"}, {TokenFormat::kU16, "u16"}, {TokenFormat::kU32, "u32"}};
-
-inline constexpr EnumName<Direction> kDirectionNames[] = {{Direction::kFixed, "fixed"},
-                                                          {Direction::kAlternating, "alternating"}};
 
 /// Absent: the planner chooses, cell by cell.
 inline constexpr EnumName<std::optional<KeepLevel>> kKeepLevelNames[] = {
@@ -137,8 +136,6 @@ struct ScheduleSection {
   std::int64_t rows = 1;
   std::int64_t sub_batches = 1;
   std::int64_t passes = 1;
-  std::int64_t layers_per_visit = 1;
-  Direction direction = Direction::kFixed;
   std::optional<std::int64_t> weight_slots;
   std::optional<std::int64_t> activation_slots;
   std::optional<KeepLevel> activations;  ///< of every cell
@@ -241,6 +238,11 @@ enum class TrainingData : std::uint8_t { kRequired, kOptional };
                                         TrainingData training_data = TrainingData::kRequired);
 /// Writes the config as JSON that load_run_config reads back to the same values.
 void save_run_config(const RunConfig& config, const std::filesystem::path& file);
+/// The command that makes docs/config.md.
+inline constexpr std::string_view kConfigReferenceCommand =
+    "strata config-help --markdown > docs/config.md";
+/// The page that describes every key: docs/config.md, in Markdown.
+[[nodiscard]] std::string config_reference();
 /// 16 hexadecimal digits that tell two configs apart.
 [[nodiscard]] std::string config_hash(const RunConfig& config);
 

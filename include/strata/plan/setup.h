@@ -31,7 +31,7 @@ struct Setup {
   BatchStoreShape batch;
   ActivationShape activations;
   KeepPlan kept;
-  WalkOptions walk;
+  Walk walk;
   OptimizerOptions optimizer;
   int weight_slots = 0;
   int activation_slots = 0;

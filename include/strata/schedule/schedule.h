@@ -1,3 +1,7 @@
+// The algorithm: a training step in layer-major order over sub-batches. Assembly makes one and
+// submits every step and validation through it. What runs where, which buffers are free and who
+// waits for whom is the business of the stores; here stands only the order of the work.
+
 #pragma once
 
 #include <cstdint>
@@ -28,13 +32,14 @@ struct Stores {
   OptimizerEngine& optimizer;
 };
 
-/// The algorithm: layer-major order over sub-batches (SpeedLoader, NeurIPS 2024, section 3). Every
-/// member submits work and returns without waiting for it.
+/// A pass over S sub-batches, unit by unit (SpeedLoader, NeurIPS 2024, section 3): every sub-batch
+/// goes through a unit while its weights are on the device. Each member submits work and returns
+/// without waiting for it; what is submitted depends on the config and the step alone.
 class Schedule {
  public:
   /// `boundary_gradients` [S, N, C] X on the device: the gradient of the current boundary, in place
-  /// for every cell.
-  Schedule(const Stores& stores, const WalkOptions& options, Stream& compute,
+  /// for every cell. `compute` is the lane that the model runs on.
+  Schedule(const Stores& stores, const Walk& walk, Stream& compute,
            std::vector<TensorView> boundary_gradients);
 
   /// One optimizer step: a pass over each host slot of the batch store in `slots`, then the update.
@@ -43,15 +48,17 @@ class Schedule {
   void evaluate(int slot, std::function<void(double)> receive);
 
  private:
-  void forward(const BatchLease& batch, int pass);
-  void loss(const BatchLease& batch, int pass);
-  void backward(const BatchLease& batch, int pass);
+  void announce(Extent extent);
+  void embedding_forward(const BatchLease& batch, int pass);
+  void layer_forward(int layer, const BatchLease& batch, int pass);
+  void head(const BatchLease& batch, int pass);
+  void layer_backward(int layer, const BatchLease& batch, int pass);
+  void embedding_backward(const BatchLease& batch, int pass);
+  [[nodiscard]] UnitLease acquire(UnitId unit, const Tag& tag);
   void offload(GradientLease gradients, int pass);
-  [[nodiscard]] std::vector<UnitLease> acquire(const Visit& visit, const Tag& tag);
 
   Stores s_;
   Walk walk_;
-  int layers_;
   Stream& compute_;
   std::vector<TensorView> d_;  ///< per cell [N, C] X
 };

@@ -1,34 +1,37 @@
+// The order of one pass, in which the schedule asks the stores for what it needs. A pass goes
+// through the embedding, the layers upwards, the head, the layers downwards and the embedding, one
+// unit at a time, and in each unit through its cells (sub-batches) in ascending order. The schedule
+// hands these lists to the stores before a pass begins, which prefetch and evict by them.
+
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "strata/schedule/direction.h"
+#include "strata/model/ids.h"
+#include "strata/store/activation_store.h"
+#include "strata/store/kept_store.h"
 
 namespace strata {
 
-/// Consecutive units that are on the device together, in the order in which they run, and the cells
-/// (sub-batches) in the order in which they pass.
-struct Visit {
-  std::vector<int> units;
-  std::vector<int> cells;
-};
-
-/// The order of one pass: which units are visited together, and in which order sub-batches pass.
-/// Units are numbered as in ModelLayout: 0 embedding, 1..L layers, L+1 head.
+/// The size of a pass. Units are numbered as in ModelLayout: 0 embedding, 1..L layers, L+1 head.
 struct Walk {
-  std::vector<Visit> forward;  ///< embedding, then layers upwards
-  Visit head;
-  std::vector<Visit> backward;  ///< layers downwards, then embedding
+  int layers = 1;  ///< L
+  int cells = 1;   ///< S
+  [[nodiscard]] static UnitId embedding() { return UnitId(0); }
+  [[nodiscard]] static UnitId unit_of(int layer) { return UnitId(layer + 1); }
+  [[nodiscard]] UnitId head() const { return UnitId(layers + 1); }
 };
 
-struct WalkOptions {
-  int layers = 1;
-  int cells = 1;
-  int layers_per_visit = 1;
-  Direction direction = Direction::kFixed;
-};
+/// How far a pass goes: validation ends at the head.
+enum class Extent : std::uint8_t { kForward, kForwardAndBackward };
 
-[[nodiscard]] Walk make_walk(const WalkOptions& options);
+/// Returns the units whose weights a pass acquires, in order. Backward of the embedding needs none.
+[[nodiscard]] std::vector<UnitId> unit_order(const Walk& walk, Extent extent);
+/// Returns the boundary activations that a pass reads, in order: layer l reads boundary l in
+/// forward and again in backward, the head reads boundary L.
+[[nodiscard]] std::vector<ActivationStore::Read> boundary_order(const Walk& walk, Extent extent);
+/// Returns the cells whose backward a pass runs, in order; none if it goes forward alone.
+[[nodiscard]] std::vector<KeptStore::Read> backward_order(const Walk& walk, Extent extent);
 
 }  // namespace strata

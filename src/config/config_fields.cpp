@@ -1,0 +1,305 @@
+// The keys of a run config: name, member and help of each, by which it is read, written and
+// described. `strata config-help` prints the help texts, docs/config.md is made of them, so each
+// says in sentences what the key does, in which unit, and when one would change it.
+
+#include "strata/config/config.h"
+
+namespace strata {
+
+void RunSection::fields(FieldList& f) {
+  f.add("seed", seed,
+        "Seeds the initial weights, the sample order and the rounding of bf16 moments. Change it "
+        "to repeat a run with other random numbers.");
+  f.add("steps", steps,
+        "Says how many optimizer steps the run has; the learning rate's schedule ends with the "
+        "last one. Raise it to train on more tokens.");
+  f.choice("backend", backend, kBackendChoiceNames,
+           "Says where the run computes. auto takes cuda if a GPU is usable, else cpu; name one to "
+           "get an error where it is missing, or to stay on the CPU beside a GPU.");
+  f.choice("dtype", dtype, kComputeDTypeNames,
+           "Says which type weights and activations have in compute. bf16 is the fast one; take "
+           "f32 to tell rounding from a fault, and f64, on the cpu backend alone, as a reference.");
+  f.add("output", output,
+        "Names the run folder, which takes the resolved config, metrics, log and the plans of "
+        "matrix products. Give every run its own.");
+  f.add("trace_step", trace_step,
+        "Names the step, counted from 0, that is traced into trace.json of the run folder, with "
+        "the one after it; -1 traces none. Set it to see what each lane does when.");
+  f.add("eval_every", eval_every,
+        "Says how many steps pass between validations on data.validation; 0 never validates. Set "
+        "it to see whether the loss also falls on text that is not trained on.");
+  f.add("eval_batches", eval_batches,
+        "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
+        "that takes long.");
+  f.add("log_every", log_every,
+        "Says how many steps pass between progress lines. Raise it where steps are short; "
+        "metrics.jsonl has every step in any case.");
+  f.add("threads", threads,
+        "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use. "
+        "Lower it to leave cores to other programs.");
+  f.choice("bind", bind, kThreadBindingNames,
+           "experimental: auto gives each of a rank's CPU threads a core of its own, if the rank "
+           "has 4 or more. With one rank a machine it made no difference; it is kept for several "
+           "ranks a machine, where nobody has measured it.");
+  f.add("max_nonfinite_steps", max_nonfinite_steps,
+        "Ends the run after this many steps in a row whose loss or gradient norm is not finite; "
+        "fewer are skipped. Raise it for a run that recovers from more. With optimizer.timing "
+        "on_arrival the first one ends the run.");
+}
+
+void ModelSection::fields(FieldList& f) {
+  f.add("path", path,
+        "Names a Hugging Face folder to read architecture and weights from; without it weights are "
+        "random and the keys below say the architecture. Set it to train a model further.");
+  llama.fields(f);
+}
+
+void DataSection::fields(FieldList& f) {
+  f.add("train", train,
+        "Names the token file of the training set, as strata tokenize makes it. Required unless "
+        "synthetic is set.");
+  f.add("validation", validation,
+        "Names the token file of the validation set; empty if there is none. Set it for "
+        "run.eval_every, which needs it.");
+  f.add("sequence_length", sequence_length,
+        "Says how many tokens a row has, and so how far a token can look back. Required. Raise it "
+        "for texts that hang together over longer distances; activations take more memory, and "
+        "attention more time per token.");
+  f.choice("dtype", dtype, kTokenFormatNames,
+           "Says which type ids have in token files without a header; auto expects the header that "
+           "strata tokenize writes. Set it to read the plain files of other programs.");
+  f.add("eos_token", eos_token,
+        "Names the id that ends a document in token files without a header. Set it for "
+        "document_mask, which needs it there.");
+  f.add("document_mask", document_mask,
+        "Hides documents that share a row from each other, and lets none predict the first token "
+        "of the next. Set it where rows hold many short texts; false lets every token see all of "
+        "its row before it.");
+  f.add("synthetic", synthetic,
+        "Trains on random tokens instead of a file. Set it to try a config without data; plan and "
+        "bench do so by themselves.");
+}
+
+void ScheduleSection::fields(FieldList& f) {
+  f.add("rows", rows,
+        "Says how many rows a sub-batch has, which is what an operator sees at once. Lower it, and "
+        "raise sub_batches, to need less device memory; raise it if products of rows * "
+        "data.sequence_length tokens are too small to fill the GPU.");
+  f.add("sub_batches", sub_batches,
+        "Says how many sub-batches a pass has, all of which go through a layer while its weights "
+        "are on the device. Raise it until the transfers hide under compute; activations grow with "
+        "it.");
+  f.add("passes", passes,
+        "Says how many times a step runs forward and backward, adding gradients. Raise it for "
+        "steps of more tokens than activations have memory for.");
+  f.add("weight_slots", weight_slots,
+        "Says how many layers have their weights on the device at once; null takes 3, of which one "
+        "computes and two load. Lower it to save device memory, raise it if compute waits for "
+        "weights_in.");
+  f.add("activation_slots", activation_slots,
+        "Says how many boundary activations (inputs of a layer, each of one sub-batch) are on the "
+        "device at once; the others are spilled to the host. null takes all of them, or "
+        "sub_batches + 1 where the memory does more for what cells keep; lower it to save device "
+        "memory.");
+  f.choice("activations", activations, kKeepLevelNames,
+           "Says what forward keeps on the device for backward beside boundaries, of every cell (a "
+           "layer and a sub-batch); the rest is spilled or computed again. auto keeps what fits in "
+           "memory.device_limit; name a level for the same choice on every machine.");
+  f.choice("spill", spill, kSpillNames,
+           "Says up to which level forward sends to the host, and backward brings back, what the "
+           "device does not keep. auto, with activations auto, spills what host memory and an idle "
+           "link take; compare with off where bench shows exposed time of the host lane.");
+  f.choice("spill_dtype", spill_dtype, kBoundaryFormNames,
+           "Says in which form boundaries are in host memory. int8 takes a byte an element and an "
+           "f32 scale a row, half of bf16; it wins where host memory is short (8.5 GiB less for a "
+           "7B at 0.2 to 0.6 % of the speed) and puts an error into the gradients.");
+  f.add("spill_slots", spill_slots,
+        "Says how many cells are on their way to the host or back at once, each with device memory "
+        "for what it spills. Raise it if compute waits for spills, lower it to save device "
+        "memory.");
+  f.add("gradient_slots", gradient_slots,
+        "Says how many layers have their f32 gradients on the device at once, at 4 bytes per "
+        "parameter. Lower it to 1 to save memory, where a layer may wait until the gradients of "
+        "the one before have left.");
+  f.add("resident_units", resident_units,
+        "Says how many units, counted from the first (embedding, layers, head), keep their weights "
+        "and optimizer state on the device. null takes what the host cannot hold, then those for "
+        "which the device has room; set 0 to keep all state on the host.");
+  f.choice("gradient_sums", gradient_sums, kGradientSumsNames,
+           "Says where the gradients of several passes are added. device takes 4 bytes per "
+           "parameter there and sends one gradient home, host sends that of every pass; auto takes "
+           "the device for as many units as there is room. Name device to have the sums come "
+           "before what cells keep, as optimizer.gradient_ring needs it.");
+  f.add("head_chunk_tokens", head_chunk_tokens,
+        "Says of how many tokens the head has logits at once; null takes what 128 MiB hold in "
+        "bf16. Lower it to save device memory, above all with a large vocabulary.");
+  f.retire("direction",
+           "sub-batches go through every unit in ascending order, as alternating them was not "
+           "faster (docs/decisions/0015); leave it out");
+  f.retire("layers_per_visit",
+           "a pass goes through one layer at a time, as more of them were slower "
+           "(docs/decisions/0015); leave it out");
+}
+
+void OptimizerSection::fields(FieldList& f) {
+  f.add("lr", lr,
+        "Sets the peak learning rate, reached at the end of the warm-up. Lower it if the loss "
+        "jumps or stops being finite.");
+  f.add("betas", betas,
+        "Sets AdamW's decay rates of the first and the second moment, in [0, 1). Lower the second "
+        "if the loss jumps after unusual batches.");
+  f.add("eps", eps,
+        "Sets AdamW's epsilon, which is added to the root of the second moment. Raise it to take "
+        "smaller steps where gradients are tiny.");
+  f.add("weight_decay", weight_decay,
+        "Sets AdamW's decoupled weight decay, which a step multiplies by its learning rate; 0 "
+        "turns it off. Raise it if the validation loss rises while the training loss falls.");
+  f.add("decay_norms", decay_norms,
+        "Lets norm weights decay as well. Set it to repeat a recipe that does not tell them "
+        "apart.");
+  f.add("grad_clip", grad_clip,
+        "Sets the largest global norm of the gradients, above which all are scaled down to it; "
+        "null turns clipping off. 1 is usual; leave it out for the fastest updates, which need not "
+        "wait for the norm.");
+  f.choice("timing", timing, kUpdateTimingNames,
+           "Says when parameters are updated. before_use does it in the next forward, once the "
+           "norm is known; on_arrival in backward, which is faster and allows no grad_clip; "
+           "speculative in backward as if grad_clip did not clip, and again if it does: faster "
+           "where few steps clip.");
+  f.add("deferred_units", deferred_units,
+        "Says how many units are updated in the next forward instead of in backward, with timing "
+        "on_arrival and speculative. null takes what predictions find, else a third or a half of "
+        "them; raise it if the host is still updating when backward ends.");
+  f.add("undo_log", undo_log,
+        "Sets the host memory for the state that units had before their early update, with timing "
+        "speculative. null takes what all but the deferred units need, as far as memory.host_limit "
+        "allows; set it to leave host memory to other programs.");
+  f.choice("gradient_dtype", gradient_dtype, kStateDTypeNames,
+           "Says which type gradients have on the host: bf16 takes 2 bytes per parameter, f32 4; "
+           "f32 is f64 in f64 runs. Take f32 to have them not rounded on their way to the "
+           "optimizer.");
+  f.choice("moment_dtype", moment_dtype, kStateDTypeNames,
+           "Says which type AdamW's two moments have: bf16 takes 4 bytes per parameter for both "
+           "and is rounded stochastically, f32 takes 8 and is f64 in f64 runs. Take bf16 where "
+           "host memory, or its bandwidth, is short.");
+  f.add("gradient_ring", gradient_ring,
+        "Says how many layers have their gradients on the host at once, with timing on_arrival: at "
+        "least deferred_units + 2; null keeps all. Set it where host memory is short: it saves up "
+        "to what gradient_dtype takes.");
+  f.add("interleave", interleave,
+        "Sets the share, from 0 to 1, of the layers with state on the host that the device "
+        "updates, for which their state crosses the link. null takes what predictions find, 0 "
+        "without them; raise it where a step waits for the host's updates while the link has "
+        "time.");
+  f.choice("lr_schedule", lr_schedule, kLrScheduleNames,
+           "Says what the learning rate does after the warm-up: it stays constant, falls linearly "
+           "or along half a cosine until the last step, or (wsd) stays until it decays at the end. "
+           "Take wsd where the last step is not settled at the start.");
+  f.add("warmup_steps", warmup_steps,
+        "Says in how many steps the learning rate rises linearly to lr at the start. Raise it if "
+        "the loss jumps at the start.");
+  f.add("min_lr_ratio", min_lr_ratio,
+        "Sets the learning rate of the last step as a share of lr, from 0 to 1, with linear, "
+        "cosine and wsd. Raise it, 0.1 is usual, to learn until the end.");
+  f.add("wsd_decay_steps", wsd_decay_steps,
+        "Says in how many steps the learning rate decays at the end, with wsd. Required there; a "
+        "tenth of run.steps is usual.");
+}
+
+void MemorySection::fields(FieldList& f) {
+  f.add("device_limit", device_limit,
+        "Limits the device memory of a rank, everything included; null takes nearly all that is "
+        "free at the start. Set it to plan for another GPU or to share this one.");
+  f.add("host_limit", host_limit,
+        "Limits the host memory of a rank, everything included; null takes what the control group "
+        "leaves, if that has a limit. Set it on a machine that is shared without control groups.");
+  f.add("spill_limit", spill_limit,
+        "Limits the pinned memory that schedule.spill auto takes; null allows what host_limit "
+        "leaves. Set it to spill where no host limit is known, or to spill less.");
+}
+
+void HardwareSection::fields(FieldList& f) {
+  f.add("peak_tflops", peak_tflops,
+        "Sets the dense bf16 peak of the device in TFLOP/s, for MFU; null takes the datasheet of a "
+        "known GPU. Set it for a GPU that strata does not know.");
+  f.add("link_gbs", link_gbs,
+        "Sets the rate of the link between host and device in GB/s each way, with copies both ways "
+        "at once, for schedule.spill auto and for predictions. Set it to what host_bench measures "
+        "on another machine.");
+  f.add("product_tflops", product_tflops,
+        "Sets the rate of large bf16 matrix products in TFLOP/s, for predictions; null takes what "
+        "was measured on a known GPU. Set it to what bench prints to get predictions on another "
+        "one.");
+  f.add("attention_forward_tflops", attention_forward_tflops,
+        "Sets the rate of attention's forward in TFLOP/s for endless rows and a head dim of 128, "
+        "for predictions; null takes what was measured on a known GPU. Set it to what bench prints "
+        "on another one.");
+  f.add("attention_backward_tflops", attention_backward_tflops,
+        "Sets the rate of attention's backward in TFLOP/s for endless rows and a head dim of 128, "
+        "for predictions; null takes what was measured on a known GPU. Set it to what bench prints "
+        "on another one.");
+  f.add("device_gbs", device_gbs,
+        "Sets the rate in GB/s of operators that do little but move device memory, for "
+        "predictions; null takes what was measured on a known GPU. Set it to what bench prints on "
+        "another one.");
+  f.add("host_gbs", host_gbs,
+        "Sets the rate in GB/s at which AdamW on all threads reads and writes host memory, for "
+        "predictions; null takes what was measured beside a known GPU. Set it to what bench prints "
+        "on another machine.");
+}
+
+void KernelsSection::fields(FieldList& f) {
+  f.choice("matmul_tuning", matmul_tuning, kMatmulTuningNames,
+           "Says how algorithms of matrix products are found on a GPU. auto measures them at the "
+           "start unless that was done before; take off, the library's first proposals, for a "
+           "start without measuring.");
+  f.add("plan_cache", plan_cache,
+        "Names the folder that keeps what was measured for later runs; null takes the user's cache "
+        "folder, an empty text keeps nothing. Set it where home folders are slow or not there.");
+  f.choice("attention", attention, kAttentionKernelsNames,
+           "Says who computes attention on a GPU. auto takes the fastest of strata's own kernels "
+           "for it; portable, its kernels for every GPU, and cudnn, the library's, are there to "
+           "compare with.");
+  f.choice("attention_backward", attention_backward, kAttentionBackwardModeNames,
+           "Says in which order attention's backward adds dq. deterministic gives the same bits in "
+           "every run; fast adds in no fixed order, where the GPU has kernels for it, and takes 4 "
+           "bytes per token and query column. fast wins for long rows: 1.8 % of a 7B's speed at "
+           "16,384 tokens a row.");
+}
+
+void DebugSection::fields(FieldList& f) {
+  f.choice("execution", execution, kExecutionNames,
+           "Says how the lanes of the cpu backend run: each in a thread, eager, inside of the "
+           "submitting call, or shuffled, in a random order. Take eager for a stack trace that "
+           "leads to who asked, shuffled to find missing waits.");
+  f.add("shuffle_seed", shuffle_seed,
+        "Seeds the order of execution shuffled. Change it to try other orders.");
+  f.add("poison_slots", poison_slots,
+        "Fills a slot with NaN before it is filled anew. Set it to find reads of what was not "
+        "written.");
+  f.add("synchronize_each", synchronize_each,
+        "Waits after every submission. Set it to find out which one fails, or whether overlap has "
+        "to do with a fault.");
+}
+
+void RunConfig::fields(FieldList& f) {
+  f.add("run", run, "What is run, where, for how long, and what it writes.");
+  f.add("model", model,
+        "The architecture, in the field names of a Hugging Face `config.json`, and where weights "
+        "come from.");
+  f.add("data", data, "Token files, and how rows are cut out of them.");
+  f.add("schedule", schedule,
+        "How a step is divided into passes and sub-batches, and what of it is where. Only `rows`, "
+        "`sub_batches` and `passes` change how many tokens a step has; the others trade memory for "
+        "time ([schedule](schedule.md)).");
+  f.add("optimizer", optimizer,
+        "AdamW, its learning rate, and when and where it runs ([schedule](schedule.md)).");
+  f.add("memory", memory, "Limits that the memory plan stays within ([memory](memory.md)).");
+  f.add("hardware", hardware,
+        "Rates of the machine, for a device that strata does not know "
+        "([prediction](prediction.md)).");
+  f.add("kernels", kernels, "Which kernels compute on a GPU ([numerics](numerics.md)).");
+  f.add("debug", debug, "Switches to look for faults with ([debugging](debugging.md)).");
+}
+
+}  // namespace strata

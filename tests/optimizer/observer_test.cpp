@@ -1,0 +1,153 @@
+// What an observer of updates is promised, on whole runs of every placement and timing: told before
+// and after each update, block by block, and between the two nobody changes a block's state.
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "strata/optimizer/updater.h"
+#include "support/catch.h"
+#include "support/thread_ranks.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// Copies the state of a block on the lanes of its updates: just before the first work that may
+/// change it, and right after `done`.
+class Copier final : public UpdateObserver {
+ public:
+  explicit Copier(Session& session)
+      : state_(session.state()),
+        device_(session.device()),
+        before_(state_.blocks()),
+        after_(state_.blocks()),
+        open_(state_.blocks()) {}
+
+  void before_update(BlockId block, Stream& lane) override {
+    CHECK(!open_[block]);
+    open_[block] = true;
+    before_[block].emplace_back();
+    copy_on(lane, block, before_[block]);
+  }
+  void after_update(BlockId block, Event done) override {
+    CHECK(open_[block]);
+    open_[block] = false;
+    after_[block].emplace_back();
+    // The copy runs on the updating lane's own time only if that lane is asked to wait: so it is
+    // made on another one, and the next update is held until it is there.
+    Stream& comm = device_.stream(Lane::kComm);
+    comm.wait(done, WaitFor::kUpdated);
+    copy_on(comm, block, after_[block]);
+    copied_ = comm.record();
+  }
+  /// What the next update of any block must wait for.
+  [[nodiscard]] Event copied() const { return copied_; }
+
+  [[nodiscard]] const PerBlock<std::vector<Bytes>>& before() const { return before_; }
+  [[nodiscard]] const PerBlock<std::vector<Bytes>>& after() const { return after_; }
+  [[nodiscard]] Bytes now(BlockId block) const {
+    Bytes bytes;
+    append(block, bytes);
+    return bytes;
+  }
+
+ private:
+  void append(BlockId block, Bytes& bytes) const {
+    const BlockState& s = state_.block(block);
+    for (const auto tensor : kUpdatedTensors) {
+      const TensorView& view = s.*tensor;
+      if (!view) continue;
+      const auto* data = static_cast<const std::byte*>(view.data);
+      bytes.insert(bytes.end(), data, data + view.bytes().bytes);
+    }
+  }
+  void copy_on(Stream& lane, BlockId block, std::vector<Bytes>& copies) {
+    if (copied_.ticket > 0 && lane.lane() != Lane::kComm) lane.wait(copied_, WaitFor::kReuse);
+    const std::size_t index = copies.size() - 1;
+    lane.host_task("copy_state", {}, {},
+                   [this, block, &copies, index] { append(block, copies[index]); });
+  }
+
+  const TrainingState& state_;
+  Device& device_;
+  PerBlock<std::vector<Bytes>> before_, after_;
+  PerBlock<char> open_;
+  Event copied_;
+};
+
+struct Case {
+  std::string name;
+  UpdateTiming timing;
+  std::int64_t resident;
+  double interleave;
+};
+
+const Case kCases[] = {{"host, before use", UpdateTiming::kBeforeUse, 0, 0},
+                       {"host, on arrival", UpdateTiming::kOnArrival, 0, 0},
+                       {"host, speculative", UpdateTiming::kSpeculative, 0, 0},
+                       {"resident and host, before use", UpdateTiming::kBeforeUse, 2, 0},
+                       {"resident and host, on arrival", UpdateTiming::kOnArrival, 2, 0},
+                       {"interleaved, before use", UpdateTiming::kBeforeUse, 0, 1},
+                       {"interleaved, on arrival", UpdateTiming::kOnArrival, 0, 0.5},
+                       {"all three, speculative", UpdateTiming::kSpeculative, 2, 0.5}};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config = tiny_config();
+  config.run.dtype = DType::kBF16;
+  config.optimizer.gradient_dtype = DType::kBF16;
+  config.optimizer.timing = c.timing;
+  if (c.timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
+  config.optimizer.deferred_units = 1;
+  config.optimizer.interleave = c.interleave;
+  config.schedule.resident_units = c.resident;
+  config.schedule.sub_batches = 2;
+  config.model.llama.num_hidden_layers = 4;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("between an update and the next nobody changes a block's state") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    const RunConfig config = config_of(c);
+    const auto ranks = make_self_ranks();
+    Session session(config, *ranks);
+    Copier copier(session);
+    session.observe(copier);
+    for (std::int64_t step = 0; step < config.run.steps; ++step) {
+      session.submit(step, config.optimizer.lr);
+    }
+    session.synchronize();
+    const auto steps = static_cast<std::size_t>(config.run.steps);
+    for (const BlockId b : copier.after().ids()) {
+      INFO("block " << b.value());
+      const std::vector<Bytes>& before = copier.before()[b];
+      const std::vector<Bytes>& after = copier.after()[b];
+      REQUIRE(before.size() == steps);
+      REQUIRE(after.size() == steps);
+      for (std::size_t i = 0; i + 1 < steps; ++i) CHECK(before[i + 1] == after[i]);
+      for (std::size_t i = 0; i < steps; ++i) CHECK(before[i] != after[i]);
+      CHECK(copier.now(b) == after.back());
+    }
+  }
+}
+
+TEST_CASE("an observer changes nothing of what a run computes") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    const RunConfig config = config_of(c);
+    const RunResult plain = run_tiny(config);
+    const auto ranks = make_self_ranks();
+    Session session(config, *ranks);
+    Copier copier(session);
+    session.observe(copier);
+    CHECK(run_steps(session, *ranks) == plain);
+  }
+}
+
+}  // namespace strata::test
