@@ -1,5 +1,6 @@
 // The command line: declares the sub-commands, reads the run config that they name and calls their
-// functions in the train layer. What they throw becomes a line on standard error and an exit code.
+// functions in the layer of commands. What they throw becomes a line on standard error and an exit
+// code.
 
 #include <CLI/CLI.hpp>
 #include <exception>

@@ -16,13 +16,17 @@ namespace strata {
 
 namespace {
 
-/// Returns the bytes of all blocks of a unit, whole and padded.
+/// Returns the bytes of a block, whole and padded, in the form in which its weights travel.
+std::size_t travelling_bytes(const ModelLayout& layout, BlockId block, const StatePlan& plan) {
+  return static_cast<std::size_t>(layout.blocks[block].padded_elements(plan.ranks)) *
+         size_of(plan.blocks[block].travels);
+}
+
+/// Returns the bytes of all blocks of a unit, likewise.
 std::size_t unit_bytes(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
-  std::int64_t elements = 0;
-  for (const BlockId b : layout.units[unit].blocks) {
-    elements += layout.blocks[b].padded_elements(plan.ranks);
-  }
-  return static_cast<std::size_t>(elements) * size_of(plan.compute);
+  std::size_t bytes = 0;
+  for (const BlockId b : layout.units[unit].blocks) bytes += travelling_bytes(layout, b, plan);
+  return bytes;
 }
 
 /// Returns true if a unit needs no slot: its weights are whole on the device and are read there.
@@ -74,9 +78,7 @@ SlotRing& WeightStore::ring_of(UnitId unit) {
 }
 
 std::size_t WeightStore::block_bytes(BlockId block) const {
-  const Block& b = state_.layout().blocks[block];
-  return static_cast<std::size_t>(b.padded_elements(state_.plan().ranks)) *
-         size_of(state_.plan().compute);
+  return travelling_bytes(state_.layout(), block, state_.plan());
 }
 
 void WeightStore::begin_pass(const std::vector<UnitId>& units) {
@@ -117,7 +119,7 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
     for (const BlockId b : state_.layout().units[unit].blocks) {
       const Block& block = state_.layout().blocks[b];
       collectives_.all_gather(
-          comm, TensorView(to, state_.plan().compute, Shape{block.padded_elements(ranks)}), tag);
+          comm, TensorView(to, state_.plan(b).travels, Shape{block.padded_elements(ranks)}), tag);
       to += block_bytes(b);
     }
     lease.filled(comm);
