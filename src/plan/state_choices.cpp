@@ -55,8 +55,10 @@ class Rows {
     switch (row.updated_by) {
       case UpdatedBy::kResident: return Home::kDevice;
       case UpdatedBy::kShuttle: return Home::kPinned;
-      default: return Home::kPageable;
+      case UpdatedBy::kHost: return Home::kPageable;
+      case UpdatedBy::kNobody: break;
     }
+    return Home::kNone;
   }
 
   /// Layers share a ring of gradients, if there is one, unless they wait on the device for their
