@@ -21,6 +21,7 @@
 #include <variant>
 
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/base/text.h"
 
 namespace strata {
@@ -119,9 +120,9 @@ double Progress::eta_s() const {
 
 std::string Progress::line() const {
   std::string text = "step " + std::to_string(last_.step) + '/' + std::to_string(steps_);
-  text += print(" loss %.3f norm %.2f lr %.1e ", last_.loss, last_.grad_norm, last_.lr);
+  text += fmt::format(" loss {:.3f} norm {:.2f} lr {:.1e} ", last_.loss, last_.grad_norm, last_.lr);
   text += format_count(std::llround(last_.tokens_per_s())) + " tok/s";
-  if (last_.mfu) text += print(" mfu %.1f%%", *last_.mfu * 100);
+  if (last_.mfu) text += fmt::format(" mfu {:.1f}%", *last_.mfu * 100);
   return text + " eta " + format_duration(eta_s());
 }
 
