@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -22,9 +21,6 @@ namespace {
 constexpr double kComputeShare = 0.65;
 constexpr double kLinkShare = 0.8;
 
-/// What `used` leaves of `limit`.
-std::size_t left(std::size_t limit, std::size_t used) { return limit - std::min(limit, used); }
-
 /// What cells may spill: the tensors above the level `from`, which they keep, up to `to`.
 struct SpillRange {
   KeepLevel from = KeepLevel::kRecompute;
@@ -35,6 +31,7 @@ class ActivationPlanner {
  public:
   explicit ActivationPlanner(const Setup& base)
       : base_(base),
+        room_(base.budget, base.config.memory),
         schedule_(base.config.schedule),
         tensors_(base.kept_tensors()),
         cells_(static_cast<std::size_t>(base.activations.layers * base.activations.cells)) {}
@@ -77,7 +74,7 @@ class ActivationPlanner {
     }
     // In int8 a slot is free again when forward has read it.
     if (shape.form == BoundaryForm::kInt8) return {shape.forward_slots()};
-    if (!base_.budget.device_limit) return {all};
+    if (!room_.has_device_limit()) return {all};
     const int fitting = slots_that_fit();
     if (schedule_.activations) return {fitting};
     const int forward = shape.forward_slots();
@@ -94,8 +91,7 @@ class ActivationPlanner {
     s.kept = named_plan(schedule_.activations.value_or(KeepLevel::kRecompute));
     add_scratch(s);
     KeptStore::Memory(tensors_, s.kept, s.plan);
-    const auto fitting =
-        static_cast<std::int64_t>(left(*base_.budget.device_limit, s.device_bytes()) / slot);
+    const auto fitting = static_cast<std::int64_t>(room_.left_on_device(s.use()) / slot);
     const std::int64_t fewest = std::min(ActivationStore::kFewestSlots, shape.keys());
     return narrow<int>(std::clamp<std::int64_t>(fitting, fewest, shape.keys()));
   }
@@ -103,14 +99,13 @@ class ActivationPlanner {
   /// True if boundaries that would fit on the device may as well go to the host.
   [[nodiscard]] bool may_spill_boundaries() const {
     const Setup s = with_slots(base_.activations.forward_slots());
-    const Budget& b = base_.budget;
-    return !b.device_is_host && b.host_limit && s.host_bytes() <= *b.usable_host() && idle_bytes(s);
+    return room_.may_spill_boundaries(s.use()) && idle_bytes(s);
   }
 
   /// What each cell may spill. The first choice is nothing, or what the config names.
   [[nodiscard]] std::vector<SpillRange> spill_choices(const Setup& s) const {
     const std::optional<KeepLevel> named = schedule_.spill;
-    const bool chosen = !named && !schedule_.activations && host_room(s) > 0;
+    const bool chosen = !named && !schedule_.activations && room_.left_to_spill(s.use()) > 0;
     if (!named && !chosen) return {{}};
     if (named && (schedule_.activations || *named == KeepLevel::kRecompute)) {
       return {{.from = schedule_.activations.value_or(KeepLevel::kRecompute), .to = *named}};
@@ -151,18 +146,12 @@ class ActivationPlanner {
     return true;
   }
 
-  /// Device memory that may go to what cells keep, when everything else has its own. Without a
-  /// limit none: on the cpu it is the host's, and no GPU is planned without one.
+  /// Returns the device bytes that what cells keep may take, when everything else has its own.
   [[nodiscard]] std::size_t room_to_keep(Setup s, const SpillRange& range) const {
     add_scratch(s);
     SlotRing(s.plan, Space::kDevice, "kept.slots", std::min(narrow<int>(cells_), s.kept.slots),
              spilled_bytes(tensors_, range.from, range.to));
-    const Budget& b = s.budget;
-    const bool host_counts = b.device_is_host && b.host_limit;
-    if (!b.device_limit && !(host_counts && s.config.memory.host_limit)) return 0;
-    const std::size_t device = b.device_limit ? left(*b.device_limit, s.device_bytes())
-                                              : std::numeric_limits<std::size_t>::max();
-    return host_counts ? std::min(device, left(*b.host_limit, s.host_bytes())) : device;
+    return room_.left_to_keep(s.use());
   }
 
   /// Level by level in order of worth, and in each level the last layers first.
@@ -188,7 +177,7 @@ class ActivationPlanner {
   /// last.
   void spill_what_fits(Setup& s, const SpillRange& range) const {
     KeepPlan& kept = s.kept;
-    std::size_t room = host_room(s);
+    std::size_t room = room_.left_to_spill(s.use());
     for (std::size_t to = 1; to < std::size(kKeepLevels) && kKeepLevels[to] <= range.to; ++to) {
       const std::size_t bytes = kept_bytes(tensors_, kKeepLevels[to]);
       for (std::size_t i = 0; i < cells_; ++i) {
@@ -198,16 +187,6 @@ class ActivationPlanner {
         room -= bytes;
       }
     }
-  }
-
-  /// Host memory that may go to what cells spill. Without known limits none.
-  [[nodiscard]] std::size_t host_room(const Setup& s) const {
-    const Budget& b = s.budget;
-    const std::optional<ByteSize>& given = s.config.memory.spill_limit;
-    if (!b.may_spill(given)) return 0;
-    constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
-    return std::min(b.host_limit ? left(*b.usable_host(), s.host_bytes()) : kAny,
-                    given ? given->bytes : kAny);
   }
 
   /// Bytes that the link can take away while a cell of a layer runs forward, and bring back while
@@ -248,18 +227,16 @@ class ActivationPlanner {
 
   /// What a choice costs: first bytes beyond the limits, then compute, then bytes on the link.
   [[nodiscard]] std::tuple<std::size_t, double, std::size_t> cost(const Setup& s) const {
-    const Budget& b = s.budget;
-    const std::size_t beyond = (b.device_limit ? left(s.device_bytes(), *b.device_limit) : 0) +
-                               (b.host_limit ? left(s.host_bytes(), *b.host_limit) : 0);
     std::size_t bytes = static_cast<std::size_t>(s.activations.homes(s.activation_slots)) *
                         s.activations.home_bytes();
     for (std::size_t i = 0; i < cells_; ++i) {
       bytes += spilled_bytes(tensors_, s.kept.levels[i], s.kept.reach[i]);
     }
-    return {beyond, s.recompute_flops_per_token(), bytes};
+    return {room_.beyond_limits(s.use()), s.recompute_flops_per_token(), bytes};
   }
 
   const Setup& base_;
+  Room room_;
   const ScheduleSection& schedule_;
   std::vector<KeptTensor> tensors_;
   std::size_t cells_;

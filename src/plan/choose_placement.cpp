@@ -21,13 +21,10 @@ struct Candidate {
   double worth = kWorthChanging;  ///< taken if it needs less than this share of the rule's time
 };
 
-/// What ActivationPlanner allows "auto", of what a named level makes of a setup: true if cells may
-/// spill at all, and have not taken more of the host than they may.
-bool may_spill(const Setup& s, const std::optional<ByteSize>& spill_limit) {
-  const Budget& b = s.budget;
-  if (!b.may_spill(spill_limit)) return false;
-  if (b.host_limit && s.host_bytes() > *b.usable_host()) return false;
-  return !spill_limit || s.plan.bytes(Space::kPinned, "kept.spilled") <= spill_limit->bytes;
+/// Returns true if what cells spill, of a level that a candidate names, is no more than "auto" may
+/// take.
+bool may_spill(const Setup& s, const MemorySection& given) {
+  return Room(s.budget, given).allows_spills(s.use(), s.plan.bytes(Space::kPinned, "kept.spilled"));
 }
 
 class Chooser {
@@ -95,7 +92,7 @@ class Chooser {
       Setup setup = queries_.setup(config);
       const bool spills =
           config.schedule.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
-      if (spills && !given_.schedule.spill && !may_spill(setup, given_.memory.spill_limit)) {
+      if (spills && !given_.schedule.spill && !may_spill(setup, given_.memory)) {
         return std::nullopt;
       }
       return setup;
@@ -150,7 +147,7 @@ class Chooser {
     if (s.activations.homes(s.activation_slots) > 0 && !given_.schedule.activation_slots) {
       add("off and all boundaries on the device", off, s.activations.keys(), 1);
     }
-    if (s.recompute_flops_per_token() > 0 && may_spill(s, given_.memory.spill_limit)) {
+    if (s.recompute_flops_per_token() > 0 && may_spill(s, given_.memory)) {
       for (const KeepLevel level :
            {KeepLevel::kAttentionOut, KeepLevel::kSelective, KeepLevel::kFull}) {
         add(std::string(name_of(level)), level, s.activation_slots, kWorthChanging);

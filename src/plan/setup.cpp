@@ -46,13 +46,7 @@ void plan_fixed(Setup& s) {
   plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
 }
 
-bool fits_device(const Setup& s) {
-  return !s.budget.device_limit || s.device_bytes() <= *s.budget.device_limit;
-}
-
-bool fits_host(const Setup& s) {
-  return !s.budget.host_limit || s.host_bytes() <= *s.budget.host_limit;
-}
+Room room_of(const Setup& s) { return {s.budget, s.config.memory}; }
 
 /// The largest number in [least, most] for which `fits`; `least` if there is none. What fits also
 /// fits for smaller numbers.
@@ -83,12 +77,11 @@ void place(Setup& s, int resident) {
   const GradientSums where = s.config.schedule.gradient_sums;
   if (where == GradientSums::kDevice) return with(blocks_of(s));
   with(0);
-  const bool known = s.budget.device_limit && !s.budget.device_is_host;
-  if (where == GradientSums::kHost || !known) return;
+  if (where == GradientSums::kHost || !room_of(s).may_fill_device()) return;
   const int slots = s.activation_slots;
   with(largest(0, blocks_of(s), [&](int sums) {
     with(sums);
-    return fits_device(s) && s.activation_slots >= slots;
+    return room_of(s).fits_device(s.use()) && s.activation_slots >= slots;
   }));
 }
 
@@ -97,18 +90,18 @@ void place(Setup& s, int resident) {
 void place_state(Setup& s) {
   if (s.config.schedule.resident_units) return place(s, to_int(*s.config.schedule.resident_units));
   place(s, 0);
-  if (!s.budget.device_limit || s.budget.device_is_host) return;
+  if (!room_of(s).may_fill_device()) return;
   int least = 0;
-  if (!fits_host(s)) {
+  if (!room_of(s).fits_host(s.use())) {
     const auto too_few = [&](int units) {
       place(s, units);
-      return !fits_host(s);
+      return !room_of(s).fits_host(s.use());
     };
     least = std::min(largest(0, blocks_of(s), too_few) + 1, blocks_of(s));
   }
   const auto all_else_fits = [&](int units) {
     place(s, units);
-    return fits_device(s) && s.activation_slots == s.activations.keys() &&
+    return room_of(s).fits_device(s.use()) && s.activation_slots == s.activations.keys() &&
            s.kept.count(KeepLevel::kFull) == s.kept.levels.size() &&
            (s.choices.passes == 1 || s.choices.device_sums == blocks_of(s));
   };
@@ -127,7 +120,7 @@ void place_undo_log(Setup& s) {
   };
   with(largest(0, static_cast<int>(all.size()), [&](int blocks) {
     with(blocks);
-    return !s.budget.host_limit || s.host_bytes() <= *s.budget.usable_host();
+    return room_of(s).keeps_host_reserve(s.use());
   }));
 }
 
@@ -148,7 +141,7 @@ std::string advice_on_spills(const Setup& s) {
 }
 
 void require_fit(const Setup& s) {
-  if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
+  if (!room_of(s).fits_device(s.use())) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
         format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin + "). " +
@@ -159,7 +152,7 @@ void require_fit(const Setup& s) {
         "schedule.head_chunk_tokens, or raise the limit.\n" +
         s.to_string());
   }
-  if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
+  if (!room_of(s).fits_host(s.use())) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
         format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +

@@ -22,17 +22,6 @@ struct Budget {
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
   bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
-
-  /// How far the planner fills the host by choice: a sixteenth of the limit stays free.
-  [[nodiscard]] std::optional<std::size_t> usable_host() const {
-    if (!host_limit || device_is_host) return host_limit;
-    return *host_limit - *host_limit / 16;
-  }
-  /// True if what cells keep may go to the host by choice: somebody says how much the device holds
-  /// and how much the host, or `spill_limit`, may take.
-  [[nodiscard]] bool may_spill(const std::optional<ByteSize>& spill_limit) const {
-    return !device_is_host && device_limit && (host_limit || spill_limit);
-  }
 };
 
 /// What a rank found before it took memory for its run.

@@ -10,6 +10,7 @@
 #include "strata/model/llama.h"
 #include "strata/optimizer/optimizer_engine.h"
 #include "strata/plan/budget.h"
+#include "strata/plan/room.h"
 #include "strata/plan/state_choices.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
@@ -46,6 +47,8 @@ struct Setup {
     return plan.host_total() + budget.host_overhead +
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
+  /// Returns what it takes of both memories, for a Room to judge.
+  [[nodiscard]] MemoryUse use() const { return {device_bytes(), host_bytes()}; }
   /// What a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
     return Llama::kept_tensors(config.model.llama, sizes);
