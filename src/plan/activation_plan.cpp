@@ -29,10 +29,12 @@ struct SpillRange {
 
 class ActivationPlanner {
  public:
-  explicit ActivationPlanner(const Setup& base)
+  ActivationPlanner(const Setup& base, const PlanInputs& in)
       : base_(base),
-        room_(base.budget, base.config.memory),
-        schedule_(base.config.schedule),
+        choices_(in.choices),
+        room_(in.room),
+        schedule_(in.given.schedule),
+        hardware_(in.given.hardware),
         tensors_(base.kept_tensors()),
         cells_(static_cast<std::size_t>(base.activations.layers * base.activations.cells)) {}
 
@@ -60,7 +62,7 @@ class ActivationPlanner {
 
   static void add_scratch(Setup& s) {
     s.sizes.kept_by_all = s.kept.least_reach();
-    for (const LedgerEntry& entry : Llama::scratch_ledger(s.config.model.llama, s.sizes)) {
+    for (const LedgerEntry& entry : Llama::scratch_ledger(s.model, s.sizes)) {
       s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
     }
   }
@@ -69,9 +71,7 @@ class ActivationPlanner {
   [[nodiscard]] std::vector<int> slot_choices() const {
     const ActivationShape& shape = base_.activations;
     const int all = shape.keys();
-    if (schedule_.activation_slots) {
-      return {std::min(all, narrow<int>(*schedule_.activation_slots))};
-    }
+    if (choices_.activation_slots) return {std::min(all, *choices_.activation_slots)};
     // In int8 a slot is free again when forward has read it.
     if (shape.form == BoundaryForm::kInt8) return {shape.forward_slots()};
     if (!room_.has_device_limit()) return {all};
@@ -104,7 +104,7 @@ class ActivationPlanner {
 
   /// What each cell may spill. The first choice is nothing, or what the config names.
   [[nodiscard]] std::vector<SpillRange> spill_choices(const Setup& s) const {
-    const std::optional<KeepLevel> named = schedule_.spill;
+    const std::optional<KeepLevel> named = choices_.spill;
     const bool chosen = !named && !schedule_.activations && room_.left_to_spill(s.use()) > 0;
     if (!named && !chosen) return {{}};
     if (named && (schedule_.activations || *named == KeepLevel::kRecompute)) {
@@ -127,7 +127,7 @@ class ActivationPlanner {
   [[nodiscard]] KeepPlan named_plan(KeepLevel level) const {
     KeepPlan kept(base_.activations.layers, base_.activations.cells, level);
     kept.slots = narrow<int>(schedule_.spill_slots);
-    const KeepLevel reach = std::max(level, schedule_.spill.value_or(KeepLevel::kRecompute));
+    const KeepLevel reach = std::max(level, choices_.spill.value_or(KeepLevel::kRecompute));
     std::fill(kept.reach.begin(), kept.reach.end(), reach);
     return kept;
   }
@@ -137,7 +137,7 @@ class ActivationPlanner {
   [[nodiscard]] bool choose_kept(Setup& s, const SpillRange& range) const {
     s.kept = named_plan(schedule_.activations.value_or(KeepLevel::kRecompute));
     if (!schedule_.activations) keep_what_fits(s, range);
-    if (!schedule_.spill) spill_what_fits(s, range);
+    if (!choices_.spill) spill_what_fits(s, range);
     for (std::size_t i = 0; i < cells_; ++i) {
       if (s.kept.spills(i) && s.kept.levels[i] < range.from) return false;
     }
@@ -193,15 +193,15 @@ class ActivationPlanner {
   /// it runs backward, beside the boundary and its share of weights and interleaved state; nothing
   /// if these are too many already, or the device's speed is unknown.
   [[nodiscard]] std::optional<std::size_t> idle_bytes(const Setup& s) const {
-    const double peak = s.config.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
+    const double peak = hardware_.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
     if (!(peak > 0)) return std::nullopt;
-    const LlamaConfig& model = s.config.model.llama;
+    const LlamaConfig& model = s.model;
     double flops = 2.0 * static_cast<double>(model.hidden_size) *
                    static_cast<double>(model.intermediate_size);  // the down projection
     for (const KeptTensor& tensor : tensors_) flops += tensor.flops_per_token;
     const double forward_s =
         flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
-    const double forward_bytes = kLinkShare * forward_s * s.config.hardware.link_gbs * 1e9;
+    const double forward_bytes = kLinkShare * forward_s * hardware_.link_gbs * 1e9;
     const bool spilled = s.activations.homes(s.activation_slots) > 0;
     const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
     int streamed = 0;  // layers whose weights come
@@ -236,14 +236,16 @@ class ActivationPlanner {
   }
 
   const Setup& base_;
-  Room room_;
+  const PlanChoices& choices_;
+  const Room& room_;
   const ScheduleSection& schedule_;
+  const HardwareSection& hardware_;
   std::vector<KeptTensor> tensors_;
   std::size_t cells_;
 };
 
 }  // namespace
 
-void plan_activations(Setup& s) { s = ActivationPlanner(s).choose(); }
+void plan_activations(Setup& s, const PlanInputs& in) { s = ActivationPlanner(s, in).choose(); }
 
 }  // namespace strata

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "plan/plan_inputs.h"
 #include "strata/plan/setup.h"
 
 namespace strata {
@@ -8,6 +9,6 @@ namespace strata {
 /// what it computes again, and adds all of it, with the model's scratch, to the plan of `s`, which
 /// holds everything else. What the config names comes first. The rest is chosen among all ways that
 /// fit the limits: the one that computes least again, and of these the one that moves least.
-void plan_activations(Setup& s);
+void plan_activations(Setup& s, const PlanInputs& in);
 
 }  // namespace strata

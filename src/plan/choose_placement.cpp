@@ -5,6 +5,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/narrow.h"
 #include "strata/plan/prediction.h"
 
 namespace strata {
@@ -14,10 +15,10 @@ namespace {
 /// Shares of interleaved layers, ascending. Finer ones differ by less than predictions tell.
 constexpr double kShares[] = {0.125, 0.25, 0.375, 0.5, 0.75, 1};
 
-/// A value of a key, and the config with it.
+/// A value of a key, and the choices with it.
 struct Candidate {
   std::string value;
-  RunConfig config;
+  PlanChoices choices;
   double worth = kWorthChanging;  ///< taken if it needs less than this share of the rule's time
 };
 
@@ -33,7 +34,7 @@ class Chooser {
   Chooser(const RunConfig& config, const PlacementQueries& queries, Setup rule, double step_s)
       : given_(config),
         queries_(queries),
-        config_(config),
+        choices_(choices_by_rule(config)),
         best_{.setup = std::move(rule), .choices = {}},
         step_s_(step_s) {}
 
@@ -58,7 +59,7 @@ class Chooser {
     double fastest_s = 0;
     bool worth_it = false;
     for (const Candidate& candidate : candidates) {
-      std::optional<Setup> tried = setup_that_fits(candidate.config);
+      std::optional<Setup> tried = setup_that_fits(candidate.choices);
       const std::optional<double> step_s = tried ? queries_.step_s(*tried) : std::nullopt;
       if (!step_s) continue;
       const bool worth = *step_s < candidate.worth * step_s_;
@@ -79,7 +80,7 @@ class Chooser {
     if (worth_it) {
       std::swap(choice.value, choice.other);
       std::swap(choice.step_s, choice.other_s);
-      config_ = fastest->config;
+      choices_ = fastest->choices;
       best_.setup = *std::move(setup);
       step_s_ = fastest_s;
     }
@@ -87,11 +88,10 @@ class Chooser {
   }
 
   /// Levels of spilling that a config names may fill what is left to others.
-  [[nodiscard]] std::optional<Setup> setup_that_fits(const RunConfig& config) const {
+  [[nodiscard]] std::optional<Setup> setup_that_fits(const PlanChoices& choices) const {
     try {
-      Setup setup = queries_.setup(config);
-      const bool spills =
-          config.schedule.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
+      Setup setup = queries_.setup(choices);
+      const bool spills = choices.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
       if (spills && !given_.schedule.spill && !may_spill(setup, given_.memory)) {
         return std::nullopt;
       }
@@ -113,8 +113,8 @@ class Chooser {
     for (const std::int64_t halves : {0, 1, 3, 4}) {
       const std::int64_t units = std::min(most, (halves * rule + 1) / 2);
       if (units == rule || units == std::exchange(last, units)) continue;
-      candidates.push_back({std::to_string(units), config_});
-      candidates.back().config.optimizer.deferred_units = units;
+      candidates.push_back({std::to_string(units), choices_});
+      candidates.back().choices.deferred_units = narrow<int>(units);
     }
     choose("optimizer.deferred_units", std::to_string(rule), candidates);
   }
@@ -123,8 +123,8 @@ class Chooser {
     if (given_.optimizer.interleave) return;
     std::vector<Candidate> candidates;
     for (const double share : kShares) {
-      candidates.push_back({fmt::format("{}", share), config_});
-      candidates.back().config.optimizer.interleave = share;
+      candidates.push_back({fmt::format("{}", share), choices_});
+      candidates.back().choices.interleave = share;
     }
     choose("optimizer.interleave", "0", candidates, true);
   }
@@ -136,11 +136,9 @@ class Chooser {
     const Setup& s = best_.setup;
     std::vector<Candidate> candidates;
     const auto add = [&](std::string value, KeepLevel level, int slots, double worth) {
-      candidates.push_back({std::move(value), config_, worth});
-      RunConfig& config = candidates.back().config;
-      config.schedule.spill = level;
-      config.schedule.activation_slots = slots;
-      config.memory.spill_limit.reset();  // it belongs to "auto"
+      candidates.push_back({std::move(value), choices_, worth});
+      candidates.back().choices.spill = level;
+      candidates.back().choices.activation_slots = slots;
     };
     const KeepLevel off = KeepLevel::kRecompute;
     if (s.kept.levels != s.kept.reach) add("off", off, s.activation_slots, 1);
@@ -158,7 +156,7 @@ class Chooser {
 
   const RunConfig& given_;  ///< what it names is not chosen
   const PlacementQueries& queries_;
-  RunConfig config_;  ///< with what has been chosen
+  PlanChoices choices_;  ///< with what has been chosen
   Placement best_;
   double step_s_;
 };
@@ -177,7 +175,7 @@ std::string Placement::to_string() const {
 }
 
 Placement choose_placement(const RunConfig& config, const PlacementQueries& queries) {
-  Setup rule = queries.setup(config);
+  Setup rule = queries.setup(choices_by_rule(config));
   const std::optional<double> step_s = queries.step_s(rule);
   if (!step_s) return {.setup = std::move(rule), .choices = {}};
   return Chooser(config, queries, std::move(rule), *step_s).choose();
@@ -185,11 +183,9 @@ Placement choose_placement(const RunConfig& config, const PlacementQueries& quer
 
 Placement choose_placement(const RunConfig& config, const PlannedRank& planned) {
   return choose_placement(
-      config, {.setup =
-                   [&](const RunConfig& c) {
-                     return make_setup(c, planned.rank, planned.ranks, planned.budget);
-                   },
-               .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
+      config,
+      {.setup = [&](const PlanChoices& choices) { return make_setup(config, choices, planned); },
+       .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
 }
 
 }  // namespace strata

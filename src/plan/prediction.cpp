@@ -117,12 +117,13 @@ std::vector<Prediction::Part> critical_parts(const DryRun& run) {
 
 std::string why_unknown(const Setup& setup, const KnownRates& known) {
   if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
-  if (setup.config.data.document_mask) return "with data.document_mask work depends on the data";
-  if (setup.config.run.dtype != DType::kBF16) return "rates are those of bf16";
-  const HardwareSection& hardware = setup.config.hardware;
+  if (setup.batch.mask == DocumentMask::kOn)
+    return "with data.document_mask work depends on the data";
+  if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";
+  const HardwareSection& hardware = setup.hardware;
   const bool attention_given =
       hardware.attention_forward_tflops && hardware.attention_backward_tflops;
-  if (setup.config.kernels.attention != AttentionKernels::kAuto && !attention_given) {
+  if (setup.attention != AttentionKernels::kAuto && !attention_given) {
     return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
            "attention_backward_tflops";
   }
@@ -139,11 +140,11 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
   Assembly assembly(setup, {backend, *ranks, *collectives},
                     [](const StepOutcome&, std::int64_t) {});
   const std::int64_t tokens = setup.batch.batch.pass_tokens();
+  constexpr double kAnyRate = 1;  // nothing is computed
   std::vector<std::size_t> ends;
   recorder.start();
   for (int step = 0; step < steps; ++step) {
-    assembly.submit(step, setup.config.optimizer.lr,
-                    [&](int, const PassBuffers&) { return tokens; });
+    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; });
     ends.push_back(recorder.records().size());
   }
   assembly.optimizer().submit_updates({.phase = "update"});
@@ -152,18 +153,19 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 }
 
 Prediction predict(const Setup& setup, std::string_view device) {
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
   p.unknown = why_unknown(setup, known);
   if (!p.unknown.empty()) return p;
   const DryRun run(setup, known.rates);
   p.step_s = run.step_s();
   p.once_s = run.end_s() - kSteps * p.step_s;
-  const RunConfig& config = setup.config;
-  p.tokens_per_s = static_cast<double>(config.tokens_per_step() * setup.state.ranks) / p.step_s;
+  const std::int64_t tokens =
+      setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
+  p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
   p.mfu = model_flops_utilisation(
-      flops_per_token(config.model.llama, config.data.sequence_length), p.tokens_per_s,
-      config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
+      flops_per_token(setup.model, setup.batch.batch.tokens), p.tokens_per_s,
+      setup.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
   return p;
@@ -171,7 +173,7 @@ Prediction predict(const Setup& setup, std::string_view device) {
 
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, known).empty()) return {};
   Recorder traced;
   DryRun(setup, known.rates, kTraced).trace(traced);
@@ -179,7 +181,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 }
 
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device) {
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, known).empty()) return std::nullopt;
   return DryRun(setup, known.rates).step_s();
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/activation_plan.h"
+#include "plan/plan_inputs.h"
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
 #include "strata/store/gradient_store.h"
@@ -18,16 +19,6 @@ namespace strata {
 namespace {
 
 int to_int(std::int64_t value) { return narrow<int>(value); }
-
-/// By default a third of the blocks, the forward's share of a step's compute, as far as a gradient
-/// ring holds their gradients. An early update that may be undone moves about twice the bytes, so
-/// half of them wait.
-int choose_deferred_blocks(const OptimizerSection& o, int layers) {
-  if (o.deferred_units) return to_int(*o.deferred_units);
-  if (o.timing == UpdateTiming::kSpeculative) return (layers + 2) / 2;
-  const int third = (layers + 2) / 3;
-  return to_int(std::min<std::int64_t>(third, o.gradient_ring.value_or(third + 2) - 2));
-}
 
 /// Everything but activations and the scratch they may replace, which share what is left.
 void plan_fixed(Setup& s) {
@@ -43,10 +34,8 @@ void plan_fixed(Setup& s) {
   for (int cell = 0; cell < s.activations.cells; ++cell) {
     plan.allocate(Space::kDevice, "boundary.gradients", s.activations.cell_bytes());
   }
-  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
+  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.model, s.sizes));
 }
-
-Room room_of(const Setup& s) { return {s.budget, s.config.memory}; }
 
 /// The largest number in [least, most] for which `fits`; `least` if there is none. What fits also
 /// fits for smaller numbers.
@@ -67,102 +56,122 @@ int blocks_of(const Setup& s) { return static_cast<int>(s.layout.blocks.size());
 /// Plans everything for the first `resident` units on the device. Sums of gradients go there as far
 /// as they leave boundaries their slots, ahead of what cells keep: a host lane that adds them holds
 /// up a step.
-void place(Setup& s, int resident) {
+void place(Setup& s, const PlanInputs& in, int resident) {
   s.choices.resident_units = resident;
   const auto with = [&](int sums) {
     s.choices.device_sums = sums;
     plan_fixed(s);
-    plan_activations(s);
+    plan_activations(s, in);
   };
-  const GradientSums where = s.config.schedule.gradient_sums;
+  const GradientSums where = in.given.schedule.gradient_sums;
   if (where == GradientSums::kDevice) return with(blocks_of(s));
   with(0);
-  if (where == GradientSums::kHost || !room_of(s).may_fill_device()) return;
+  if (where == GradientSums::kHost || !in.room.may_fill_device()) return;
   const int slots = s.activation_slots;
   with(largest(0, blocks_of(s), [&](int sums) {
     with(sums);
-    return room_of(s).fits_device(s.use()) && s.activation_slots >= slots;
+    return in.room.fits_device(s.use()) && s.activation_slots >= slots;
   }));
 }
 
 /// Units that stay on the device: as many as the host cannot hold; more if there is still room when
 /// everything else is on the device.
-void place_state(Setup& s) {
-  if (s.config.schedule.resident_units) return place(s, to_int(*s.config.schedule.resident_units));
-  place(s, 0);
-  if (!room_of(s).may_fill_device()) return;
+void place_state(Setup& s, const PlanInputs& in) {
+  const std::optional<std::int64_t>& named = in.given.schedule.resident_units;
+  if (named) return place(s, in, to_int(*named));
+  place(s, in, 0);
+  if (!in.room.may_fill_device()) return;
   int least = 0;
-  if (!room_of(s).fits_host(s.use())) {
+  if (!in.room.fits_host(s.use())) {
     const auto too_few = [&](int units) {
-      place(s, units);
-      return !room_of(s).fits_host(s.use());
+      place(s, in, units);
+      return !in.room.fits_host(s.use());
     };
     least = std::min(largest(0, blocks_of(s), too_few) + 1, blocks_of(s));
   }
   const auto all_else_fits = [&](int units) {
-    place(s, units);
-    return room_of(s).fits_device(s.use()) && s.activation_slots == s.activations.keys() &&
+    place(s, in, units);
+    return in.room.fits_device(s.use()) && s.activation_slots == s.activations.keys() &&
            s.kept.count(KeepLevel::kFull) == s.kept.levels.size() &&
            (s.choices.passes == 1 || s.choices.device_sums == blocks_of(s));
   };
-  place(s, largest(least, blocks_of(s), all_else_fits));
+  place(s, in, largest(least, blocks_of(s), all_else_fits));
 }
 
 /// An undo log for as many units as the host has memory for beside what a run must have; what cells
 /// spill comes behind it.
-void place_undo_log(Setup& s) {
+void place_undo_log(Setup& s, const PlanInputs& in) {
   if (s.choices.timing != UpdateTiming::kSpeculative || s.choices.undo_log) return;
   const std::vector<BlockId> all =
       speculated_blocks(s.layout, s.choices, std::numeric_limits<std::size_t>::max());
   const auto with = [&](int blocks) {
     s.choices.undo_log = undo_log_bytes(s.layout, s.choices, all, static_cast<std::size_t>(blocks));
-    place(s, s.choices.resident_units);
+    place(s, in, s.choices.resident_units);
   };
   with(largest(0, static_cast<int>(all.size()), [&](int blocks) {
     with(blocks);
-    return room_of(s).keeps_host_reserve(s.use());
+    return in.room.keeps_host_reserve(s.use());
   }));
 }
 
 /// What to do about cells that were told to keep more than there is room for.
-std::string advice_on_kept(const Setup& s) {
-  const std::optional<KeepLevel> level = s.config.schedule.activations;
+std::string advice_on_kept(const PlanInputs& in) {
+  const std::optional<KeepLevel> level = in.given.schedule.activations;
   if (!level || level == KeepLevel::kRecompute) return {};
   return "schedule.activations is \"" + std::string(name_of(*level)) +
          "\"; \"auto\" keeps only what fits. ";
 }
 
 /// Likewise about cells that were told to spill.
-std::string advice_on_spills(const Setup& s) {
-  const std::optional<KeepLevel> level = s.config.schedule.spill;
+std::string advice_on_spills(const PlanInputs& in) {
+  const std::optional<KeepLevel> level = in.choices.spill;
   if (!level || level == KeepLevel::kRecompute) return {};
   return "schedule.spill is \"" + std::string(name_of(*level)) +
          "\"; \"auto\" spills only what fits, \"off\" nothing. ";
 }
 
-void require_fit(const Setup& s) {
-  if (!room_of(s).fits_device(s.use())) {
+void require_fit(const Setup& s, const PlanInputs& in) {
+  if (!in.room.fits_device(s.use())) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
         format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin + "). " +
-        advice_on_kept(s) +
+        advice_on_kept(in) +
         "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
         "instead), schedule.activation_slots, schedule.weight_slots, "
         "schedule.gradient_slots, schedule.resident_units, schedule.layers_per_visit or "
         "schedule.head_chunk_tokens, or raise the limit.\n" +
         s.to_string());
   }
-  if (!room_of(s).fits_host(s.use())) {
+  if (!in.room.fits_host(s.use())) {
     throw OutOfMemory(
         "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
         format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +
-        (s.budget.device_is_host ? advice_on_kept(s) : std::string()) + advice_on_spills(s) +
+        (s.budget.device_is_host ? advice_on_kept(in) : std::string()) + advice_on_spills(in) +
         "Use optimizer.gradient_dtype = bf16 and optimizer.moment_dtype = bf16, an "
         "optimizer.gradient_ring (with optimizer.timing = on_arrival), lower schedule.sub_batches, "
         "optimizer.undo_log, raise schedule.resident_units, use more ranks, or "
         "raise the limit.\n" +
         s.to_string());
   }
+}
+
+/// Returns the given config with what was decided written into the keys that were open, so that a
+/// run that is planned from it again is the same run.
+RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
+  RunConfig config = in.given;
+  config.schedule.layers_per_visit = s.walk.layers_per_visit;
+  config.schedule.weight_slots = s.weight_slots;
+  config.schedule.gradient_slots = s.gradient_slots;
+  config.schedule.activation_slots = s.activation_slots;
+  config.schedule.resident_units = s.choices.resident_units;
+  config.schedule.head_chunk_tokens = s.sizes.head_chunk;
+  config.schedule.spill = in.choices.spill;
+  // It bounds what the rule spills; a level that was chosen instead goes without it.
+  if (in.choices.spill && !in.given.schedule.spill) config.memory.spill_limit.reset();
+  config.optimizer.deferred_units = s.choices.deferred_units;
+  config.optimizer.interleave = s.choices.interleave;
+  if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
+  return config;
 }
 
 }  // namespace
@@ -191,11 +200,13 @@ LlamaSizes llama_sizes(const RunConfig& config) {
           .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
 }
 
-Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {
-  Setup s;
-  s.config = config;
-  s.budget = budget;
+Setup make_setup(const RunConfig& config, const PlanChoices& choices, const PlannedRank& planned) {
   const LlamaConfig& model = config.model.llama;
+  Setup s;
+  s.model = model;
+  s.hardware = config.hardware;
+  s.attention = config.kernels.attention;
+  s.budget = planned.budget;
   const ScheduleSection& schedule = config.schedule;
   s.layout = make_layout(model);
   s.sizes = llama_sizes(config);
@@ -207,11 +218,11 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
       .moment = o.moment_dtype,
       .passes = to_int(schedule.passes),
       .gradient_ring = to_int(std::min(o.gradient_ring.value_or(0), model.num_hidden_layers)),
-      .rank = rank,
-      .ranks = ranks,
-      .interleave = o.interleave.value_or(0),
+      .rank = planned.rank,
+      .ranks = planned.ranks,
+      .interleave = choices.interleave,
       .timing = o.timing,
-      .deferred_units = choose_deferred_blocks(o, layers),
+      .deferred_units = choices.deferred_units,
       .undo_log = o.undo_log ? std::optional(o.undo_log->bytes) : std::nullopt};
   s.batch = {.batch = {.rows = schedule.rows,
                        .tokens = config.data.sequence_length,
@@ -242,20 +253,17 @@ Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& bud
                  .timing = o.timing,
                  .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
                  .seed = static_cast<std::uint64_t>(config.run.seed)};
-  place_state(s);
-  place_undo_log(s);
-
-  s.config.schedule.layers_per_visit = visit;
-  s.config.schedule.weight_slots = s.weight_slots;
-  s.config.schedule.gradient_slots = s.gradient_slots;
-  s.config.schedule.activation_slots = s.activation_slots;
-  s.config.schedule.resident_units = s.choices.resident_units;
-  s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
-  s.config.optimizer.deferred_units = s.choices.deferred_units;
-  s.config.optimizer.interleave = s.choices.interleave;
-  if (s.choices.undo_log) s.config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
-  require_fit(s);
+  const PlanInputs in{config, choices, Room(planned.budget, config.memory)};
+  place_state(s, in);
+  place_undo_log(s, in);
+  require_fit(s, in);
+  s.config = resolved_config(in, s);
   return s;
+}
+
+Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget) {
+  return make_setup(given, choices_by_rule(given),
+                    PlannedRank{.rank = rank, .ranks = ranks, .budget = budget, .device = {}});
 }
 
 std::string Setup::kept_text() const {
@@ -293,7 +301,7 @@ double Setup::recompute_flops_per_token() const {
 }
 
 std::string Setup::to_string() const {
-  const double parameters = static_cast<double>(config.model.llama.parameter_count());
+  const double parameters = static_cast<double>(model.parameter_count());
   double state_bytes = 0;
   for (const MemoryPlan::Entry& entry : plan.entries()) {
     if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);

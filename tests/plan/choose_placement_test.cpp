@@ -41,7 +41,7 @@ RunConfig slow_host() {
 Placement choose_by(const RunConfig& config,
                     const std::function<std::optional<double>(const RunConfig&)>& step_s) {
   return choose_placement(config,
-                          {.setup = [](const RunConfig& c) { return make_setup(c, 0, 1, {}); },
+                          {.setup = [&](const PlanChoices& c) { return make_setup(config, c, {}); },
                            .step_s = [&](const Setup& s) { return step_s(s.config); }});
 }
 
@@ -97,9 +97,9 @@ TEST_CASE("what a config names is not chosen, nor is what does not fit") {
   CHECK(choose_by(config, less_is_better).setup.config.optimizer.interleave == 1.0);
   const Placement narrow = choose_placement(
       config, {.setup =
-                   [](const RunConfig& c) {
-                     if (c.optimizer.interleave.value_or(0) > 0.3) throw OutOfMemory("too large");
-                     return make_setup(c, 0, 1, {});
+                   [&](const PlanChoices& c) {
+                     if (c.interleave > 0.3) throw OutOfMemory("too large");
+                     return make_setup(config, c, {});
                    },
                .step_s = [&](const Setup& s) { return less_is_better(s.config); }});
   CHECK(narrow.setup.config.optimizer.interleave == 0.25);

@@ -3,11 +3,10 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "strata/config/config.h"
-#include "strata/plan/budget.h"
+#include "strata/plan/plan_choices.h"
 #include "strata/plan/setup.h"
 
 // Of what a config leaves open, make_setup decides by rules. Where a step can be predicted, the
@@ -42,7 +41,7 @@ struct Placement {
 
 /// What choosing asks.
 struct PlacementQueries {
-  std::function<Setup(const RunConfig&)> setup;  ///< make_setup; throws OutOfMemory
+  std::function<Setup(const PlanChoices&)> setup;  ///< make_setup; throws OutOfMemory
   /// Absent where it cannot be predicted.
   std::function<std::optional<double>(const Setup&)> step_s;
 };
@@ -51,14 +50,6 @@ struct PlacementQueries {
 /// names stays. A pure function of its arguments. Throws OutOfMemory if the rules' setup does not
 /// fit.
 [[nodiscard]] Placement choose_placement(const RunConfig& config, const PlacementQueries& queries);
-
-/// The rank that a placement is chosen for. It is numbers alone: a choice talks to no other rank.
-struct PlannedRank {
-  int rank = 0;
-  int ranks = 1;
-  Budget budget;
-  std::string_view device;  ///< its name, by which predictions know its rates
-};
 
 /// Chooses likewise by predictions for this rank. Several ranks get what the rules say.
 [[nodiscard]] Placement choose_placement(const RunConfig& config, const PlannedRank& planned);

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/config/config.h"
@@ -10,6 +11,7 @@
 #include "strata/model/llama.h"
 #include "strata/optimizer/optimizer_engine.h"
 #include "strata/plan/budget.h"
+#include "strata/plan/plan_choices.h"
 #include "strata/plan/room.h"
 #include "strata/plan/state_choices.h"
 #include "strata/schedule/walk.h"
@@ -21,10 +23,15 @@
 
 namespace strata {
 
-/// A run config with every "auto" resolved, and every byte it will take. A pure function of its
-/// arguments: what `plan` prints is what `train` allocates.
+/// A run with everything decided, and every byte that it will take. What `plan` prints is what
+/// `train` allocates.
 struct Setup {
-  RunConfig config;  ///< resolved
+  /// The given config with everything that was decided, for the run folder, logs and tests. It is
+  /// made when all is decided: planning and prediction read the given config and the members below.
+  RunConfig config;
+  LlamaConfig model;
+  HardwareSection hardware;                              ///< of the given config, for predictions
+  AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
   ModelLayout layout;
   LlamaSizes sizes;
   StateChoices choices;  ///< what the rows of `state` were made of
@@ -51,7 +58,7 @@ struct Setup {
   [[nodiscard]] MemoryUse use() const { return {device_bytes(), host_bytes()}; }
   /// What a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
-    return Llama::kept_tensors(config.model.llama, sizes);
+    return Llama::kept_tensors(model, sizes);
   }
   /// "96 cells: 12 full, 84 recompute"
   [[nodiscard]] std::string kept_text() const;
@@ -81,8 +88,21 @@ struct Setup {
 /// What the model's kernels run on; needs no budget.
 [[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);
 
-/// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.
-[[nodiscard]] Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget);
+/// The rank that a run is planned for. It is numbers alone: planning talks to no other rank.
+struct PlannedRank {
+  int rank = 0;
+  int ranks = 1;
+  Budget budget;
+  std::string_view device;  ///< its name, by which predictions know its rates
+};
+
+/// Returns the setup of these choices; what they leave open is decided by rules. It is a pure
+/// function of its arguments. Throws OutOfMemory, with the plan and the key to change, if the
+/// budget does not hold the run.
+[[nodiscard]] Setup make_setup(const RunConfig& given, const PlanChoices& choices,
+                               const PlannedRank& planned);
+/// Returns likewise the setup of the rules alone.
+[[nodiscard]] Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget);
 
 /// Device memory that a CUDA process takes before strata's arenas, where none can be measured.
 [[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
