@@ -46,12 +46,12 @@ struct PlacementQueries {
   std::function<std::optional<double>(const Setup&)> step_s;
 };
 
-/// The setup of the fastest values of what `config` leaves open, among those that fit. What it
+/// The setup of the fastest values of what `given` leaves open, among those that fit. What it
 /// names stays. A pure function of its arguments. Throws OutOfMemory if the rules' setup does not
 /// fit.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, const PlacementQueries& queries);
+[[nodiscard]] Placement choose_placement(const RunConfig& given, const PlacementQueries& queries);
 
 /// Chooses likewise by predictions for this rank. Several ranks get what the rules say.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, const PlannedRank& planned);
+[[nodiscard]] Placement choose_placement(const RunConfig& given, const PlannedRank& planned);
 
 }  // namespace strata
