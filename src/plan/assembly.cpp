@@ -1,3 +1,6 @@
+// Takes the arenas that a plan adds up to and hands them to the stores, which take from them what
+// they took of the plan. Steps are submitted pass by pass, at most one ahead of the step that runs.
+
 #include "strata/plan/assembly.h"
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// The lists of docs/choices.md, "By predicted time".
+// The lists of docs/choices.md, "By predicted time". Each starts from what has been chosen so far
+// and changes one key of it, so that whatever was chosen before stays.
 
 #include "plan/candidates.h"
 

@@ -1,4 +1,5 @@
-// The rules about what can be chosen without a look at memory or time.
+// The rules about what can be chosen without a look at memory or time. The planner starts from
+// these choices, and stays with them where nothing can be predicted.
 
 #include "strata/plan/plan_choices.h"
 

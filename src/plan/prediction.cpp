@@ -1,3 +1,7 @@
+// A prediction submits four steps to the dry backend, which records them, and runs the records on a
+// timeline. The step amid many is read off the last two, so that the start from an idle machine
+// does not count.
+
 #include "strata/plan/prediction.h"
 
 #include <algorithm>
@@ -15,8 +19,8 @@ namespace strata {
 
 namespace {
 
-/// The first two start from an idle machine, and sub-batches may alternate from step to step: of
-/// the last two the mean is taken.
+/// The first two steps start from an idle machine, and sub-batches may alternate from step to step:
+/// of the last two the mean is taken.
 constexpr int kSteps = 4;
 
 /// Recorded steps and when they run.
@@ -25,11 +29,11 @@ class DryRun {
   DryRun(const Setup& setup, const Rates& rates, int steps = kSteps)
       : ends_(record_steps(setup, steps, recorder_)), timeline_(recorder_.records(), rates) {}
 
-  /// End of a step's work on the compute lane.
+  /// Returns when a step's work on the compute lane ends.
   [[nodiscard]] double computed_s(int step) const {
     return timeline_.run(last_compute(step)).end_s;
   }
-  /// Of a step amid many.
+  /// Returns the seconds of a step amid many.
   [[nodiscard]] double step_s() const {
     return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
   }
@@ -39,11 +43,11 @@ class DryRun {
     return timeline_.critical_path(last_compute(last), computed_s(first - 1));
   }
 
-  /// The trace of steps [first, last], as it would have been recorded, without addresses.
+  /// Makes the trace of steps [first, last], as it would have been recorded, without addresses.
   void trace(Recorder& trace, int first, int last) const {
     trace_records(trace, begin_of(first), begin_of(last + 1));
   }
-  /// Of all steps, and what was left of their updates.
+  /// Makes the trace of all steps, and of what was left of their updates.
   void trace(Recorder& trace) const { trace_records(trace, 0, recorder_.records().size()); }
 
  private:
@@ -87,8 +91,8 @@ class DryRun {
   Timeline timeline_;
 };
 
-/// A step amid many: what two more steps add to a trace that begins a step earlier, the gap between
-/// two steps included.
+/// Returns the lanes of a step amid many: what two more steps add to a trace that begins a step
+/// earlier, the gap between two steps included.
 std::vector<LaneReport> steady_lanes(const DryRun& run) {
   Recorder one, three;
   run.trace(one, kSteps - 3, kSteps - 3);
@@ -115,6 +119,7 @@ std::vector<Prediction::Part> critical_parts(const DryRun& run) {
   return parts;
 }
 
+/// Returns why a step cannot be predicted, or nothing if it can.
 std::string why_unknown(const Setup& setup, const KnownRates& known) {
   if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
   if (setup.batch.mask == DocumentMask::kOn)

@@ -1,4 +1,5 @@
-// The messages of a run that does not fit: what it needs, who set the limit, which keys to turn.
+// The messages of a run that does not fit. They say what it needs, who set the limit and which keys
+// to turn, and end with the whole plan.
 
 #include "plan/require_fit.h"
 

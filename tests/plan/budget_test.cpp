@@ -1,3 +1,6 @@
+// Which limits follow from a config and from machines that are made up here. What a user is told
+// who does not stay within them is read from the errors and warnings of setups.
+
 #include "strata/plan/budget.h"
 
 #include <string>

@@ -1,4 +1,5 @@
-// What is chosen where the answer is evident, by invented times and by invented machines.
+// What is chosen where the answer is evident, by invented times and by invented machines. A test
+// also trains with what was chosen, since no choice may change a bit.
 
 #include "strata/plan/choose_placement.h"
 
@@ -22,7 +23,7 @@ using test::config_file;
 using test::fast_machine;
 using test::kNewDevice;
 
-/// Layers are large enough that bytes count, and not the starts of copies.
+/// Returns a run whose layers are large enough that bytes count, and not the starts of copies.
 RunConfig fast_machine_with_large_layers() {
   RunConfig config = fast_machine();
   config.model.llama.hidden_size = 64;
@@ -37,7 +38,7 @@ RunConfig slow_host() {
   return config;
 }
 
-/// Times are what `step_s` says of a resolved config; nothing is predicted.
+/// Returns what is chosen by times that `step_s` says of a resolved config; nothing is predicted.
 Placement choose_by(const RunConfig& config,
                     const std::function<std::optional<double>(const RunConfig&)>& step_s) {
   return choose_placement(config,
@@ -60,14 +61,14 @@ const PlacementChoice* choice_of(const Placement& placement, std::string_view ke
   return nullptr;
 }
 
-/// A config as a run folder keeps it.
+/// Returns a config as it is read from the run folder that keeps it.
 RunConfig reloaded(const RunConfig& config) {
   const ScratchFolder folder;
   save_run_config(config, folder.file("config.json"));
   return load_run_config(folder.file("config.json"));
 }
 
-/// On the GPU that a plan is made for.
+/// Returns what is chosen on the GPU that a plan is made for.
 Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
   return choose_placement(config, PlannedRank{.budget = budget, .device = kPlannedDevice});
 }

@@ -1,4 +1,5 @@
 // What the planner decides to leave on the device of the training state and of gradient sums.
+// Budgets are made of setups that name the answer, so that no size is written down.
 
 #include <string>
 

@@ -1,5 +1,5 @@
-// What a Room answers for each limit that may be known or not, with sizes small enough to check by
-// hand.
+// What a Room answers for each limit that may be known or not. Sizes are small enough to check by
+// hand; no setup is made.
 
 #include "strata/plan/room.h"
 

@@ -1,3 +1,7 @@
+// The limits that a plan has to stay within: those of the config and, where it has none, those that
+// were found on the machine. `plan` fills a Budget by hand for a machine that is not there; what
+// may be done with what is left is the business of Room.
+
 #pragma once
 
 #include <cstddef>
@@ -11,7 +15,7 @@
 
 namespace strata {
 
-/// What the planner knows of the machine.
+/// What the planner knows of the machine, in bytes unless a name says otherwise.
 struct Budget {
   std::optional<std::size_t> device_limit{};  ///< everything the process takes on the device
   std::string device_limit_origin = "memory.device_limit";  ///< who set it
@@ -33,11 +37,12 @@ struct MachineMemory {
   int sharers = 1;           ///< ranks that share the host's memory, this one included
 };
 
-/// Collective: every rank calls it before any of them takes memory.
+/// Returns what this rank finds. It is collective: every rank calls it before any of them takes
+/// memory.
 [[nodiscard]] MachineMemory measure_machine(Device& device, Ranks& ranks);
 
-/// The limits of the config; where it has none, what is free now. What a control group leaves is a
-/// limit. What the system calls available is only an estimate.
+/// Returns the limits of the config and, where it has none, what is free now. What a control group
+/// leaves is a limit; what the system calls available is only an estimate.
 [[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
 
 }  // namespace strata
