@@ -1,3 +1,6 @@
+// Takes the arenas that a plan adds up to and hands them to the stores, which take from them what
+// they took of the plan. Steps are submitted pass by pass, at most one ahead of the step that runs.
+
 #include "strata/plan/assembly.h"
 
 #include <cstddef>
@@ -15,7 +18,7 @@ Arena take(Device& device, const Setup& s, Space space) {
 }
 
 std::span<std::byte> rope_staging(Arena& pinned, const Setup& s) {
-  const std::size_t bytes = Llama::rope_bytes(s.config.model.llama, s.sizes);
+  const std::size_t bytes = Llama::rope_bytes(s.model, s.sizes);
   return {pinned.allocate("rope.staging", bytes), bytes};
 }
 
@@ -43,7 +46,7 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       pageable_arena_(take(device_, s, Space::kPageable)),
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
       state_(s.layout, s.state, arenas_),
-      model_(s.config.model.llama, s.sizes, *parts.backend.kernels, device_arena_,
+      model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
              rope_staging(pinned_arena_, s)),
       weights_(state_, parts.collectives, arenas_, s.weight_slots),
       gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),

@@ -1,3 +1,6 @@
+// Measures a machine and turns what was found into limits. All that ranks tell each other is which
+// pool their host memory comes from, so that each counts on its share alone.
+
 #include "strata/plan/budget.h"
 
 #include <sys/stat.h>
@@ -15,7 +18,7 @@ namespace strata {
 
 namespace {
 
-/// Equal for ranks that take memory from the same pool: one boot of one kernel, and there one
+/// It is equal for ranks that take memory from the same pool: one boot of one kernel, and there one
 /// control group.
 struct MemoryPool {
   char boot[40] = {};
@@ -30,6 +33,7 @@ MemoryPool memory_pool(const HostMemory& host) {
   return pool;
 }
 
+/// Returns the number of ranks with this pool, this one included.
 int count_sharers(const MemoryPool& own, Ranks& ranks) {
   const std::vector<std::byte> all =
       ranks.all_gather_host(std::as_bytes(std::span<const MemoryPool>(&own, 1)), Channel::kSubmit);
@@ -40,6 +44,7 @@ int count_sharers(const MemoryPool& own, Ranks& ranks) {
   return sharers;
 }
 
+/// Lowers the device's limit to what can be had now.
 void limit_device(Budget& budget, const MachineMemory& machine) {
   // The driver keeps a reserve, and arenas are rounded up to its pages.
   constexpr double kShare = 0.97;
@@ -56,6 +61,7 @@ void limit_device(Budget& budget, const MachineMemory& machine) {
   budget.device_limit = usable;
 }
 
+/// Makes a limit of what the control group leaves, and an estimate of what the system says.
 void limit_host(Budget& budget, const MachineMemory& machine) {
   const auto share = [&](std::size_t free) {
     return machine.resident + free / static_cast<std::size_t>(machine.sharers);

@@ -1,8 +1,12 @@
+// The planner. It plans what the rules say first, and then tries, key by key, the candidates that
+// may be faster. Where a step can be predicted its time picks; where it cannot, the rules stay.
+
 #include "strata/plan/choose_placement.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "plan/candidates.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/plan/prediction.h"
@@ -11,159 +15,104 @@ namespace strata {
 
 namespace {
 
-/// Shares of interleaved layers, ascending. Finer ones differ by less than predictions tell.
-constexpr double kShares[] = {0.125, 0.25, 0.375, 0.5, 0.75, 1};
+/// A candidate that fits, and what it is predicted to take.
+struct Tried {
+  const Candidate* candidate = nullptr;
+  Setup setup;
+  double step_s = 0;
+  bool worth_it = false;  ///< so much faster than the rule's value that it may be taken
 
-/// A value of a key, and the config with it.
-struct Candidate {
-  std::string value;
-  RunConfig config;
-  double worth = kWorthChanging;  ///< taken if it needs less than this share of the rule's time
+  [[nodiscard]] bool better_than(const Tried& other) const {
+    return worth_it != other.worth_it ? worth_it : step_s < other.step_s;
+  }
 };
 
-/// What ActivationPlanner allows "auto", of what a named level makes of a setup: true if cells may
-/// spill at all, and have not taken more of the host than they may.
-bool may_spill(const Setup& s, const std::optional<ByteSize>& spill_limit) {
-  const Budget& b = s.budget;
-  if (!b.may_spill(spill_limit)) return false;
-  if (b.host_limit && s.host_bytes() > *b.usable_host()) return false;
-  return !spill_limit || s.plan.bytes(Space::kPinned, "kept.spilled") <= spill_limit->bytes;
-}
-
-class Chooser {
+class Planner {
  public:
-  /// `rule`: what the rules make of `config`, which is predicted to take `step_s`.
-  Chooser(const RunConfig& config, const PlacementQueries& queries, Setup rule, double step_s)
-      : given_(config),
+  /// Plans what the rules say. Throws OutOfMemory if that does not fit.
+  Planner(const RunConfig& given, const PlacementQueries& queries)
+      : given_(given),
         queries_(queries),
-        config_(config),
-        best_{.setup = std::move(rule), .choices = {}},
-        step_s_(step_s) {}
+        choices_(choices_by_rule(given)),
+        best_{.setup = queries.setup(choices_), .choices = {}} {}
 
-  Placement choose() && {
+  Placement plan() && {
+    const std::optional<double> step_s = queries_.step_s(best_.setup);
+    if (!step_s) return std::move(best_);
+    step_s_ = *step_s;
     const auto blocks = static_cast<int>(best_.setup.layout.blocks.size());
-    if (best_.setup.choices.resident_units < blocks) {
-      choose_deferred();
-      choose_interleave();
+    if (best_.setup.choices.resident_units < blocks) {  // else nobody updates on the host
+      pick(deferred_candidates({given_, choices_, best_.setup}));
+      pick(interleave_candidates({given_, choices_, best_.setup}));
     }
     // Last: the rule of "auto" fits beside whatever else is chosen, a level need not.
-    choose_spill();
+    pick(spill_candidates({given_, choices_, best_.setup}));
     return std::move(best_);
   }
 
  private:
-  /// Takes the fastest candidate that is worth it. If candidates are ordered, those behind one that
-  /// is clearly slower than one before it are not looked at.
-  void choose(std::string key, std::string rule, const std::vector<Candidate>& candidates,
-              bool ordered = false) {
-    std::optional<Setup> setup;
-    const Candidate* fastest = nullptr;
-    double fastest_s = 0;
-    bool worth_it = false;
-    for (const Candidate& candidate : candidates) {
-      std::optional<Setup> tried = setup_that_fits(candidate.config);
-      const std::optional<double> step_s = tried ? queries_.step_s(*tried) : std::nullopt;
-      if (!step_s) continue;
-      const bool worth = *step_s < candidate.worth * step_s_;
-      if (fastest == nullptr || worth > worth_it || (worth == worth_it && *step_s < fastest_s)) {
-        fastest = &candidate;
-        fastest_s = *step_s;
-        worth_it = worth;
-        setup = std::move(tried);
-      }
-      if (ordered && std::min(fastest_s, step_s_) < kWorthChanging * *step_s) break;
-    }
-    if (fastest == nullptr) return;
-    PlacementChoice choice{.key = std::move(key),
-                           .value = std::move(rule),
+  /// Takes the best candidate of a key if it is worth it, and notes the choice. What it is compared
+  /// with is what was chosen so far, in which this key has the rule's value.
+  void pick(const Candidates& list) {
+    std::optional<Tried> best = best_of(list);
+    if (!best) return;
+    PlacementChoice choice{.key = list.key,
+                           .value = list.rule,
                            .step_s = step_s_,
-                           .other = fastest->value,
-                           .other_s = fastest_s};
-    if (worth_it) {
+                           .other = best->candidate->value,
+                           .other_s = best->step_s};
+    if (best->worth_it) {
       std::swap(choice.value, choice.other);
       std::swap(choice.step_s, choice.other_s);
-      config_ = fastest->config;
-      best_.setup = *std::move(setup);
-      step_s_ = fastest_s;
+      choices_ = best->candidate->choices;
+      best_.setup = std::move(best->setup);
+      step_s_ = best->step_s;
     }
     best_.choices.push_back(std::move(choice));
   }
 
-  /// Levels of spilling that a config names may fill what is left to others.
-  [[nodiscard]] std::optional<Setup> setup_that_fits(const RunConfig& config) const {
+  [[nodiscard]] std::optional<Tried> best_of(const Candidates& list) const {
+    std::optional<Tried> best;
+    for (const Candidate& candidate : list.others) {
+      std::optional<Tried> tried = try_out(candidate);
+      if (!tried) continue;
+      const double step_s = tried->step_s;
+      if (!best || tried->better_than(*best)) best = std::move(tried);
+      if (list.ordered && std::min(best->step_s, step_s_) < kWorthChanging * step_s) break;
+    }
+    return best;
+  }
+
+  /// Returns nothing for a candidate that does not fit or cannot be predicted.
+  [[nodiscard]] std::optional<Tried> try_out(const Candidate& candidate) const {
+    std::optional<Setup> setup = setup_that_fits(candidate.choices);
+    const std::optional<double> step_s = setup ? queries_.step_s(*setup) : std::nullopt;
+    if (!step_s) return std::nullopt;
+    return Tried{.candidate = &candidate,
+                 .setup = *std::move(setup),
+                 .step_s = *step_s,
+                 .worth_it = *step_s < candidate.worth * step_s_};
+  }
+
+  /// A level of spilling that a candidate names may not fill what is left to others, unlike one
+  /// that the config names.
+  [[nodiscard]] std::optional<Setup> setup_that_fits(const PlanChoices& choices) const {
     try {
-      Setup setup = queries_.setup(config);
-      const bool spills =
-          config.schedule.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
-      if (spills && !given_.schedule.spill && !may_spill(setup, given_.memory.spill_limit)) {
-        return std::nullopt;
-      }
+      Setup setup = queries_.setup(choices);
+      const bool spills = choices.spill.value_or(KeepLevel::kRecompute) > KeepLevel::kRecompute;
+      const bool by_choice = spills && !given_.schedule.spill;
+      if (by_choice && !spills_within_rule(setup, given_)) return std::nullopt;
       return setup;
     } catch (const OutOfMemory&) {
       return std::nullopt;
     }
   }
 
-  /// Halves of the rule's number, up to twice of it.
-  void choose_deferred() {
-    const OptimizerSection& o = given_.optimizer;
-    if (o.deferred_units || o.timing == UpdateTiming::kBeforeUse) return;
-    const std::int64_t rule = best_.setup.choices.deferred_units;
-    const auto blocks = static_cast<std::int64_t>(best_.setup.layout.blocks.size());
-    const std::int64_t most = std::min(blocks, o.gradient_ring.value_or(blocks + 2) - 2);
-    std::vector<Candidate> candidates;
-    std::int64_t last = -1;
-    for (const std::int64_t halves : {0, 1, 3, 4}) {
-      const std::int64_t units = std::min(most, (halves * rule + 1) / 2);
-      if (units == rule || units == std::exchange(last, units)) continue;
-      candidates.push_back({std::to_string(units), config_});
-      candidates.back().config.optimizer.deferred_units = units;
-    }
-    choose("optimizer.deferred_units", std::to_string(rule), candidates);
-  }
-
-  void choose_interleave() {
-    if (given_.optimizer.interleave) return;
-    std::vector<Candidate> candidates;
-    for (const double share : kShares) {
-      candidates.push_back({fmt::format("{}", share), config_});
-      candidates.back().config.optimizer.interleave = share;
-    }
-    choose("optimizer.interleave", "0", candidates, true);
-  }
-
-  /// What the rule spills saves compute and fits an idle link by a rough account; whether it comes
-  /// back in time only a timeline tells. Slots of boundaries are the rule's.
-  void choose_spill() {
-    if (given_.schedule.spill || given_.schedule.activations) return;
-    const Setup& s = best_.setup;
-    std::vector<Candidate> candidates;
-    const auto add = [&](std::string value, KeepLevel level, int slots, double worth) {
-      candidates.push_back({std::move(value), config_, worth});
-      RunConfig& config = candidates.back().config;
-      config.schedule.spill = level;
-      config.schedule.activation_slots = slots;
-      config.memory.spill_limit.reset();  // it belongs to "auto"
-    };
-    const KeepLevel off = KeepLevel::kRecompute;
-    if (s.kept.levels != s.kept.reach) add("off", off, s.activation_slots, 1);
-    if (s.activations.homes(s.activation_slots) > 0 && !given_.schedule.activation_slots) {
-      add("off and all boundaries on the device", off, s.activations.keys(), 1);
-    }
-    if (s.recompute_flops_per_token() > 0 && may_spill(s, given_.memory.spill_limit)) {
-      for (const KeepLevel level :
-           {KeepLevel::kAttentionOut, KeepLevel::kSelective, KeepLevel::kFull}) {
-        add(std::string(name_of(level)), level, s.activation_slots, kWorthChanging);
-      }
-    }
-    choose("schedule.spill", "auto", candidates);
-  }
-
-  const RunConfig& given_;  ///< what it names is not chosen
+  const RunConfig& given_;
   const PlacementQueries& queries_;
-  RunConfig config_;  ///< with what has been chosen
-  Placement best_;
-  double step_s_;
+  PlanChoices choices_;  ///< with what has been chosen
+  Placement best_;       ///< its setup is that of these choices
+  double step_s_ = 0;    ///< predicted for it
 };
 
 }  // namespace
@@ -179,20 +128,14 @@ std::string Placement::to_string() const {
   return text;
 }
 
-Placement choose_placement(const RunConfig& config, const PlacementQueries& queries) {
-  Setup rule = queries.setup(config);
-  const std::optional<double> step_s = queries.step_s(rule);
-  if (!step_s) return {.setup = std::move(rule), .choices = {}};
-  return Chooser(config, queries, std::move(rule), *step_s).choose();
+Placement choose_placement(const RunConfig& given, const PlacementQueries& queries) {
+  return Planner(given, queries).plan();
 }
 
-Placement choose_placement(const RunConfig& config, const PlannedRank& planned) {
+Placement choose_placement(const RunConfig& given, const PlannedRank& planned) {
   return choose_placement(
-      config, {.setup =
-                   [&](const RunConfig& c) {
-                     return make_setup(c, planned.rank, planned.ranks, planned.budget);
-                   },
-               .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
+      given, {.setup = [&](const PlanChoices& c) { return make_setup(given, c, planned); },
+              .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
 }
 
 }  // namespace strata

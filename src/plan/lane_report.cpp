@@ -1,3 +1,6 @@
+// A recorder knows when each piece of work ran and for how long compute stood still because of it.
+// Here these seconds are only added up and divided by the number of steps.
+
 #include "strata/plan/lane_report.h"
 
 #include <algorithm>

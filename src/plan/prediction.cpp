@@ -1,3 +1,7 @@
+// A prediction submits four steps to the dry backend, which records them, and runs the records on a
+// timeline. The step amid many is read off the last two, so that the start from an idle machine
+// does not count.
+
 #include "strata/plan/prediction.h"
 
 #include <algorithm>
@@ -25,11 +29,11 @@ class DryRun {
   DryRun(const Setup& setup, const Rates& rates, int steps = kSteps)
       : ends_(record_steps(setup, steps, recorder_)), timeline_(recorder_.records(), rates) {}
 
-  /// End of a step's work on the compute lane.
+  /// Returns when a step's work on the compute lane ends.
   [[nodiscard]] double computed_s(int step) const {
     return timeline_.run(last_compute(step)).end_s;
   }
-  /// Of a step amid many.
+  /// Returns the seconds of a step amid many.
   [[nodiscard]] double step_s() const {
     return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
   }
@@ -39,11 +43,11 @@ class DryRun {
     return timeline_.critical_path(last_compute(last), computed_s(first - 1));
   }
 
-  /// The trace of steps [first, last], as it would have been recorded, without addresses.
+  /// Makes the trace of steps [first, last], as it would have been recorded, without addresses.
   void trace(Recorder& trace, int first, int last) const {
     trace_records(trace, begin_of(first), begin_of(last + 1));
   }
-  /// Of all steps, and what was left of their updates.
+  /// Makes the trace of all steps, and of what was left of their updates.
   void trace(Recorder& trace) const { trace_records(trace, 0, recorder_.records().size()); }
 
  private:
@@ -87,8 +91,8 @@ class DryRun {
   Timeline timeline_;
 };
 
-/// A step amid many: what two more steps add to a trace that begins a step earlier, the gap between
-/// two steps included.
+/// Returns the lanes of a step amid many: what two more steps add to a trace that begins a step
+/// earlier, the gap between two steps included.
 std::vector<LaneReport> steady_lanes(const DryRun& run) {
   Recorder one, three;
   run.trace(one, kSteps - 3, kSteps - 3);
@@ -115,14 +119,16 @@ std::vector<Prediction::Part> critical_parts(const DryRun& run) {
   return parts;
 }
 
+/// Returns why a step cannot be predicted, or nothing if it can.
 std::string why_unknown(const Setup& setup, const KnownRates& known) {
   if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
-  if (setup.config.data.document_mask) return "with data.document_mask work depends on the data";
-  if (setup.config.run.dtype != DType::kBF16) return "rates are those of bf16";
-  const HardwareSection& hardware = setup.config.hardware;
+  if (setup.batch.mask == DocumentMask::kOn)
+    return "with data.document_mask work depends on the data";
+  if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";
+  const HardwareSection& hardware = setup.hardware;
   const bool attention_given =
       hardware.attention_forward_tflops && hardware.attention_backward_tflops;
-  if (setup.config.kernels.attention != AttentionKernels::kAuto && !attention_given) {
+  if (setup.attention != AttentionKernels::kAuto && !attention_given) {
     return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
            "attention_backward_tflops";
   }
@@ -139,11 +145,11 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
   Assembly assembly(setup, {backend, *ranks, *collectives},
                     [](const StepOutcome&, std::int64_t) {});
   const std::int64_t tokens = setup.batch.batch.pass_tokens();
+  constexpr double kAnyRate = 1;  // nothing is computed
   std::vector<std::size_t> ends;
   recorder.start();
   for (int step = 0; step < steps; ++step) {
-    assembly.submit(step, setup.config.optimizer.lr,
-                    [&](int, const PassBuffers&) { return tokens; });
+    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; });
     ends.push_back(recorder.records().size());
   }
   assembly.optimizer().submit_updates({.phase = "update"});
@@ -152,18 +158,19 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 }
 
 Prediction predict(const Setup& setup, std::string_view device) {
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
   p.unknown = why_unknown(setup, known);
   if (!p.unknown.empty()) return p;
   const DryRun run(setup, known.rates);
   p.step_s = run.step_s();
   p.once_s = run.end_s() - kSteps * p.step_s;
-  const RunConfig& config = setup.config;
-  p.tokens_per_s = static_cast<double>(config.tokens_per_step() * setup.state.ranks) / p.step_s;
+  const std::int64_t tokens =
+      setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
+  p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
   p.mfu = model_flops_utilisation(
-      flops_per_token(config.model.llama, config.data.sequence_length), p.tokens_per_s,
-      config.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
+      flops_per_token(setup.model, setup.batch.batch.tokens), p.tokens_per_s,
+      setup.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
   return p;
@@ -171,7 +178,7 @@ Prediction predict(const Setup& setup, std::string_view device) {
 
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, known).empty()) return {};
   Recorder traced;
   DryRun(setup, known.rates, kTraced).trace(traced);
@@ -179,7 +186,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 }
 
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device) {
-  const KnownRates known = known_rates(device, setup.config.hardware);
+  const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, known).empty()) return std::nullopt;
   return DryRun(setup, known.rates).step_s();
 }

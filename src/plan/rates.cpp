@@ -1,3 +1,6 @@
+// The table of measured devices, which has one row, and the arithmetic between rates and traced
+// work. What a timeline divides by is what is worked out of a trace here.
+
 #include "strata/plan/rates.h"
 
 #include <optional>
@@ -9,8 +12,8 @@ namespace strata {
 
 namespace {
 
-/// One H200 SXM with PCIe 5 x16 and 16 cores, within a step: the clock sinks under its load.
-/// docs/prediction.md says how each was measured.
+/// Returns the rates of one H200 SXM with PCIe 5 x16 and 16 cores, within a step: the clock sinks
+/// under its load. docs/prediction.md says how each was measured.
 Rates rates_of_h200() {
   return {.product_tflops = 687,
           .attention_forward_tflops = 608,

@@ -1,17 +1,16 @@
+// How a setup is made: shapes from the config, memory by rules, and the resolved config at the end.
+// The rules themselves are in files of their own; the text of a setup is in setup_text.cpp.
+
 #include "strata/plan/setup.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <optional>
-#include <vector>
 
-#include "plan/activation_plan.h"
+#include "plan/memory_rules.h"
+#include "plan/plan_inputs.h"
+#include "plan/require_fit.h"
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
-#include "strata/store/gradient_store.h"
-#include "strata/store/loss_store.h"
-#include "strata/store/weight_store.h"
 
 namespace strata {
 
@@ -19,157 +18,88 @@ namespace {
 
 int to_int(std::int64_t value) { return narrow<int>(value); }
 
-/// By default a third of the blocks, the forward's share of a step's compute, as far as a gradient
-/// ring holds their gradients. An early update that may be undone moves about twice the bytes, so
-/// half of them wait.
-int choose_deferred_blocks(const OptimizerSection& o, int layers) {
-  if (o.deferred_units) return to_int(*o.deferred_units);
-  if (o.timing == UpdateTiming::kSpeculative) return (layers + 2) / 2;
-  const int third = (layers + 2) / 3;
-  return to_int(std::min<std::int64_t>(third, o.gradient_ring.value_or(third + 2) - 2));
+/// Returns what decides the rows of blocks; how many units are resident, where gradients are summed
+/// and an undo log that nobody named are decided later, by memory.
+StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
+                           const PlannedRank& planned) {
+  const OptimizerSection& o = given.optimizer;
+  return {.compute = given.run.dtype,
+          .gradient = o.gradient_dtype,
+          .moment = o.moment_dtype,
+          .passes = to_int(given.schedule.passes),
+          .gradient_ring =
+              to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),
+          .rank = planned.rank,
+          .ranks = planned.ranks,
+          .interleave = choices.interleave,
+          .timing = o.timing,
+          .deferred_units = choices.deferred_units,
+          .undo_log = o.undo_log ? std::optional(o.undo_log->bytes) : std::nullopt};
 }
 
-/// Everything but activations and the scratch they may replace, which share what is left.
-void plan_fixed(Setup& s) {
-  s.state = plan_state(s.layout, s.choices);
-  s.plan = {};
-  MemoryPlan& plan = s.plan;
-  TrainingState::Memory(s.layout, s.state, plan);
-  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
-  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
-  BatchStore::Memory(s.batch, plan);
-  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
-  OptimizerEngine::Memory(s.layout, s.state, plan);
-  for (int cell = 0; cell < s.activations.cells; ++cell) {
-    plan.allocate(Space::kDevice, "boundary.gradients", s.activations.cell_bytes());
-  }
-  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.config.model.llama, s.sizes));
+BatchStoreShape batch_shape(const RunConfig& given) {
+  const ScheduleSection& schedule = given.schedule;
+  return {.batch = {.rows = schedule.rows,
+                    .tokens = given.data.sequence_length,
+                    .sub_batches = schedule.sub_batches},
+          .mask = given.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
+          .scale = accumulator_of(given.run.dtype),
+          .host_slots = to_int(2 * schedule.passes)};
 }
 
-bool fits_device(const Setup& s) {
-  return !s.budget.device_limit || s.device_bytes() <= *s.budget.device_limit;
+/// Returns a setup without its plan: what the config and the choices say, and no limit changes.
+Setup describe(const RunConfig& config, const PlanChoices& choices, const PlannedRank& planned) {
+  const LlamaConfig& model = config.model.llama;
+  Setup s;
+  s.model = model;
+  s.hardware = config.hardware;
+  s.attention = config.kernels.attention;
+  s.budget = planned.budget;
+  const ScheduleSection& schedule = config.schedule;
+  s.layout = make_layout(model);
+  s.sizes = llama_sizes(config);
+  const OptimizerSection& o = config.optimizer;
+  const int layers = to_int(model.num_hidden_layers);
+  s.choices = state_choices(config, choices, planned);
+  s.batch = batch_shape(config);
+  s.activations = {.layers = layers,
+                   .cells = to_int(schedule.sub_batches),
+                   .cell_tokens = s.sizes.cell_tokens,
+                   .hidden = model.hidden_size,
+                   .dtype = config.run.dtype,
+                   .form = schedule.spill_dtype};
+  s.walk = {.layers = layers, .cells = s.activations.cells};
+  constexpr int kWeightSlots = 3;  // one computes while two load
+  s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
+  s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
+  s.optimizer = {.beta1 = o.betas[0],
+                 .beta2 = o.betas[1],
+                 .eps = o.eps,
+                 .weight_decay = o.weight_decay,
+                 .decay_norms = o.decay_norms,
+                 .grad_clip = o.grad_clip,
+                 .timing = o.timing,
+                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
+                 .seed = static_cast<std::uint64_t>(config.run.seed)};
+  return s;
 }
 
-bool fits_host(const Setup& s) {
-  return !s.budget.host_limit || s.host_bytes() <= *s.budget.host_limit;
-}
-
-/// The largest number in [least, most] for which `fits`; `least` if there is none. What fits also
-/// fits for smaller numbers.
-int largest(int least, int most, const std::function<bool(int)>& fits) {
-  while (least < most) {
-    const int middle = least + (most - least + 1) / 2;
-    if (fits(middle)) {
-      least = middle;
-    } else {
-      most = middle - 1;
-    }
-  }
-  return least;
-}
-
-int blocks_of(const Setup& s) { return static_cast<int>(s.layout.blocks.size()); }
-
-/// Plans everything for the first `resident` units on the device. Sums of gradients go there as far
-/// as they leave boundaries their slots, ahead of what cells keep: a host lane that adds them holds
-/// up a step.
-void place(Setup& s, int resident) {
-  s.choices.resident_units = resident;
-  const auto with = [&](int sums) {
-    s.choices.device_sums = sums;
-    plan_fixed(s);
-    plan_activations(s);
-  };
-  const GradientSums where = s.config.schedule.gradient_sums;
-  if (where == GradientSums::kDevice) return with(blocks_of(s));
-  with(0);
-  const bool known = s.budget.device_limit && !s.budget.device_is_host;
-  if (where == GradientSums::kHost || !known) return;
-  const int slots = s.activation_slots;
-  with(largest(0, blocks_of(s), [&](int sums) {
-    with(sums);
-    return fits_device(s) && s.activation_slots >= slots;
-  }));
-}
-
-/// Units that stay on the device: as many as the host cannot hold; more if there is still room when
-/// everything else is on the device.
-void place_state(Setup& s) {
-  if (s.config.schedule.resident_units) return place(s, to_int(*s.config.schedule.resident_units));
-  place(s, 0);
-  if (!s.budget.device_limit || s.budget.device_is_host) return;
-  int least = 0;
-  if (!fits_host(s)) {
-    const auto too_few = [&](int units) {
-      place(s, units);
-      return !fits_host(s);
-    };
-    least = std::min(largest(0, blocks_of(s), too_few) + 1, blocks_of(s));
-  }
-  const auto all_else_fits = [&](int units) {
-    place(s, units);
-    return fits_device(s) && s.activation_slots == s.activations.keys() &&
-           s.kept.count(KeepLevel::kFull) == s.kept.levels.size() &&
-           (s.choices.passes == 1 || s.choices.device_sums == blocks_of(s));
-  };
-  place(s, largest(least, blocks_of(s), all_else_fits));
-}
-
-/// An undo log for as many units as the host has memory for beside what a run must have; what cells
-/// spill comes behind it.
-void place_undo_log(Setup& s) {
-  if (s.choices.timing != UpdateTiming::kSpeculative || s.choices.undo_log) return;
-  const std::vector<BlockId> all =
-      speculated_blocks(s.layout, s.choices, std::numeric_limits<std::size_t>::max());
-  const auto with = [&](int blocks) {
-    s.choices.undo_log = undo_log_bytes(s.layout, s.choices, all, static_cast<std::size_t>(blocks));
-    place(s, s.choices.resident_units);
-  };
-  with(largest(0, static_cast<int>(all.size()), [&](int blocks) {
-    with(blocks);
-    return !s.budget.host_limit || s.host_bytes() <= *s.budget.usable_host();
-  }));
-}
-
-/// What to do about cells that were told to keep more than there is room for.
-std::string advice_on_kept(const Setup& s) {
-  const std::optional<KeepLevel> level = s.config.schedule.activations;
-  if (!level || level == KeepLevel::kRecompute) return {};
-  return "schedule.activations is \"" + std::string(name_of(*level)) +
-         "\"; \"auto\" keeps only what fits. ";
-}
-
-/// Likewise about cells that were told to spill.
-std::string advice_on_spills(const Setup& s) {
-  const std::optional<KeepLevel> level = s.config.schedule.spill;
-  if (!level || level == KeepLevel::kRecompute) return {};
-  return "schedule.spill is \"" + std::string(name_of(*level)) +
-         "\"; \"auto\" spills only what fits, \"off\" nothing. ";
-}
-
-void require_fit(const Setup& s) {
-  if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) {
-    throw OutOfMemory(
-        "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
-        format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin + "). " +
-        advice_on_kept(s) +
-        "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
-        "instead), schedule.activation_slots, schedule.weight_slots, "
-        "schedule.gradient_slots, schedule.resident_units or schedule.head_chunk_tokens, or raise "
-        "the limit.\n" +
-        s.to_string());
-  }
-  if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) {
-    throw OutOfMemory(
-        "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
-        format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +
-        (s.budget.device_is_host ? advice_on_kept(s) : std::string()) + advice_on_spills(s) +
-        "Use optimizer.gradient_dtype = bf16 and optimizer.moment_dtype = bf16, an "
-        "optimizer.gradient_ring (with optimizer.timing = on_arrival), lower schedule.sub_batches, "
-        "optimizer.undo_log, raise schedule.resident_units, use more ranks, or "
-        "raise the limit.\n" +
-        s.to_string());
-  }
+/// Returns the given config with what was decided written into the keys that were open, so that a
+/// run that is planned from it again is the same run.
+RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
+  RunConfig config = in.given;
+  config.schedule.weight_slots = s.weight_slots;
+  config.schedule.gradient_slots = s.gradient_slots;
+  config.schedule.activation_slots = s.activation_slots;
+  config.schedule.resident_units = s.choices.resident_units;
+  config.schedule.head_chunk_tokens = s.sizes.head_chunk;
+  config.schedule.spill = in.choices.spill;
+  // It bounds what the rule spills; a level that was chosen instead goes without it.
+  if (in.choices.spill && !in.given.schedule.spill) config.memory.spill_limit.reset();
+  config.optimizer.deferred_units = s.choices.deferred_units;
+  config.optimizer.interleave = s.choices.interleave;
+  if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
+  return config;
 }
 
 }  // namespace
@@ -198,90 +128,18 @@ LlamaSizes llama_sizes(const RunConfig& config) {
           .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
 }
 
-Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget) {
-  Setup s;
-  s.config = config;
-  s.budget = budget;
-  const LlamaConfig& model = config.model.llama;
-  const ScheduleSection& schedule = config.schedule;
-  s.layout = make_layout(model);
-  s.sizes = llama_sizes(config);
-  const OptimizerSection& o = config.optimizer;
-  const int layers = to_int(model.num_hidden_layers);
-  s.choices = {
-      .compute = config.run.dtype,
-      .gradient = o.gradient_dtype,
-      .moment = o.moment_dtype,
-      .passes = to_int(schedule.passes),
-      .gradient_ring = to_int(std::min(o.gradient_ring.value_or(0), model.num_hidden_layers)),
-      .rank = rank,
-      .ranks = ranks,
-      .interleave = o.interleave.value_or(0),
-      .timing = o.timing,
-      .deferred_units = choose_deferred_blocks(o, layers),
-      .undo_log = o.undo_log ? std::optional(o.undo_log->bytes) : std::nullopt};
-  s.batch = {.batch = {.rows = schedule.rows,
-                       .tokens = config.data.sequence_length,
-                       .sub_batches = schedule.sub_batches},
-             .mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff,
-             .scale = accumulator_of(config.run.dtype),
-             .host_slots = to_int(2 * schedule.passes)};
-  s.activations = {.layers = layers,
-                   .cells = to_int(schedule.sub_batches),
-                   .cell_tokens = s.sizes.cell_tokens,
-                   .hidden = model.hidden_size,
-                   .dtype = config.run.dtype,
-                   .form = schedule.spill_dtype};
-  s.walk = {.layers = layers, .cells = s.activations.cells};
-  constexpr int kWeightSlots = 3;  // one computes while two load
-  s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
-  s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
-  s.optimizer = {.beta1 = o.betas[0],
-                 .beta2 = o.betas[1],
-                 .eps = o.eps,
-                 .weight_decay = o.weight_decay,
-                 .decay_norms = o.decay_norms,
-                 .grad_clip = o.grad_clip,
-                 .timing = o.timing,
-                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
-                 .seed = static_cast<std::uint64_t>(config.run.seed)};
-  place_state(s);
-  place_undo_log(s);
-
-  s.config.schedule.weight_slots = s.weight_slots;
-  s.config.schedule.gradient_slots = s.gradient_slots;
-  s.config.schedule.activation_slots = s.activation_slots;
-  s.config.schedule.resident_units = s.choices.resident_units;
-  s.config.schedule.head_chunk_tokens = s.sizes.head_chunk;
-  s.config.optimizer.deferred_units = s.choices.deferred_units;
-  s.config.optimizer.interleave = s.choices.interleave;
-  if (s.choices.undo_log) s.config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
-  require_fit(s);
+Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+  const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
+  Setup s = describe(given, choices, planned);
+  plan_memory(s, in);
+  require_fit(s, in);
+  s.config = resolved_config(in, s);
   return s;
 }
 
-std::string Setup::kept_text() const {
-  std::string text = std::to_string(kept.levels.size()) + " cells:";
-  const char* separator = " ";
-  for (const KeepLevel level : kKeepLevels) {
-    const std::size_t count = kept.count(level);
-    if (count == 0) continue;
-    text += separator + std::to_string(count) + " " + std::string(name_of(level));
-    separator = ", ";
-  }
-  return text;
-}
-
-std::string Setup::spilled_text() const {
-  const int boundaries = activations.homes(activation_slots);
-  std::string text = std::to_string(boundaries) + " boundaries";
-  if (boundaries > 0 && activations.form == BoundaryForm::kInt8) text += " in int8";
-  for (const KeepLevel level : kKeepLevels) {
-    const std::size_t count = kept.count_spilled(level);
-    if (count == 0) continue;
-    text += ", " + std::to_string(count) + " cells up to " + std::string(name_of(level));
-  }
-  return text;
+Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget) {
+  return make_setup(given, choices_by_rule(given),
+                    PlannedRank{.rank = rank, .ranks = ranks, .budget = budget, .device = {}});
 }
 
 double Setup::recompute_flops_per_token() const {
@@ -294,78 +152,8 @@ double Setup::recompute_flops_per_token() const {
   return flops / kept.cells;
 }
 
-std::string Setup::to_string() const {
-  const double parameters = static_cast<double>(config.model.llama.parameter_count());
-  double state_bytes = 0;
-  for (const MemoryPlan::Entry& entry : plan.entries()) {
-    if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
-  }
-  const std::string per_parameter = std::to_string(state_bytes * state.ranks / parameters);
-  return plan.to_string() + "device in all: " + format_bytes(device_bytes()) + " (with " +
-         format_bytes(budget.device_overhead) + " context and libraries)" +
-         (budget.device_limit ? " of " + format_bytes(*budget.device_limit) : std::string()) +
-         "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
-         format_bytes(budget.host_overhead) + " program and libraries)" +
-         (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
-         "\nactivations kept on the device, " + kept_text() +
-         "\nactivations spilled: " + spilled_text() +
-         "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks: " + state_text() + "\n" +
-         (speculation_warning().empty() ? "" : speculation_warning() + "\n");
-}
-
 int Setup::count_blocks(bool (*is)(const BlockPlan&)) const {
   return static_cast<int>(std::count_if(state.blocks.begin(), state.blocks.end(), is));
-}
-
-std::string Setup::blocks_text() const {
-  PerBlock<std::string> names;
-  for (const Block& block : layout.blocks) names.push_back(block.name);
-  return strata::to_string(state.blocks, names);
-}
-
-std::string Setup::state_text() const {
-  const BlockPlan& layer = state.blocks[layout.first_layer_block()];
-  std::string text = std::string(name_of(state.moment)) + " moments, " +
-                     std::string(name_of(layer.gradient_dtype)) + " gradients";
-  if (state.gradient_ring > 0) {
-    text += " in a ring of " + std::to_string(state.gradient_ring);
-  }
-  text += ", " + std::to_string(choices.resident_units) + " of " +
-          std::to_string(layout.units.size()) + " units resident";
-  const int interleaved =
-      count_blocks([](const BlockPlan& row) { return row.updated_by == UpdatedBy::kShuttle; });
-  if (interleaved > 0) text += ", " + std::to_string(interleaved) + " interleaved";
-  if (choices.passes > 1) {
-    text += ", " + std::to_string(choices.passes) + " passes, sums of " +
-            std::to_string(
-                count_blocks([](const BlockPlan& row) { return row.sums == SumPlace::kDevice; })) +
-            " units on the device";
-  }
-  if (choices.timing == UpdateTiming::kSpeculative) {
-    text += ", " + std::to_string(speculated_units()) + " units updated speculatively";
-  }
-  return text;
-}
-
-std::string Setup::speculation_warning() const {
-  if (choices.timing != UpdateTiming::kSpeculative || speculated_units() > 0) return {};
-  return "no unit is updated speculatively: optimizer.undo_log (" +
-         format_bytes(choices.undo_log.value_or(0)) +
-         ") holds the old state of none. Everything happens as with optimizer.timing = "
-         "before_use; raise optimizer.undo_log, or lower optimizer.deferred_units or "
-         "schedule.resident_units if they leave no unit";
-}
-
-std::string Setup::host_warning() const {
-  if (!budget.host_available || host_bytes() <= *budget.host_available) return {};
-  return "the run needs " + format_bytes(host_bytes()) + " on the host, and the system says that " +
-         format_bytes(*budget.host_available) +
-         " are available: it may be ended when memory runs out. End other programs, use "
-         "optimizer.gradient_dtype and moment_dtype = bf16, fewer schedule.sub_batches or more "
-         "ranks. On a virtual "
-         "machine whose memory grows on demand this may be no problem; memory.host_limit replaces "
-         "what the system says";
 }
 
 }  // namespace strata

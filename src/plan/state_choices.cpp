@@ -1,4 +1,5 @@
-// One function for each column of the table.
+// The rules of single blocks: one function for each column of the table. Speculative updates come
+// last, since how many fit the undo log depends on all other columns.
 
 #include "strata/plan/state_choices.h"
 

@@ -1,4 +1,5 @@
-// The formulas of utilisation.h.
+// The formulas of utilisation.h. They count what the model asks for, not what the device does, so
+// that a run gains nothing by computing more.
 
 #include "strata/plan/utilisation.h"
 

@@ -1,5 +1,5 @@
-// Tests what the planner decides to keep and to spill of each cell, against budgets that are worked
-// out by hand.
+// What the planner decides to keep and to spill of each cell, against budgets that are worked out
+// by hand. Nothing runs: a setup is made and its plan is read.
 
 #include <algorithm>
 #include <string>
@@ -30,11 +30,11 @@ RunConfig config_of(std::optional<KeepLevel> level) {
   return config;
 }
 
-/// What all cells take at a level, or several. They need no scratch for it, which is as large as
-/// what one of them keeps.
+/// Returns what all cells take at a level, or several. They need no scratch for it, which is as
+/// large as what one of them keeps.
 constexpr std::size_t all_cells(std::size_t bytes) { return (kCells - 1) * bytes; }
 
-/// Everything but what is kept.
+/// Returns the device bytes of everything but what is kept.
 std::size_t least_bytes() {
   return make_setup(config_of(KeepLevel::kRecompute), 0, 1, {}).device_bytes();
 }

@@ -1,5 +1,5 @@
-// Tests what a run may take of invented machines, by limits of the config, free memory and control
-// groups.
+// Which limits follow from a config and from machines that are made up here. What a user is told
+// who does not stay within them is read from the errors and warnings of setups.
 
 #include "strata/plan/budget.h"
 

@@ -1,5 +1,5 @@
-// Tests what is chosen by predicted time where the answer is evident: by invented times and by
-// invented machines.
+// What is chosen where the answer is evident, by invented times and by invented machines. A test
+// also trains with what was chosen, since no choice may change a bit.
 
 #include "strata/plan/choose_placement.h"
 
@@ -23,7 +23,7 @@ using test::config_file;
 using test::fast_machine;
 using test::kNewDevice;
 
-/// Layers are large enough that bytes count, and not the starts of copies.
+/// Returns a run whose layers are large enough that bytes count, and not the starts of copies.
 RunConfig fast_machine_with_large_layers() {
   RunConfig config = fast_machine();
   config.model.llama.hidden_size = 64;
@@ -38,11 +38,11 @@ RunConfig slow_host() {
   return config;
 }
 
-/// Times are what `step_s` says of a resolved config; nothing is predicted.
+/// Returns what is chosen by times that `step_s` says of a resolved config; nothing is predicted.
 Placement choose_by(const RunConfig& config,
                     const std::function<std::optional<double>(const RunConfig&)>& step_s) {
   return choose_placement(config,
-                          {.setup = [](const RunConfig& c) { return make_setup(c, 0, 1, {}); },
+                          {.setup = [&](const PlanChoices& c) { return make_setup(config, c, {}); },
                            .step_s = [&](const Setup& s) { return step_s(s.config); }});
 }
 
@@ -61,14 +61,14 @@ const PlacementChoice* choice_of(const Placement& placement, std::string_view ke
   return nullptr;
 }
 
-/// A config as a run folder keeps it.
+/// Returns a config as it is read from the run folder that keeps it.
 RunConfig reloaded(const RunConfig& config) {
   const ScratchFolder folder;
   save_run_config(config, folder.file("config.json"));
   return load_run_config(folder.file("config.json"));
 }
 
-/// On the GPU that a plan is made for.
+/// Returns what is chosen on the GPU that a plan is made for.
 Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
   return choose_placement(config, PlannedRank{.budget = budget, .device = kPlannedDevice});
 }
@@ -98,9 +98,9 @@ TEST_CASE("what a config names is not chosen, nor is what does not fit") {
   CHECK(choose_by(config, less_is_better).setup.config.optimizer.interleave == 1.0);
   const Placement narrow = choose_placement(
       config, {.setup =
-                   [](const RunConfig& c) {
-                     if (c.optimizer.interleave.value_or(0) > 0.3) throw OutOfMemory("too large");
-                     return make_setup(c, 0, 1, {});
+                   [&](const PlanChoices& c) {
+                     if (c.interleave > 0.3) throw OutOfMemory("too large");
+                     return make_setup(config, c, {});
                    },
                .step_s = [&](const Setup& s) { return less_is_better(s.config); }});
   CHECK(narrow.setup.config.optimizer.interleave == 0.25);
@@ -185,7 +185,7 @@ TEST_CASE("every cell spills up to a level that gains more than the rule's, with
   const auto plan = [&](const RunConfig& c) { return choose_on_h200(c, budget); };
   const Placement far = plan(config);
   CHECK(far.setup.config.schedule.spill == KeepLevel::kSelective);
-  CHECK(far.setup.host_bytes() <= *budget.usable_host());
+  CHECK(Room(budget, config.memory).keeps_host_reserve(far.setup.use()));
   CHECK(config_hash(plan(reloaded(far.setup.config)).setup.config) ==
         config_hash(far.setup.config));
   config.memory.spill_limit = ByteSize{kGiB};

@@ -1,5 +1,5 @@
-// Machines on paper, whose rates tests give, and the configs of configs/, for tests of predictions
-// and of what is chosen by them.
+// Machines and configs that exist on paper only, for tests of predictions and of what is chosen by
+// them. Rates are extreme, so that the answer is evident.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace strata::test {
 
-/// No rates are known of it but those that a config gives.
+/// The name of a device of which no rates are known but those that a config gives.
 inline constexpr const char* kNewDevice = "a device of the future";
 
-/// bf16, everything kept, on a machine of which everything is known and nothing slow but what the
-/// test says.
+/// Returns a tiny run in bf16 that keeps everything, on a machine of which everything is known and
+/// nothing is slow but what the test says.
 [[nodiscard]] inline RunConfig fast_machine() {
   RunConfig config = tiny_config();
   config.run.dtype = DType::kBF16;
@@ -30,7 +30,7 @@ inline constexpr const char* kNewDevice = "a device of the future";
   return config;
 }
 
-/// One of configs/.
+/// Returns one of configs/ with assignments like `--set`.
 [[nodiscard]] inline RunConfig config_file(const char* name,
                                            const std::vector<std::string>& sets = {}) {
   return load_run_config(std::string(STRATA_CONFIG_DIR) + "/" + name, sets,

@@ -1,5 +1,5 @@
-// Tests that the machine that only records submits what the machine that trains does, and that what
-// is predicted from its records is what given rates must lead to.
+// The machine that only records is the machine that trains: both record the same submissions. What
+// is predicted from the records is compared with machines of which all but one part is fast.
 
 #include "strata/plan/prediction.h"
 #include "strata/plan/utilisation.h"
@@ -35,7 +35,7 @@ struct Case {
   RunConfig config;
 };
 
-/// Every way of placing, moving and updating that changes what is submitted.
+/// Returns every way of placing, moving and updating that changes what is submitted.
 std::vector<Case> cases() {
   std::vector<Case> all;
   const auto add = [&](const char* name, const auto& change) {
@@ -104,7 +104,7 @@ bool same(const Cost& a, const Cost& b) {
   return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents;
 }
 
-/// What a run on the cpu submits against what a dry run of its setup does.
+/// Compares what a run on the cpu submits with what a dry run of its setup does.
 void compare(const RunConfig& config, Ranks& ranks) {
   const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
   Recorder ran, dry;
@@ -127,7 +127,7 @@ void compare(const RunConfig& config, Ranks& ranks) {
   CHECK(dry.races(1).empty());
 }
 
-/// The lines of the canonical trace that are of this lane.
+/// Returns the lines of the canonical trace that are of this lane.
 std::vector<std::string> lines_of(const Recorder& recorder, Lane lane) {
   std::istringstream text(recorder.canonical());
   std::vector<std::string> lines;

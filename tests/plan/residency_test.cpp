@@ -1,5 +1,5 @@
-// Tests what the planner leaves on the device of the training state and of gradient sums, against
-// limits with room for a known number of blocks.
+// What the planner decides to leave on the device of the training state and of gradient sums.
+// Budgets are made of setups that name the answer, so that no size is written down.
 
 #include <string>
 

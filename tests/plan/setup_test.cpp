@@ -1,5 +1,5 @@
-// Tests what a setup makes of a config: defaults that depend on other keys, and the plan as it is
-// printed.
+// What a setup makes of a config: defaults that depend on other keys, the undo log, and the plan as
+// it is printed. Budgets are mostly without limits, so that only the config decides.
 
 #include "strata/plan/setup.h"
 
@@ -33,14 +33,14 @@ RunConfig speculative_config(std::int64_t layers) {
   return config;
 }
 
-/// The number in front of "bytes per parameter" in the printed plan.
+/// Returns the number that stands before "bytes per parameter" in the printed plan.
 double printed_bytes_per_parameter(const Setup& setup) {
   const std::string text = setup.to_string();
   const std::string label = "training state: ";
   return std::stod(text.substr(text.find(label) + label.size()));
 }
 
-/// The speculated blocks by number, from the last.
+/// Returns the speculated blocks by number, from the last.
 std::vector<int> speculated(const Setup& s) {
   std::vector<int> blocks;
   for (const BlockId b : s.layout.blocks.ids()) {

@@ -1,3 +1,6 @@
+// Puts together on one device what a setup describes. A session has an assembly on the device that
+// trains, a prediction one on the dry backend: what they submit is the same.
+
 #pragma once
 
 #include <array>
@@ -21,14 +24,13 @@ struct AssemblyParts {
   Collectives& collectives;  ///< of these ranks on this backend's device
 };
 
-/// What a Setup describes, put together on one device: the arenas, stores, model, optimizer and
-/// schedule of a rank, and the way in which steps are submitted. The same on a device that trains
-/// and on one that only records.
+/// The arenas, stores, model, optimizer and schedule of a rank, and the way in which steps are
+/// submitted. It is the same on a device that trains and on one that only records.
 class Assembly {
  public:
-  /// Told on the host lane when loss and norm of a step are known.
+  /// It is called on the host lane when loss and norm of a step are known.
   using Report = std::function<void(const StepOutcome& outcome, std::int64_t valid_tokens)>;
-  /// Fills the buffers of a pass; returns the number of valid targets.
+  /// It fills the buffers of a pass and returns the number of valid targets.
   using Fill = std::function<std::int64_t(int pass, const PassBuffers& buffers)>;
 
   /// Takes all memory; training state is undefined until it is initialised or loaded. The setup
@@ -50,15 +52,16 @@ class Assembly {
   [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
   [[nodiscard]] BatchStore& batches() { return batches_; }
   [[nodiscard]] Schedule& schedule() { return schedule_; }
-  /// Seconds that it took to get device and pinned memory.
+  /// Returns the seconds that it took to get device memory, and pinned memory.
   [[nodiscard]] double device_arena_s() const { return device_taken_s_ - begun_s_; }
   [[nodiscard]] double pinned_arena_s() const { return pinned_taken_s_ - device_taken_s_; }
-  /// Device, pinned, pageable.
+  /// Returns the arenas in the order device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const {
     return {&device_arena_, &pinned_arena_, &pageable_arena_};
   }
 
  private:
+  /// Returns the sum over all ranks. Every rank calls it.
   [[nodiscard]] std::int64_t global_count(std::int64_t local);
 
   const Setup& setup_;

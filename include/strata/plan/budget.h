@@ -1,3 +1,7 @@
+// The limits that a plan has to stay within: those of the config and, where it has none, those that
+// were found on the machine. `plan` fills a Budget by hand for a machine that is not there; what
+// may be done with what is left is the business of Room.
+
 #pragma once
 
 #include <cstddef>
@@ -11,7 +15,7 @@
 
 namespace strata {
 
-/// What the planner knows of the machine.
+/// What the planner knows of the machine, in bytes unless a name says otherwise.
 struct Budget {
   std::optional<std::size_t> device_limit{};  ///< everything the process takes on the device
   std::string device_limit_origin = "memory.device_limit";  ///< who set it
@@ -22,17 +26,6 @@ struct Budget {
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
   bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
-
-  /// How far the planner fills the host by choice: a sixteenth of the limit stays free.
-  [[nodiscard]] std::optional<std::size_t> usable_host() const {
-    if (!host_limit || device_is_host) return host_limit;
-    return *host_limit - *host_limit / 16;
-  }
-  /// True if what cells keep may go to the host by choice: somebody says how much the device holds
-  /// and how much the host, or `spill_limit`, may take.
-  [[nodiscard]] bool may_spill(const std::optional<ByteSize>& spill_limit) const {
-    return !device_is_host && device_limit && (host_limit || spill_limit);
-  }
 };
 
 /// What a rank found before it took memory for its run.
@@ -44,11 +37,12 @@ struct MachineMemory {
   int sharers = 1;           ///< ranks that share the host's memory, this one included
 };
 
-/// Collective: every rank calls it before any of them takes memory.
+/// Returns what this rank finds. It is collective: every rank calls it before any of them takes
+/// memory.
 [[nodiscard]] MachineMemory measure_machine(Device& device, Ranks& ranks);
 
-/// The limits of the config; where it has none, what is free now. What a control group leaves is a
-/// limit. What the system calls available is only an estimate.
+/// Returns the limits of the config and, where it has none, what is free now. What a control group
+/// leaves is a limit; what the system calls available is only an estimate.
 [[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
 
 }  // namespace strata

@@ -1,23 +1,23 @@
+// The planner's entry for commands and sessions: the setup that a config stands for on a machine.
+// Rules decide what the config leaves open. Where a step can be predicted, the time it takes
+// decides instead about optimizer.deferred_units, optimizer.interleave and schedule.spill, none of
+// which changes a bit of the results.
+
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "strata/config/config.h"
-#include "strata/plan/budget.h"
+#include "strata/plan/plan_choices.h"
 #include "strata/plan/setup.h"
-
-// Of what a config leaves open, make_setup decides by rules. Where a step can be predicted, the
-// time it takes decides instead about optimizer.deferred_units, optimizer.interleave and
-// schedule.spill, none of which changes a bit of the results.
 
 namespace strata {
 
-/// A rule's value gives way to another one that takes less than this share of its time: what
-/// predictions of two placements of a run miss by differs less.
+/// A rule's value gives way to another one that takes less than this share of its time. What
+/// predictions of two placements of a run miss by differs less than that.
 inline constexpr double kWorthChanging = 0.98;
 
 /// What predictions said about one key.
@@ -28,7 +28,7 @@ struct PlacementChoice {
   std::string other;  ///< what the rule says; if that was chosen, the best of the others
   double other_s = 0;
 
-  /// "optimizer.interleave 0.25 chosen: 4.930 s a step predicted, 5.120 s with 0"
+  /// Returns "optimizer.interleave 0.25 chosen: 4.930 s a step predicted, 5.120 s with 0".
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -36,31 +36,23 @@ struct Placement {
   Setup setup;                           ///< its config holds what was chosen
   std::vector<PlacementChoice> choices;  ///< empty: the rules decided alone
 
-  /// A line for each choice.
+  /// Returns a line for each choice.
   [[nodiscard]] std::string to_string() const;
 };
 
-/// What choosing asks.
+/// What choosing asks of others, so that tests can invent the answers.
 struct PlacementQueries {
-  std::function<Setup(const RunConfig&)> setup;  ///< make_setup; throws OutOfMemory
-  /// Absent where it cannot be predicted.
+  std::function<Setup(const PlanChoices&)> setup;  ///< make_setup; throws OutOfMemory
+  /// Returns the predicted seconds of a step, or nothing where it cannot be predicted.
   std::function<std::optional<double>(const Setup&)> step_s;
 };
 
-/// The setup of the fastest values of what `config` leaves open, among those that fit. What it
-/// names stays. A pure function of its arguments. Throws OutOfMemory if the rules' setup does not
-/// fit.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, const PlacementQueries& queries);
+/// Returns the setup of the fastest values of what `given` leaves open, among those that fit. What
+/// it names stays. It is a pure function of its arguments. Throws OutOfMemory if the setup of the
+/// rules does not fit.
+[[nodiscard]] Placement choose_placement(const RunConfig& given, const PlacementQueries& queries);
 
-/// The rank that a placement is chosen for. It is numbers alone: a choice talks to no other rank.
-struct PlannedRank {
-  int rank = 0;
-  int ranks = 1;
-  Budget budget;
-  std::string_view device;  ///< its name, by which predictions know its rates
-};
-
-/// Chooses likewise by predictions for this rank. Several ranks get what the rules say.
-[[nodiscard]] Placement choose_placement(const RunConfig& config, const PlannedRank& planned);
+/// Returns likewise what predictions for this rank choose. Several ranks get what the rules say.
+[[nodiscard]] Placement choose_placement(const RunConfig& given, const PlannedRank& planned);
 
 }  // namespace strata

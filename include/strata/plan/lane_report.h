@@ -1,3 +1,6 @@
+// Sums up a trace: where the time of its steps went, by lane and by sort of work. Traces of the
+// device and of predictions are summed up alike, so that `bench` can set one beside the other.
+
 #pragma once
 
 #include <string>
@@ -13,7 +16,7 @@ struct LaneReport {
   double busy_s = 0;     ///< work ran on the lane
   double exposed_s = 0;  ///< compute stood still and waited for the lane
 };
-/// Per step, from a trace of `steps` steps.
+/// Returns the seconds of a step for each lane, from a trace of `steps` steps.
 [[nodiscard]] std::vector<LaneReport> lane_times(const Recorder& recorder, int steps);
 
 /// What submissions of one sort took: those of one name, lane, kind and number of FLOPs.
@@ -26,7 +29,7 @@ struct WorkReport {
   double count = 0;   ///< a step
   double busy_s = 0;  ///< a step, of all
 };
-/// Likewise, longest first.
+/// Returns likewise a report for each sort, those that took longest first.
 [[nodiscard]] std::vector<WorkReport> work_times(const Recorder& recorder, int steps);
 
 }  // namespace strata

@@ -1,3 +1,7 @@
+// Predicts how long a step takes without running it: a dry run records the work of a few steps, and
+// a timeline gives each piece the time that the rates of a device say. The planner compares setups
+// by it, `plan`, `train` and `bench` print it.
+
 #pragma once
 
 #include <cstddef>
@@ -28,8 +32,9 @@ struct Prediction {
   };
   std::vector<Part> critical;
 
+  /// Returns the seconds of a step in the mean of a run of so many steps.
   [[nodiscard]] double mean_s(double steps) const { return step_s + once_s / steps; }
-  /// A few lines, as `strata plan` prints them.
+  /// Returns a few lines, as `strata plan` prints them.
   [[nodiscard]] std::string to_string() const;
 };
 
@@ -39,7 +44,7 @@ struct Prediction {
 /// ranks: none is given a connection to them.
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder);
 
-/// Predicts a run on a device of this name. Takes no memory but for the recorded steps.
+/// Predicts a run on a device of this name. It takes no memory but for the recorded steps.
 [[nodiscard]] Prediction predict(const Setup& setup, std::string_view device);
 
 /// What a trace of two steps from an idle machine on, and of what is then left of their updates,
@@ -50,7 +55,7 @@ struct PredictedTrace {
 };
 [[nodiscard]] PredictedTrace predict_trace(const Setup& setup, std::string_view device);
 
-/// Prediction::step_s alone, in less time; absent if the step is unknown.
+/// Returns Prediction::step_s alone, in less time, or nothing if the step is unknown.
 [[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, std::string_view device);
 
 }  // namespace strata

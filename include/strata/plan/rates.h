@@ -1,3 +1,6 @@
+// The rates that predictions are made with: those of devices that were measured, and those that a
+// config gives under `hardware`. `bench` turns a trace into such rates for a device that is new.
+
 #pragma once
 
 #include <cstdint>
@@ -21,13 +24,13 @@ struct KnownRates {
   std::string missing;  ///< empty: they are known
 };
 
-/// What was measured on a device of this name, where `hardware` does not say something else. The
+/// Returns what was measured on a device of this name, where `hardware` says nothing else. The
 /// rates of a device that nobody has measured are known if `hardware` gives all of them.
 [[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware);
 
-/// The rates that traced work had, as `hardware` takes them: what makes predictions on this device
-/// those of the device that was measured. Absent where there was no such work. `length` is that of
-/// attention's rows.
+/// Returns the rates that traced work had, as `hardware` takes them: with them predictions are
+/// those of the device that was measured. A rate is absent where there was no such work. `length`
+/// is that of attention's rows in tokens.
 [[nodiscard]] HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t length,
                                              std::int64_t head_dim);
 

@@ -1,8 +1,13 @@
+// A setup is the answer of the planner: how a run is laid out on a machine, to the byte. An
+// assembly is built from it, predictions are made of it, and commands print it. make_setup() makes
+// it by rules from a config and a few choices; choose_placement.h picks the choices.
+
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/config/config.h"
@@ -10,6 +15,8 @@
 #include "strata/model/llama.h"
 #include "strata/optimizer/optimizer_engine.h"
 #include "strata/plan/budget.h"
+#include "strata/plan/plan_choices.h"
+#include "strata/plan/room.h"
 #include "strata/plan/state_choices.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
@@ -20,10 +27,15 @@
 
 namespace strata {
 
-/// A run config with every "auto" resolved, and every byte it will take. A pure function of its
-/// arguments: what `plan` prints is what `train` allocates.
+/// A run with everything decided, and every byte that it will take. What `plan` prints is what
+/// `train` allocates.
 struct Setup {
-  RunConfig config;  ///< resolved
+  /// The given config with everything that was decided, for the run folder, logs and tests. It is
+  /// made when all is decided: planning and prediction read the given config and the members below.
+  RunConfig config;
+  LlamaConfig model;
+  HardwareSection hardware;                              ///< of the given config, for predictions
+  AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
   ModelLayout layout;
   LlamaSizes sizes;
   StateChoices choices;  ///< what the rows of `state` were made of
@@ -46,46 +58,65 @@ struct Setup {
     return plan.host_total() + budget.host_overhead +
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
-  /// What a cell can keep.
+  /// Returns what it takes of both memories, for a Room to judge.
+  [[nodiscard]] MemoryUse use() const { return {device_bytes(), host_bytes()}; }
+  /// Returns what a cell can keep.
   [[nodiscard]] std::vector<KeptTensor> kept_tensors() const {
-    return Llama::kept_tensors(config.model.llama, sizes);
+    return Llama::kept_tensors(model, sizes);
   }
-  /// "96 cells: 12 full, 84 recompute"
+  /// Returns what cells keep on the device: "96 cells: 12 full, 84 recompute".
   [[nodiscard]] std::string kept_text() const;
-  /// Blocks whose row says so.
+  /// Returns the number of blocks whose row is so.
   [[nodiscard]] int count_blocks(bool (*is)(const BlockPlan&)) const;
   [[nodiscard]] int speculated_units() const {
     return count_blocks(
         [](const BlockPlan& row) { return row.updated == UpdateTime::kSpeculated; });
   }
-  /// The table of blocks, equal rows together.
+  /// Returns the table of blocks, equal rows together.
   [[nodiscard]] std::string blocks_text() const;
-  /// "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34 units on the
-  /// device, 17 units updated speculatively"
+  /// Returns a line like "f32 moments, bf16 gradients, 3 of 34 units resident, 2 passes, sums of 34
+  /// units on the device, 17 units updated speculatively".
   [[nodiscard]] std::string state_text() const;
-  /// "264 boundaries, 96 cells up to attention_out": what goes to the host.
+  /// Returns what goes to the host: "264 boundaries, 96 cells up to attention_out".
   [[nodiscard]] std::string spilled_text() const;
-  /// FLOPs per token that backward spends on computing again what forward neither kept nor spilled.
+  /// Returns the FLOPs per token that backward spends on computing again what forward neither kept
+  /// nor spilled.
   [[nodiscard]] double recompute_flops_per_token() const;
-  /// The plan as `strata plan` prints it.
+  /// Returns the plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
-  /// What to tell the user if nothing can be updated speculatively although that was asked for.
+  /// Returns what to tell the user if nothing can be updated speculatively although that was asked
+  /// for; else it is empty.
   [[nodiscard]] std::string speculation_warning() const;
-  /// What to tell the user if the host may not hold the run; empty if it does.
+  /// Returns what to tell the user if the host may not hold the run; else it is empty.
   [[nodiscard]] std::string host_warning() const;
 };
 
-/// What the model's kernels run on; needs no budget.
+/// Returns the sizes that the model's kernels run on. They do not depend on the budget.
 [[nodiscard]] LlamaSizes llama_sizes(const RunConfig& config);
 
-/// Throws OutOfMemory, with the plan and the key to change, if the budget does not hold the run.
-[[nodiscard]] Setup make_setup(const RunConfig& config, int rank, int ranks, const Budget& budget);
+/// The rank that a run is planned for. It is numbers alone: planning talks to no other rank.
+struct PlannedRank {
+  int rank = 0;
+  int ranks = 1;
+  Budget budget;
+  std::string_view device;  ///< its name, by which predictions know its rates
+};
 
-/// Device memory that a CUDA process takes before strata's arenas, where none can be measured.
+/// Returns the setup of these choices; what they leave open is decided by rules. It is a pure
+/// function of its arguments. Throws OutOfMemory, with the plan and the key to change, if the
+/// budget does not hold the run.
+[[nodiscard]] Setup make_setup(const RunConfig& given, const PlanChoices& choices,
+                               const PlannedRank& planned);
+/// Returns likewise the setup of the rules alone.
+[[nodiscard]] Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget);
+
+/// Returns the bytes of device memory that a process takes before the arenas, where none can be
+/// measured.
 [[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
-/// Likewise on the host.
+/// Returns likewise the bytes of host memory.
 [[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
-/// Peak of the device that a plan is made for where there is none: that of an H100 or H200.
+/// Returns the dense bf16 peak of the device that a plan is made for where there is none: that of
+/// an H100 or H200.
 [[nodiscard]] double estimated_peak_tflops(BackendChoice backend);
 
 }  // namespace strata

@@ -1,6 +1,6 @@
-// From a few choices to the table of blocks: the only place where rules about whole models (the
-// first units are resident, a share of the layers is interleaved, some updates are left for the
-// next forward) become rows of single blocks.
+// From a few choices to the table of blocks. This is the only place where rules about whole models
+// (the first units are resident, a share of the layers is interleaved, some updates are left for
+// the next forward) become rows of single blocks.
 
 #pragma once
 
@@ -14,7 +14,8 @@
 
 namespace strata {
 
-/// What decides the rows.
+/// What decides the rows. Most of it stands in the config; resident_units, device_sums and an undo
+/// log that nobody named are decided by the rules of memory, which try values.
 struct StateChoices {
   DType compute = DType::kBF16;
   DType gradient = DType::kBF16;

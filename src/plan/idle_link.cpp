@@ -1,0 +1,66 @@
+// Forward of a cell takes the time of its FLOPs at a share of the device's peak; backward takes
+// twice as long, and longer where it computes again, which is not counted.
+
+#include "plan/idle_link.h"
+
+#include <algorithm>
+
+#include "strata/optimizer/state_shuttle.h"
+
+namespace strata {
+
+namespace {
+
+/// Of the device's peak that products and attention reach, and of the link's time under compute
+/// that spills may fill: the rest is for what is not in the model.
+constexpr double kComputeShare = 0.65;
+constexpr double kLinkShare = 0.8;
+
+/// Returns the bytes that may cross the link, each way, while a layer runs forward on one
+/// sub-batch. Absent if the device's speed is unknown.
+std::optional<double> forward_link_bytes(const Setup& s) {
+  const double peak = s.hardware.peak_tflops.value_or(s.budget.peak_tflops) * 1e12;
+  if (!(peak > 0)) return std::nullopt;
+  double flops = 2.0 * static_cast<double>(s.model.hidden_size) *
+                 static_cast<double>(s.model.intermediate_size);  // the down projection
+  for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
+  const double forward_s =
+      flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
+  return kLinkShare * forward_s * s.hardware.link_gbs * 1e9;
+}
+
+double cells_of(const Setup& s) {
+  return static_cast<double>(s.activations.layers * s.activations.cells);
+}
+
+/// Returns a cell's share of the bytes of weights that a pass loads.
+double weight_bytes(const Setup& s) {
+  int streamed = 0;  // layers whose weights come from the host
+  for (const BlockId b : s.layout.blocks.ids()) {
+    const bool layer = s.layout.blocks[b].kind == UnitKind::kLayer;
+    streamed += layer && s.state.blocks[b].weight != Home::kDevice ? 1 : 0;
+  }
+  const Block& layer = s.layout.blocks[s.layout.first_layer_block()];
+  return static_cast<double>(layer.shard_elements(s.state.ranks)) *
+         static_cast<double>(size_of(s.state.compute)) * streamed / cells_of(s);
+}
+
+}  // namespace
+
+std::optional<std::size_t> idle_link_bytes(const Setup& s) {
+  const std::optional<double> forward = forward_link_bytes(s);
+  if (!forward) return std::nullopt;
+  const bool spilled = s.activations.homes(s.activation_slots) > 0;
+  const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
+  const double state =
+      static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) / cells_of(s);
+  const bool in_backward = s.choices.timing == UpdateTiming::kOnArrival;
+  const bool in_forward = !in_backward || s.choices.deferred_units > 0;
+  const double idle = std::min(*forward - (in_forward ? state : 0.0),
+                               2 * *forward - weight_bytes(s) - (in_backward ? state : 0.0)) -
+                      boundary;
+  if (idle < 0) return std::nullopt;
+  return static_cast<std::size_t>(idle);
+}
+
+}  // namespace strata

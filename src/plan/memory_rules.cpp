@@ -1,0 +1,144 @@
+// Each rule tries values and plans all memory with each of them, since what one part takes the
+// others have not. Largest values are found by bisection: what fits also fits for smaller ones.
+
+#include "plan/memory_rules.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "plan/activation_plan.h"
+#include "strata/base/narrow.h"
+#include "strata/store/gradient_store.h"
+#include "strata/store/loss_store.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+namespace {
+
+/// Plans everything but activations and the scratch that they may replace, which share what is
+/// left.
+void plan_fixed(Setup& s) {
+  s.state = plan_state(s.layout, s.choices);
+  s.plan = {};
+  MemoryPlan& plan = s.plan;
+  TrainingState::Memory(s.layout, s.state, plan);
+  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
+  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
+  BatchStore::Memory(s.batch, plan);
+  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
+  OptimizerEngine::Memory(s.layout, s.state, plan);
+  for (int cell = 0; cell < s.activations.cells; ++cell) {
+    plan.allocate(Space::kDevice, "boundary.gradients", s.activations.cell_bytes());
+  }
+  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.model, s.sizes));
+}
+
+/// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
+/// none.
+int largest(int least, int most, const std::function<bool(int)>& fits) {
+  while (least < most) {
+    const int middle = least + (most - least + 1) / 2;
+    if (fits(middle)) {
+      least = middle;
+    } else {
+      most = middle - 1;
+    }
+  }
+  return least;
+}
+
+class MemoryRules {
+ public:
+  MemoryRules(Setup& s, const PlanInputs& in)
+      : s_(s), in_(in), blocks_(narrow<int>(s.layout.blocks.size())) {}
+
+  /// Decides which units stay on the device: as many as the host cannot hold, and more if there is
+  /// still room when everything else is on the device.
+  void place_state() {
+    const std::optional<std::int64_t>& named = in_.given.schedule.resident_units;
+    if (named) return place(narrow<int>(*named));
+    place(0);
+    if (!in_.room.may_fill_device()) return;
+    const int least = fewest_residents();
+    place(largest(least, blocks_, [&](int units) {
+      place(units);
+      return in_.room.fits_device(s_.use()) && all_else_is_on_device();
+    }));
+  }
+
+  /// Makes an undo log for as many units as the host has memory for beside what a run must have.
+  /// What cells spill comes after it.
+  void place_undo_log() {
+    StateChoices& choices = s_.choices;
+    if (choices.timing != UpdateTiming::kSpeculative || choices.undo_log) return;
+    const std::vector<BlockId> all =
+        speculated_blocks(s_.layout, choices, std::numeric_limits<std::size_t>::max());
+    const auto with = [&](int blocks) {
+      choices.undo_log = undo_log_bytes(s_.layout, choices, all, static_cast<std::size_t>(blocks));
+      place(choices.resident_units);
+    };
+    with(largest(0, narrow<int>(all.size()), [&](int blocks) {
+      with(blocks);
+      return in_.room.keeps_host_reserve(s_.use());
+    }));
+  }
+
+ private:
+  void place(int resident, int sums) {
+    s_.choices.resident_units = resident;
+    s_.choices.device_sums = sums;
+    plan_fixed(s_);
+    plan_activations(s_, in_);
+  }
+
+  /// Plans everything for the first `resident` units on the device. Sums of gradients go there as
+  /// far as they leave boundaries their slots, ahead of what cells keep: a host lane that adds them
+  /// holds up a step.
+  void place(int resident) {
+    const GradientSums where = in_.given.schedule.gradient_sums;
+    if (where == GradientSums::kDevice) return place(resident, blocks_);
+    place(resident, 0);
+    if (where == GradientSums::kHost || !in_.room.may_fill_device()) return;
+    const int slots = s_.activation_slots;
+    place(resident, largest(0, blocks_, [&](int sums) {
+            place(resident, sums);
+            return in_.room.fits_device(s_.use()) && s_.activation_slots >= slots;
+          }));
+  }
+
+  /// Returns how many units have to leave the host, or all if it cannot hold the run even so. The
+  /// setup is planned without resident units before.
+  [[nodiscard]] int fewest_residents() {
+    if (in_.room.fits_host(s_.use())) return 0;
+    const int too_few = largest(0, blocks_, [&](int units) {
+      place(units);
+      return !in_.room.fits_host(s_.use());
+    });
+    return std::min(too_few + 1, blocks_);
+  }
+
+  [[nodiscard]] bool all_else_is_on_device() const {
+    return s_.activation_slots == s_.activations.keys() &&
+           s_.kept.count(KeepLevel::kFull) == s_.kept.levels.size() &&
+           (s_.choices.passes == 1 || s_.choices.device_sums == blocks_);
+  }
+
+  Setup& s_;
+  const PlanInputs& in_;
+  int blocks_;
+};
+
+}  // namespace
+
+void plan_memory(Setup& s, const PlanInputs& in) {
+  MemoryRules rules(s, in);
+  rules.place_state();
+  rules.place_undo_log();
+}
+
+}  // namespace strata

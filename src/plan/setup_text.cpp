@@ -1,0 +1,105 @@
+// How a setup reads: the lines that `strata plan` prints and runs log, and the warnings that go
+// with them. Nothing is decided here.
+
+#include <string>
+
+#include "strata/base/bytes.h"
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+std::string Setup::kept_text() const {
+  std::string text = std::to_string(kept.levels.size()) + " cells:";
+  const char* separator = " ";
+  for (const KeepLevel level : kKeepLevels) {
+    const std::size_t count = kept.count(level);
+    if (count == 0) continue;
+    text += separator + std::to_string(count) + " " + std::string(name_of(level));
+    separator = ", ";
+  }
+  return text;
+}
+
+std::string Setup::spilled_text() const {
+  const int boundaries = activations.homes(activation_slots);
+  std::string text = std::to_string(boundaries) + " boundaries";
+  if (boundaries > 0 && activations.form == BoundaryForm::kInt8) text += " in int8";
+  for (const KeepLevel level : kKeepLevels) {
+    const std::size_t count = kept.count_spilled(level);
+    if (count == 0) continue;
+    text += ", " + std::to_string(count) + " cells up to " + std::string(name_of(level));
+  }
+  return text;
+}
+
+std::string Setup::to_string() const {
+  const double parameters = static_cast<double>(model.parameter_count());
+  double state_bytes = 0;
+  for (const MemoryPlan::Entry& entry : plan.entries()) {
+    if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
+  }
+  const std::string per_parameter = std::to_string(state_bytes * state.ranks / parameters);
+  return plan.to_string() + "device in all: " + format_bytes(device_bytes()) + " (with " +
+         format_bytes(budget.device_overhead) + " context and libraries)" +
+         (budget.device_limit ? " of " + format_bytes(*budget.device_limit) : std::string()) +
+         "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
+         format_bytes(budget.host_overhead) + " program and libraries)" +
+         (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
+         "\nactivations kept on the device, " + kept_text() +
+         "\nactivations spilled: " + spilled_text() +
+         "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
+         " bytes per parameter over all ranks: " + state_text() + "\n" +
+         (speculation_warning().empty() ? "" : speculation_warning() + "\n");
+}
+
+std::string Setup::blocks_text() const {
+  PerBlock<std::string> names;
+  for (const Block& block : layout.blocks) names.push_back(block.name);
+  return strata::to_string(state.blocks, names);
+}
+
+std::string Setup::state_text() const {
+  const BlockPlan& layer = state.blocks[layout.first_layer_block()];
+  std::string text = std::string(name_of(state.moment)) + " moments, " +
+                     std::string(name_of(layer.gradient_dtype)) + " gradients";
+  if (state.gradient_ring > 0) {
+    text += " in a ring of " + std::to_string(state.gradient_ring);
+  }
+  text += ", " + std::to_string(choices.resident_units) + " of " +
+          std::to_string(layout.units.size()) + " units resident";
+  const int interleaved =
+      count_blocks([](const BlockPlan& row) { return row.updated_by == UpdatedBy::kShuttle; });
+  if (interleaved > 0) text += ", " + std::to_string(interleaved) + " interleaved";
+  if (choices.passes > 1) {
+    text += ", " + std::to_string(choices.passes) + " passes, sums of " +
+            std::to_string(
+                count_blocks([](const BlockPlan& row) { return row.sums == SumPlace::kDevice; })) +
+            " units on the device";
+  }
+  if (choices.timing == UpdateTiming::kSpeculative) {
+    text += ", " + std::to_string(speculated_units()) + " units updated speculatively";
+  }
+  return text;
+}
+
+std::string Setup::speculation_warning() const {
+  if (choices.timing != UpdateTiming::kSpeculative || speculated_units() > 0) return {};
+  return "no unit is updated speculatively: optimizer.undo_log (" +
+         format_bytes(choices.undo_log.value_or(0)) +
+         ") holds the old state of none. Everything happens as with optimizer.timing = "
+         "before_use; raise optimizer.undo_log, or lower optimizer.deferred_units or "
+         "schedule.resident_units if they leave no unit";
+}
+
+std::string Setup::host_warning() const {
+  if (!budget.host_available || host_bytes() <= *budget.host_available) return {};
+  return "the run needs " + format_bytes(host_bytes()) + " on the host, and the system says that " +
+         format_bytes(*budget.host_available) +
+         " are available: it may be ended when memory runs out. End other programs, use "
+         "optimizer.gradient_dtype and moment_dtype = bf16, fewer schedule.sub_batches or more "
+         "ranks. On a virtual "
+         "machine whose memory grows on demand this may be no problem; memory.host_limit replaces "
+         "what the system says";
+}
+
+}  // namespace strata
