@@ -15,40 +15,37 @@ namespace strata::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using Copies = std::vector<Bytes>;
 
 /// Copies the state of a block on the lanes of its updates: just before the first work that may
 /// change it, and right after `done`.
 class Copier final : public UpdateObserver {
  public:
-  explicit Copier(Session& session)
+  /// Has places for the copies of `steps` steps: lanes write them while others are submitted.
+  Copier(Session& session, std::int64_t steps)
       : state_(session.state()),
         device_(session.device()),
-        before_(state_.blocks()),
-        after_(state_.blocks()),
-        open_(state_.blocks()) {}
+        before_(state_.blocks(), Copies(static_cast<std::size_t>(steps))),
+        after_(before_),
+        begun_(state_.blocks()),
+        ended_(state_.blocks()) {}
 
   void before_update(BlockId block, Stream& lane) override {
-    CHECK(!open_[block]);
-    open_[block] = true;
-    before_[block].emplace_back();
-    copy_on(lane, block, before_[block]);
+    REQUIRE(begun_[block] == ended_[block]);
+    copy_on(lane, block, before_[block].at(begun_[block]++));
   }
   void after_update(BlockId block, Event done) override {
-    CHECK(open_[block]);
-    open_[block] = false;
-    after_[block].emplace_back();
-    // The copy runs on the updating lane's own time only if that lane is asked to wait: so it is
-    // made on another one, and the next update is held until it is there.
+    REQUIRE(begun_[block] == ended_[block] + 1);
+    // The copy is made on another lane, and the next update is held until it is there.
     Stream& comm = device_.stream(Lane::kComm);
     comm.wait(done, WaitFor::kUpdated);
-    copy_on(comm, block, after_[block]);
+    copy_on(comm, block, after_[block].at(ended_[block]++));
     copied_ = comm.record();
   }
-  /// What the next update of any block must wait for.
-  [[nodiscard]] Event copied() const { return copied_; }
 
-  [[nodiscard]] const PerBlock<std::vector<Bytes>>& before() const { return before_; }
-  [[nodiscard]] const PerBlock<std::vector<Bytes>>& after() const { return after_; }
+  [[nodiscard]] std::size_t updates(BlockId block) const { return ended_[block]; }
+  [[nodiscard]] const PerBlock<Copies>& before() const { return before_; }
+  [[nodiscard]] const PerBlock<Copies>& after() const { return after_; }
   [[nodiscard]] Bytes now(BlockId block) const {
     Bytes bytes;
     append(block, bytes);
@@ -65,17 +62,15 @@ class Copier final : public UpdateObserver {
       bytes.insert(bytes.end(), data, data + view.bytes().bytes);
     }
   }
-  void copy_on(Stream& lane, BlockId block, std::vector<Bytes>& copies) {
+  void copy_on(Stream& lane, BlockId block, Bytes& copy) {
     if (copied_.ticket > 0 && lane.lane() != Lane::kComm) lane.wait(copied_, WaitFor::kReuse);
-    const std::size_t index = copies.size() - 1;
-    lane.host_task("copy_state", {}, {},
-                   [this, block, &copies, index] { append(block, copies[index]); });
+    lane.host_task("copy_state", {}, {}, [this, block, &copy] { append(block, copy); });
   }
 
   const TrainingState& state_;
   Device& device_;
-  PerBlock<std::vector<Bytes>> before_, after_;
-  PerBlock<char> open_;
+  PerBlock<Copies> before_, after_;
+  PerBlock<std::size_t> begun_, ended_;  ///< updates, counted by the submitting thread
   Event copied_;
 };
 
@@ -117,7 +112,7 @@ TEST_CASE("between an update and the next nobody changes a block's state") {
     const RunConfig config = config_of(c);
     const auto ranks = make_self_ranks();
     Session session(config, *ranks);
-    Copier copier(session);
+    Copier copier(session, config.run.steps);
     session.observe(copier);
     for (std::int64_t step = 0; step < config.run.steps; ++step) {
       session.submit(step, config.optimizer.lr);
@@ -126,10 +121,9 @@ TEST_CASE("between an update and the next nobody changes a block's state") {
     const auto steps = static_cast<std::size_t>(config.run.steps);
     for (const BlockId b : copier.after().ids()) {
       INFO("block " << b.value());
-      const std::vector<Bytes>& before = copier.before()[b];
-      const std::vector<Bytes>& after = copier.after()[b];
-      REQUIRE(before.size() == steps);
-      REQUIRE(after.size() == steps);
+      const Copies& before = copier.before()[b];
+      const Copies& after = copier.after()[b];
+      REQUIRE(copier.updates(b) == steps);
       for (std::size_t i = 0; i + 1 < steps; ++i) CHECK(before[i + 1] == after[i]);
       for (std::size_t i = 0; i < steps; ++i) CHECK(before[i] != after[i]);
       CHECK(copier.now(b) == after.back());
@@ -144,7 +138,7 @@ TEST_CASE("an observer changes nothing of what a run computes") {
     const RunResult plain = run_tiny(config);
     const auto ranks = make_self_ranks();
     Session session(config, *ranks);
-    Copier copier(session);
+    Copier copier(session, config.run.steps);
     session.observe(copier);
     CHECK(run_steps(session, *ranks) == plain);
   }
