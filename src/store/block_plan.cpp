@@ -70,19 +70,29 @@ std::size_t StatePlan::updated_bytes() const {
 std::string to_string(const PerBlock<BlockPlan>& blocks, const PerBlock<std::string>& names) {
   constexpr std::size_t kColumns = 9;
   using Line = std::array<std::string, kColumns>;
-  std::vector<Line> lines{{"blocks", "", "weight", "moments", "gradient", "travels", "summed",
-                           "updated by", "updated"}};
-  for (BlockId first{0}; first.index() < blocks.size();) {
+  std::vector<Line> lines{{"blocks", "weight", "moments", "gradient", "travels", "summed",
+                           "updated by", "updated", "which"}};
+  std::vector<BlockId> shown;  // the first block of each line
+  for (const BlockId first : blocks.ids()) {
     const BlockPlan& row = blocks[first];
-    BlockId last = first;
-    while (last.next().index() < blocks.size() && blocks[last.next()] == row) last = last.next();
-    const int count = last.value() - first.value() + 1;
-    lines.push_back({names[first] + (count > 1 ? " .. " + names[last] : ""), std::to_string(count),
-                     std::string(name_of(row.weight)), std::string(name_of(row.moments)),
-                     std::string(name_of(row.gradient)), std::string(name_of(row.travels)),
-                     std::string(name_of(row.sums)), std::string(name_of(row.updated_by)),
-                     std::string(name_of(row.updated))});
-    first = last.next();
+    const auto same = [&](BlockId b) { return blocks[b] == row; };
+    if (std::any_of(shown.begin(), shown.end(), same)) continue;
+    shown.push_back(first);
+    int count = 0;
+    std::string which;
+    for (BlockId b = first; b.index() < blocks.size(); b = b.next()) {
+      if (!same(b)) continue;
+      BlockId last = b;
+      while (last.next().index() < blocks.size() && same(last.next())) last = last.next();
+      which += (which.empty() ? "" : ", ") + names[b] + (last == b ? "" : " .. " + names[last]);
+      count += last.value() - b.value() + 1;
+      b = last;
+    }
+    lines.push_back({std::to_string(count), std::string(name_of(row.weight)),
+                     std::string(name_of(row.moments)), std::string(name_of(row.gradient)),
+                     std::string(name_of(row.travels)), std::string(name_of(row.sums)),
+                     std::string(name_of(row.updated_by)), std::string(name_of(row.updated)),
+                     which});
   }
   std::array<std::size_t, kColumns> widths{};
   for (const Line& line : lines) {

@@ -115,17 +115,19 @@ TEST_CASE("the timing says when a block is updated, its updater how") {
 }
 
 TEST_CASE("the table shows equal rows together") {
-  const ModelLayout layout = layout_of(false, 4);
-  const StatePlan plan =
-      plan_state(layout, {.resident_units = 2, .timing = UpdateTiming::kOnArrival});
+  const ModelLayout layout = layout_of(false, 6);
+  const StatePlan plan = plan_state(
+      layout, {.resident_units = 2, .timing = UpdateTiming::kOnArrival, .deferred_units = 2});
   PerBlock<std::string> names;
   for (const Block& block : layout.blocks) names.push_back(block.name);
   const std::string text = to_string(plan.blocks, names);
   INFO(text);
-  CHECK_THAT(text, ContainsSubstring("embedding .. layers.0  2  device"));
-  CHECK_THAT(text, ContainsSubstring("layers.1 .. head       4  pinned"));
-  CHECK_THAT(text, ContainsSubstring("resident    on arrival"));
-  CHECK(std::count(text.begin(), text.end(), '\n') == 3);
+  CHECK_THAT(text, ContainsSubstring("  2       device"));
+  CHECK_THAT(text, ContainsSubstring("resident    on arrival  embedding .. layers.0\n"));
+  CHECK_THAT(text, ContainsSubstring("  4       pinned"));
+  CHECK_THAT(text, ContainsSubstring("host        decided     layers.1, layers.5\n"));
+  CHECK_THAT(text, ContainsSubstring("host        on arrival  layers.2 .. layers.4, head\n"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 4);
 }
 
 }  // namespace strata::test

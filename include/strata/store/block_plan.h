@@ -96,8 +96,8 @@ struct StatePlan {
   [[nodiscard]] std::size_t updated_bytes() const;
 };
 
-/// Returns the table as text: a line of headings, and a line for each run of equal rows. `names`
-/// are those of the blocks.
+/// Returns the table as text: a line of headings, then a line for all blocks whose rows are equal,
+/// with how many they are and which. `names` are those of the blocks.
 [[nodiscard]] std::string to_string(const PerBlock<BlockPlan>& blocks,
                                     const PerBlock<std::string>& names);
 
