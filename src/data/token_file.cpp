@@ -127,7 +127,14 @@ void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
   if (has_header_) {
     auto it = std::upper_bound(document_ends_.begin(), document_ends_.end(),
                                static_cast<std::uint64_t>(begin));
-    for (; it != document_ends_.end() && *it <= static_cast<std::uint64_t>(end); ++it) {
+    // What callers do with ends relies on their order, which nobody checked in a damaged file.
+    for (std::uint64_t last = static_cast<std::uint64_t>(begin);
+         it != document_ends_.end() && *it <= static_cast<std::uint64_t>(end); last = *it++) {
+      if (*it <= last) {
+        throw IoError(name_ + ": is damaged: a document ends at token " + std::to_string(*it) +
+                      ", where token " + std::to_string(last) +
+                      " is behind its begin. Copy or tokenize it again");
+      }
       ends.push_back(static_cast<std::int64_t>(*it));
     }
     return;

@@ -172,6 +172,38 @@ TEST_CASE("a header whose counts overflow or contradict the ends is refused") {
   CHECK_NOTHROW(TokenFile::open(with(32, 257)));
 }
 
+TEST_CASE("document ends that do not ascend are refused, or none of them is given") {
+  const ScratchFolder folder;
+  write_documents(folder.file("a.bin"), kSmall, {{1, 2}, {3, 4}, {5, 6}, {7, 8}});
+  const std::string good = content_of(folder.file("a.bin"));
+  const std::size_t ends = good.size() - 4 * 8;
+  int refused = 0;
+  for (std::size_t place = 0; place < 3; ++place) {  // the last end is checked on opening
+    for (const std::uint64_t wrong : {0, 1, 2, 3, 5, 6, 7, 8, 9, 1 << 20}) {
+      std::string bytes = good;
+      bytes.replace(ends + 8 * place, 8, bytes_of(std::vector<std::uint64_t>{wrong}));
+      const auto tokens = TokenFile::open(folder.write("damaged.bin", bytes));
+      for (std::int64_t begin = 0; begin < 8; ++begin) {
+        for (std::int64_t end = begin; end <= 8; ++end) {
+          try {
+            std::int64_t last = begin;
+            for (const std::int64_t at : ends_in(*tokens, begin, end)) {
+              REQUIRE(at > last);
+              REQUIRE(at <= end);
+              last = at;
+            }
+          } catch (const IoError& error) {
+            CHECK_THAT(error.what(), ContainsSubstring("damaged.bin: is damaged") &&
+                                         ContainsSubstring("tokenize it again"));
+            ++refused;
+          }
+        }
+      }
+    }
+  }
+  CHECK(refused > 0);
+}
+
 TEST_CASE("headerless files of u16 and u32 ids are read") {
   const ScratchFolder folder;
   const std::string u16 = folder.write("u16", bytes_of(std::vector<std::uint16_t>{7, 65535, 0, 2}));
