@@ -61,8 +61,9 @@ StoredTensor parse_entry(const json& entry, std::uint64_t data_begin, std::uint6
   StoredTensor tensor;
   tensor.dtype = parse_type(entry.at("dtype").get_ref<const std::string&>());
   const json& shape = entry.at("shape");
+  if (!shape.is_array()) throw IoError("shape " + shape.dump() + " is not a list of sizes");
   for (const json& extent : shape) {
-    if (!shape.is_array() || !extent.is_number_unsigned()) {
+    if (!extent.is_number_unsigned()) {
       throw IoError("shape " + shape.dump() + " is not a list of sizes");
     }
     tensor.shape.push_back(narrow<std::int64_t>(extent.get<std::uint64_t>()));

@@ -172,6 +172,8 @@ TEST_CASE("an entry that does not fit the data is refused with the tensor's name
   check(entry("x", "F64", "[4611686018427387905,4]", 0, 32), 32, "do not hold");
   check(entry("x", "F32", "[-2]", 0, 8), 8, "shape");
   check(entry("x", "F32", "2", 0, 8), 8, "shape");
+  check(entry("x", "F32", "null", 0, 4), 4, "shape");
+  check(entry("x", "F32", "{}", 0, 4), 4, "shape");
   check(entry("x", "F8_E4M3", "[8]", 0, 8), 8, "F8_E4M3");
   check(R"("x":{"shape":[2],"data_offsets":[0,8]})", 8, "dtype");
   check(R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8.5]})", 8, "data_offsets");
