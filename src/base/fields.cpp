@@ -144,7 +144,9 @@ std::string markdown_fields(const FieldList& fields) {
     std::vector<Row> rows;
     collect_rows(field, "", rows);
     if (!sections.empty()) sections += '\n';
-    sections += "## " + field.key + "\n\n" + field.description + "\n\n" + markdown_table(rows);
+    constexpr std::size_t kWidth = 118;
+    sections += "## " + field.key + "\n\n" + wrapped(field.description, 0, kWidth) + "\n" +
+                markdown_table(rows);
   }
   if (outside.empty()) return sections;
   return markdown_table(outside) + (sections.empty() ? "" : "\n") + sections;
