@@ -33,7 +33,7 @@ JSON_FILES = (r"src/base/fields_json\.cpp|src/device/trace_chrome\.cpp|src/check
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl.*", r"src/comm/nccl_"),
-    (r"mpi\.h", r"src/comm/mpi_|tests/comm/"),
+    (r"mpi\.h", r"src/comm/mpi_"),
     (r"CLI/.*", r"src/main\.cpp"),
     (r"nlohmann/.*", JSON_FILES),
     (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp"),

@@ -6,6 +6,10 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/cuda-release}
+if ! nvidia-smi -L 2>/dev/null | grep -q "^GPU"; then
+  echo "sanitize_cuda.sh: no GPU is visible, so nothing would be checked" >&2
+  exit 1
+fi
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
 failed=0
 for tool in memcheck racecheck; do

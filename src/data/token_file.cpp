@@ -131,9 +131,9 @@ void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
     for (std::uint64_t last = static_cast<std::uint64_t>(begin);
          it != document_ends_.end() && *it <= static_cast<std::uint64_t>(end); last = *it++) {
       if (*it <= last) {
-        throw IoError(name_ + ": is damaged: a document ends at token " + std::to_string(*it) +
-                      ", where token " + std::to_string(last) +
-                      " is behind its begin. Copy or tokenize it again");
+        throw IoError(name_ + ": is damaged: its document ends do not ascend, " +
+                      std::to_string(*it) + " comes after " + std::to_string(last) +
+                      ". Copy or tokenize it again");
       }
       ends.push_back(static_cast<std::int64_t>(*it));
     }

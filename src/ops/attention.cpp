@@ -1,5 +1,5 @@
 // Checks the tensors of the attention operators, lists the bytes that they touch and estimates what
-// they cost. Kernels are in kernels/cpu/attention_*.cpp and, by way of kernels/cuda/attention.cu,
+// they cost. Kernels are in kernels/cpu/attention_*.cpp and, by way of kernels/cuda/attention,
 // in several files there.
 
 #include "strata/ops/attention.h"

@@ -1,5 +1,5 @@
 // Checks the tensors of the cross-entropy operator and lists the bytes that it touches. Kernels are
-// in kernels/cpu/cross_entropy.cpp and kernels/cuda/cross_entropy.cu.
+// in kernels/cpu/cross_entropy.cpp and kernels/cuda/rows.
 
 #include "strata/ops/cross_entropy.h"
 

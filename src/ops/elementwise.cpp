@@ -1,5 +1,5 @@
 // Checks the tensors of add, accumulate, cast and fill and lists the bytes that they touch. Kernels
-// are in kernels/cpu/elementwise.cpp and kernels/cuda/elementwise.cu.
+// are in kernels/cpu/elementwise.cpp and kernels/cuda/rows.
 
 #include "strata/ops/elementwise.h"
 

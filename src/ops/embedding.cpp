@@ -1,5 +1,5 @@
 // Checks the tensors of the embedding operators, lists the bytes that they touch and estimates what
-// they move. Kernels are in kernels/cpu/embedding.cpp and kernels/cuda/embedding.cu.
+// they move. Kernels are in kernels/cpu/embedding.cpp and kernels/cuda/rows.
 
 #include "strata/ops/embedding.h"
 

@@ -1,5 +1,5 @@
 // Checks the operands of the matrix product, lists the bytes that it touches and counts its FLOPs.
-// Kernels are in kernels/cpu/matmul.cpp and kernels/cuda/matmul.cpp, which calls cuBLASLt.
+// Kernels are in kernels/cpu/matmul.cpp and kernels/cuda/products, which calls cuBLASLt.
 
 #include "strata/ops/matmul.h"
 

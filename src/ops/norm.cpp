@@ -1,5 +1,5 @@
 // Checks the tensors of the RMSNorm operators and lists the bytes that they touch. Kernels are in
-// kernels/cpu/norm.cpp, kernels/cuda/norm.cu and kernels/cuda/norm_backward.cu.
+// kernels/cpu/norm.cpp and in two files of kernels/cuda/rows.
 
 #include "strata/ops/norm.h"
 

@@ -1,5 +1,5 @@
 // Checks the tensors of squared norms and AdamW and lists the bytes that they touch. Kernels are in
-// kernels/cpu/optimizer.cpp, kernels/cuda/optimizer.cu and kernels/cuda/squared_norm.cu.
+// kernels/cpu/optimizer.cpp and in two files of kernels/cuda/optimizer.
 
 #include "strata/ops/optimizer.h"
 

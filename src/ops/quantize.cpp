@@ -1,5 +1,5 @@
 // Checks the tensors of the int8 operators and lists the bytes that they touch. Kernels are in
-// kernels/cpu/quantize.cpp and kernels/cuda/quantize.cu.
+// kernels/cpu/quantize.cpp and kernels/cuda/rows.
 
 #include "strata/ops/quantize.h"
 

@@ -1,5 +1,5 @@
 // Checks the tensors of the rotary embedding, lists the bytes that it touches and counts those it
-// moves. Kernels are in kernels/cpu/rope.cpp and kernels/cuda/rope.cu.
+// moves. Kernels are in kernels/cpu/rope.cpp and kernels/cuda/rows.
 
 #include "strata/ops/rope.h"
 

@@ -1,5 +1,5 @@
 // Checks the tensors of the SwiGLU operators and lists the bytes that they touch. Kernels are in
-// kernels/cpu/swiglu.cpp and kernels/cuda/swiglu.cu.
+// kernels/cpu/swiglu.cpp and kernels/cuda/rows.
 
 #include "strata/ops/swiglu.h"
 

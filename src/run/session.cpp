@@ -92,7 +92,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   if (kind == BackendKind::kCuda && ranks.size() > 1) {
     throw ConfigError(
         "run.backend: several ranks run on the cpu backend only; this program has no "
-        "NCCL communicator (start one rank, or set run.backend = \"cpu\")");
+        "collectives for GPUs (start one rank, or set run.backend = \"cpu\")");
   }
   if (config.debug.execution == Execution::kShuffled && ranks.size() > 1) {
     throw ConfigError(
@@ -274,6 +274,11 @@ double Session::evaluate() {
   std::array<double, 2> sums{*loss_sum, valid_sum};
   ranks_.all_reduce_sum(sums, Channel::kSubmit);
   return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
+}
+
+void Session::observe(UpdateObserver& observer) {
+  assembly_->optimizer().submit_updates({.phase = "update"});
+  assembly_->optimizer().observe(observer);
 }
 
 void Session::synchronize() {

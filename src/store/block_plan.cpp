@@ -67,6 +67,16 @@ std::size_t StatePlan::updated_bytes() const {
   return size_of(compute) + low + 2 * size_of(moment);
 }
 
+namespace {
+
+/// Returns "4 on device", or "one" if there is nothing to add.
+std::string sums_text(const BlockPlan& row) {
+  if (row.sums == SumPlace::kNone) return "one";
+  return std::to_string(row.contributions) + " on " + std::string(name_of(row.sums));
+}
+
+}  // namespace
+
 std::string to_string(const PerBlock<BlockPlan>& blocks, const PerBlock<std::string>& names) {
   constexpr std::size_t kColumns = 9;
   using Line = std::array<std::string, kColumns>;
@@ -88,11 +98,11 @@ std::string to_string(const PerBlock<BlockPlan>& blocks, const PerBlock<std::str
       count += last.value() - b.value() + 1;
       b = last;
     }
-    lines.push_back({std::to_string(count), std::string(name_of(row.weight)),
-                     std::string(name_of(row.moments)), std::string(name_of(row.gradient)),
-                     std::string(name_of(row.travels)), std::string(name_of(row.sums)),
-                     std::string(name_of(row.updated_by)), std::string(name_of(row.updated)),
-                     which});
+    lines.push_back(
+        {std::to_string(count), std::string(name_of(row.weight)), std::string(name_of(row.moments)),
+         std::string(name_of(row.gradient)) + " " + std::string(name_of(row.gradient_dtype)),
+         std::string(name_of(row.travels)), sums_text(row), std::string(name_of(row.updated_by)),
+         std::string(name_of(row.updated)), which});
   }
   std::array<std::size_t, kColumns> widths{};
   for (const Line& line : lines) {

@@ -67,7 +67,13 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas&
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
       updated_(state.blocks()),
-      pending_(state.blocks()) {}
+      pending_(state.blocks()) {
+  for (const BlockPlan& row : state.plan().blocks) {
+    if (row.travels == state.plan().compute) continue;
+    throw std::logic_error("weights in " + std::string(name_of(state.plan().compute)) +
+                           " cannot travel in " + std::string(name_of(row.travels)));
+  }
+}
 
 SlotRing& WeightStore::ring_of(UnitId unit) {
   switch (state_.layout().units[unit].kind) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -95,6 +96,15 @@ TensorView view_of(std::vector<T>& values) {
 /// A cpu device of this rank, its comm lane, and the collectives on it.
 struct CommLane {
   explicit CommLane(Ranks& ranks) : collectives(make_collectives(ranks, *device)) {}
+  /// Queued work refers to the collectives: it ends before they go.
+  ~CommLane() {
+    try {
+      device->synchronize();
+    } catch (const std::exception&) {  // what failed was reported where it was waited for
+    }
+  }
+  CommLane(const CommLane&) = delete;
+  CommLane& operator=(const CommLane&) = delete;
 
   std::unique_ptr<Device> device = make_cpu_device({});
   Stream& comm = device->stream(Lane::kComm);

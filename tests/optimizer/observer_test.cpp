@@ -131,6 +131,25 @@ TEST_CASE("between an update and the next nobody changes a block's state") {
   }
 }
 
+TEST_CASE("an observer that comes between steps is told of later steps alone") {
+  for (const Case& c : kCases) {
+    INFO(c.name);
+    const RunConfig config = config_of(c);
+    const auto ranks = make_self_ranks();
+    Session session(config, *ranks);
+    session.submit(0, config.optimizer.lr);
+    Copier copier(session, config.run.steps);
+    session.observe(copier);
+    for (std::int64_t step = 1; step < config.run.steps; ++step) {
+      session.submit(step, config.optimizer.lr);
+    }
+    session.synchronize();
+    for (const BlockId b : copier.after().ids()) {
+      CHECK(copier.updates(b) + 1 == static_cast<std::size_t>(config.run.steps));
+    }
+  }
+}
+
 TEST_CASE("an observer changes nothing of what a run computes") {
   for (const Case& c : kCases) {
     INFO(c.name);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/base/log.h"
 #include "support/tiny_run.h"
 
 namespace strata::test {
@@ -145,5 +146,6 @@ int main(int count, char** arguments) {
     std::fputs("usage: trace_table [--output FOLDER]\n", stderr);
     return 2;
   }
+  strata::log::configure(0, 1, "");  // to standard error: lines of the log have the time in them
   return strata::test::run(writes ? arguments[2] : "");
 }

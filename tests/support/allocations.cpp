@@ -1,6 +1,6 @@
-// Replaces operator new and delete of the program it is compiled into. Every form that pairs with a
-// form of delete is here: a sanitizer that brings its own would otherwise see one of its blocks
-// freed by free(). The array forms call these.
+// Replaces operator new and delete of the program it is compiled into. The forms for single
+// objects are here; those for arrays call them, unless a sanitizer brings its own, which then does
+// not count arrays.
 
 #include "support/allocations.h"
 

@@ -1,6 +1,6 @@
 // Numbers that name things, as types of their own, and arrays that are indexed by them. A number of
-// a block can't be taken for that of a unit, and no index needs a cast. Every layer uses it; what
-// the kinds of numbers are is said where the things are (strata/model/ids.h).
+// a block can't be taken for that of a unit, and no index needs a cast. The model and the
+// layers above it use them; which kinds of numbers there are says strata/model/ids.h.
 
 #pragma once
 

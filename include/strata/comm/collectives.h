@@ -72,7 +72,8 @@ class Collectives {
   int ranks_;
 };
 
-/// Returns the collectives of these ranks on this device; both outlive them. All ranks call it.
+/// Returns the collectives of these ranks on this device; both outlive them, and they outlive the
+/// work that they submitted: wait for the comm lane before they go. All ranks call it.
 ///   one rank           submits nothing
 ///   dry device         submits what a run would, touches no data and asks `ranks` for no more than
 ///                      rank and size

@@ -1,4 +1,4 @@
-// How fast a machine does what submissions ask for. The train layer takes these numbers from the
+// How fast a machine does what submissions ask for. The planner takes these numbers from the
 // config or from what is known of a GPU and hands them to a Timeline; docs/prediction.md says how
 // each was measured. Plain data and pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// Which algorithm of a library computes which matrix product. At start-up the train layer has
+// Which algorithm of a library computes which matrix product. At start-up a session has
 // products measured, or reads plans that an earlier run measured, and hands them to the backend, so
 // that ranks agree and later runs repeat. Shapes and plans are values; a plan is kept as one line
 // of text.

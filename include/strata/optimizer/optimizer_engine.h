@@ -66,7 +66,7 @@ class OptimizerEngine {
   struct Memory {
     Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory);
 
-    StateShuttle::Memory shuttle;
+    StateShuttle::Memory shuttle;         ///< handed to the updater of interleaved blocks, if any
     TensorView partials;                  ///< pageable: of the block that the host measures, f64
     std::byte* scalars = nullptr;         ///< pinned: AdamWScalars of this step
     TensorView nonfinite;                 ///< pageable, [1] i32: of updates on the host
@@ -79,9 +79,12 @@ class OptimizerEngine {
   /// is called on the host lane once a step. Throws OutOfMemory.
   OptimizerEngine(const OptimizerParts& parts, const OptimizerOptions& options,
                   std::function<void(const StepOutcome&)> report);
+  OptimizerEngine(const OptimizerEngine&) = delete;  // updaters refer to members
+  OptimizerEngine& operator=(const OptimizerEngine&) = delete;
 
-  /// Tells `observer`, which outlives the engine, of every update from now on. To be called between
-  /// steps.
+  /// Tells `observer`, which outlives the engine, of every update that is submitted from now on. To
+  /// be called between steps, after submit_updates(): else those that wait for a load are among
+  /// them.
   void observe(UpdateObserver& observer) { observers_.push_back(&observer); }
   /// Begins the step of `plan`. Gradients that arrive from now on belong to it.
   void begin_step(const StepPlan& plan, const Tag& tag);

@@ -84,8 +84,9 @@ class Session {
   [[nodiscard]] const ActivationStore& activations() const { return assembly_->activations(); }
   [[nodiscard]] const KeptStore& kept() const { return assembly_->kept(); }
   [[nodiscard]] const OptimizerEngine& optimizer() const { return assembly_->optimizer(); }
-  /// Tells `observer`, which outlives the session, of every update from now on. Between steps.
-  void observe(UpdateObserver& observer) { assembly_->optimizer().observe(observer); }
+  /// Tells `observer`, which outlives the session, of every update of the steps that are submitted
+  /// from now on. To be called between steps; submits what the last step left to loads.
+  void observe(UpdateObserver& observer);
   /// Returns all arenas: device, pinned, pageable.
   [[nodiscard]] std::vector<const Arena*> arenas() const { return assembly_->arenas(); }
   /// Returns the bytes of everything submitted so far, evaluations included.

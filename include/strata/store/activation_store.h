@@ -41,7 +41,7 @@ struct ActivationShape {
   /// In exact form these are all cells, or none if all stay on the device; in int8 they are the L*S
   /// cells that backward reads.
   [[nodiscard]] int homes(int slots) const;
-  /// Returns the fewest slots with which forward reads nothing back, whatever the walk: slots for
+  /// Returns the fewest slots with which forward reads nothing back: slots for
   /// the boundary that is read, of which the one that is made from it takes over cell by cell, and
   /// one more.
   [[nodiscard]] int forward_slots() const { return cells + 1; }

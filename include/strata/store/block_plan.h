@@ -36,7 +36,7 @@ enum class SumPlace : std::uint8_t {
 
 /// Says who updates a block.
 enum class UpdatedBy : std::uint8_t {
-  kNobody,    ///< it is not trained
+  kNobody,    ///< it is not trained; no rule makes such a block yet, and stores refuse it
   kHost,      ///< host threads, in the block's home
   kResident,  ///< the device, in the block's home there
   kShuttle,   ///< the device; the state crosses the link for it and goes home again
@@ -44,9 +44,10 @@ enum class UpdatedBy : std::uint8_t {
 
 /// Says when a block is updated.
 enum class UpdateTime : std::uint8_t {
-  kNever,       ///< it is not trained
+  kNever,       ///< it is not trained; likewise
   kOnArrival,   ///< as soon as its gradient is home
-  kDecided,     ///< after the whole step's norm is known, in the order of the next forward
+  kDecided,     ///< after the whole step's numbers are set, in the order of the next forward;
+                ///< where nothing is clipped they do not wait for its norm
   kBeforeLoad,  ///< likewise, but submitted just before the next load of its weights
   kSpeculated,  ///< as soon as its gradient is home, and again if the norm asks for another factor
 };
@@ -63,7 +64,6 @@ enum class UpdateTime : std::uint8_t {
 
 /// One row of the table says what becomes of one block.
 struct BlockPlan {
-  bool trainable = true;
   Home weight = Home::kPinned;
   Home moments = Home::kPageable;       ///< of m and v, and of the low half of split weights
   Home gradient = Home::kPinned;        ///< of the complete gradient, until the update has read it

@@ -1,5 +1,5 @@
-// Records, finds and takes back events. Only the oldest recorded event is asked whether it has
-// passed, which costs one query per record at most.
+// Records, finds and takes back events. When all are in use the middle one is asked whether it has
+// passed: if so, the older half is idle again, and if not, the pool grows by one.
 
 #include "src/device/cuda/event_pool.h"
 
@@ -37,7 +37,7 @@ EventPool::~EventPool() {
 }
 
 // An event that has passed says so for all before it, so one question about the middle gives half
-// of the pool back. If the middle has not passed, the pool grows rather than to ask once a record.
+// of the pool back. A pool stops growing when it is twice as deep as its lane runs ahead.
 void EventPool::make_room() {
   const std::size_t half = (recorded_ + 1) / 2;
   if (half > 0 && has_passed(at(half - 1).event)) {
