@@ -3,10 +3,9 @@
 
 #include "strata/plan/assembly.h"
 
-#include <cstddef>
-#include <span>
 #include <utility>
 
+#include "plan/assembly_memory.h"
 #include "strata/base/process.h"
 
 namespace strata {
@@ -15,20 +14,6 @@ namespace {
 
 Arena take(Device& device, const Setup& s, Space space) {
   return {device, space, s.plan.total(space), std::string(name_of(space))};
-}
-
-std::span<std::byte> rope_staging(Arena& pinned, const Setup& s) {
-  const std::size_t bytes = Llama::rope_bytes(s.model, s.sizes);
-  return {pinned.allocate("rope.staging", bytes), bytes};
-}
-
-std::vector<TensorView> boundary_gradients(Arena& device, const ActivationShape& shape) {
-  std::vector<TensorView> gradients;
-  for (int cell = 0; cell < shape.cells; ++cell) {
-    gradients.push_back(device.allocate_tensor("boundary.gradients", shape.dtype,
-                                               {shape.cell_tokens, shape.hidden}));
-  }
-  return gradients;
 }
 
 }  // namespace
@@ -47,7 +32,7 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
       state_(s.layout, s.state, arenas_),
       model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
-             rope_staging(pinned_arena_, s)),
+             {take_rope_staging(s.model, s.sizes, arenas_), Llama::rope_bytes(s.model, s.sizes)}),
       weights_(state_, parts.collectives, arenas_, s.weight_slots),
       gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
                  arenas_, s.gradient_slots),
@@ -63,7 +48,7 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
                  }),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute),
-                boundary_gradients(device_arena_, s.activations)) {}
+                take_boundary_gradients(s.activations, arenas_)) {}
 
 std::int64_t Assembly::global_count(std::int64_t local) {
   std::array<double, 1> count{static_cast<double>(local)};  // exact below 2^53

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/activation_plan.h"
+#include "plan/assembly_memory.h"
 #include "strata/base/narrow.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
@@ -32,10 +33,8 @@ void plan_fixed(Setup& s) {
   BatchStore::Memory(s.batch, plan);
   LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
   OptimizerEngine::Memory(s.layout, s.state, plan);
-  for (int cell = 0; cell < s.activations.cells; ++cell) {
-    plan.allocate(Space::kDevice, "boundary.gradients", s.activations.cell_bytes());
-  }
-  plan.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(s.model, s.sizes));
+  static_cast<void>(take_boundary_gradients(s.activations, plan));
+  static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
 }
 
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is

@@ -72,7 +72,6 @@ class Indexed {
     return last();
   }
   [[nodiscard]] std::size_t size() const { return values_.size(); }
-  [[nodiscard]] bool empty() const { return values_.empty(); }
   [[nodiscard]] IdRange<IdType> ids() const { return IdRange<IdType>(size()); }
   [[nodiscard]] IdType last() const { return IdType(static_cast<int>(size()) - 1); }
 

@@ -67,10 +67,6 @@ class TrainingState {
   /// Returns the tensors of a block's shard.
   [[nodiscard]] BlockState& block(BlockId id) { return memory_.blocks[id]; }
   [[nodiscard]] const BlockState& block(BlockId id) const { return memory_.blocks[id]; }
-  /// Returns n, the elements of this rank's shard of a block.
-  [[nodiscard]] std::int64_t shard_elements(BlockId id) const {
-    return memory_.blocks[id].weight.elements();
-  }
 
   /// Sets norm weights to 1 and all others to normal numbers with the given deviation: element i of
   /// the tensor with this name is a pure function of (seed, name, i), whatever the ranks. Moments

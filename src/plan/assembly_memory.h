@@ -1,0 +1,23 @@
+// What an assembly takes beside its stores, listed once: the plan counts it and the assembly takes
+// it by the same functions, as with the Memory of each store.
+
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "strata/device/allocator.h"
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// Returns the gradients of the current boundary on the device, [N, C] X for each cell. The views
+/// have no data from an allocator that only counts.
+[[nodiscard]] std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape,
+                                                              Allocator& memory);
+/// Returns pinned memory through which Llama fills its RoPE tables, of rope_bytes(); null
+/// from an allocator that only counts.
+[[nodiscard]] std::byte* take_rope_staging(const LlamaConfig& model, const LlamaSizes& sizes,
+                                           Allocator& memory);
+
+}  // namespace strata
