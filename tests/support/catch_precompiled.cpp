@@ -1,0 +1,2 @@
+// What the precompiled header of all tests is made with.
+#include "support/catch.h"
