@@ -1,5 +1,6 @@
 // Waits and tickets of slots. A fill waits for every lane that used the slot, a use waits for the
-// fill; a lease that ends records, per lane, what has been submitted by then.
+// fill; a lease that ends records, per lane, what has been submitted by then. Slots stand in two
+// orders, by need and by age, so that nobody scans them.
 
 #include "strata/device/slot_ring.h"
 
@@ -71,39 +72,56 @@ void Lease::end() noexcept {
 SlotRing::SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each)
     : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
   for (Slot& slot : slots_) slot.data = arena.allocate(name_, bytes_each);
+  order_slots();
 }
 
 SlotRing::SlotRing(Allocator& memory, Space space, std::string name, int count,
                    std::size_t bytes_each)
     : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
   for (Slot& slot : slots_) slot.data = memory.allocate(space, name_, bytes_each);
+  order_slots();
 }
 
-int SlotRing::find(std::int64_t key) const {
+SlotRing::Place SlotRing::need_of(int slot) const {
+  return {-at(slot).content.needed_at, at(slot).content.filled_order, slot};
+}
+
+SlotRing::Place SlotRing::age_of(int slot) const {
+  return {key(slot) == kNoKey ? 0 : 1, at(slot).content.filled_order, slot};
+}
+
+void SlotRing::order_slots() {
   for (int i = 0; i < count(); ++i) {
-    if (at(i).key == key) return i;
+    by_need_.insert(need_of(i));
+    by_age_.insert(age_of(i));
+  }
+}
+
+void SlotRing::change(int slot_index, const Content& content) {
+  Slot& slot = at(slot_index);
+  auto need = by_need_.extract(need_of(slot_index));
+  auto age = by_age_.extract(age_of(slot_index));
+  const auto held = held_.find(slot.content.key);
+  if (held != held_.end() && held->second == slot_index) held_.erase(held);
+  slot.content = content;
+  if (content.key != kNoKey) held_[content.key] = slot_index;
+  need.value() = need_of(slot_index);
+  age.value() = age_of(slot_index);
+  by_need_.insert(std::move(need));
+  by_age_.insert(std::move(age));
+}
+
+int SlotRing::first_closed(const Order& order) const {
+  for (const Place& place : order) {
+    ++looks_;
+    if (!open(place.slot)) return place.slot;
   }
   return -1;
 }
 
-int SlotRing::victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const {
-  int best = -1;
-  std::int64_t best_use = 0;
-  for (int i = 0; i < count(); ++i) {
-    const Slot& slot = at(i);
-    if (slot.leases > 0) continue;
-    const std::int64_t use = slot.key == kNoKey ? INT64_MAX : next_use(slot.key);
-    if (best < 0 || use > best_use ||
-        (use == best_use && slot.filled_order < at(best).filled_order)) {
-      best = i;
-      best_use = use;
-    }
-  }
-  return best;
-}
-
-int SlotRing::oldest() const {
-  return victim([](std::int64_t) { return std::int64_t{0}; });
+int SlotRing::find(std::int64_t key) const {
+  const auto held = held_.find(key);
+  return held == held_.end() ? -1 : held->second;
 }
 
 Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
@@ -117,8 +135,7 @@ Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
     if (use.lane != stream.lane()) stream.wait(use, why);
   }
   slot.last_use = {};
-  slot.key = key;
-  slot.filled_order = ++fills_;
+  change(slot_index, {.key = key, .needed_at = 0, .filled_order = ++fills_});
   slot.filled = {stream.lane(), 0};
   slot.filling = true;
   slot.leases = 1;
@@ -138,8 +155,16 @@ Lease SlotRing::use(int slot_index, Stream& stream) {
   return lease;
 }
 
+void SlotRing::needed_at(int slot, std::int64_t when) {
+  Content content = at(slot).content;
+  content.needed_at = when;
+  change(slot, content);
+}
+
+void SlotRing::forget(int slot) { change(slot, {.filled_order = at(slot).content.filled_order}); }
+
 void SlotRing::forget_all() {
-  for (Slot& slot : slots_) slot.key = kNoKey;
+  for (int i = 0; i < count(); ++i) forget(i);
 }
 
 }  // namespace strata

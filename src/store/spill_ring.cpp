@@ -47,19 +47,23 @@ void SpillRing::begin_pass(const std::vector<std::int64_t>& reads) {
   std::fill(sent_.begin(), sent_.end(), Event{});
 }
 
-int SpillRing::needed_last() const {
-  return ring_.victim([&](std::int64_t key) { return plan_.next_use(key); });
+Lease SpillRing::fill(int slot, std::int64_t key, Stream& stream) {
+  const std::int64_t held = ring_.key(slot);
+  if (held != SlotRing::kNoKey) plan_.lost(held);
+  Lease lease = ring_.fill(slot, key, stream);
+  ring_.needed_at(slot, plan_.next_use(key));
+  return lease;
 }
 
 Lease SpillRing::produce(std::int64_t thing, Stream& compute) {
-  const int slot = evict_ == Evict::kOldest ? ring_.oldest() : needed_last();
+  const int slot = evict_ == Evict::kOldest ? ring_.oldest() : ring_.victim();
   if (slot < 0) throw std::logic_error("every activation slot is in use");
   const std::int64_t lost = ring_.key(slot);
   const bool needed = lost != SlotRing::kNoKey && plan_.next_use(lost) != AccessPlan::kNever;
   if (needed && !at_home(lost)) {
     throw std::logic_error("activation " + std::to_string(lost) + " would be lost");
   }
-  return ring_.fill(slot, thing, compute);
+  return fill(slot, thing, compute);
 }
 
 void SpillRing::keep(Lease lease, std::int64_t thing, const Tag& tag) {
@@ -74,13 +78,13 @@ void SpillRing::keep(Lease lease, std::int64_t thing, const Tag& tag) {
 }
 
 bool SpillRing::load(std::int64_t key, std::int64_t needed_at, const Tag& tag) {
-  const int slot = needed_last();
+  const int slot = ring_.victim();
   if (slot < 0) return false;
   const std::int64_t held = ring_.key(slot);
   if (held != SlotRing::kNoKey && plan_.next_use(held) <= needed_at) return false;
   const std::size_t thing = thing_of(key);
   Stream& in = device_.stream(Lane::kActivationsIn);
-  Lease lease = ring_.fill(slot, key, in);
+  Lease lease = fill(slot, key, in);
   in.wait(sent_[thing], WaitFor::kFilled);
   const int cell = static_cast<int>(thing) % cells_;
   loaded_bytes_ += form_->fetch(in, lease.data(), things_[thing].home, things_[thing].bytes,
@@ -101,20 +105,23 @@ Lease SpillRing::acquire(std::int64_t thing, Stream& compute, const Tag& tag, Us
     throw std::logic_error("activation " + std::to_string(thing) +
                            " is not on the device, and cannot be loaded");
   }
+  const int slot = ring_.find(key);
   plan_.advance(key);
+  ring_.needed_at(slot, plan_.next_use(key));
   if (use == Use::kUpdate) {
     compute.wait(sent_[static_cast<std::size_t>(thing)], WaitFor::kReuse);
   }
-  return ring_.use(ring_.find(key), compute);
+  return ring_.use(slot, compute);
 }
 
 void SpillRing::prefetch(const Tag& tag) {
   // More reads ahead than there are slots cannot be held anyway.
   const std::int64_t end = std::min(plan_.size(), plan_.position() + ring_.count());
-  for (std::int64_t p = plan_.position(); p < end; ++p) {
+  for (std::int64_t p = plan_.first_absent(); p < end; ++p, ++looks_) {
     const std::int64_t key = plan_.key(p);
-    if (ring_.find(key) >= 0) continue;
-    if (!at_home(key) || !load(key, p, tag)) return;  // not yet produced, or no slot
+    const bool there = ring_.find(key) >= 0;
+    if (!there && !(at_home(key) && load(key, p, tag))) return;  // not yet produced, or no slot
+    plan_.is_there();
   }
 }
 

@@ -66,8 +66,12 @@ WeightStore::WeightStore(TrainingState& state, Collectives& collectives, Arenas&
       collectives_(collectives),
       device_(arenas.device()),
       memory_(state.layout(), state.plan(), layer_slots, arenas),
+      readers_(state.blocks()),
       updated_(state.blocks()),
       pending_(state.blocks()) {
+  for (const UnitId unit : state.layout().units.ids()) {
+    for (const BlockId b : state.layout().units[unit].blocks) readers_[b].push_back(unit);
+  }
   for (const BlockPlan& row : state.plan().blocks) {
     if (row.travels == state.plan().compute) continue;
     throw std::logic_error("weights in " + std::string(name_of(state.plan().compute)) +
@@ -91,11 +95,19 @@ void WeightStore::begin_pass(const std::vector<UnitId>& units) {
   std::vector<std::int64_t> keys;
   for (const UnitId unit : units) keys.push_back(unit.value());
   plan_ = AccessPlan(std::move(keys));
+  for (SlotRing* ring : {&memory_.embedding, &memory_.layers, &memory_.head}) renew_needs(*ring);
+}
+
+void WeightStore::renew_needs(SlotRing& ring) {
+  for (int slot = 0; slot < ring.count(); ++slot) {
+    const std::int64_t held = ring.key(slot);
+    if (held != SlotRing::kNoKey) ring.needed_at(slot, plan_.next_use(held));
+  }
 }
 
 bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
   SlotRing& ring = ring_of(unit);
-  const int slot = ring.victim([&](std::int64_t key) { return plan_.next_use(key); });
+  const int slot = ring.victim();
   if (slot < 0) return false;
   const std::int64_t held = ring.key(slot);
   if (held != SlotRing::kNoKey && plan_.next_use(held) <= needed_at) return false;
@@ -104,7 +116,9 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
   }
 
   Stream& in = device_.stream(Lane::kWeightsIn);
+  if (held != SlotRing::kNoKey) plan_.lost(held);
   Lease lease = ring.fill(slot, unit.value(), in);
+  ring.needed_at(slot, plan_.next_use(unit.value()));
   const int ranks = state_.plan().ranks;
   std::byte* to = lease.data();
   for (const BlockId b : state_.layout().units[unit].blocks) {
@@ -156,8 +170,10 @@ UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
   }
   plan_.advance(unit.value());
   const Unit& u = state_.layout().units[unit];
+  const int slot = ring.find(unit.value());
+  ring.needed_at(slot, plan_.next_use(unit.value()));
   UnitLease result;
-  result.lease = ring.use(ring.find(unit.value()), compute);
+  result.lease = ring.use(slot, compute);
   std::vector<std::byte*> blocks;
   std::byte* at = result.lease.data();
   for (const BlockId b : u.blocks) {
@@ -169,11 +185,12 @@ UnitLease WeightStore::acquire(UnitId unit, Stream& compute, const Tag& tag) {
 }
 
 void WeightStore::prefetch(const Tag& tag) {
-  for (std::int64_t p = plan_.position(); p < plan_.size(); ++p) {
+  for (std::int64_t p = plan_.first_absent(); p < plan_.size(); ++p, ++looks_) {
     const UnitId unit(static_cast<int>(plan_.key(p)));
-    if (at_home(state_.layout(), unit, state_.plan())) continue;
-    if (ring_of(unit).find(unit.value()) >= 0) continue;
-    if (!load(unit, p, {tag.phase, tag.pass, unit.value(), -1})) return;
+    const bool there =
+        at_home(state_.layout(), unit, state_.plan()) || ring_of(unit).find(unit.value()) >= 0;
+    if (!there && !load(unit, p, {tag.phase, tag.pass, unit.value(), -1})) return;
+    plan_.is_there();
   }
 }
 
@@ -197,12 +214,11 @@ void WeightStore::submit_updates() {
 }
 
 void WeightStore::forget(BlockId block) {
-  const ModelLayout& layout = state_.layout();
-  for (const UnitId u : layout.units.ids()) {
-    const std::vector<BlockId>& blocks = layout.units[u].blocks;
-    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) continue;
+  for (const UnitId u : readers_[block]) {
     const int slot = ring_of(u).find(u.value());
-    if (slot >= 0) ring_of(u).forget(slot);
+    if (slot < 0) continue;
+    ring_of(u).forget(slot);
+    plan_.lost(u.value());
   }
 }
 

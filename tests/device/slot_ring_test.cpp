@@ -35,9 +35,10 @@ struct Rig {
     stream(lane).host_task("touch", {}, {}, [] {});
     return trace.records().back().waits;
   }
-  /// Fills and closes a slot.
+  /// Fills and closes a slot, whose content is needed at the position `key`.
   void put(int slot, std::int64_t key, Lane lane = Lane::kWeightsIn) {
     Lease lease = ring->fill(slot, key, stream(lane));
+    ring->needed_at(slot, key);
     touch(lane);
     lease.filled();
   }
@@ -67,8 +68,6 @@ class LostStream final : public Stream {
   void do_begin(std::uint64_t) override {}
   void do_end(std::uint64_t) override {}
 };
-
-std::int64_t by_key(std::int64_t key) { return key; }
 
 }  // namespace
 
@@ -180,15 +179,16 @@ TEST_CASE("a lease on a lane that fails ends all the same and keeps the other la
 
 TEST_CASE("empty slots are filled first, then the content that is needed last") {
   Rig rig;
-  CHECK(rig.ring->victim(by_key) == 0);
+  CHECK(rig.ring->victim() == 0);
   rig.put(0, 30);
-  CHECK(rig.ring->victim(by_key) == 1);
+  CHECK(rig.ring->victim() == 1);
   rig.put(1, 10);
   rig.put(2, 20);
-  CHECK(rig.ring->victim(by_key) == 0);
-  CHECK(rig.ring->victim([](std::int64_t key) { return -key; }) == 1);
+  CHECK(rig.ring->victim() == 0);
+  rig.ring->needed_at(1, 31);
+  CHECK(rig.ring->victim() == 1);
   rig.ring->forget(2);
-  CHECK(rig.ring->victim(by_key) == 2);
+  CHECK(rig.ring->victim() == 2);
 }
 
 TEST_CASE("of contents needed equally late the one filled longest ago is replaced") {
@@ -197,11 +197,11 @@ TEST_CASE("of contents needed equally late the one filled longest ago is replace
   rig.put(2, 1);
   rig.put(0, 2);
   rig.put(1, 3);
-  const auto same = [](std::int64_t) { return std::int64_t{4}; };
-  CHECK(rig.ring->victim(same) == 2);
+  for (int slot = 0; slot < 3; ++slot) rig.ring->needed_at(slot, 4);
+  CHECK(rig.ring->victim() == 2);
   CHECK(rig.ring->oldest() == 2);
   rig.put(2, 4);
-  CHECK(rig.ring->victim(same) == 0);
+  CHECK(rig.ring->victim() == 0);
   CHECK(rig.ring->oldest() == 0);
 }
 
@@ -211,11 +211,11 @@ TEST_CASE("open slots are no victims") {
   rig.put(1, 20);
   rig.put(2, 30);
   const Lease last = rig.ring->use(2, rig.stream(Lane::kCompute));
-  CHECK(rig.ring->victim(by_key) == 1);
+  CHECK(rig.ring->victim() == 1);
   const Lease middle = rig.ring->use(1, rig.stream(Lane::kCompute));
-  CHECK(rig.ring->victim(by_key) == 0);
+  CHECK(rig.ring->victim() == 0);
   const Lease first = rig.ring->use(0, rig.stream(Lane::kOut));
-  CHECK(rig.ring->victim(by_key) == -1);
+  CHECK(rig.ring->victim() == -1);
 }
 
 TEST_CASE("content is found by its key until it is replaced or forgotten") {

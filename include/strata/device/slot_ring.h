@@ -7,8 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <limits>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "strata/device/allocator.h"
@@ -53,10 +55,13 @@ class Lease {
 };
 
 /// K equal buffers that are filled, used and filled again. A slot remembers the key of what it
-/// holds, so a reader can find content that is still there. The memory belongs to the arena.
+/// holds, so a reader can find content that is still there. The memory belongs to the arena. Every
+/// call takes at most logarithmic time in K, but for forget_all().
 class SlotRing {
  public:
   static constexpr std::int64_t kNoKey = -1;
+  /// Says for needed_at() that content is not needed again.
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   /// Takes `count` times `bytes_each` from the arena, under `name`. Throws OutOfMemory.
   SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each);
@@ -65,17 +70,19 @@ class SlotRing {
 
   [[nodiscard]] int count() const { return static_cast<int>(slots_.size()); }
   [[nodiscard]] std::size_t bytes_each() const { return bytes_each_; }
-  /// Returns the slot that holds `key`, or -1.
+  /// Returns the slot that was filled last with `key`, if it still holds it, or -1.
   [[nodiscard]] int find(std::int64_t key) const;
-  /// Returns the slot to fill next, among those without an open lease: empty ones first, then the
-  /// one whose content is needed last by `next_use` (larger is later). Ties go to the slot filled
+  /// Says when the content of a slot is needed next: larger is later. A fill says 0.
+  void needed_at(int slot, std::int64_t when);
+  /// Returns the slot to fill next, among those without an open lease: the one whose content is
+  /// needed last, as needed_at() said. An empty one is never needed. Ties go to the slot filled
   /// longest ago. Returns -1 if every slot is open.
-  [[nodiscard]] int victim(const std::function<std::int64_t(std::int64_t key)>& next_use) const;
+  [[nodiscard]] int victim() const { return first_closed(by_need_); }
   /// Returns the slot filled longest ago among those without an open lease, empty ones first; -1 if
   /// every slot is open.
-  [[nodiscard]] int oldest() const;
+  [[nodiscard]] int oldest() const { return first_closed(by_age_); }
   /// Returns the key of what the slot holds, or kNoKey.
-  [[nodiscard]] std::int64_t key(int slot) const { return at(slot).key; }
+  [[nodiscard]] std::int64_t key(int slot) const { return at(slot).content.key; }
   /// Returns whether a lease on the slot is open.
   [[nodiscard]] bool open(int slot) const { return at(slot).leases > 0; }
   /// Begins to fill a slot: `stream` waits for everybody who used it. The slot then holds `key`.
@@ -85,16 +92,23 @@ class SlotRing {
   /// content.
   [[nodiscard]] Lease use(int slot, Stream& stream);
   /// Says that the content is not needed again: the slot counts as empty for victim().
-  void forget(int slot) { at(slot).key = kNoKey; }
+  void forget(int slot);
   /// Forgets the content of all slots.
   void forget_all();
+  /// Returns how many slots were looked at so far to choose one; tests bound it per fill.
+  [[nodiscard]] std::int64_t looks() const { return looks_; }
 
  private:
   friend class Lease;
+  /// What orders slots.
+  struct Content {
+    std::int64_t key = kNoKey;
+    std::int64_t needed_at = kNever;
+    std::int64_t filled_order = 0;
+  };
   struct Slot {
     std::byte* data = nullptr;
-    std::int64_t key = kNoKey;
-    std::int64_t filled_order = 0;
+    Content content;
     Event filled;          ///< passed when the content is there
     bool filling = false;  ///< between fill() and filled(): only the filling lane may touch it
     std::array<Event, kLaneCount> last_use{};
@@ -103,10 +117,30 @@ class SlotRing {
   [[nodiscard]] Slot& at(int slot) { return slots_.at(static_cast<std::size_t>(slot)); }
   [[nodiscard]] const Slot& at(int slot) const { return slots_.at(static_cast<std::size_t>(slot)); }
 
+  /// The place of a slot in an order of slots.
+  struct Place {
+    std::int64_t first = 0;
+    std::int64_t filled_order = 0;
+    int slot = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  using Order = std::set<Place>;
+  [[nodiscard]] Place need_of(int slot) const;
+  [[nodiscard]] Place age_of(int slot) const;
+  void order_slots();
+  /// Changes the content of a slot, and so its place in both orders.
+  void change(int slot, const Content& content);
+  /// Returns the first slot without an open lease, or -1. Few leases are open at a time.
+  [[nodiscard]] int first_closed(const Order& order) const;
+
   std::string name_;
   std::size_t bytes_each_ = 0;
   std::vector<Slot> slots_;
+  std::unordered_map<std::int64_t, int> held_;  ///< slots by key
+  Order by_need_;
+  Order by_age_;
   std::int64_t fills_ = 0;
+  mutable std::int64_t looks_ = 0;
 };
 
 }  // namespace strata

@@ -1,24 +1,27 @@
 // An access plan is the order in which a pass asks a store for things, and says how far the pass
-// has come. Weight store and spill rings make one at the start of each pass, and load ahead and
-// give up slots by it. It holds numbers alone and is used by the submitting thread.
+// has come, and how far ahead everything is there. Weight store and spill rings make one at the
+// start of each pass, and load ahead and give up slots by it. It holds numbers alone and is used by
+// the submitting thread.
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <map>
+#include <limits>
 #include <vector>
 
 namespace strata {
 
 /// Lists keys in the order in which a pass will ask for them, which is known before it begins. What
-/// is needed last goes first (Belady's rule).
+/// is needed last goes first (Belady's rule). Every question takes constant time.
 class AccessPlan {
  public:
   /// next_use() returns this for a key that is not asked for again.
-  static constexpr std::int64_t kNever = INT64_MAX;
+  static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
   AccessPlan() = default;
-  /// Plans one access for each entry of `keys`, in this order; a key may occur often.
+  /// Plans one access for each entry of `keys`, in this order; a key may occur often. Keys are
+  /// small: the plan has a place for each number up to the largest.
   explicit AccessPlan(std::vector<std::int64_t> keys);
 
   /// Returns the number of accesses of the pass.
@@ -35,13 +38,20 @@ class AccessPlan {
   /// Says that the current access is done. Throws std::logic_error if it is not to `key`: the
   /// caller does not follow its plan.
   void advance(std::int64_t key);
-  /// Starts again from the first access.
-  void rewind() { position_ = 0; }
+
+  /// Returns the first position, from the current one on, that nobody said is there.
+  [[nodiscard]] std::int64_t first_absent() const { return std::max(absent_, position_); }
+  /// Says that what first_absent() asks for is there, until it is lost.
+  void is_there() { absent_ = first_absent() + 1; }
+  /// Says that what a key stands for is gone.
+  void lost(std::int64_t key) { absent_ = std::min(first_absent(), next_use(key)); }
 
  private:
   std::vector<std::int64_t> keys_;
-  std::map<std::int64_t, std::vector<std::int64_t>> positions_;  ///< ascending, by key
+  std::vector<std::int64_t> later_;  ///< by position: that of the next access to the same key
+  std::vector<std::int64_t> next_;   ///< by key: next_use()
   std::int64_t position_ = 0;
+  std::int64_t absent_ = 0;
 };
 
 }  // namespace strata

@@ -102,6 +102,8 @@ class ActivationStore {
   [[nodiscard]] std::size_t spilled_bytes() const { return ring_.spilled_bytes(); }
   /// Returns the bytes that have come back from host memory so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_.loaded_bytes(); }
+  /// Returns how many slots and planned reads were looked at so far; tests bound it per cell.
+  [[nodiscard]] std::int64_t looks() const { return ring_.looks(); }
 
  private:
   ActivationStore(const ActivationShape& shape, Memory memory, Kernels& kernels, Device& device);

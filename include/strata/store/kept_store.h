@@ -104,6 +104,8 @@ class KeptStore {
   [[nodiscard]] std::size_t spilled_bytes() const { return ring_ ? ring_->spilled_bytes() : 0; }
   /// Returns the bytes that have come back from host memory so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return ring_ ? ring_->loaded_bytes() : 0; }
+  /// Returns how many slots and planned reads were looked at so far; tests bound it per cell.
+  [[nodiscard]] std::int64_t looks() const { return ring_ ? ring_->looks() : 0; }
 
  private:
   KeptStore(std::span<const KeptTensor> tensors, const KeepPlan& plan, Memory memory,

@@ -89,6 +89,8 @@ class SpillRing {
   [[nodiscard]] std::size_t spilled_bytes() const { return spilled_bytes_; }
   /// Returns the bytes that have come back so far, as they crossed the link.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+  /// Returns how many slots and planned reads were looked at so far; tests bound it per access.
+  [[nodiscard]] std::int64_t looks() const { return looks_ + ring_.looks(); }
 
  private:
   // A key below count() means a thing as it was written. A key from count() on means the thing as
@@ -105,9 +107,8 @@ class SpillRing {
     return key == home_key(static_cast<std::int64_t>(thing_of(key))) &&
            sent_[thing_of(key)].ticket > 0;
   }
-  /// Returns the slot, among those without a lease, whose content is needed last; -1 if there is
-  /// none.
-  [[nodiscard]] int needed_last() const;
+  /// Fills a slot with the content of `key`. What it held is lost.
+  [[nodiscard]] Lease fill(int slot, std::int64_t key, Stream& stream);
   /// Loads the content of `key` for the read at position `needed_at`. Returns false if every slot
   /// holds something that is leased or needed earlier.
   bool load(std::int64_t key, std::int64_t needed_at, const Tag& tag);
@@ -122,6 +123,7 @@ class SpillRing {
   AccessPlan plan_;
   std::size_t spilled_bytes_ = 0;
   std::size_t loaded_bytes_ = 0;
+  std::int64_t looks_ = 0;
 };
 
 }  // namespace strata

@@ -68,6 +68,8 @@ class WeightStore {
   void submit_updates();
   /// Returns the bytes that loads have moved over this rank's link so far.
   [[nodiscard]] std::size_t loaded_bytes() const { return loaded_bytes_; }
+  /// Returns how many slots and planned units were looked at so far; tests bound it per unit.
+  [[nodiscard]] std::int64_t looks() const { return looks_ + memory_.layers.looks(); }
 
  private:
   [[nodiscard]] SlotRing& ring_of(UnitId unit);
@@ -81,16 +83,20 @@ class WeightStore {
   void submit_update(BlockId block);
   /// Makes slots forget units that hold a stale copy of the block.
   void forget(BlockId block);
+  /// Tells slots when the pass needs next what they hold.
+  void renew_needs(SlotRing& ring);
 
   TrainingState& state_;
   Collectives& collectives_;
   Device& device_;
   Memory memory_;
   AccessPlan plan_;
+  PerBlock<std::vector<UnitId>> readers_;  ///< the units that read a block
   PerBlock<Event> updated_;
   PerBlock<std::function<void(Event)>> pending_;              ///< updates that wait for a load
   std::deque<Event> loads_ = std::deque<Event>(kUpdateLead);  ///< ends of the last ones
   std::size_t loaded_bytes_ = 0;
+  std::int64_t looks_ = 0;
 };
 
 }  // namespace strata
