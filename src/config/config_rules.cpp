@@ -132,8 +132,8 @@ void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
   r.at_least("rows", s.rows, 1);
   r.at_least("sub_batches", s.sub_batches, 1);
-  // Two steps' passes have buffers, whose number has 31 bits.
-  r.in_range("passes", s.passes, 1, (std::int64_t{1} << 30) - 1);
+  // Each pass of two steps has a buffer for its tokens.
+  r.in_range("passes", s.passes, 1, std::int64_t{1} << 16);
   r.at_least("weight_slots", s.weight_slots, 1);
   r.at_least("activation_slots", s.activation_slots, 2);
   r.at_least("gradient_slots", s.gradient_slots, 1);
@@ -147,10 +147,19 @@ void check_schedule(const RunConfig& c, Rules r) {
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
               "times data.sequence_length must be below 2^31; use more sub_batches of fewer rows");
   check_int8(s, r);
+  // Planner and stores have an entry for each of them.
+  constexpr double kMostBoundaries = 1 << 20;
   const double boundaries = (static_cast<double>(c.model.llama.num_hidden_layers) + 1) *
                             static_cast<double>(s.sub_batches);
-  r.refuse_if(boundaries > std::numeric_limits<std::int32_t>::max(), "sub_batches",
-              "times (model.num_hidden_layers + 1) must be below 2^31; use more rows or passes");
+  r.refuse_if(boundaries > kMostBoundaries, "sub_batches",
+              "times (model.num_hidden_layers + 1) must be at most 2^20; use more rows or passes");
+  // No number of bytes may leave 64 bits.
+  constexpr double kMostElements = 0x1p56;
+  const double width =
+      static_cast<double>(std::max(c.model.llama.hidden_size, 2 * c.model.llama.intermediate_size));
+  r.refuse_if(sub_batch_tokens * width * boundaries > kMostElements, "rows",
+              "times data.sequence_length, schedule.sub_batches and the model's layers and width "
+              "must be below 2^56; use fewer of them");
 }
 
 /// A slot of the ring is free again as soon as its gradient has been used.

@@ -90,11 +90,12 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
   };
   constexpr std::int64_t kMaxWidth = 1 << 20;
   constexpr std::int64_t kMaxCount = 1 << 12;
+  constexpr std::int64_t kMaxLayers = 1 << 10;
   constexpr std::int64_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
   check_size("vocab_size", vocab_size, kMaxIndex);
   check_size("hidden_size", hidden_size, kMaxWidth);
   check_size("intermediate_size", intermediate_size, kMaxWidth);
-  check_size("num_hidden_layers", num_hidden_layers, kMaxCount);
+  check_size("num_hidden_layers", num_hidden_layers, kMaxLayers);
   check_size("num_attention_heads", num_attention_heads, kMaxCount);
   check_size("max_position_embeddings", max_position_embeddings, kMaxIndex);
   if (num_key_value_heads) check_size("num_key_value_heads", *num_key_value_heads, kMaxCount);

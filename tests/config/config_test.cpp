@@ -177,9 +177,11 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"run.output="}, "run.output: names the run folder"},
       {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
       {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},
-      {{"schedule.passes=1073741824"}, "schedule.passes: must be from 1 to 1073741823"},
-      {{"schedule.sub_batches=715827883"},  // times 3 boundaries: 2^31 + 1
-       "schedule.sub_batches: times (model.num_hidden_layers + 1) must be below 2^31"},
+      {{"schedule.passes=65537"}, "schedule.passes: must be from 1 to 65536"},
+      {{"schedule.sub_batches=349526"},  // times 3 boundaries: 2^20 + 2
+       "schedule.sub_batches: times (model.num_hidden_layers + 1) must be at most 2^20"},
+      {{"schedule.sub_batches=2000000000"},
+       "schedule.sub_batches: times (model.num_hidden_layers + 1) must be at most 2^20"},
       {{"model.head_dim=258", "run.backend=cuda"},
        "model.head_dim: is at most 256 on the cuda backend, not 258; set run.backend to \"cpu\""},
       {{"model.hidden_size=1088", "run.backend=cuda"}, "model.head_dim: is at most 256"},
@@ -237,7 +239,7 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
   CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
   CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
-  CHECK(complaint({"schedule.passes=1073741823", "schedule.sub_batches=715827882"}) == "no error");
+  CHECK(complaint({"schedule.passes=65536", "schedule.sub_batches=349525"}) == "no error");
 }
 
 TEST_CASE("a backend that was found is held to its rules") {
