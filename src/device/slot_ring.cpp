@@ -77,8 +77,9 @@ SlotRing::SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_
 
 SlotRing::SlotRing(Allocator& memory, Space space, std::string name, int count,
                    std::size_t bytes_each)
-    : name_(std::move(name)), bytes_each_(bytes_each), slots_(static_cast<std::size_t>(count)) {
-  for (Slot& slot : slots_) slot.data = memory.allocate(space, name_, bytes_each);
+    : name_(std::move(name)), bytes_each_(bytes_each) {
+  memory.repeat(static_cast<std::size_t>(count),
+                [&] { slots_.push_back({.data = memory.allocate(space, name_, bytes_each)}); });
   order_slots();
 }
 

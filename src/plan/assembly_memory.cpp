@@ -6,10 +6,10 @@ namespace strata {
 
 std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape, Allocator& memory) {
   std::vector<TensorView> gradients;
-  for (int cell = 0; cell < shape.cells; ++cell) {
+  memory.repeat(static_cast<std::size_t>(shape.cells), [&] {
     gradients.push_back(memory.tensor(Space::kDevice, "boundary.gradients", shape.dtype,
                                       {shape.cell_tokens, shape.hidden}));
-  }
+  });
   return gradients;
 }
 

@@ -145,9 +145,9 @@ Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budg
 double Setup::recompute_flops_per_token() const {
   double flops = 0;
   for (const KeptTensor& tensor : kept_tensors()) {
-    for (const KeepLevel level : kept.reach) {
-      if (level < tensor.from) flops += tensor.flops_per_token;
-    }
+    const auto again =
+        std::ranges::count_if(kept.reach, [&](KeepLevel level) { return level < tensor.from; });
+    flops += static_cast<double>(again) * tensor.flops_per_token;
   }
   return flops / kept.cells;
 }

@@ -82,9 +82,9 @@ std::vector<SpillRing::Thing> make_things(const ActivationShape& shape,
 
 std::vector<std::byte*> make_homes(const ActivationShape& shape, int slots, Allocator& memory) {
   std::vector<std::byte*> homes;
-  for (int key = 0; key < shape.homes(slots); ++key) {
+  memory.repeat(static_cast<std::size_t>(shape.homes(slots)), [&] {
     homes.push_back(memory.allocate(Space::kPinned, "activations.spilled", shape.home_bytes()));
-  }
+  });
   return homes;
 }
 

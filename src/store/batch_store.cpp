@@ -34,9 +34,9 @@ BatchStore::Offsets BatchStore::offsets(const BatchStoreShape& shape) {
 
 BatchStore::Memory::Memory(const BatchStoreShape& shape, Allocator& memory)
     : slots(memory, Space::kDevice, "batch", kDeviceSlots, offsets(shape).total) {
-  for (int i = 0; i < shape.host_slots; ++i) {
+  memory.repeat(static_cast<std::size_t>(shape.host_slots), [&] {
     host.push_back(memory.allocate(Space::kPinned, "batch", offsets(shape).total));
-  }
+  });
 }
 
 BatchStore::BatchStore(const BatchStoreShape& shape, Arenas& arenas)

@@ -15,10 +15,20 @@ namespace strata {
 
 namespace {
 
+/// Returns the first cell from `begin` on that keeps or spills other levels than that one.
+std::size_t end_of_equal(const KeepPlan& plan, std::size_t begin) {
+  std::size_t end = begin;
+  while (end < plan.levels.size() && plan.levels[end] == plan.levels[begin] &&
+         plan.reach[end] == plan.reach[begin]) {
+    ++end;
+  }
+  return end;
+}
+
 /// Returns the bytes that the cell that spills most puts into a slot.
 std::size_t slot_bytes(std::span<const KeptTensor> tensors, const KeepPlan& plan) {
   std::size_t largest = 0;
-  for (std::size_t i = 0; i < plan.levels.size(); ++i) {
+  for (std::size_t i = 0; i < plan.levels.size(); i = end_of_equal(plan, i)) {
     largest = std::max(largest, spilled_bytes(tensors, plan.levels[i], plan.reach[i]));
   }
   return largest;
@@ -65,16 +75,19 @@ std::size_t spilled_bytes(std::span<const KeptTensor> tensors, KeepLevel from, K
 
 KeptStore::Memory::Memory(std::span<const KeptTensor> tensors, const KeepPlan& plan,
                           Allocator& memory)
-    : kept(plan.levels.size()),
-      homes(plan.levels.size()),
-      slots(memory, Space::kDevice, "kept.slots", 0, 0) {
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    for (const KeptTensor& tensor : tensors) {
-      if (plan.levels[i] < tensor.from) continue;
-      kept[i].*tensor.view = memory.tensor(Space::kDevice, tensor.name, tensor.dtype, tensor.shape);
-    }
+    : slots(memory, Space::kDevice, "kept.slots", 0, 0) {
+  for (std::size_t i = 0, end = 0; i < plan.levels.size(); i = end) {
+    end = end_of_equal(plan, i);
     const std::size_t bytes = strata::spilled_bytes(tensors, plan.levels[i], plan.reach[i]);
-    if (bytes > 0) homes[i] = memory.allocate(Space::kPinned, "kept.spilled", bytes);
+    memory.repeat(end - i, [&] {
+      KeptActivations& cell = kept.emplace_back();
+      for (const KeptTensor& tensor : tensors) {
+        if (plan.levels[i] < tensor.from) continue;
+        cell.*tensor.view = memory.tensor(Space::kDevice, tensor.name, tensor.dtype, tensor.shape);
+      }
+      homes.push_back(bytes == 0 ? nullptr
+                                 : memory.allocate(Space::kPinned, "kept.spilled", bytes));
+    });
   }
   slots =
       SlotRing(memory, Space::kDevice, "kept.slots", slot_count(plan), slot_bytes(tensors, plan));

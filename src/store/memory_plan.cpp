@@ -4,6 +4,7 @@
 #include "strata/store/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/device/arena.h"
@@ -11,7 +12,7 @@
 namespace strata {
 
 std::byte* MemoryPlan::allocate(Space space, std::string_view name, std::size_t bytes) {
-  const std::size_t aligned = round_up(bytes, Arena::kAlignment);
+  const std::size_t aligned = times_ * round_up(bytes, Arena::kAlignment);
   for (Entry& entry : entries_) {
     if (entry.space == space && entry.name == name) {
       entry.bytes += aligned;
@@ -20,6 +21,13 @@ std::byte* MemoryPlan::allocate(Space space, std::string_view name, std::size_t 
   }
   entries_.push_back({space, std::string(name), aligned});
   return nullptr;
+}
+
+void MemoryPlan::repeat(std::size_t times, FunctionRef<void()> take) {
+  if (times == 0) return;
+  const std::size_t outer = std::exchange(times_, times_ * times);
+  take();
+  times_ = outer;
 }
 
 std::size_t MemoryPlan::total(Space space) const {

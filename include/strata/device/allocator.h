@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "strata/base/function_ref.h"
 #include "strata/base/tensor.h"
 #include "strata/device/arena.h"
 
@@ -18,6 +19,11 @@ class Allocator {
   /// Returns `bytes` of memory of this space, aligned to Arena::kAlignment, or null from an
   /// allocator that only counts. `what` names the purpose. Throws OutOfMemory.
   virtual std::byte* allocate(Space space, std::string_view what, std::size_t bytes) = 0;
+  /// Calls `take`, which takes the same each time, so often. An allocator that only counts calls it
+  /// once and counts what it took so many times.
+  virtual void repeat(std::size_t times, FunctionRef<void()> take) {
+    for (std::size_t i = 0; i < times; ++i) take();
+  }
   /// Returns the memory of a tensor as a view; a view without data from an allocator that only
   /// counts.
   TensorView tensor(Space space, std::string_view what, DType dtype, Shape shape) {

@@ -65,7 +65,7 @@ class SlotRing {
 
   /// Takes `count` times `bytes_each` from the arena, under `name`. Throws OutOfMemory.
   SlotRing(Arena& arena, std::string name, int count, std::size_t bytes_each);
-  /// Takes `count` buffers of one space; they must not be used if `memory` only counts.
+  /// Takes `count` buffers of one space; the ring must not be used if `memory` only counts.
   SlotRing(Allocator& memory, Space space, std::string name, int count, std::size_t bytes_each);
 
   [[nodiscard]] int count() const { return static_cast<int>(slots_.size()); }

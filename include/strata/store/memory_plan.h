@@ -29,6 +29,7 @@ class MemoryPlan final : public Allocator {
   /// Adds bytes under a name, rounded up as an arena rounds them, and returns null. Entries of one
   /// name and space are merged.
   std::byte* allocate(Space space, std::string_view name, std::size_t bytes) override;
+  void repeat(std::size_t times, FunctionRef<void()> take) override;
 
   /// Returns the entries in the order in which their names came first.
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
@@ -43,6 +44,7 @@ class MemoryPlan final : public Allocator {
 
  private:
   std::vector<Entry> entries_;
+  std::size_t times_ = 1;  ///< so often counts what is taken now
 };
 
 }  // namespace strata
