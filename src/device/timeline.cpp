@@ -6,65 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 
 namespace strata {
 
 namespace {
-
-/// What running work shares with other work.
-enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
-constexpr std::size_t kShareCount = 5;
-
-/// Work as it would run alone.
-struct Demand {
-  double alone_s = 0;
-  Share share = Share::kNone;
-};
-
-/// Returns the seconds that an amount takes at a rate of so many units a second.
-double seconds(double amount, double rate, double unit) {
-  if (amount <= 0) return 0;
-  if (!(rate > 0)) throw std::invalid_argument("a timeline needs the rate of every kind of work");
-  return amount / (rate * unit);
-}
-
-double attention_s(const Cost& cost, const Rates& r, double tflops, double half_length) {
-  const double share = attention_share(r, cost.extents[1], half_length, cost.extents[2]);
-  return seconds(cost.flops, tflops * share, 1e12);
-}
-
-double device_s(const TraceRecord& record, const Rates& r) {
-  const Cost& cost = record.what.cost;
-  const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
-                                 r.device_gbs * operator_share(r, record.what.name).device, 1e9);
-  switch (cost.kind) {
-    case CostKind::kProduct: return std::max(bytes_s, seconds(cost.flops, r.product_tflops, 1e12));
-    case CostKind::kAttentionForward:
-      return attention_s(cost, r, r.attention_forward_tflops, r.attention_forward_length);
-    case CostKind::kAttentionBackward:
-      return attention_s(cost, r, r.attention_backward_tflops, r.attention_backward_length);
-    default: return bytes_s;
-  }
-}
-
-/// Returns how long a record would run alone, and what it shares with others.
-Demand demand_of(const TraceRecord& record, const Rates& r) {
-  if (record.by_submitter) return {};
-  const auto bytes = static_cast<double>(moved_bytes(record.what));
-  const CostKind kind = record.what.cost.kind;
-  if (record.lane == Lane::kHost) {
-    const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
-    const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
-    return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
-  }
-  if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
-    return {r.copy_us * 1e-6 + seconds(bytes, r.link_gbs, 1e9),
-            kind == CostKind::kLinkIn ? Share::kLinkIn : Share::kLinkOut};
-  }
-  return {r.kernel_us * 1e-6 + device_s(record, r), Share::kDevice};
-}
 
 /// How many pieces of work of each share are running.
 using Running = std::array<int, kShareCount>;
@@ -94,11 +42,10 @@ double speed(Share share, const Running& running, const Rates& r) {
 /// submit.
 class Simulation {
  public:
-  Simulation(std::span<const TraceRecord> records, const Rates& rates,
-             std::vector<PredictedRun>& runs)
-      : records_(records), rates_(rates), runs_(runs) {
+  Simulation(const PaperTrace& records, std::vector<PredictedRun>& runs)
+      : records_(records), rates_(records.rates()), runs_(runs) {
     for (std::size_t i = 0; i < records.size(); ++i) {
-      const TraceRecord& record = records[i];
+      const PaperWork& record = records[i];
       if (record.by_submitter) continue;
       LaneState& lane = lanes_[static_cast<std::size_t>(record.lane)];
       if (lane.order.empty()) lane.first_ticket = record.ticket;
@@ -138,6 +85,8 @@ class Simulation {
     bool busy = false;
     Share share = Share::kNone;
     double remaining_s = 0;  ///< of the work under way, at full speed
+    double yields_at_s = 0;  ///< what remains of it when another lane takes its turn
+    bool paused = false;     ///< another lane has its turn
   };
 
   /// Hardware that does one piece of work at a time, for several lanes.
@@ -177,11 +126,12 @@ class Simulation {
   /// Starts the lane's next work, if it may begin and is of the share `only`, where one is given.
   void start(std::size_t lane, std::optional<Share> only = {}) {
     if (lanes_[lane].busy || !has_next(lane)) return;
+    if (lanes_[lane].paused) return only ? void() : resume(lane);
     const std::size_t run = next_run(lane);
     const bool submits = lane == kSubmitter;
     const std::size_t record = submits ? submitted_ : run;
     if (!submits && record >= submitted_) return;
-    const TraceRecord& r = records_[record];
+    const PaperWork& r = records_[record];
     PredictedRun& result = runs_[run];
     double released_s = -1;
     const auto released_by = [&](std::size_t cause) {
@@ -190,35 +140,59 @@ class Simulation {
       result.cause = cause;
     };
     if (submits) {
-      for (const Event& event : r.joined) {
+      for (const Event& event : records_.joined(r)) {
         if (!passed(event)) return;
         released_by(run_of(event));
       }
       if (submitted_ > 0) released_by(run - 1);
     } else {
-      for (const Wait& wait : r.waits) {
-        if (!passed(wait.event)) return;
-        released_by(run_of(wait.event));
+      for (const Event& event : records_.waits(r)) {
+        if (!passed(event)) return;
+        released_by(run_of(event));
       }
       released_by(records_.size() + record);
       LaneState& own = lanes_[lane];
       if (own.done > 0) released_by(own.order[own.done - 1]);
     }
-    const Demand demand =
-        submits ? Demand{rates_.submit_us * 1e-6, Share::kNone} : demand_of(r, rates_);
-    if (only && demand.share != *only) return;
+    const Share share = submits ? Share::kNone : r.share;
+    if (only && share != *only) return;
     result.begin_s = std::max(released_s, 0.0);
-    if (Engine* const engine = engine_of(demand.share)) {
-      if (running_[static_cast<std::size_t>(demand.share)] > 0) return;
+    if (Engine* const engine = engine_of(share)) {
+      if (running_[static_cast<std::size_t>(share)] > 0) {
+        return share == Share::kDevice ? ask_for_a_turn(lane) : void();
+      }
       if (released_s < now_s_) released_by(engine->run);
       *engine = {run, lane};
-      if (demand.share == Share::kLinkIn) result.begin_s = std::max(released_s, 0.0);
+      if (share == Share::kLinkIn) result.begin_s = std::max(released_s, 0.0);
     }
     LaneState& own = lanes_[lane];
     own.busy = true;
-    own.share = demand.share;
-    own.remaining_s = demand.alone_s;
-    ++running_[static_cast<std::size_t>(demand.share)];
+    own.share = share;
+    own.remaining_s = submits ? r.submit_s : r.alone_s;
+    own.yields_at_s = 0;
+    ++running_[static_cast<std::size_t>(share)];
+  }
+
+  /// Has the lane whose kernels have the device stop for another one between two of them.
+  void ask_for_a_turn(std::size_t lane) {
+    LaneState& holder = lanes_[device_.lane];
+    const PaperWork& work = records_[device_.run];
+    if (device_.lane == lane || holder.yields_at_s > 0 || work.pieces <= 1) return;
+    const double piece_s = work.alone_s / work.pieces;
+    constexpr double kWhole = 1e-6;  // sums of steps are not exact
+    if (piece_s <= 0) return;
+    holder.yields_at_s = (std::ceil(holder.remaining_s / piece_s - kWhole) - 1) * piece_s;
+  }
+
+  /// Goes on with kernels that stopped for another lane, when that has had its turn.
+  void resume(std::size_t lane_index) {
+    if (running_[static_cast<std::size_t>(Share::kDevice)] > 0) return;
+    LaneState& lane = lanes_[lane_index];
+    device_ = {next_run(lane_index), lane_index};
+    lane.busy = true;
+    lane.paused = false;
+    lane.yields_at_s = 0;
+    ++running_[static_cast<std::size_t>(Share::kDevice)];
   }
 
   /// Returns the time until the next work ends, or a negative number if nothing runs.
@@ -226,7 +200,8 @@ class Simulation {
     double least = -1;
     for (const LaneState& lane : lanes_) {
       if (!lane.busy) continue;
-      const double needed = lane.remaining_s / speed(lane.share, running_, rates_);
+      const double needed =
+          (lane.remaining_s - lane.yields_at_s) / speed(lane.share, running_, rates_);
       if (least < 0 || needed < least) least = needed;
     }
     return least;
@@ -242,7 +217,13 @@ class Simulation {
       LaneState& lane = lanes_[i];
       if (!lane.busy) continue;
       lane.remaining_s -= step_s * speed(lane.share, running, rates_);
-      if (lane.remaining_s > kNow) continue;
+      if (lane.remaining_s > lane.yields_at_s + kNow) continue;
+      if (lane.remaining_s > kNow) {
+        lane.paused = true;
+        lane.busy = false;
+        --running_[static_cast<std::size_t>(lane.share)];
+        continue;
+      }
       runs_[next_run(i)].end_s = now_s_;
       lane.busy = false;
       --running_[static_cast<std::size_t>(lane.share)];
@@ -257,7 +238,7 @@ class Simulation {
     }
   }
 
-  std::span<const TraceRecord> records_;
+  const PaperTrace& records_;
   const Rates& rates_;
   std::vector<PredictedRun>& runs_;
   std::array<LaneState, kLanes> lanes_;
@@ -270,8 +251,8 @@ class Simulation {
 
 }  // namespace
 
-Timeline::Timeline(std::span<const TraceRecord> records, const Rates& rates) : records_(records) {
-  end_s_ = Simulation(records, rates, runs_).run();
+Timeline::Timeline(const PaperTrace& records) : records_(records) {
+  end_s_ = Simulation(records, runs_).run();
 }
 
 Timeline::CriticalPath Timeline::critical_path(std::size_t last, double from_s) const {

@@ -26,6 +26,13 @@ struct SpillRange {
   KeepLevel to = KeepLevel::kRecompute;
 };
 
+void add_scratch(Setup& s) {
+  s.sizes.kept_by_all = s.kept.least_reach();
+  for (const LedgerEntry& entry : Llama::scratch_ledger(s.model, s.sizes)) {
+    s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
+  }
+}
+
 class ActivationRule {
  public:
   ActivationRule(const Setup& base, const PlanInputs& in)
@@ -56,13 +63,6 @@ class ActivationRule {
     s.activation_slots = slots;
     ActivationStore::Memory(s.activations, slots, s.plan);
     return s;
-  }
-
-  static void add_scratch(Setup& s) {
-    s.sizes.kept_by_all = s.kept.least_reach();
-    for (const LedgerEntry& entry : Llama::scratch_ledger(s.model, s.sizes)) {
-      s.plan.allocate(Space::kDevice, entry.name, entry.bytes);
-    }
   }
 
   /// Returns all numbers of slots for boundaries that are worth a look.
@@ -192,9 +192,7 @@ class ActivationRule {
   [[nodiscard]] std::tuple<std::size_t, double, std::size_t> order(const Setup& s) const {
     std::size_t bytes = static_cast<std::size_t>(s.activations.homes(s.activation_slots)) *
                         s.activations.home_bytes();
-    for (std::size_t i = 0; i < cells_; ++i) {
-      bytes += spilled_bytes(tensors_, s.kept.levels[i], s.kept.reach[i]);
-    }
+    bytes += s.plan.bytes(Space::kPinned, "kept.spilled");
     return {room_.beyond_limits(s.use()), s.recompute_flops_per_token(), bytes};
   }
 
@@ -207,6 +205,12 @@ class ActivationRule {
 };
 
 }  // namespace
+
+void add_activations(Setup& s) {
+  ActivationStore::Memory(s.activations, s.activation_slots, s.plan);
+  add_scratch(s);
+  KeptStore::Memory(s.kept_tensors(), s.kept, s.plan);
+}
 
 void plan_activations(Setup& s, const PlanInputs& in) { s = ActivationRule(s, in).choose(); }
 

@@ -21,22 +21,6 @@ namespace strata {
 
 namespace {
 
-/// Plans everything but activations and the scratch that they may replace, which share what is
-/// left.
-void plan_fixed(Setup& s) {
-  s.state = plan_state(s.layout, s.choices);
-  s.plan = {};
-  MemoryPlan& plan = s.plan;
-  TrainingState::Memory(s.layout, s.state, plan);
-  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
-  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
-  BatchStore::Memory(s.batch, plan);
-  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
-  OptimizerEngine::Memory(s.layout, s.state, plan);
-  static_cast<void>(take_boundary_gradients(s.activations, plan));
-  static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
-}
-
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
 /// none.
 int largest(int least, int most, const std::function<bool(int)>& fits) {
@@ -133,6 +117,20 @@ class MemoryRules {
 };
 
 }  // namespace
+
+void plan_fixed(Setup& s) {
+  s.state = plan_state(s.layout, s.choices);
+  s.plan = {};
+  MemoryPlan& plan = s.plan;
+  TrainingState::Memory(s.layout, s.state, plan);
+  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
+  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
+  BatchStore::Memory(s.batch, plan);
+  LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
+  OptimizerEngine::Memory(s.layout, s.state, plan);
+  static_cast<void>(take_boundary_gradients(s.activations, plan));
+  static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
+}
 
 void plan_memory(Setup& s, const PlanInputs& in) {
   MemoryRules rules(s, in);

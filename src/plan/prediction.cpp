@@ -1,12 +1,14 @@
-// A prediction submits four steps to the dry backend, which records them, and runs the records on a
+// A prediction submits four steps to the dry backend, which puts them on paper, and runs them on a
 // timeline. The step amid many is read off the last two, so that the start from an idle machine
-// does not count.
+// does not count. A step with too many sub-batches or passes is predicted by a reduced one.
 
 #include "strata/plan/prediction.h"
 
 #include <algorithm>
-#include <span>
+#include <functional>
+#include <utility>
 
+#include "plan/reduced_setup.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/device/timeline.h"
@@ -23,53 +25,104 @@ namespace {
 /// step: of the last two the mean is taken.
 constexpr int kSteps = 4;
 
-/// Recorded steps and when they run.
+/// A reduced step has about so many units times sub-batches times passes.
+constexpr double kReducedCells = 2304;
+/// Passes that a reduced step has if there are more. One pass more is what each further one adds.
+constexpr int kPasses = 3;
+
+/// What is predicted of a setup, in numbers that grow with its passes by the same amount for each.
+struct Figures {
+  double step_s = 0;
+  double once_s = 0;
+  std::vector<double> busy_s = std::vector<double>(kLaneCount);
+  std::vector<double> exposed_s = std::vector<double>(kLaneCount);
+  std::vector<double> critical_s = std::vector<double>(kLaneCount + 1);  ///< submission comes last
+
+  /// Returns these figures and so many times what they have more than `fewer`.
+  [[nodiscard]] Figures beyond(const Figures& fewer, double times) const {
+    const auto go_on = [times](double more, double less) { return more + times * (more - less); };
+    Figures sum = *this;
+    sum.step_s = go_on(step_s, fewer.step_s);
+    sum.once_s = go_on(once_s, fewer.once_s);
+    for (auto list : {&Figures::busy_s, &Figures::exposed_s, &Figures::critical_s}) {
+      std::ranges::transform(this->*list, fewer.*list, (sum.*list).begin(), go_on);
+    }
+    return sum;
+  }
+};
+
+/// Submits steps to the dry backend. Returns what `count` says at the end of each step.
+std::vector<std::size_t> submit_steps(const Setup& setup, int steps, TraceSink& trace,
+                                      const std::function<void()>& start,
+                                      const std::function<std::size_t()>& count) {
+  const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &trace}});
+  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
+  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
+  Assembly assembly(setup, {backend, *ranks, *collectives},
+                    [](const StepOutcome&, std::int64_t) {});
+  const std::int64_t tokens = setup.batch.batch.pass_tokens();
+  constexpr double kAnyRate = 1;  // nothing is computed
+  std::vector<std::size_t> ends;
+  start();
+  for (int step = 0; step < steps; ++step) {
+    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; });
+    ends.push_back(count());
+  }
+  assembly.optimizer().submit_updates({.phase = "update"});
+  return ends;
+}
+
+/// Steps on paper, and when they run.
 class DryRun {
  public:
-  DryRun(const Setup& setup, const Rates& rates, int steps = kSteps)
-      : ends_(record_steps(setup, steps, recorder_)), timeline_(recorder_.records(), rates) {}
+  /// Each sub-batch takes `cell_weight` times its time.
+  DryRun(const Setup& setup, const Rates& rates, double cell_weight)
+      : trace_(rates, cell_weight),
+        ends_(submit_steps(
+            setup, kSteps, trace_, [this] { trace_.start(); }, [this] { return trace_.size(); })),
+        timeline_(trace_) {}
 
-  /// Returns when a step's work on the compute lane ends.
-  [[nodiscard]] double computed_s(int step) const {
-    return timeline_.run(last_compute(step)).end_s;
-  }
   /// Returns the seconds of a step amid many.
   [[nodiscard]] double step_s() const {
     return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
   }
-  [[nodiscard]] double end_s() const { return timeline_.end_s(); }
-
-  [[nodiscard]] Timeline::CriticalPath critical_path(int first, int last) const {
-    return timeline_.critical_path(last_compute(last), computed_s(first - 1));
+  /// Returns everything that is predicted of a step amid many.
+  [[nodiscard]] Figures figures() const {
+    Figures figures{.step_s = step_s(), .once_s = timeline_.end_s() - kSteps * step_s()};
+    // What two more steps add to a trace that begins a step earlier, the gap between two included.
+    const std::vector<LaneReport> three = lanes(kSteps - 3, kSteps - 1);
+    const std::vector<LaneReport> one = lanes(kSteps - 3, kSteps - 3);
+    const Timeline::CriticalPath path =
+        timeline_.critical_path(last_compute(kSteps - 1), computed_s(kSteps - 3));
+    for (std::size_t i = 0; i < kLaneCount; ++i) {
+      figures.busy_s[i] = (three[i].busy_s - one[i].busy_s) / 2;
+      figures.exposed_s[i] = (three[i].exposed_s - one[i].exposed_s) / 2;
+      figures.critical_s[i] = path.lanes_s[i] / 2;
+    }
+    figures.critical_s[kLaneCount] = path.submit_s / 2;
+    return figures;
   }
-
-  /// Makes the trace of steps [first, last], as it would have been recorded, without addresses.
-  void trace(Recorder& trace, int first, int last) const {
-    trace_records(trace, begin_of(first), begin_of(last + 1));
-  }
-  /// Makes the trace of all steps, and of what was left of their updates.
-  void trace(Recorder& trace) const { trace_records(trace, 0, recorder_.records().size()); }
 
  private:
-  void trace_records(Recorder& trace, std::size_t begin, std::size_t end) const {
+  /// Returns when a step's work on the compute lane ends.
+  [[nodiscard]] double computed_s(int step) const {
+    return timeline_.run(last_compute(step)).end_s;
+  }
+
+  /// Returns what a trace of steps [first, last] shows.
+  [[nodiscard]] std::vector<LaneReport> lanes(int first, int last) const {
+    Recorder trace;
     trace.start();
-    for (std::size_t i = begin; i < end; ++i) {
-      const TraceRecord& record = recorder_.records()[i];
-      const Submission& what = record.what;
-      Cost cost = what.cost;
-      cost.bytes = moved_bytes(what);
-      trace.submitted(
-          {.lane = record.lane,
-           .ticket = record.ticket,
-           .what = {.name = what.name, .kind = what.kind, .tag = what.tag, .cost = cost},
-           .waits = record.waits,
-           .joined = record.joined,
-           .by_submitter = record.by_submitter});
+    for (std::size_t i = begin_of(first); i < begin_of(last + 1); ++i) {
+      const PaperWork& work = trace_[i];
+      if (work.by_submitter) continue;
+      TraceRecord record{.lane = work.lane, .ticket = work.ticket};
+      for (const Event& event : trace_.waits(work)) record.waits.push_back({.event = event});
+      trace.submitted(std::move(record));
       const PredictedRun& run = timeline_.run(i);
-      if (!record.by_submitter) {
-        trace.ran(record.lane, record.ticket, run.begin_s * 1e6, run.end_s * 1e6);
-      }
+      trace.ran(work.lane, work.ticket, run.begin_s * 1e6, run.end_s * 1e6);
     }
+    return lane_times(trace, 1);
   }
 
   [[nodiscard]] std::size_t begin_of(int step) const {
@@ -78,42 +131,54 @@ class DryRun {
 
   [[nodiscard]] std::size_t last_compute(int step) const {
     std::size_t i = begin_of(step + 1);
-    const auto computes = [&](const TraceRecord& record) {
-      return !record.by_submitter && record.lane == Lane::kCompute;
+    const auto computes = [](const PaperWork& work) {
+      return !work.by_submitter && work.lane == Lane::kCompute;
     };
-    while (!computes(recorder_.records()[--i])) {
+    while (!computes(trace_[--i])) {
     }
     return i;
   }
 
-  Recorder recorder_;
+  PaperTrace trace_;
   std::vector<std::size_t> ends_;
   Timeline timeline_;
 };
 
-/// Returns the lanes of a step amid many: what two more steps add to a trace that begins a step
-/// earlier, the gap between two steps included.
-std::vector<LaneReport> steady_lanes(const DryRun& run) {
-  Recorder one, three;
-  run.trace(one, kSteps - 3, kSteps - 3);
-  run.trace(three, kSteps - 3, kSteps - 1);
-  std::vector<LaneReport> lanes = lane_times(three, 1);
-  const std::vector<LaneReport> before = lane_times(one, 1);
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    lanes[i].busy_s = (lanes[i].busy_s - before[i].busy_s) / 2;
-    lanes[i].exposed_s = (lanes[i].exposed_s - before[i].exposed_s) / 2;
-  }
-  return lanes;
+/// Predicts a setup by one that is cheap to record: itself, or a reduced one. `of` says what of a
+/// DryRun, `go_on` what comes of a number of passes, one fewer, and how many there are beyond.
+template <class Of, class GoOn>
+auto predict_by(const Setup& setup, const Rates& rates, double whole_cells, const Of& of,
+                const GoOn& go_on) {
+  if (step_cells(setup) <= whole_cells) return of(DryRun(setup, rates, 1));
+  const int passes = setup.choices.passes;
+  const bool few = passes <= kPasses + 1;
+  const int submitted = few ? passes : 2 * kPasses + 1;  // in one run, or in two
+  const double per_cell = submitted * (setup.walk.layers + 2.0);
+  const int cells = std::clamp(static_cast<int>(kReducedCells / per_cell), 1, setup.walk.cells);
+  const auto with = [&](int n) {
+    return of(DryRun(reduced_setup(setup, cells, n), rates,
+                     static_cast<double>(setup.walk.cells) / cells));
+  };
+  if (few) return with(passes);
+  return go_on(with(kPasses + 1), with(kPasses), passes - kPasses - 1);
 }
 
-std::vector<Prediction::Part> critical_parts(const DryRun& run) {
-  const Timeline::CriticalPath path = run.critical_path(kSteps - 2, kSteps - 1);
-  double all_s = path.submit_s;
-  for (const double lane_s : path.lanes_s) all_s += lane_s;
-  std::vector<Prediction::Part> parts{{"submission", path.submit_s / all_s}};
+/// Returns likewise all figures.
+Figures figures_of(const Setup& setup, const Rates& rates, double whole_cells) {
+  return predict_by(
+      setup, rates, whole_cells, [](const DryRun& run) { return run.figures(); },
+      [](const Figures& more, const Figures& fewer, int times) {
+        return more.beyond(fewer, times);
+      });
+}
+
+std::vector<Prediction::Part> critical_parts(const Figures& figures) {
+  double all_s = 0;
+  for (const double lane_s : figures.critical_s) all_s += lane_s;
+  std::vector<Prediction::Part> parts{{"submission", figures.critical_s.back() / all_s}};
   for (int i = 0; i < kLaneCount; ++i) {
     parts.push_back({std::string(name_of(static_cast<Lane>(i))),
-                     path.lanes_s[static_cast<std::size_t>(i)] / all_s});
+                     figures.critical_s[static_cast<std::size_t>(i)] / all_s});
   }
   std::ranges::stable_sort(parts, std::ranges::greater{}, &Prediction::Part::share);
   return parts;
@@ -139,61 +204,67 @@ std::string why_unknown(const Setup& setup, const KnownRates& known) {
 }  // namespace
 
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder) {
-  const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &recorder}});
-  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
-  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
-  Assembly assembly(setup, {backend, *ranks, *collectives},
-                    [](const StepOutcome&, std::int64_t) {});
-  const std::int64_t tokens = setup.batch.batch.pass_tokens();
-  constexpr double kAnyRate = 1;  // nothing is computed
-  std::vector<std::size_t> ends;
-  recorder.start();
-  for (int step = 0; step < steps; ++step) {
-    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; });
-    ends.push_back(recorder.records().size());
-  }
-  assembly.optimizer().submit_updates({.phase = "update"});
+  const std::vector<std::size_t> ends = submit_steps(
+      setup, steps, recorder, [&] { recorder.start(); }, [&] { return recorder.records().size(); });
   recorder.stop();
   return ends;
 }
 
-Prediction predict(const Setup& setup, std::string_view device) {
+Prediction predict(const Setup& setup, std::string_view device, double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
   p.unknown = why_unknown(setup, known);
   if (!p.unknown.empty()) return p;
-  const DryRun run(setup, known.rates);
-  p.step_s = run.step_s();
-  p.once_s = run.end_s() - kSteps * p.step_s;
+  const Figures figures = figures_of(setup, known.rates, whole_cells);
+  p.step_s = figures.step_s;
+  p.once_s = figures.once_s;
+  p.reduced = step_cells(setup) > whole_cells;
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
   p.mfu = model_flops_utilisation(
       flops_per_token(setup.model, setup.batch.batch.tokens), p.tokens_per_s,
       setup.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
-  p.lanes = steady_lanes(run);
-  p.critical = critical_parts(run);
+  for (std::size_t i = 0; i < kLaneCount; ++i) {
+    p.lanes.push_back({.lane = std::string(name_of(static_cast<Lane>(i))),
+                       .busy_s = figures.busy_s[i],
+                       .exposed_s = figures.exposed_s[i]});
+  }
+  p.critical = critical_parts(figures);
   return p;
 }
 
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, known).empty()) return {};
-  Recorder traced;
-  DryRun(setup, known.rates, kTraced).trace(traced);
-  return {lane_times(traced, kTraced), work_times(traced, kTraced)};
+  if (!why_unknown(setup, known).empty() || step_cells(setup) > kWholeCells) return {};
+  Recorder recorder;
+  record_steps(setup, kTraced, recorder);
+  PaperTrace paper(known.rates);
+  for (const TraceRecord& record : recorder.records()) paper.add(record);
+  const Timeline timeline(paper);
+  for (std::size_t i = 0; i < timeline.records(); ++i) {
+    const TraceRecord& record = recorder.records()[i];
+    if (record.by_submitter) continue;
+    const PredictedRun& run = timeline.run(i);
+    recorder.ran(record.lane, record.ticket, run.begin_s * 1e6, run.end_s * 1e6);
+  }
+  return {lane_times(recorder, kTraced), work_times(recorder, kTraced)};
 }
 
-std::optional<double> predict_step_s(const Setup& setup, std::string_view device) {
+std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
+                                     double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, known).empty()) return std::nullopt;
-  return DryRun(setup, known.rates).step_s();
+  return predict_by(
+      setup, known.rates, whole_cells, [](const DryRun& run) { return run.step_s(); },
+      [](double more, double fewer, int times) { return more + times * (more - fewer); });
 }
 
 std::string Prediction::to_string() const {
   if (!unknown.empty()) return "predicted step: unknown: " + unknown + "\n";
-  std::string text = fmt::format("predicted step: {:.3f} s, {} tokens/s", step_s,
+  std::string text = fmt::format("predicted step{}: {:.3f} s, {} tokens/s",
+                                 reduced ? " (from a reduced schedule)" : "", step_s,
                                  format_count(static_cast<std::int64_t>(tokens_per_s)));
   if (mfu) text += fmt::format(", MFU {:.1f} %", 100 * *mfu);
   text += fmt::format("; the first and the last of a run take {:.3f} s more\n  bound by", once_s);

@@ -6,11 +6,9 @@
 
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <vector>
 
-#include "strata/device/rates.h"
-#include "strata/device/trace.h"
+#include "strata/device/paper_trace.h"
 
 namespace strata {
 
@@ -32,8 +30,8 @@ struct PredictedRun {
 class Timeline {
  public:
   /// Runs all records at once. `records` must outlive the timeline. Throws std::invalid_argument if
-  /// a lane misses a submission, a wait is for what never ends, or a rate that is needed is 0.
-  Timeline(std::span<const TraceRecord> records, const Rates& rates);
+  /// a lane misses a submission, or a wait is for what never ends.
+  explicit Timeline(const PaperTrace& records);
 
   [[nodiscard]] std::size_t records() const { return records_.size(); }
   /// Returns run i. Record i is run i, and its submission is run records() + i. A record of the
@@ -52,7 +50,7 @@ class Timeline {
   [[nodiscard]] CriticalPath critical_path(std::size_t last, double from_s) const;
 
  private:
-  std::span<const TraceRecord> records_;
+  const PaperTrace& records_;
   std::vector<PredictedRun> runs_;
   double end_s_ = 0;
 };

@@ -20,6 +20,7 @@ namespace strata {
 struct Prediction {
   std::string unknown;      ///< why there is none; empty: there is one
   double step_s = 0;        ///< of a step amid many
+  bool reduced = false;     ///< predicted by a step of fewer sub-batches and passes
   double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
   double tokens_per_s = 0;  ///< of all ranks
   std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
@@ -44,11 +45,17 @@ struct Prediction {
 /// ranks: none is given a connection to them.
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder);
 
-/// Predicts a run on a device of this name. It takes no memory but for the recorded steps.
-[[nodiscard]] Prediction predict(const Setup& setup, std::string_view device);
+/// A step of so many units times sub-batches times passes is predicted whole. A larger one is
+/// predicted by a reduced one, which costs no more; docs/prediction.md says what that loses.
+inline constexpr double kWholeCells = 1536;
+
+/// Predicts a run on a device of this name. It takes no memory but for the recorded steps, which
+/// are those of a smaller run if there are too many sub-batches and passes.
+[[nodiscard]] Prediction predict(const Setup& setup, std::string_view device,
+                                 double whole_cells = kWholeCells);
 
 /// What a trace of two steps from an idle machine on, and of what is then left of their updates,
-/// would show, per step; empty if the step is unknown.
+/// would show, per step; empty if the step is unknown, or predicted by a reduced one.
 struct PredictedTrace {
   std::vector<LaneReport> lanes;
   std::vector<WorkReport> work;
@@ -56,6 +63,7 @@ struct PredictedTrace {
 [[nodiscard]] PredictedTrace predict_trace(const Setup& setup, std::string_view device);
 
 /// Returns Prediction::step_s alone, in less time, or nothing if the step is unknown.
-[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, std::string_view device);
+[[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
+                                                   double whole_cells = kWholeCells);
 
 }  // namespace strata

@@ -1,0 +1,73 @@
+// What a timeline needs of a trace: for each submission how long it would run alone, what it shares
+// with other work, and what it comes after. It is a sink like the Recorder, but keeps some sixty
+// bytes of a submission, so predictions record steps with it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "strata/device/lane.h"
+#include "strata/device/rates.h"
+#include "strata/device/trace.h"
+
+namespace strata {
+
+/// What running work shares with other work.
+enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
+inline constexpr std::size_t kShareCount = 5;
+
+/// A submission as it would run alone.
+struct PaperWork {
+  double alone_s = 0;
+  double submit_s = 0;  ///< the submitting thread's time for it
+  /// It runs in so many equal pieces, between which another lane may take its turn.
+  double pieces = 1;
+  Share share = Share::kNone;
+  Lane lane = Lane::kCompute;
+  bool by_submitter = false;
+  std::uint64_t ticket = 0;
+  std::uint32_t first_event = 0;  ///< of what it waits for; what was joined comes behind
+  std::uint32_t waits_end = 0;
+  std::uint32_t joined_end = 0;
+};
+
+/// Receives submissions and keeps what a Timeline needs of them. Throws std::invalid_argument for
+/// work of a kind whose rate is 0.
+class PaperTrace final : public TraceSink {
+ public:
+  /// Work of a cell stands for that of `cell_weight` equal cells, one after another.
+  explicit PaperTrace(Rates rates, double cell_weight = 1)
+      : rates_(std::move(rates)), cell_weight_(cell_weight) {}
+
+  void submitted(TraceRecord record) override { add(record); }
+  void ran(Lane, std::uint64_t, double, double) override {}
+  void arena(std::string_view, Space, ByteRange) override {}
+  [[nodiscard]] bool active() const override { return active_; }
+  void start() { active_ = true; }
+  void stop() { active_ = false; }
+
+  void add(const TraceRecord& record);
+  [[nodiscard]] std::size_t size() const { return works_.size(); }
+  [[nodiscard]] const PaperWork& operator[](std::size_t i) const { return works_[i]; }
+  /// Returns what a submission waits for on its lane.
+  [[nodiscard]] std::span<const Event> waits(const PaperWork& work) const {
+    return std::span(events_).subspan(work.first_event, work.waits_end - work.first_event);
+  }
+  /// Returns what the submitting thread waited for before it.
+  [[nodiscard]] std::span<const Event> joined(const PaperWork& work) const {
+    return std::span(events_).subspan(work.waits_end, work.joined_end - work.waits_end);
+  }
+  [[nodiscard]] const Rates& rates() const { return rates_; }
+
+ private:
+  Rates rates_;
+  double cell_weight_;
+  bool active_ = false;
+  std::vector<PaperWork> works_;
+  std::vector<Event> events_;
+};
+
+}  // namespace strata

@@ -1,0 +1,84 @@
+// Prices submissions: the time of each alone follows from its cost and the rates of a machine.
+
+#include "strata/device/paper_trace.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "strata/base/narrow.h"
+
+namespace strata {
+
+namespace {
+
+/// Work as it would run alone.
+struct Demand {
+  double alone_s = 0;
+  Share share = Share::kNone;
+};
+
+/// Returns the seconds that an amount takes at a rate of so many units a second.
+double seconds(double amount, double rate, double unit) {
+  if (amount <= 0) return 0;
+  if (!(rate > 0)) throw std::invalid_argument("a timeline needs the rate of every kind of work");
+  return amount / (rate * unit);
+}
+
+double attention_s(const Cost& cost, const Rates& r, double tflops, double half_length) {
+  const double share = attention_share(r, cost.extents[1], half_length, cost.extents[2]);
+  return seconds(cost.flops, tflops * share, 1e12);
+}
+
+double device_s(const TraceRecord& record, const Rates& r) {
+  const Cost& cost = record.what.cost;
+  const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
+                                 r.device_gbs * operator_share(r, record.what.name).device, 1e9);
+  switch (cost.kind) {
+    case CostKind::kProduct: return std::max(bytes_s, seconds(cost.flops, r.product_tflops, 1e12));
+    case CostKind::kAttentionForward:
+      return attention_s(cost, r, r.attention_forward_tflops, r.attention_forward_length);
+    case CostKind::kAttentionBackward:
+      return attention_s(cost, r, r.attention_backward_tflops, r.attention_backward_length);
+    default: return bytes_s;
+  }
+}
+
+/// Returns how long a record would run alone, and what it shares with others.
+Demand demand_of(const TraceRecord& record, const Rates& r) {
+  if (record.by_submitter) return {};
+  const auto bytes = static_cast<double>(moved_bytes(record.what));
+  const CostKind kind = record.what.cost.kind;
+  if (record.lane == Lane::kHost) {
+    const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
+    const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
+    return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
+  }
+  if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
+    return {r.copy_us * 1e-6 + seconds(bytes, r.link_gbs, 1e9),
+            kind == CostKind::kLinkIn ? Share::kLinkIn : Share::kLinkOut};
+  }
+  return {r.kernel_us * 1e-6 + device_s(record, r), Share::kDevice};
+}
+
+}  // namespace
+
+void PaperTrace::add(const TraceRecord& record) {
+  // Work of a cell stands for that of several.
+  const double weight = record.what.tag.cell >= 0 ? cell_weight_ : 1;
+  const Demand demand = demand_of(record, rates_);
+  PaperWork work{.alone_s = weight * demand.alone_s,
+                 .submit_s = weight * rates_.submit_us * 1e-6,
+                 .pieces = weight,
+                 .share = demand.share,
+                 .lane = record.lane,
+                 .by_submitter = record.by_submitter,
+                 .ticket = record.ticket,
+                 .first_event = narrow<std::uint32_t>(events_.size())};
+  for (const Wait& wait : record.waits) events_.push_back(wait.event);
+  work.waits_end = narrow<std::uint32_t>(events_.size());
+  events_.insert(events_.end(), record.joined.begin(), record.joined.end());
+  work.joined_end = narrow<std::uint32_t>(events_.size());
+  works_.push_back(work);
+}
+
+}  // namespace strata

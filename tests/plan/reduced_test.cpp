@@ -1,0 +1,130 @@
+// Tests predictions of steps too large to be recorded whole: they are compared with those of the
+// whole step, where that is feasible, for runs that are bound by different things.
+
+#include <sys/resource.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "plan/paper_machines.h"
+#include "strata/plan/choose_placement.h"
+#include "strata/plan/prediction.h"
+#include "strata/plan/rates.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+constexpr double kEverything = std::numeric_limits<double>::infinity();
+
+Budget planned_budget(const RunConfig& config) {
+  Budget budget;
+  budget.device_overhead = estimated_device_overhead(BackendChoice::kCuda);
+  budget.host_overhead = estimated_host_overhead(BackendChoice::kCuda);
+  budget.peak_tflops = estimated_peak_tflops(BackendChoice::kCuda);
+  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
+  if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
+  return budget;
+}
+
+rusage usage() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return used;
+}
+
+double processor_s() {
+  const rusage used = usage();
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+struct Shape {
+  const char* file;
+  std::vector<std::string> sets;
+};
+
+}  // namespace
+
+TEST_CASE("a reduced step is predicted within 1 % of the whole one") {
+  const Shape shapes[] = {
+      {"llama-7b.json", {}},
+      {"llama-7b.json", {"schedule.sub_batches=64"}},
+      {"llama-7b.json",
+       {"schedule.sub_batches=64", "optimizer.timing=speculative", "memory.host_limit=512GiB"}},
+      {"llama-7b.json", {"schedule.sub_batches=64", "optimizer.interleave=0.5"}},
+      {"llama-7b.json", {"schedule.sub_batches=16", "hardware.link_gbs=6"}},
+      {"llama-7b.json", {"schedule.sub_batches=64", "schedule.activation_slots=2"}},
+      {"llama-7b.json",
+       {"schedule.sub_batches=64", "schedule.activations=recompute", "schedule.spill=attention_out",
+        "schedule.activation_slots=65"}},
+      {"llama-7b.json",
+       {"schedule.sub_batches=2", "schedule.passes=24", "schedule.gradient_sums=host"}},
+      {"llama-7b.json",
+       {"schedule.sub_batches=2", "schedule.passes=24", "schedule.gradient_sums=device",
+        "memory.device_limit=null"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=8", "schedule.passes=12", "optimizer.timing=on_arrival",
+        "optimizer.grad_clip=null"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=64", "data.sequence_length=256", "hardware.host_gbs=3"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=64", "data.sequence_length=256", "hardware.link_gbs=2"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=64", "data.sequence_length=128", "schedule.activation_slots=65"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=2", "schedule.passes=40", "data.sequence_length=256",
+        "hardware.host_gbs=20"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=2", "schedule.passes=40", "data.sequence_length=256",
+        "schedule.gradient_sums=host"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=2", "schedule.passes=40", "data.sequence_length=256",
+        "optimizer.timing=on_arrival", "optimizer.grad_clip=null", "optimizer.interleave=0.5"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=64", "schedule.activations=recompute", "schedule.spill=full",
+        "schedule.activation_slots=65"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=64", "schedule.activations=recompute", "schedule.spill_dtype=int8"}},
+      {"llama-70b.json", {"schedule.sub_batches=4", "schedule.passes=12"}},
+  };
+  for (const Shape& shape : shapes) {
+    CAPTURE(shape.file, shape.sets);
+    const RunConfig config = config_file(shape.file, shape.sets);
+    const Setup setup = make_setup(config, 0, 1, planned_budget(config));
+    const double whole_s = predict_step_s(setup, kPlannedDevice, kEverything).value();
+    const double reduced_s = predict_step_s(setup, kPlannedDevice, 0).value();
+    CHECK(reduced_s == Catch::Approx(whole_s).epsilon(0.01));
+  }
+}
+
+TEST_CASE("a plan of any size takes bounded time and memory") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+  SKIP("bounds are those of a release build");
+#endif
+  const Shape shapes[] = {
+      {"llama-1.3b.json", {"schedule.sub_batches=128", "memory.device_limit=null"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=1024", "data.sequence_length=64", "memory.device_limit=16GiB"}},
+      {"llama-13b.json",
+       {"schedule.sub_batches=64", "optimizer.timing=on_arrival", "optimizer.grad_clip=null"}},
+      {"llama-70b.json", {"schedule.passes=64"}},
+      {"llama-70b.json", {"schedule.sub_batches=1024", "memory.device_limit=null"}},
+  };
+  for (const Shape& shape : shapes) {
+    CAPTURE(shape.file, shape.sets);
+    const RunConfig config = config_file(shape.file, shape.sets);
+    const double begun_s = processor_s();
+    const Placement placement =
+        choose_placement(config, {0, 1, planned_budget(config), kPlannedDevice});
+    CHECK(predict(placement.setup, kPlannedDevice).reduced);
+    constexpr double kMostSeconds = 4;  // twice what docs/prediction.md promises, for slow machines
+    CHECK(processor_s() - begun_s < kMostSeconds);
+  }
+  CHECK(usage().ru_maxrss < 400 * 1024);  // KiB, of this whole test program
+}
+
+}  // namespace strata::test
