@@ -76,6 +76,16 @@ double peak_bf16_tflops(std::string_view name) {
   return at == kPeaks.end() ? 0 : at->tflops;
 }
 
+int compute_capability(int device_index) {
+  int major = 0;
+  int minor = 0;
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_index));
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_index));
+  return 10 * major + minor;
+}
+
 DeviceInfo gpu_info(int device_index) {
   cudaDeviceProp properties{};
   STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));

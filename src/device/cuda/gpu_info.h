@@ -12,6 +12,9 @@ namespace strata::cuda {
 /// Returns name, memory and datasheet rate of a CUDA device, which is the calling thread's.
 [[nodiscard]] DeviceInfo gpu_info(int device_index);
 
+/// Returns the compute capability of a CUDA device as 10 * major + minor. It makes no context.
+[[nodiscard]] int compute_capability(int device_index);
+
 /// Returns the dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the
 /// exact name that the driver reports; 0 if it is not listed here.
 [[nodiscard]] double peak_bf16_tflops(std::string_view name);
