@@ -43,6 +43,7 @@
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/rows/row_rings.h"
 #include "src/device/cuda/architectures.h"
+#include "strata/base/version.h"
 
 namespace strata::cuda {
 namespace {
@@ -618,7 +619,7 @@ __global__ void __launch_bounds__(kPlainThreads)
 RingDevice ring_device() {
   const int capability = 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
                          device_attribute(cudaDevAttrComputeCapabilityMinor);
-  const std::optional<GpuCode> code = code_for(compiled_architectures(), capability);
+  const std::optional<GpuCode> code = code_for(build_info().gpu_architectures, capability);
   return {.shared_bytes = most_shared_bytes(),
           .clusters =
               device_attribute(cudaDevAttrClusterLaunch) != 0 && code && code->architecture >= 90};

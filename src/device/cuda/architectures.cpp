@@ -69,8 +69,6 @@ std::string refusal(std::string_view gpu, int capability, std::string_view archi
          "for all GPUs with the preset cuda-all";
 }
 
-std::string_view compiled_architectures() { return STRATA_COMPILED_ARCHITECTURES; }
-
 std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }

@@ -1,6 +1,6 @@
-// Which GPUs the code of a build runs on, and what thread blocks may take there. Everything here is
-// a pure function of a list of architectures, so that tests need neither a GPU nor CUDA; only
-// compiled_architectures() says what this build has.
+// Which GPUs the code of a build runs on, and what thread blocks may take there. All functions are
+// pure, so that tests need neither a GPU nor CUDA; what this build has is
+// build_info().gpu_architectures.
 #pragma once
 
 #include <cstddef>
@@ -63,9 +63,6 @@ struct GpuCode {
 /// build has, and the commands that build for it.
 [[nodiscard]] std::string refusal(std::string_view gpu, int capability,
                                   std::string_view architectures);
-
-/// Returns the architectures of this build; none if it has no CUDA backend.
-[[nodiscard]] std::string_view compiled_architectures();
 
 /// Returns a capability as people write it: "8.9".
 [[nodiscard]] std::string capability_text(int capability);

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/device/cuda/architectures.h"
@@ -13,6 +14,7 @@
 #include "src/device/cuda/memory.h"
 #include "src/device/cuda/self_test.h"
 #include "strata/base/error.h"
+#include "strata/base/version.h"
 
 namespace strata {
 namespace {
@@ -24,11 +26,12 @@ static_assert(kDeviceLanes.size() + 1 == kLaneCount);
 /// Throws BackendError that says how to build the program for the GPU if it has no code for it.
 void require_code(int device_index) {
   const int capability = cuda::compute_capability(device_index);
-  if (cuda::code_for(cuda::compiled_architectures(), capability)) return;
+  const std::string_view architectures = build_info().gpu_architectures;
+  if (cuda::code_for(architectures, capability)) return;
   cudaDeviceProp properties{};
   STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
   throw BackendError("CUDA device " + std::to_string(device_index) + ": " +
-                     cuda::refusal(properties.name, capability, cuda::compiled_architectures()));
+                     cuda::refusal(properties.name, capability, architectures));
 }
 
 /// Makes the device the calling thread's, and creates its context.
