@@ -55,7 +55,9 @@ void take_rates(Rates& rates, const GpuModel& gpu) {
 /// Returns whose the rates are, how they are known, and which the config gives instead.
 std::string source_of(std::string_view device, const GpuModel* gpu, const HardwareSection& hardware,
                       const std::string& given_keys) {
-  if (gpu == nullptr) return std::string(device) + " (rates as given)";
+  if (gpu == nullptr) {
+    return (device.empty() ? "a GPU" : std::string(device)) + " (all rates as given)";
+  }
   std::string text =
       std::string(gpu->name) + (gpu->measured ? " (measured" : " (datasheet estimates");
   if (!gpu->measured && !hardware.host_gbs) {
