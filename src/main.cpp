@@ -17,6 +17,7 @@
 #include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/device/gpu_models.h"
 
 namespace {
 
@@ -30,6 +31,7 @@ struct RunArguments {
   std::string device_memory;
   std::string host_memory;
   strata::BenchOptions bench;
+  strata::PlanOptions plan;
 };
 
 /// Reads the run config with what the command line changes in it, and validates it.
@@ -91,11 +93,15 @@ class CommandLine {
         run_);
     plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
         ->type_name("SIZE");
+    plan.add_option("--gpu", run_.plan.gpu,
+                    "plan for this GPU's memory and speed instead of this machine's: " +
+                        strata::gpu_names())
+        ->type_name("NAME");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
         ->type_name("SIZE");
     plan.callback([this] {
       action_ = [this] {
-        return strata::plan_command(load(run_, strata::TrainingData::kOptional));
+        return strata::plan_command(load(run_, strata::TrainingData::kOptional), run_.plan);
       };
     });
   }

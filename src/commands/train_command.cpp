@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/run_ranks.h"
@@ -38,7 +39,7 @@ class Trainer {
         progress_(config.run.steps),
         flops_per_token_(
             strata::flops_per_token(config_.model.llama, config_.data.sequence_length)),
-        peak_tflops_(peak_tflops(session_)) {}
+        peak_(device_peak(session_)) {}
 
   void run() {
     start();
@@ -84,6 +85,8 @@ class Trainer {
     save_run_config(config_, folder_ / "config.json");
     metrics_.emplace(folder_ / "metrics.jsonl");
     const DeviceInfo info = session_.device().info();
+    Metric peak{"peak_tflops", {}};
+    if (peak_.tflops > 0) peak.value = peak_.tflops;
     metrics_->start(std::vector<Metric>{
         {"parameters", config_.model.llama.parameter_count()},
         {"backend", info.backend},
@@ -91,6 +94,7 @@ class Trainer {
         {"ranks", std::int64_t{ranks_.size()}},
         {"tokens_per_step", session_.global_tokens_per_step()},
         {"flops_per_token", flops_per_token_},
+        peak,
         {"recompute_flops_per_token", session_.setup().recompute_flops_per_token()},
         {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
@@ -110,7 +114,7 @@ class Trainer {
       m.tokens = session_.global_tokens_per_step();
       m.step_s = step_s;
       m.mfu =
-          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
+          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_.size());
       std::vector<Metric> extras{{"valid_tokens", finished.valid_tokens},
                                  {"applied", finished.outcome.applied},
                                  {"host_busy_s", finished.host_busy_s},
@@ -121,6 +125,11 @@ class Trainer {
       if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
         extras.push_back({"missed", finished.outcome.missed});
         missed_ += finished.outcome.missed ? 1 : 0;
+      }
+      const std::string warning = peak_warning(m.mfu, peak_);
+      if (!warning.empty()) {
+        extras.push_back({"mfu_warning", warning});
+        if (!std::exchange(peak_warned_, true)) log::warn("step {}: {}", m.step, warning);
       }
       metrics_->step(m, extras);
       if (m.step == 1) log::info("{}", to_string(session_.startup()));
@@ -207,7 +216,8 @@ class Trainer {
   RunConfig config_;  ///< resolved
   Progress progress_;
   double flops_per_token_ = 0;
-  double peak_tflops_ = 0;
+  DevicePeak peak_;
+  bool peak_warned_ = false;
   std::optional<MetricsLog> metrics_;
   double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
