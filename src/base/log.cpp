@@ -40,6 +40,7 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
   void show(std::string_view text) {
     if (!terminal_) return;
     const std::lock_guard lock(mutex_);
+    if (text == live_) return;
     live_ = text;
     draw(live_);
   }
