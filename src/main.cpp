@@ -3,6 +3,7 @@
 // code.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -30,6 +31,7 @@ struct RunArguments {
   std::string output;
   std::string device_memory;
   std::string host_memory;
+  bool overwrite = false;
   strata::BenchOptions bench;
   strata::PlanOptions plan;
 };
@@ -80,9 +82,12 @@ class CommandLine {
   void add_train(CLI::App& app) {
     CLI::App& train = add_run_command(app, "train", "Train a model", run_);
     train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
+    train.add_flag("--overwrite", run_.overwrite, "replace the run that is in the run folder");
     train.callback([this] {
       action_ = [this] {
-        return strata::train_command(load(run_, strata::TrainingData::kRequired));
+        return strata::train_command(
+            load(run_, strata::TrainingData::kRequired),
+            run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse);
       };
     });
   }
@@ -163,9 +168,7 @@ int fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory");
   try {
     CommandLine commands(app);
@@ -181,4 +184,17 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return fail(e.what(), 1);
   }
+}
+
+/// Returns whether everything that went to standard output has arrived there.
+bool output_arrived() {
+  return std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run_program(argc, argv);
+  if (code != 0 || output_arrived()) return code;
+  return fail("standard output could not be written; is the disk full?", 1);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -26,6 +27,8 @@
 namespace strata {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// So many steps run before the clock starts: the first one touches memory and fills caches, the
 /// second is the first one with pending updates.
@@ -293,6 +296,20 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
   std::fputs(text.c_str(), stdout);
 }
 
+/// Throws IoError if the results would replace a file that holds something else: a config, say, or
+/// a device.
+void require_replaceable(const fs::path& file) {
+  std::error_code ignored;
+  const bool may_hold_anything =
+      fs::is_regular_file(file, ignored) || fs::is_block_file(file, ignored);
+  if (!may_hold_anything || fs::is_empty(file, ignored)) return;
+  std::ifstream in(file);
+  const nlohmann::json held = nlohmann::json::parse(in, nullptr, false);
+  if (held.is_object() && held.contains("step_s_each")) return;
+  throw IoError("--json: " + file.string() +
+                " is there and holds no results of a benchmark; name another file");
+}
+
 }  // namespace
 
 int bench_command(const RunConfig& config, const BenchOptions& options) {
@@ -303,6 +320,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     if (synthetic.run.steps < 1) {
       throw ConfigError("run.steps: a benchmark measures at least one step");
     }
+    if (ranks.rank() == 0 && !options.json.empty()) require_replaceable(options.json);
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
@@ -312,11 +330,12 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
     add_prediction(json, result, session, prediction, traced);
-    print_table(json, result, session);
-    if (options.json.empty()) return 0;
-    std::ofstream file(options.json);
-    file << json.dump(2) << '\n';
-    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    if (!options.json.empty()) {
+      std::ofstream file(options.json);
+      file << json.dump(2) << '\n';
+      if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    }
+    print_table(json, result, session);  // last: a closed pipe may end the program here
     return 0;
   });
 }

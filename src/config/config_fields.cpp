@@ -23,8 +23,9 @@ void RunSection::fields(FieldList& f) {
         "Names the run folder, which takes the resolved config, metrics, log and the plans of "
         "matrix products. Give every run its own.");
   f.add("trace_step", trace_step,
-        "Names the step, counted from 0, that is traced into trace.json of the run folder, with "
-        "the one after it; -1 traces none. Set it to see what each lane does when.");
+        "Names the step, counted from 1, that is traced into trace.json of the run folder, with "
+        "the one after it, or the one before if a validation comes between; null traces none. Set "
+        "it to see what each lane does when.");
   f.add("eval_every", eval_every,
         "Says how many steps pass between validations on data.validation; 0 never validates. Set "
         "it to see whether the loss also falls on text that is not trained on.");
@@ -32,8 +33,8 @@ void RunSection::fields(FieldList& f) {
         "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
         "that takes long.");
   f.add("log_every", log_every,
-        "Says how many steps pass between progress lines. Raise it where steps are short; "
-        "metrics.jsonl has every step in any case.");
+        "Says how many steps pass between progress lines; the first and the last step have one in "
+        "any case. Raise it where steps are short; metrics.jsonl has every step.");
   f.add("threads", threads,
         "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use. "
         "Lower it to leave cores to other programs.");

@@ -106,6 +106,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   startup_.machine_s = lap();
   open_data();
   startup_.data_s = lap();
+  may_end();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   const std::string device = backend_.device->info().name;
@@ -121,6 +122,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
     if (!warning.empty()) log::warn("{}", warning);
   }
   startup_.plans_s = lap();
+  may_end();
   assemble();
 }
 
@@ -132,6 +134,10 @@ Session::~Session() {
   } catch (const std::exception& error) {
     log::debug("while ending the session: {}", error.what());
   }
+}
+
+void Session::may_end() const {
+  if (hooks_.may_end) hooks_.may_end();
 }
 
 void Session::open_data() {
@@ -173,7 +179,7 @@ void Session::plan_products() {
                    memory - std::min(memory, used), ranks_);
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
   const std::size_t now = backend_.device->device_bytes_in_use();
-  log::info(
+  log::debug(
       "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s; "
       "loaded kernels took {} of device memory",
       report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s,
@@ -190,6 +196,7 @@ void Session::assemble() {
   startup_.device_s = assembly_->device_arena_s();
   startup_.pinned_s = assembly_->pinned_arena_s();
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
+  may_end();
   const Setup& s = setup_;
   if (s.config.model.path.empty()) {
     state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
@@ -263,6 +270,7 @@ double Session::evaluate() {
   double valid_sum = 0;
   const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
   for (std::int64_t pass = 0; pass < passes; ++pass) {
+    may_end();
     const int slot = static_cast<int>(pass % host_slots);
     const PassBuffers buffers = assembly_->batches().host(slot);
     const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)

@@ -10,6 +10,7 @@
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/run/run_folder.h"
 
 namespace strata {
 
@@ -23,8 +24,9 @@ struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
 };
 
-/// Trains a model and writes the run folder `config.run.output`.
-int train_command(const RunConfig& config);
+/// Trains a model and writes the run folder `config.run.output`. SIGINT and SIGTERM end the run
+/// between two steps, with 128 and the signal's number as exit code.
+int train_command(const RunConfig& config, OldRun old_run);
 /// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
 /// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
 /// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "strata/device/trace.h"
 #include "strata/plan/lane_report.h"
@@ -28,6 +29,10 @@ struct MemoryReport {
 [[nodiscard]] MemoryReport measure_memory(Session& session);
 /// Returns a line for the device and a line for the host.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
+
+/// Returns the lines that a person wants to see of a run before its first step, six of them: model,
+/// data, steps, machine, memory and training state. `ranks` is their number.
+[[nodiscard]] std::vector<std::string> summary(Session& session, int ranks);
 
 /// Returns the time of AdamW in seconds per step, on whatever lanes it ran, of a trace of `steps`
 /// steps.
