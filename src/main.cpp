@@ -14,6 +14,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
 
@@ -63,6 +64,8 @@ class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) {
     app.require_subcommand(1);
+    app.set_version_flag("--version", strata::describe(strata::build_info()),
+                         "Print version, commit and what was built in");
     add_train(app);
     add_plan(app);
     add_bench(app);

@@ -14,6 +14,7 @@
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/prediction.h"
@@ -93,7 +94,10 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   const std::optional<double> hfu =
       model_flops_utilisation(model + recompute, tokens_per_s, peak, ranks);
   const DeviceInfo info = session.device().info();
-  nlohmann::json json{{"device", info.name},
+  const BuildInfo build = build_info();
+  nlohmann::json json{{"version", build.version},
+                      {"commit", build.commit},
+                      {"device", info.name},
                       {"backend", info.backend},
                       {"ranks", ranks},
                       {"parameters", config.model.llama.parameter_count()},

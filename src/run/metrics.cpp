@@ -23,6 +23,7 @@
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 
 namespace strata {
 namespace {
@@ -72,7 +73,12 @@ MetricsLog::MetricsLog(const std::filesystem::path& file)
   if (!out_) throw IoError(file_.string() + ": cannot be written");
 }
 
-void MetricsLog::start(std::span<const Metric> metrics) { write("start", {metrics}); }
+void MetricsLog::start(std::span<const Metric> metrics) {
+  const BuildInfo build = build_info();
+  const std::array<Metric, 2> program{
+      {{"version", std::string(build.version)}, {"commit", std::string(build.commit)}}};
+  write("start", {program, metrics});
+}
 
 void MetricsLog::step(const StepMetrics& m, std::span<const Metric> extras) {
   std::array<Metric, 8> metrics{{{"step", m.step},

@@ -135,6 +135,30 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   CHECK_THAT(done.text, ContainsSubstring("step 4/4 loss"));
 }
 
+TEST_CASE("a run and a benchmark name the program that made them") {
+  const Folder folder;
+  const Outcome version = strata(folder, "--version");
+  INFO(version.text);
+  REQUIRE(version.code == 0);
+  std::istringstream words(version.text);
+  std::string name, number, word, commit;
+  words >> name >> number >> word >> commit;
+  CHECK(name == "strata");
+  CHECK(word == "commit");
+  CHECK_THAT(version.text, ContainsSubstring("backends           cpu"));
+  const std::string bench = "bench " STRATA_CONFIGS
+                            "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "
+                            "--json " +
+                            (folder / "bench.json");
+  REQUIRE(strata(folder, bench).code == 0);
+  REQUIRE(strata(folder, train_tiny(folder, "run", "")).code == 0);
+  for (const nlohmann::json& made :
+       {nlohmann::json::parse(read_file(folder / "bench.json")), metrics(folder / "run").front()}) {
+    CHECK(made["version"] == number);
+    CHECK(made["commit"] == commit);
+  }
+}
+
 TEST_CASE("the resolved config repeats the run") {
   const Folder folder;
   REQUIRE(strata(folder, train_tiny(folder, "first", "")).code == 0);

@@ -3,6 +3,7 @@
 
 #include "strata/run/metrics.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 #include "strata/plan/utilisation.h"
 
 #include <unistd.h>
@@ -64,8 +65,11 @@ TEST_CASE("every event is one line that is in the file when the call returns") {
       {{"model", std::string("llama")}, {"parameters", std::int64_t{6738415616}}, {"peak", {}}}};
   log.start(start);
   REQUIRE(file.lines().size() == 1);
-  CHECK(file.lines()[0] == json::parse(R"({"event": "start", "model": "llama",
-                                           "parameters": 6738415616, "peak": null})"));
+  json expected = json::parse(R"({"event": "start", "model": "llama", "parameters": 6738415616,
+                                  "peak": null})");
+  expected["version"] = strata::build_info().version;
+  expected["commit"] = strata::build_info().commit;
+  CHECK(file.lines()[0] == expected);
   const std::array<Metric, 1> extras{{{"clipped", true}}};
   log.step(sample(), extras);
   REQUIRE(file.lines().size() == 2);

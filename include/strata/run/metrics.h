@@ -47,8 +47,8 @@ class MetricsLog {
   /// Creates the file, or empties it. Throws IoError, as every later call does.
   explicit MetricsLog(const std::filesystem::path& file);
 
-  /// Writes {"event":"start", ...} with whatever describes the run: parameters, device, ranks,
-  /// planned bytes.
+  /// Writes {"event":"start","version","commit", ...}: the program, then whatever describes the
+  /// run, such as parameters, device, ranks and planned bytes.
   void start(std::span<const Metric> metrics);
   /// Writes {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu",
   /// ...}, where `extras` follow.
