@@ -39,6 +39,8 @@ class Utf8Check {
     // A character has at most four bytes: a longer rest is not the beginning of one.
     valid_ = rest_.size() < 4;
   }
+  [[nodiscard]] bool valid() const { return valid_; }
+  /// Returns whether it is valid and does not end within a character.
   [[nodiscard]] bool whole() const { return valid_ && rest_.empty(); }
 
  private:
@@ -48,12 +50,12 @@ class Utf8Check {
 
 }  // namespace
 
-void read_pieces(const InputFile& file, const std::function<void(std::string_view)>& on_piece) {
+void read_pieces(const InputFile& file, const std::function<bool(std::string_view)>& on_piece) {
   std::string buffer;
   for (std::size_t begin = 0; begin < file.bytes(); begin += buffer.size()) {
     buffer.resize(std::min<std::size_t>(kMiB, file.bytes() - begin));
     file.read(begin, std::as_writable_bytes(std::span(buffer)));
-    on_piece(buffer);
+    if (!on_piece(buffer)) return;
   }
 }
 
@@ -67,11 +69,12 @@ TextSurvey survey_text(const InputFile& file, bool as_text, const std::function<
   read_pieces(file, [&](std::string_view piece) {
     hash.add(piece);
     utf8.add(piece);
-    zeros = zeros || piece.find('\0') != std::string_view::npos;
+    zeros = !as_text && piece.find('\0') != std::string_view::npos;
     on_piece();
+    return !zeros && utf8.valid();
   });
   result.hash = hash.value();
-  if (zeros && !as_text) {
+  if (zeros) {
     result.not_text = kZeroBytes;
   } else if (!utf8.whole()) {
     result.not_text = kNotUtf8;

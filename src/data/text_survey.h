@@ -19,8 +19,9 @@ struct TextSurvey {
   std::uint64_t hash = 0;              ///< of a text
 };
 
-/// Calls on_piece with one part of a file after the other, each of at most 1 MiB.
-void read_pieces(const InputFile& file, const std::function<void(std::string_view)>& on_piece);
+/// Calls on_piece with one part of a file after the other, each of at most 1 MiB, as long as it
+/// returns true.
+void read_pieces(const InputFile& file, const std::function<bool(std::string_view)>& on_piece);
 
 /// Surveys a file: first bytes, name, zero bytes and UTF-8. With `as_text` nothing but UTF-8
 /// counts. `on_piece` is called for every piece that was read.

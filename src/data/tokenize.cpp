@@ -70,6 +70,7 @@ class Sets {
       ByteTokenizer::encode(piece, ids_);
       set.append(ids_);
       on_piece(piece.size());
+      return true;
     });
     set.append(std::array{ByteTokenizer::kEndOfDocument});
     set.end_document();

@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -211,7 +212,7 @@ TEST_CASE("a named file that is plainly not text is refused with what to do") {
   const std::vector<std::tuple<const char*, std::string, const char*>> cases{
       {"a.txt", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n", "JSON"},
       {"b.txt", " [ {\"text\" : \"one\"}]", "JSON"},
-      {"c.txt", "\xef\xbb\xbf{\"te\\\"xt\": 1}", "JSON"},
+      {"c.txt", "\xef\xbb\xbf{\"a\\\"b\": 1}", "JSON"},
       {"d.jsonl", "text\n", "JSON"},
       {"e.parquet", "text\n", "Parquet"},
       {"f.txt", "PAR1\x15\4"s, "Parquet"},
@@ -230,6 +231,15 @@ TEST_CASE("a named file that is plainly not text is refused with what to do") {
     CHECK_FALSE(std::filesystem::exists(folder.file("out.bin")));
   }
   CHECK(folder.entries() == 1 + cases.size());
+}
+
+TEST_CASE("a file is not read on when it is known not to be text") {
+  const ScratchFolder folder;
+  for (const char* beginning : {"text", "\xff"}) {
+    const std::string file = folder.write("a.txt", beginning);
+    std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // zeros that nobody stores
+    REQUIRE_THROWS_AS(tokenize({.inputs = {file}, .output = folder.file("out.bin")}), IoError);
+  }
 }
 
 TEST_CASE("what looks like JSON or binary is text if the user says so, but not without UTF-8") {
