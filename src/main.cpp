@@ -142,6 +142,10 @@ class CommandLine {
                     "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
+    tokenize.add_flag("--overwrite", tokenize_.overwrite,
+                      "replace outputs that are there and are not token files");
+    tokenize.add_flag("--as-text", tokenize_.as_text,
+                      "take what looks like JSON or another format for text, if it is valid UTF-8");
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
   }
   void add_config_help(CLI::App& app) {
