@@ -79,7 +79,7 @@ SlotRing::SlotRing(Allocator& memory, Space space, std::string name, int count,
                    std::size_t bytes_each)
     : name_(std::move(name)), bytes_each_(bytes_each) {
   memory.repeat(static_cast<std::size_t>(count),
-                [&] { slots_.push_back({.data = memory.allocate(space, name_, bytes_each)}); });
+                [&] { slots_.emplace_back().data = memory.allocate(space, name_, bytes_each); });
   order_slots();
 }
 

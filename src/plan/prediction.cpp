@@ -5,6 +5,7 @@
 #include "strata/plan/prediction.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -90,13 +91,13 @@ class DryRun {
   [[nodiscard]] Figures figures() const {
     Figures figures{.step_s = step_s(), .once_s = timeline_.end_s() - kSteps * step_s()};
     // What two more steps add to a trace that begins a step earlier, the gap between two included.
-    const std::vector<LaneReport> three = lanes(kSteps - 3, kSteps - 1);
-    const std::vector<LaneReport> one = lanes(kSteps - 3, kSteps - 3);
+    const LaneTimes three = lanes(kSteps - 3, kSteps - 1);
+    const LaneTimes one = lanes(kSteps - 3, kSteps - 3);
     const Timeline::CriticalPath path =
         timeline_.critical_path(last_compute(kSteps - 1), computed_s(kSteps - 3));
     for (std::size_t i = 0; i < kLaneCount; ++i) {
-      figures.busy_s[i] = (three[i].busy_s - one[i].busy_s) / 2;
-      figures.exposed_s[i] = (three[i].exposed_s - one[i].exposed_s) / 2;
+      figures.busy_s[i] = (three.busy_s[i] - one.busy_s[i]) / 2;
+      figures.exposed_s[i] = (three.exposed_s[i] - one.exposed_s[i]) / 2;
       figures.critical_s[i] = path.lanes_s[i] / 2;
     }
     figures.critical_s[kLaneCount] = path.submit_s / 2;
@@ -109,20 +110,47 @@ class DryRun {
     return timeline_.run(last_compute(step)).end_s;
   }
 
-  /// Returns what a trace of steps [first, last] shows.
-  [[nodiscard]] std::vector<LaneReport> lanes(int first, int last) const {
-    Recorder trace;
-    trace.start();
+  struct LaneTimes {
+    std::array<double, kLaneCount> busy_s{};
+    std::array<double, kLaneCount> exposed_s{};
+  };
+
+  /// Returns what a trace of steps [first, last] shows, as Recorder::exposed_s() says it.
+  [[nodiscard]] LaneTimes lanes(int first, int last) const {
+    LaneTimes times;
+    std::array<std::vector<std::size_t>, kLaneCount> on_lane;  // runs in ticket order
     for (std::size_t i = begin_of(first); i < begin_of(last + 1); ++i) {
       const PaperWork& work = trace_[i];
       if (work.by_submitter) continue;
-      TraceRecord record{.lane = work.lane, .ticket = work.ticket};
-      for (const Event& event : trace_.waits(work)) record.waits.push_back({.event = event});
-      trace.submitted(std::move(record));
       const PredictedRun& run = timeline_.run(i);
-      trace.ran(work.lane, work.ticket, run.begin_s * 1e6, run.end_s * 1e6);
+      const auto lane = static_cast<std::size_t>(work.lane);
+      times.busy_s[lane] += run.end_s - run.begin_s;
+      if (work.lane == Lane::kCompute && !on_lane[lane].empty()) {
+        const double idle_from_s = timeline_.run(on_lane[lane].back()).end_s;
+        const double idle_s = run.begin_s - idle_from_s;
+        if (idle_s > 0) times.exposed_s[blamed(work, idle_from_s, on_lane)] += idle_s;
+      }
+      on_lane[lane].push_back(i);
     }
-    return lane_times(trace, 1);
+    return times;
+  }
+
+  /// Returns the lane that let `work` go last, if that was after `idle_from_s`, else its own.
+  [[nodiscard]] std::size_t blamed(
+      const PaperWork& work, double idle_from_s,
+      const std::array<std::vector<std::size_t>, kLaneCount>& on_lane) const {
+    auto lane = static_cast<std::size_t>(work.lane);
+    double last_end_s = idle_from_s;
+    for (const Event& event : trace_.waits(work)) {
+      const auto other = static_cast<std::size_t>(event.lane);
+      const std::vector<std::size_t>& runs = on_lane[other];
+      if (runs.empty() || event.ticket < trace_[runs.front()].ticket) continue;
+      const double end_s = timeline_.run(runs.at(event.ticket - trace_[runs.front()].ticket)).end_s;
+      if (end_s <= last_end_s) continue;
+      last_end_s = end_s;
+      lane = other;
+    }
+    return lane;
   }
 
   [[nodiscard]] std::size_t begin_of(int step) const {
@@ -185,7 +213,7 @@ std::vector<Prediction::Part> critical_parts(const Figures& figures) {
 }
 
 /// Returns why a step cannot be predicted, or nothing if it can.
-std::string why_unknown(const Setup& setup, const KnownRates& known) {
+std::string why_unknown(const Setup& setup, std::string_view device, const KnownRates& known) {
   if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
   if (setup.batch.mask == DocumentMask::kOn)
     return "with data.document_mask work depends on the data";
@@ -197,8 +225,11 @@ std::string why_unknown(const Setup& setup, const KnownRates& known) {
     return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
            "attention_backward_tflops";
   }
-  if (!known.missing.empty()) return "nobody has measured this device; set " + known.missing;
-  return {};
+  if (known.missing.empty()) return {};
+  const char* why = device.empty()
+                        ? "no GPU is named, and this machine has none; name one with --gpu, or set "
+                        : "nobody has measured this device; set ";
+  return why + known.missing;
 }
 
 }  // namespace
@@ -213,8 +244,9 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 Prediction predict(const Setup& setup, std::string_view device, double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
-  p.unknown = why_unknown(setup, known);
+  p.unknown = why_unknown(setup, device, known);
   if (!p.unknown.empty()) return p;
+  p.rates = known.source;
   const Figures figures = figures_of(setup, known.rates, whole_cells);
   p.step_s = figures.step_s;
   p.once_s = figures.once_s;
@@ -222,9 +254,10 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
-  p.mfu = model_flops_utilisation(
-      flops_per_token(setup.model, setup.batch.batch.tokens), p.tokens_per_s,
-      setup.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
+  const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
+  p.mfu = model_flops_utilisation(flops_per_token(setup.model, setup.batch.batch.tokens),
+                                  p.tokens_per_s, peak.tflops, setup.state.ranks);
+  p.warning = peak_warning(p.mfu, peak);
   for (std::size_t i = 0; i < kLaneCount; ++i) {
     p.lanes.push_back({.lane = std::string(name_of(static_cast<Lane>(i))),
                        .busy_s = figures.busy_s[i],
@@ -237,7 +270,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, known).empty() || step_cells(setup) > kWholeCells) return {};
+  if (!why_unknown(setup, device, known).empty() || step_cells(setup) > kWholeCells) return {};
   Recorder recorder;
   record_steps(setup, kTraced, recorder);
   PaperTrace paper(known.rates);
@@ -255,7 +288,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
                                      double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, known).empty()) return std::nullopt;
+  if (!why_unknown(setup, device, known).empty()) return std::nullopt;
   return predict_by(
       setup, known.rates, whole_cells, [](const DryRun& run) { return run.step_s(); },
       [](double more, double fewer, int times) { return more + times * (more - fewer); });
@@ -263,7 +296,7 @@ std::optional<double> predict_step_s(const Setup& setup, std::string_view device
 
 std::string Prediction::to_string() const {
   if (!unknown.empty()) return "predicted step: unknown: " + unknown + "\n";
-  std::string text = fmt::format("predicted step{}: {:.3f} s, {} tokens/s",
+  std::string text = fmt::format("predicted for {}\npredicted step{}: {:.3f} s, {} tokens/s", rates,
                                  reduced ? " (from a reduced schedule)" : "", step_s,
                                  format_count(static_cast<std::int64_t>(tokens_per_s)));
   if (mfu) text += fmt::format(", MFU {:.1f} %", 100 * *mfu);
@@ -280,7 +313,7 @@ std::string Prediction::to_string() const {
     text += fmt::format("  lane {:<15} busy {:.3f} s, exposed {:.3f} s\n", lane.lane, lane.busy_s,
                         lane.exposed_s);
   }
-  return text;
+  return warning.empty() ? text : text + warning + "\n";
 }
 
 }  // namespace strata
