@@ -329,8 +329,8 @@ class Trainer {
 
 }  // namespace
 
-int train_command(const RunConfig& config, OldRun old_run) {
-  return on_all_ranks([&](Ranks& ranks) {
+int train_command(const LoadConfig& load, OldRun old_run) {
+  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     const StopSignals signals;
     std::optional<RunFolder> folder;
     if (ranks.rank() == 0) folder.emplace(config.run.output, old_run);
