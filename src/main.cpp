@@ -18,6 +18,7 @@
 #include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/device/gpu_models.h"
 
 namespace {
 
@@ -32,6 +33,7 @@ struct RunArguments {
   std::string host_memory;
   bool overwrite = false;
   strata::BenchOptions bench;
+  strata::PlanOptions plan;
 };
 
 /// Reads the run config with what the command line changes in it, and validates it.
@@ -96,11 +98,15 @@ class CommandLine {
         run_);
     plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
         ->type_name("SIZE");
+    plan.add_option("--gpu", run_.plan.gpu,
+                    "plan for this GPU's memory and speed instead of this machine's: " +
+                        strata::gpu_names())
+        ->type_name("NAME");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
         ->type_name("SIZE");
     plan.callback([this] {
       action_ = [this] {
-        return strata::plan_command(load(run_, strata::TrainingData::kOptional));
+        return strata::plan_command(load(run_, strata::TrainingData::kOptional), run_.plan);
       };
     });
   }
@@ -136,6 +142,10 @@ class CommandLine {
                     "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
+    tokenize.add_flag("--overwrite", tokenize_.overwrite,
+                      "replace outputs that are there and are not token files");
+    tokenize.add_flag("--as-text", tokenize_.as_text,
+                      "take what looks like JSON or another format for text, if it is valid UTF-8");
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
   }
   void add_config_help(CLI::App& app) {

@@ -50,11 +50,11 @@ class Trainer {
         config_(session_.setup().config),
         flops_per_token_(
             strata::flops_per_token(config_.model.llama, config_.data.sequence_length)),
-        peak_tflops_(peak_tflops(session_)),
+        peak_(device_peak(session_)),
         progress_({.steps = config_.run.steps,
                    .tokens_per_step = session_.global_tokens_per_step(),
                    .validations = session_.has_validation() ? validations_of(config_.run) : 0,
-                   .has_mfu = peak_tflops_ > 0}) {}
+                   .has_mfu = peak_.tflops > 0}) {}
   ~Trainer() { log::live(""); }
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -137,6 +137,8 @@ class Trainer {
     save_run_config(config_, folder_->config());
     metrics_.emplace(folder_->metrics());
     const DeviceInfo info = session_.device().info();
+    Metric peak{"peak_tflops", {}};
+    if (peak_.tflops > 0) peak.value = peak_.tflops;
     metrics_->start(std::vector<Metric>{
         {"parameters", config_.model.llama.parameter_count()},
         {"backend", info.backend},
@@ -144,6 +146,7 @@ class Trainer {
         {"ranks", std::int64_t{ranks_.size()}},
         {"tokens_per_step", session_.global_tokens_per_step()},
         {"flops_per_token", flops_per_token_},
+        peak,
         {"recompute_flops_per_token", session_.setup().recompute_flops_per_token()},
         {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
@@ -163,7 +166,7 @@ class Trainer {
       m.tokens = session_.global_tokens_per_step();
       m.step_s = step_s;
       m.mfu =
-          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
+          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_.size());
       std::vector<Metric> extras{{"valid_tokens", finished.valid_tokens},
                                  {"applied", finished.outcome.applied},
                                  {"host_busy_s", finished.host_busy_s},
@@ -174,6 +177,11 @@ class Trainer {
       if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
         extras.push_back({"missed", finished.outcome.missed});
         missed_ += finished.outcome.missed ? 1 : 0;
+      }
+      const std::string warning = peak_warning(m.mfu, peak_);
+      if (!warning.empty()) {
+        extras.push_back({"mfu_warning", warning});
+        if (!std::exchange(peak_warned_, true)) log::warn("step {}: {}", m.step, warning);
       }
       metrics_->step(m, extras);
       if (m.step == 1) log::debug("{}", to_string(session_.startup()));
@@ -308,7 +316,8 @@ class Trainer {
   Session session_;
   RunConfig config_;  ///< resolved
   double flops_per_token_ = 0;
-  double peak_tflops_ = 0;
+  DevicePeak peak_;
+  bool peak_warned_ = false;
   Progress progress_;
   int lines_ = 0;  ///< of progress, that were shown
   std::optional<MetricsLog> metrics_;

@@ -221,12 +221,12 @@ void check_optimizer(const RunConfig& c, Rules r) {
 }
 
 void check_hardware(const HardwareSection& h, Rules rules) {
-  rules.refuse_if(!(h.link_gbs > 0), "link_gbs", "must be above 0");
   const auto above_zero = [&](const std::optional<double>& rate, std::string_view key,
                               const char* otherwise) {
     rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
   };
   above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
+  above_zero(h.link_gbs, "link_gbs", "that of the device's generation of PCIe");
   for (const RateKey& key : kRateKeys) {
     above_zero(h.*key.given, key.key, "as measured on the device");
   }

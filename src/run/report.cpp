@@ -73,9 +73,8 @@ void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
   recorder.stop();
 }
 
-double peak_tflops(Session& session) {
-  return session.setup().config.hardware.peak_tflops.value_or(
-      session.device().info().peak_bf16_tflops);
+DevicePeak device_peak(Session& session) {
+  return device_peak(session.setup().config.hardware, session.device().info().peak_bf16_tflops);
 }
 
 }  // namespace strata

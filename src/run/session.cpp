@@ -17,6 +17,7 @@
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
 #include "strata/base/process.h"
+#include "strata/data/compatible.h"
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
 #include "strata/plan/budget.h"
@@ -152,12 +153,18 @@ void Session::open_data() {
   options.seed = static_cast<std::uint64_t>(config_.run.seed);
   options.vocabulary = config_.model.llama.vocab_size;
   train_source_ = open_tokens(config_, config_.data.train);
+  const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
+  require_tokenizer_of(tokenizer, *train_source_);
   train_ = std::make_unique<BatchLoader>(*train_source_, options, *backend_.pool);
+  train_->require_target(train_->samples());
   if (config_.data.validation.empty()) return;
   options.passes = 1;
   options.sample_order = SampleOrder::kOnce;
   validation_source_ = open_tokens(config_, config_.data.validation);
+  require_tokenizer_of(tokenizer, *validation_source_);
+  require_same_tokenizer(*train_source_, *validation_source_);
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+  validation_->require_target(validation_passes() * validation_->samples_per_step());
 }
 
 void Session::plan_products() {
@@ -256,15 +263,17 @@ std::vector<FinishedStep> Session::take_finished() {
   return finished;
 }
 
+std::int64_t Session::validation_passes() const {
+  if (hooks_.fill) return 1;
+  const std::int64_t rows = validation_->samples_per_step();
+  const std::int64_t passes = (validation_->samples() + rows - 1) / rows;
+  return config_.run.eval_batches > 0 ? std::min(passes, config_.run.eval_batches) : passes;
+}
+
 double Session::evaluate() {
   synchronize();
-  std::int64_t passes = 1;
-  std::int64_t rows = 0;
-  if (!hooks_.fill) {
-    rows = validation_->samples_per_step();
-    passes = (validation_->samples() + rows - 1) / rows;
-    if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
-  }
+  const std::int64_t rows = hooks_.fill ? 0 : validation_->samples_per_step();
+  const std::int64_t passes = validation_passes();
   // Shared with tasks that may still run when a later pass throws.
   const auto loss_sum = std::make_shared<double>(0.0);
   double valid_sum = 0;

@@ -190,7 +190,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"schedule.activation_slots=1"}, "schedule.activation_slots: must be from 2"},
       {{"schedule.spill_slots=0"}, "schedule.spill_slots: must be from 1"},
       {{"schedule.spill=off", "memory.spill_limit=1GiB"}, "memory.spill_limit: belongs to"},
-      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0"},
+      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0; null: "},
       {{"optimizer.lr=-1"}, "optimizer.lr: must not be negative"},
       {{"optimizer.betas=[0.9, 1]"}, "optimizer.betas: must both be in [0, 1)"},
       {{"optimizer.grad_clip=0"}, "optimizer.grad_clip: must be above 0; null turns clipping off"},

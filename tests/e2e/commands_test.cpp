@@ -186,23 +186,53 @@ TEST_CASE("the log of a run ends with the error that ended it") {
 
 TEST_CASE("plan prints every memory and allocates nothing") {
   const Folder folder;
-  const Outcome planned = strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json");
+  const Outcome planned = plan(folder, "llama-7b.json");
   INFO(planned.text);
   CHECK(planned.code == 0);
   for (const char* text : {"device", "pinned", "pageable", "state.weight", "14.00 bytes"}) {
     CHECK_THAT(planned.text, ContainsSubstring(text));
   }
-  CHECK_THAT(planned.text, ContainsSubstring(" tokens/s, MFU "));
-  CHECK_THAT(planned.text, ContainsSubstring("bound by compute"));
-  CHECK(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 2GiB").code == 3);
+  CHECK(plan(folder, "llama-7b.json --device-memory 2GiB").code == 3);
   // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
-  CHECK_THAT(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 300GiB").text,
+  CHECK_THAT(plan(folder, "llama-7b.json --device-memory 300GiB").text,
              ContainsSubstring("512 cells: 512 full"));
-  const Outcome refused = strata(folder, "plan " STRATA_CONFIGS
-                                         "/llama-7b.json --device-memory 140GiB --set "
-                                         "schedule.activations=full");
+  const Outcome refused =
+      plan(folder, "llama-7b.json --device-memory 140GiB --set schedule.activations=full");
   CHECK(refused.code == 3);
   CHECK_THAT(refused.text, ContainsSubstring("schedule.activations"));
+}
+
+TEST_CASE("plan predicts for the GPU that is named, within its memory") {
+  const Folder folder;
+  const Outcome measured = plan(folder, "llama-7b.json --gpu h200");
+  CHECK(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("predicted for H200 (measured)"));
+  CHECK_THAT(measured.text, ContainsSubstring(" tokens/s, MFU "));
+  CHECK_THAT(measured.text, ContainsSubstring("bound by compute"));
+  CHECK_THAT(measured.text, ContainsSubstring("of 24 GiB"));  // the config's own limit
+  const Outcome estimated = plan(folder, "llama-7b.json --gpu rtx-4090");
+  INFO(estimated.text);
+  CHECK(estimated.code == 0);
+  CHECK_THAT(estimated.text, ContainsSubstring("planned for NVIDIA GeForce RTX 4090, 23.50 GiB"));
+  CHECK_THAT(estimated.text, ContainsSubstring("predicted for RTX 4090 (datasheet estimates"));
+  // What a run could take there: 97 % of what is free, and the context.
+  CHECK_THAT(estimated.text, ContainsSubstring("of 22.81 GiB"));
+  const Outcome unknown = plan(folder, "llama-7b.json --gpu 4091");
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.text, ContainsSubstring("did you mean RTX 4090?"));
+  const Outcome on_cpu = plan(folder, "tiny-cpu.json --gpu 4090");
+  CHECK(on_cpu.code == 2);
+  CHECK_THAT(on_cpu.text, ContainsSubstring("run.backend"));
+}
+
+TEST_CASE("plan predicts no speed of a GPU that nobody named") {
+  const Folder folder;
+  const Outcome planned = plan(folder, "llama-7b.json");
+  INFO(planned.text);
+  CHECK(planned.code == 0);
+  CHECK_THAT(planned.text, ContainsSubstring("planned for no GPU in particular"));
+  CHECK_THAT(planned.text, ContainsSubstring("name one with --gpu"));
+  CHECK_THAT(planned.text, !ContainsSubstring("tokens/s"));
 }
 
 TEST_CASE("bench prints a table and writes JSON") {
@@ -227,8 +257,32 @@ TEST_CASE("bench prints a table and writes JSON") {
   CHECK(std::abs(tokens_per_s * json["step_s_mean"].get<double>() / 512.0 - 1.0) < 1e-9);
   CHECK(std::abs(json["mfu"].get<double>() / (json["tflops"].get<double>()) - 1.0) < 1e-9);
   CHECK(json["hfu"] > json["mfu"]);
+  CHECK(json["peak_tflops"] == 1);
+  CHECK(json["peak_origin"] == "hardware.peak_tflops");
+  CHECK(json["mfu_formula"] == "flops_per_token * tokens_per_s / (peak_tflops * 1e12 * ranks)");
+  CHECK(!json.contains("mfu_warning"));
+  CHECK_THAT(measured.text, ContainsSubstring("with 1 TFLOP/s of hardware.peak_tflops"));
   CHECK(json["kept_cells"]["recompute"] == 8);
   CHECK(json["kept_cells"]["full"] == 0);
+}
+
+TEST_CASE("an MFU above 100 % comes with a warning that names the peak and its key") {
+  const Folder folder;
+  const std::string peak = " --set hardware.peak_tflops=1e-6";
+  const Outcome measured =
+      strata(folder, "bench " STRATA_CONFIGS
+                     "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --json " +
+                         (folder / "bench.json") + peak);
+  INFO(measured.text);
+  REQUIRE(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("set hardware.peak_tflops to"));
+  CHECK(nlohmann::json::parse(read_file(folder / "bench.json")).contains("mfu_warning"));
+  const Outcome trained = strata(folder, train_tiny(folder, "run", peak));
+  REQUIRE(trained.code == 0);
+  const std::size_t at = trained.text.find("set hardware.peak_tflops to");
+  CHECK(at != std::string::npos);
+  CHECK(trained.text.find("set hardware.peak_tflops to", at + 1) == std::string::npos);  // once
+  CHECK(metrics(folder / "run")[1].contains("mfu_warning"));
 }
 
 TEST_CASE("bench and plan say how many units are speculated, bench how many steps missed") {

@@ -55,6 +55,12 @@ inline Outcome strata(const Folder& folder, const std::string& arguments) {
   return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
 }
 
+/// Plans one of configs/ as on a machine without a GPU.
+inline Outcome plan(const Folder& folder, const std::string& arguments) {
+  return run(folder,
+             "CUDA_VISIBLE_DEVICES= " STRATA_PROGRAM " plan " STRATA_CONFIGS "/" + arguments);
+}
+
 inline std::string train_tiny(const Folder& folder, const std::string& name,
                               const std::string& more) {
   return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +

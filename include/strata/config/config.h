@@ -179,7 +179,7 @@ struct MemorySection {
 
 struct HardwareSection {
   std::optional<double> peak_tflops;
-  double link_gbs = 50;  ///< each way, both at once
+  std::optional<double> link_gbs;  ///< each way, both at once
   std::optional<double> product_tflops;
   std::optional<double> attention_forward_tflops;
   std::optional<double> attention_backward_tflops;

@@ -12,6 +12,7 @@
 
 #include "strata/device/trace.h"
 #include "strata/plan/lane_report.h"
+#include "strata/plan/utilisation.h"
 #include "strata/run/session.h"
 
 namespace strata {
@@ -44,8 +45,7 @@ struct MemoryReport {
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
                      const std::function<void(std::int64_t)>& submit);
 
-/// Returns the peak of one device in TFLOP/s: hardware.peak_tflops, or else what the device's
-/// datasheet says; 0 if neither is known.
-[[nodiscard]] double peak_tflops(Session& session);
+/// Returns the peak of one device: hardware.peak_tflops, or else what its datasheet says.
+[[nodiscard]] DevicePeak device_peak(Session& session);
 
 }  // namespace strata

@@ -116,6 +116,7 @@ class Session {
  private:
   void may_end() const;
   void open_data();
+  [[nodiscard]] std::int64_t validation_passes() const;
   void plan_products();
   void assemble();
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
