@@ -61,7 +61,9 @@ TEST_CASE("a run and a benchmark name the program that made them") {
                             "--json " +
                             (folder / "bench.json");
   REQUIRE(strata(folder, bench).code == 0);
-  REQUIRE(strata(folder, train_tiny(folder, "run", "")).code == 0);
+  const Outcome trained = strata(folder, train_tiny(folder, "run", ""));
+  REQUIRE(trained.code == 0);
+  CHECK_THAT(trained.text, ContainsSubstring("strata " + number + " (" + commit + ")"));
   for (const nlohmann::json& made :
        {nlohmann::json::parse(read_file(folder / "bench.json")), metrics(folder / "run").front()}) {
     CHECK(made["version"] == number);
