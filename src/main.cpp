@@ -101,7 +101,8 @@ class CommandLine {
     train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
     train.callback([this] {
       action_ = [this] {
-        return strata::train_command(load(run_, strata::TrainingData::kRequired));
+        return strata::train_command(
+            [this] { return load(run_, strata::TrainingData::kRequired); });
       };
     });
   }
@@ -127,7 +128,8 @@ class CommandLine {
         ->type_name("FILE");
     bench.callback([this] {
       action_ = [this] {
-        return strata::bench_command(load(run_, strata::TrainingData::kOptional), run_.bench);
+        return strata::bench_command([this] { return load(run_, strata::TrainingData::kOptional); },
+                                     run_.bench);
       };
     });
   }

@@ -277,8 +277,8 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
 
 }  // namespace
 
-int bench_command(const RunConfig& config, const BenchOptions& options) {
-  return on_all_ranks([&](Ranks& ranks) {
+int bench_command(const LoadConfig& load, const BenchOptions& options) {
+  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();

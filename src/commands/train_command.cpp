@@ -216,8 +216,8 @@ class Trainer {
 
 }  // namespace
 
-int train_command(const RunConfig& config) {
-  return on_all_ranks([&](Ranks& ranks) {
+int train_command(const LoadConfig& load) {
+  return on_all_ranks(load, [](Ranks& ranks, const RunConfig& config) {
     const fs::path folder = config.run.output;
     if (ranks.rank() == 0) {
       std::error_code error;

@@ -111,6 +111,7 @@ class Session {
 
  private:
   void open_data();
+  void check_model_folder() const;
   void plan_products();
   void assemble();
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
