@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -22,6 +23,7 @@
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/device/gpu_models.h"
 
 namespace {
 
@@ -34,7 +36,9 @@ struct RunArguments {
   std::string output;
   std::string device_memory;
   std::string host_memory;
+  bool overwrite = false;
   strata::BenchOptions bench;
+  strata::PlanOptions plan;
 };
 
 /// Says which assignments a later one of the same key replaces.
@@ -99,10 +103,12 @@ class CommandLine {
   void add_train(CLI::App& app) {
     CLI::App& train = add_run_command(app, "train", "Train a model", run_);
     train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
+    train.add_flag("--overwrite", run_.overwrite, "replace the run that is in the run folder");
     train.callback([this] {
       action_ = [this] {
         return strata::train_command(
-            [this] { return load(run_, strata::TrainingData::kRequired); });
+            [this] { return load(run_, strata::TrainingData::kRequired); },
+            run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse);
       };
     });
   }
@@ -113,11 +119,15 @@ class CommandLine {
         run_);
     plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
         ->type_name("SIZE");
+    plan.add_option("--gpu", run_.plan.gpu,
+                    "plan for this GPU's memory and speed instead of this machine's: " +
+                        strata::gpu_names())
+        ->type_name("NAME");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
         ->type_name("SIZE");
     plan.callback([this] {
       action_ = [this] {
-        return strata::plan_command(load(run_, strata::TrainingData::kOptional));
+        return strata::plan_command(load(run_, strata::TrainingData::kOptional), run_.plan);
       };
     });
   }
@@ -154,6 +164,10 @@ class CommandLine {
                     "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
+    tokenize.add_flag("--overwrite", tokenize_.overwrite,
+                      "replace outputs that are there and are not token files");
+    tokenize.add_flag("--as-text", tokenize_.as_text,
+                      "take what looks like JSON or another format for text, if it is valid UTF-8");
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
   }
   void add_config_help(CLI::App& app) {
@@ -191,8 +205,8 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
   if (arguments.empty()) return "";
-  commands.emplace_back("--help");
   if (std::ranges::count(commands, arguments[0]) == 0) {
+    commands.emplace_back("--help");
     const auto nearest = strata::nearest_path(arguments[0], commands);
     return nearest ? "strata " + *nearest : "";
   }
@@ -205,8 +219,8 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
       if (split) return "--set " + argument + '=' + arguments[i + 1];
     } else if (argument.starts_with("--")) {
       if (command.get_option_no_throw(argument.substr(0, argument.find('='))) != nullptr) continue;
-      if (const std::string option = meant_option(command, argument); !option.empty())
-        return option;
+      const std::string option = meant_option(command, argument);
+      if (!option.empty()) return option;
     } else if (assigns && i > 1 && command.get_option_no_throw("--set") != nullptr) {
       return "--set " + argument;
     }
@@ -245,9 +259,7 @@ void require_text(const std::vector<std::string>& arguments) {
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
@@ -267,4 +279,17 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return fail(e.what(), 1);
   }
+}
+
+/// Returns whether everything that went to standard output has arrived there.
+bool output_arrived() {
+  return std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run_program(argc, argv);
+  if (code != 0 || output_arrived()) return code;
+  return fail("standard output could not be written; is the disk full?", 1);
 }

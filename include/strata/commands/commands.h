@@ -7,9 +7,11 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/run/run_folder.h"
 
 namespace strata {
 
@@ -21,12 +23,18 @@ struct BenchOptions {
 /// Reads and validates the config that the command line names.
 using LoadConfig = std::function<RunConfig()>;
 
-/// Trains a model and writes the run folder that the config names as run.output.
-int train_command(const LoadConfig& load);
+/// This is what `plan` is told beside the config.
+struct PlanOptions {
+  std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
+};
+
+/// Trains a model and writes the run folder that the config names as run.output. SIGINT and SIGTERM
+/// end the run between two steps, with 128 and the signal's number as exit code.
+int train_command(const LoadConfig& load, OldRun old_run);
 /// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
-/// and the step that is predicted. Needs no GPU and takes none of the memory that it plans. Throws
-/// ConfigError or OutOfMemory for a config that cannot run.
-int plan_command(const RunConfig& config);
+/// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
+/// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.
+int plan_command(const RunConfig& config, const PlanOptions& options);
 /// Measures steps on synthetic tokens, compares them with the prediction, and prints a table on
 /// rank 0.
 int bench_command(const LoadConfig& load, const BenchOptions& options);

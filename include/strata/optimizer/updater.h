@@ -22,6 +22,9 @@ struct StepPlan {
   std::int64_t step = 0;  ///< 0-based
   double lr = 0;
   std::int64_t valid_tokens = 0;  ///< of all passes and ranks
+
+  /// Returns what people call the step, and messages with them: they count from 1.
+  [[nodiscard]] std::int64_t number() const { return step + 1; }
 };
 
 /// Watches updates, for instance to save state between two of them. It is called by the submitting
