@@ -205,8 +205,8 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
   std::vector<std::string> commands;
   for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
   if (arguments.empty()) return "";
-  commands.emplace_back("--help");
   if (std::ranges::count(commands, arguments[0]) == 0) {
+    commands.emplace_back("--help");
     const auto nearest = strata::nearest_path(arguments[0], commands);
     return nearest ? "strata " + *nearest : "";
   }
@@ -219,8 +219,8 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
       if (split) return "--set " + argument + '=' + arguments[i + 1];
     } else if (argument.starts_with("--")) {
       if (command.get_option_no_throw(argument.substr(0, argument.find('='))) != nullptr) continue;
-      if (const std::string option = meant_option(command, argument); !option.empty())
-        return option;
+      const std::string option = meant_option(command, argument);
+      if (!option.empty()) return option;
     } else if (assigns && i > 1 && command.get_option_no_throw("--set") != nullptr) {
       return "--set " + argument;
     }

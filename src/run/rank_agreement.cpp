@@ -42,8 +42,8 @@ std::vector<FieldText> texts_without(const RunConfig& config,
 std::string identity_of(const fs::path& path) {
   const InputFile file(path);
   std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes, samples %016" PRIx64,
-                file.bytes(), sampled_hash(file));
+  std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes, samples %016" PRIx64, file.bytes(),
+                sampled_hash(file));
   return text.data();
 }
 

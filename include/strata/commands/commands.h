@@ -23,6 +23,9 @@ struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
 };
 
+/// Reads and validates the config that the command line names.
+using LoadConfig = std::function<RunConfig()>;
+
 /// This is what `plan` is told beside the config.
 struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
