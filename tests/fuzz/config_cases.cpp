@@ -66,7 +66,7 @@ class Mutator {
  public:
   Mutator(Dice& dice, const Material& material) : dice_(dice), material_(material) {
     runs_ = dice_.chance(0.2);
-    if (!runs_ && dice_.chance(0.02)) {
+    if (!runs_ && dice_.chance(0.005)) {
       config_ = dice_.pick(material_.large);
     } else {
       config_ = material_.tiny;
@@ -84,7 +84,8 @@ class Mutator {
   Case make() {
     for (std::size_t count = 1 + dice_.below(1 + dice_.below(5)); count > 0; --count) mutate();
     std::string text = write(config_);
-    case_.subjects.emplace_back("not valid JSON");
+    case_.subjects.emplace_back("case.json: not valid JSON");
+    case_.subjects.emplace_back("case.json: objects and lists nest");
     if (dice_.chance(0.08)) damage_text(text);
     case_.files.push_back({"case.json", text});
     case_.files.push_back({"train.bin", material_.train_tokens});

@@ -29,7 +29,7 @@ class Scene {
       case 4: text(); break;
       case 5:
         case_.arguments = {"plan", "case.json"};
-        add("case.json", write(dice_.chance(0.1) ? dice_.pick(material_.large) : config_));
+        add("case.json", write(dice_.chance(0.03) ? dice_.pick(material_.large) : config_));
         break;
       default: model();
     }
