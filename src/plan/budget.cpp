@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/base/bytes.h"
+#include "strata/device/gpu_models.h"
 
 namespace strata {
 
@@ -46,6 +47,7 @@ int count_sharers(const MemoryPool& own, Ranks& ranks) {
 
 /// Lowers the device's limit to what can be had now.
 void limit_device(Budget& budget, const MachineMemory& machine) {
+  if (machine.device.memory_bytes == 0) return;
   // The driver keeps a reserve, and arenas are rounded up to its pages.
   constexpr double kShare = 0.97;
   const auto free =
@@ -95,6 +97,7 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
   if (limits.device_limit) budget.device_limit = limits.device_limit->bytes;
   budget.device_is_host = machine.device.backend == "cpu";
   budget.peak_tflops = machine.device.peak_bf16_tflops;
+  budget.link_gbs = link_gbs_of_device(machine.device.name);
   if (!budget.device_is_host) {
     budget.device_overhead = machine.device_in_use;
     limit_device(budget, machine);
