@@ -84,8 +84,11 @@ class Mutator {
   Case make() {
     for (std::size_t count = 1 + dice_.below(1 + dice_.below(5)); count > 0; --count) mutate();
     std::string text = write(config_);
-    case_.subjects.emplace_back("case.json: not valid JSON");
-    case_.subjects.emplace_back("case.json: objects and lists nest");
+    // Where a text cannot be read the file is named, and where an argument cannot, its number.
+    for (const char* name : {"case.json: not valid JSON", "case.json: objects and lists nest",
+                             "case.json: has more than", "/config.json: ", "argument "}) {
+      case_.subjects.emplace_back(name);
+    }
     if (dice_.chance(0.08)) damage_text(text);
     case_.files.push_back({"case.json", text});
     case_.files.push_back({"train.bin", material_.train_tokens});

@@ -34,6 +34,7 @@ class Scene {
       default: model();
     }
     mutate();
+    case_.subjects.emplace_back("argument ");
     return std::move(case_);
   }
 
@@ -177,10 +178,11 @@ class Scene {
     file.copy(reinterpret_cast<char*>(&length), sizeof(length));
     if (length > file.size() - sizeof(length)) return damage(dice_, file);
     std::string header = file.substr(sizeof(length), length);
+    const std::string data = file.substr(sizeof(length) + length);
     for (std::size_t count = 1 + dice_.below(2); count > 0; --count) damage_json(dice_, header);
     if (dice_.chance(0.9)) length = header.size();
-    file.replace(sizeof(length), file.size(), header + file.substr(sizeof(length) + length));
-    file.replace(0, sizeof(length), reinterpret_cast<const char*>(&length), sizeof(length));
+    file.assign(reinterpret_cast<const char*>(&length), sizeof(length));
+    file += header + data;
   }
 
   Dice& dice_;

@@ -124,7 +124,9 @@ void write_file(const fs::path& folder, const CaseFile& file) {
   if (regular && !file.readable) fs::permissions(path, fs::perms::none);
 }
 
-bool has_metrics(const fs::path& folder) {
+/// Whether a run in `folder` has begun to train. `bench` does not say, and has the same start.
+bool trains(const Case& c, const fs::path& folder) {
+  if (!c.arguments.empty() && c.arguments[0] == "bench") return true;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
     if (entry.path().filename() == "metrics.jsonl" && entry.file_size(error) > 0) return true;
@@ -156,7 +158,7 @@ class Worker {
     for (const CaseFile& file : c.files) write_file(folder_, file);
     const Listing before = list(folder_);
     Job job{.folder = folder_,
-            .training = [this] { return has_metrics(folder_); },
+            .training = [&] { return trains(c, folder_); },
             .body = [&] { return program(c.arguments); }};
     if (c.full_output) job.output = "/dev/full";
     const Ending ending = run_child(job);

@@ -70,7 +70,7 @@ bool names_a_subject(const Case& c, const std::vector<Key>& keys, std::string_vi
 /// that all went well.
 bool may_appear(const Case& c, const Ending& ending, const std::string& name) {
   constexpr std::array<std::string_view, 6> kRunFolder{"config.json", "metrics.jsonl", "train.log",
-                                                       "plans.json",  "trace.json",    "lock"};
+                                                       "plans.json",  "trace.json",    ".lock"};
   const std::string last = fs::path(name).filename();
   const std::string& command = c.arguments.empty() ? last : c.arguments[0];
   if (command == "train") {
