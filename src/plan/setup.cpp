@@ -24,7 +24,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
                            const PlannedRank& planned) {
   const OptimizerSection& o = given.optimizer;
   return {.compute = given.run.dtype,
-          .gradient = o.gradient_dtype,
+          .gradient = given.gradient_dtype(),
           .moment = o.moment_dtype,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
@@ -96,6 +96,7 @@ RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
   config.schedule.spill = in.choices.spill;
   // It bounds what the rule spills; a level that was chosen instead goes without it.
   if (in.choices.spill && !in.given.schedule.spill) config.memory.spill_limit.reset();
+  config.optimizer.gradient_dtype = s.choices.gradient;
   config.optimizer.deferred_units = s.choices.deferred_units;
   config.optimizer.interleave = s.choices.interleave;
   if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
