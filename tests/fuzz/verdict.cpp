@@ -125,7 +125,9 @@ std::string judge(const Case& c, const std::vector<Key>& keys, const Ending& end
   if (const std::string word = foreign_words(ending.text); !word.empty()) {
     return "the text has \"" + word + '"';
   }
-  if (std::string form = bad_form(ending.text); !form.empty()) return form;
+  if (ending.code != 0) {
+    if (std::string form = bad_form(ending.text); !form.empty()) return form;
+  }
   if (std::string files = check_files(c, ending, before, after); !files.empty()) return files;
   if (ending.stopped) return "";
   if (ending.code < 0 || ending.code > 4) return "no documented exit code";
