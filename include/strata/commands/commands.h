@@ -15,9 +15,6 @@
 
 namespace strata {
 
-/// Reads and validates the config that the command line names.
-using LoadConfig = std::function<RunConfig()>;
-
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table

@@ -118,7 +118,6 @@ class Session {
   void open_data();
   void check_model_folder() const;
   [[nodiscard]] std::int64_t validation_passes() const;
-  void check_model_folder() const;
   void plan_products();
   void assemble();
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
