@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
@@ -57,14 +56,14 @@ void warn_of_replaced(const std::vector<std::string>& sets) {
 /// Reads the run config with what the command line changes in it, and validates it.
 RunConfig load(const RunArguments& arguments, strata::TrainingData training_data) {
   warn_of_replaced(arguments.sets);
-  RunConfig config = strata::load_run_config(arguments.config, arguments.sets, training_data);
+  std::vector<std::string> sets = arguments.sets;
+  const auto set = [&sets](const std::string& key, const std::string& value) {
+    if (!value.empty()) sets.push_back(key + '=' + value);
+  };
+  set("memory.device_limit", arguments.device_memory);
+  set("memory.host_limit", arguments.host_memory);
+  RunConfig config = strata::load_run_config(arguments.config, sets, training_data);
   if (!arguments.output.empty()) config.run.output = arguments.output;
-  if (!arguments.device_memory.empty()) {
-    config.memory.device_limit = strata::ByteSize{strata::parse_bytes(arguments.device_memory)};
-  }
-  if (!arguments.host_memory.empty()) {
-    config.memory.host_limit = strata::ByteSize{strata::parse_bytes(arguments.host_memory)};
-  }
   config.validate(arguments.config);
   return config;
 }
@@ -230,7 +229,7 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
 
 /// Prints why the program ends and returns its exit code.
 int fail(const std::string& message, int exit_code) {
-  std::cerr << "strata: " << message << '\n';
+  std::cerr << "strata: " << strata::printable(message) << '\n';
   return exit_code;
 }
 

@@ -53,6 +53,17 @@ std::string shortened(std::string_view text, std::size_t most) {
   return std::string(text.substr(0, end)).append(kEllipsis);
 }
 
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool obeyed = (code < ' ' && c != '\n' && c != '\t') || code == 0x7f;
+    shown += obeyed ? print("\\x%02x", code) : std::string(1, c);
+  }
+  return shown;
+}
+
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
   std::string lines;
   std::string line;

@@ -31,6 +31,7 @@ std::string logged_by(int rank) {
   log::configure(rank, 4, file.string());
   log::info("step {} done", 3);
   log::warn("slow disk");
+  log::warn("a file named {}", "\x1b[2J");
   spdlog::default_logger()->flush();
   spdlog::set_default_logger(before);
   std::ifstream in(file);
@@ -158,6 +159,10 @@ TEST_CASE("rank 0 logs every step, other ranks only warnings with their rank") {
   const std::string third = logged_by(2);
   CHECK(third.find("step 3 done") == std::string::npos);
   CHECK_THAT(third, ContainsSubstring("[rank 2 of 4] slow disk"));
+}
+
+TEST_CASE("a log line shows the control characters of a name") {
+  CHECK_THAT(logged_by(0), ContainsSubstring("a file named \\x1b[2J"));
 }
 
 TEST_CASE("a log file that cannot be opened is an error that names it") {

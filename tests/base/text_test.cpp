@@ -20,6 +20,12 @@ TEST_CASE("a long text is cut between characters, a short one is left alone") {
         std::string(76, 'x') + "...");
 }
 
+TEST_CASE("control characters are shown, not obeyed") {
+  CHECK(printable("a\tname\n") == "a\tname\n");
+  CHECK(printable("\x1b[31m\x07\x7f") == "\\x1b[31m\\x07\\x7f");
+  CHECK(printable("\xc3\xa4") == "\xc3\xa4");
+}
+
 TEST_CASE("a long line of help goes on below its last column") {
   CHECK(wrapped_lines("short\n  --set KEY  change a key of it\n", 25) ==
         "short\n  --set KEY  change a key\n             of it\n");

@@ -19,6 +19,10 @@ inline constexpr std::size_t kMostShown = 80;
 /// Returns UTF-8 text of at most `most` bytes; what is longer ends with "...".
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t most = kMostShown);
 
+/// Returns `text` with control characters but for tabs and line ends as "\x1b": a terminal would
+/// obey those that a name or a damaged file holds.
+[[nodiscard]] std::string printable(std::string_view text);
+
 /// Returns the words of `text` in indented lines of up to `width` columns, where words are no
 /// longer. Every line ends with a newline.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
