@@ -72,7 +72,7 @@ class HostLane final : public Stream {
   std::deque<Item> queue_;      ///< guarded by mutex_
   bool stop_ = false;           ///< guarded by mutex_
   std::exception_ptr failure_;  ///< guarded by mutex_
-  std::thread worker_;          ///< last: starts when everything above exists
+  std::jthread worker_;         ///< last: starts when everything above exists
 };
 
 }  // namespace strata
