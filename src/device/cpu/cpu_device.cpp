@@ -37,6 +37,7 @@ class CpuStream final : public Stream {
   }
 
  protected:
+  [[nodiscard]] bool queues_in_host_memory() const override { return true; }
   void do_record(std::uint64_t) override {}
 
   void do_wait(Event event) override {
