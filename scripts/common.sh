@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions that the scripts of this folder share; sourced, not run.
 
 as_root() {

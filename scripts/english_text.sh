@@ -81,4 +81,4 @@ if [ "$bytes" -lt 2500000 ]; then
   exit 1
 fi
 touch "$directory/complete"
-echo "$bytes bytes of English prose from ${packages[*]} in $(ls "$directory"/*.txt | wc -l) files"
+echo "$bytes bytes of English prose from ${packages[*]} in $(find "$directory" -name '*.txt' | wc -l) files"

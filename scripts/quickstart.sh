@@ -27,8 +27,7 @@ sets=()
 if [ "$preset" = cuda-release ]; then
   sets=(--set run.dtype=bf16)
 fi
-rm -rf runs/quickstart
-"$strata" train configs/quickstart.json "${sets[@]}" --output runs/quickstart
+"$strata" train configs/quickstart.json "${sets[@]}" --output runs/quickstart --overwrite
 
 stage "result"
 pair_model_loss=$("build/$preset/strata_byte_model" \

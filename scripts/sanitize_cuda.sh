@@ -4,7 +4,7 @@
 #
 #   scripts/sanitize_cuda.sh [BUILD_FOLDER]       (build/cuda-release)
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit
 build=${1:-build/cuda-release}
 if ! nvidia-smi -L 2>/dev/null | grep -q "^GPU"; then
   echo "sanitize_cuda.sh: no GPU is visible, so nothing would be checked" >&2

@@ -3,6 +3,7 @@
 // code.
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -14,8 +15,10 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/device/gpu_models.h"
 
 namespace {
 
@@ -28,7 +31,9 @@ struct RunArguments {
   std::string output;
   std::string device_memory;
   std::string host_memory;
+  bool overwrite = false;
   strata::BenchOptions bench;
+  strata::PlanOptions plan;
 };
 
 /// Reads the run config with what the command line changes in it, and validates it.
@@ -63,6 +68,8 @@ class CommandLine {
  public:
   explicit CommandLine(CLI::App& app) {
     app.require_subcommand(1);
+    app.set_version_flag("--version", strata::describe(strata::build_info()),
+                         "Print version, commit and what was built in");
     add_train(app);
     add_plan(app);
     add_bench(app);
@@ -75,9 +82,12 @@ class CommandLine {
   void add_train(CLI::App& app) {
     CLI::App& train = add_run_command(app, "train", "Train a model", run_);
     train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
+    train.add_flag("--overwrite", run_.overwrite, "replace the run that is in the run folder");
     train.callback([this] {
       action_ = [this] {
-        return strata::train_command(load(run_, strata::TrainingData::kRequired));
+        return strata::train_command(
+            load(run_, strata::TrainingData::kRequired),
+            run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse);
       };
     });
   }
@@ -88,11 +98,15 @@ class CommandLine {
         run_);
     plan.add_option("--device-memory", run_.device_memory, "memory.device_limit, such as 24GiB")
         ->type_name("SIZE");
+    plan.add_option("--gpu", run_.plan.gpu,
+                    "plan for this GPU's memory and speed instead of this machine's: " +
+                        strata::gpu_names())
+        ->type_name("NAME");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
         ->type_name("SIZE");
     plan.callback([this] {
       action_ = [this] {
-        return strata::plan_command(load(run_, strata::TrainingData::kOptional));
+        return strata::plan_command(load(run_, strata::TrainingData::kOptional), run_.plan);
       };
     });
   }
@@ -128,6 +142,10 @@ class CommandLine {
                     "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
+    tokenize.add_flag("--overwrite", tokenize_.overwrite,
+                      "replace outputs that are there and are not token files");
+    tokenize.add_flag("--as-text", tokenize_.as_text,
+                      "take what looks like JSON or another format for text, if it is valid UTF-8");
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
   }
   void add_config_help(CLI::App& app) {
@@ -154,9 +172,7 @@ int fail(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("strata trains LLaMA models whose state is larger than GPU memory");
   try {
     CommandLine commands(app);
@@ -172,4 +188,17 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return fail(e.what(), 1);
   }
+}
+
+/// Returns whether everything that went to standard output has arrived there.
+bool output_arrived() {
+  return std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int code = run_program(argc, argv);
+  if (code != 0 || output_arrived()) return code;
+  return fail("standard output could not be written; is the disk full?", 1);
 }

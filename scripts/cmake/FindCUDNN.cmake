@@ -1,7 +1,8 @@
 # CUDNN::CUDNN, CUDNN_VERSION. Looked for beside the CUDA Toolkit, and where CUDNN_ROOT says; that
 # may be the folder of the Python package, which has no libcudnn.so.
 find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
+# Both names in one folder before the next: else a system's libcudnn.so comes before CUDNN_ROOT's.
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 NAMES_PER_DIR HINTS ${CUDAToolkit_LIBRARY_DIR})
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
 if(CUDNN_INCLUDE_DIR)
   file(STRINGS ${CUDNN_INCLUDE_DIR}/cudnn_version.h cudnn_lines

@@ -28,19 +28,25 @@ function(strata_library name)
   target_link_libraries(${name} PUBLIC strata_options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
 endfunction()
 
-# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [CUDA]): a Catch2 program and its ctest
-# entries: <name> runs everything but [slow], [long] and [cuda]; <name>_slow, <name>_long and <name>_cuda run those, if
-# asked for.
+# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
+# entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi and
+# <name>_cuda run those, if asked for.
 function(strata_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;CUDA" "" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
   target_precompile_headers(${name} REUSE_FROM strata_test_catch)
-  add_test(NAME ${name} COMMAND ${name} "~[slow]~[long]~[cuda]")
+  add_test(NAME ${name} COMMAND ${name} "~[slow]~[long]~[mpi]~[cuda]")
   set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
   if(arg_LONG)
     add_test(NAME ${name}_long COMMAND ${name} "[long]~[cuda]")
     set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}")
+  endif()
+  if(arg_MPI AND MPI_CXX_FOUND)
+    add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]")
+    # Up to 4 ranks. Open MPI asks for these as root, and where there are fewer cores than ranks.
+    set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4 ENVIRONMENT
+      "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
   endif()
   if(arg_SLOW)
     add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")

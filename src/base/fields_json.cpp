@@ -19,10 +19,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/suggestion.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/suggestion.h"
 
 namespace strata {
 namespace {

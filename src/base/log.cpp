@@ -1,12 +1,17 @@
 // Builds the logger that all ranks use: standard error, an optional file, and a pattern that names
 // ranks other than 0. Every line from info on is flushed, so a run that dies keeps its last words.
+// On a terminal the sink of standard error also keeps one line that is drawn again and again.
 
 #include "strata/base/log.h"
 
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -14,8 +19,50 @@
 
 namespace strata::log {
 
+namespace {
+
+/// Returns how many characters a line of the terminal has, or 80 if it does not say.
+std::size_t terminal_width() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+/// Standard error, with a live line below what was logged if that is a terminal.
+class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
+ public:
+  void log(const spdlog::details::log_msg& message) override {
+    const std::lock_guard lock(mutex_);
+    if (!live_.empty()) draw("");
+    spdlog::sinks::stderr_color_sink_mt::log(message);
+    if (!live_.empty()) draw(live_);
+  }
+  void show(std::string_view text) {
+    if (!terminal_) return;
+    const std::lock_guard lock(mutex_);
+    if (text == live_) return;
+    live_ = text;
+    draw(live_);
+  }
+
+ private:
+  static void draw(std::string_view text) {
+    // A line that is as wide as the terminal would leave the cursor on the next one.
+    const std::string shown(text.substr(0, terminal_width() - 1));
+    std::fprintf(stderr, "\r\033[K%s", shown.c_str());
+    std::fflush(stderr);
+  }
+
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  std::mutex mutex_;
+  std::string live_;
+};
+
+}  // namespace
+
 void configure(int rank, int ranks, const std::string& file) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<spdlog::sinks::stderr_color_sink_mt>()};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<ConsoleSink>()};
+  sinks.front()->set_level(spdlog::level::info);
   if (!file.empty()) {
     try {
       sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file));
@@ -26,11 +73,24 @@ void configure(int rank, int ranks, const std::string& file) {
   auto logger = std::make_shared<spdlog::logger>("strata", sinks.begin(), sinks.end());
   const std::string who =
       rank == 0 ? "" : "[rank " + std::to_string(rank) + " of " + std::to_string(ranks) + "] ";
-  logger->set_pattern("[%H:%M:%S] [%^%l%$] " + who + "%v");
-  logger->set_level(rank == 0 ? spdlog::level::info : spdlog::level::warn);
+  logger->set_pattern("[%Y-%m-%d %H:%M:%S] [%^%l%$] " + who + "%v");
+  logger->set_level(rank == 0 ? spdlog::level::debug : spdlog::level::warn);
   // One line a step is rare enough to flush each.
   logger->flush_on(spdlog::level::info);
+  logger->set_error_handler(
+      [reported = std::make_shared<std::once_flag>()](const std::string& why) {
+        std::call_once(*reported, [&] {
+          std::fprintf(stderr, "strata: lines of the log are lost: %s; the program goes on\n",
+                       why.c_str());
+        });
+      });
   spdlog::set_default_logger(std::move(logger));
+}
+
+void live(std::string_view text) {
+  const auto console =
+      std::dynamic_pointer_cast<ConsoleSink>(spdlog::default_logger()->sinks().front());
+  if (console) console->show(text);
 }
 
 }  // namespace strata::log

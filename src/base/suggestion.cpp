@@ -1,7 +1,7 @@
 // Compares keys by edit distance. The last key decides first and the whole path second, so a right
 // key in a wrong section is found as well as a misspelt one.
 
-#include "base/suggestion.h"
+#include "strata/base/suggestion.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Numbers as people read them.
+// Numbers and texts as people read them.
 
 #include "strata/base/text.h"
 
@@ -36,6 +36,15 @@ std::string format_duration(double seconds) {
   if (s < 3600) return print("%lldm%02llds", s / 60, s % 60);
   if (s < 86400) return print("%lldh%02lldm", s / 3600, s / 60 % 60);
   return print("%lldd%02lldh", s / 86400, s / 3600 % 24);
+}
+
+std::string shortened(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return std::string(text);
+  constexpr std::string_view kEllipsis = "...";
+  std::size_t end = most - kEllipsis.size();
+  const auto continues = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  while (end > 0 && continues(text[end])) --end;  // not within a character
+  return std::string(text.substr(0, end)).append(kEllipsis);
 }
 
 }  // namespace strata

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -14,6 +15,7 @@
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/prediction.h"
@@ -26,9 +28,14 @@ namespace strata {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 /// So many steps run before the clock starts: the first one touches memory and fills caches, the
 /// second is the first one with pending updates.
 constexpr std::int64_t kWarmUpSteps = 2;
+
+/// How MFU is worked out, in the words of the JSON's keys.
+constexpr const char* kMfuFormula = "flops_per_token * tokens_per_s / (peak_tflops * 1e12 * ranks)";
 
 /// This is what was measured on this rank.
 struct BenchResult {
@@ -88,12 +95,16 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
   const double model = flops_per_token(config.model.llama, sequence);
   const double recompute = session.setup().recompute_flops_per_token();
   const double tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / r.mean_s;
-  const double peak = peak_tflops(session);
-  const std::optional<double> mfu = model_flops_utilisation(model, tokens_per_s, peak, ranks);
+  const DevicePeak peak = device_peak(session);
+  const std::optional<double> mfu =
+      model_flops_utilisation(model, tokens_per_s, peak.tflops, ranks);
   const std::optional<double> hfu =
-      model_flops_utilisation(model + recompute, tokens_per_s, peak, ranks);
+      model_flops_utilisation(model + recompute, tokens_per_s, peak.tflops, ranks);
   const DeviceInfo info = session.device().info();
-  nlohmann::json json{{"device", info.name},
+  const BuildInfo build = build_info();
+  nlohmann::json json{{"version", build.version},
+                      {"commit", build.commit},
+                      {"device", info.name},
                       {"backend", info.backend},
                       {"ranks", ranks},
                       {"parameters", config.model.llama.parameter_count()},
@@ -110,6 +121,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"mfu", nullptr},
                       {"hfu", nullptr},
                       {"peak_tflops", nullptr},
+                      {"mfu_formula", kMfuFormula},
                       {"weights_in_bytes", r.link.weights_in},
                       {"activations_in_bytes", r.link.activations_in},
                       {"out_bytes", r.link.out},
@@ -121,7 +133,13 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
                       {"races", r.races}};
   if (mfu) json["mfu"] = *mfu;
   if (hfu) json["hfu"] = *hfu;
-  if (peak > 0) json["peak_tflops"] = peak;
+  if (peak.tflops > 0) {
+    json["peak_tflops"] = peak.tflops;
+    json["peak_origin"] = peak.origin;
+  }
+  if (const std::string warning = peak_warning(mfu, peak); !warning.empty()) {
+    json["mfu_warning"] = warning;
+  }
   json["activations_kept"] = session.setup().kept_text();
   json["activations_spilled"] = session.setup().spilled_text();
   json["training_state"] = session.setup().state_text();
@@ -183,7 +201,8 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
     json["prediction"] = {{"unknown", p.unknown}};
     return;
   }
-  json["prediction"] = {{"step_s", p.step_s},
+  json["prediction"] = {{"rates", p.rates},
+                        {"step_s", p.step_s},
                         {"step_s_mean", p.mean_s(static_cast<double>(r.step_s.size()))},
                         {"tokens_per_s", p.tokens_per_s},
                         {"mfu", nullptr}};
@@ -211,7 +230,7 @@ std::string prediction_text(const nlohmann::json& j) {
   for (const auto& [lane, share] : p["critical"].items()) {
     if (share >= kWorthAWord) text += fmt::format(" {} {:.0f} %", lane, 100 * share.get<double>());
   }
-  return text;
+  return text + "; rates of " + p["rates"].get<std::string>();
 }
 
 void print_table(const nlohmann::json& j, const BenchResult& r, const Session& session) {
@@ -219,13 +238,18 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
     return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
                             : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
   };
+  const std::string of_peak =
+      j["peak_tflops"].is_null()
+          ? std::string()
+          : fmt::format(" = {} with {:.4g} TFLOP/s of {}", kMfuFormula,
+                        j["peak_tflops"].get<double>(), j["peak_origin"].get<std::string>());
   const auto bytes = [&](const char* key) { return format_bytes(j[key].get<std::size_t>()); };
   std::string text = fmt::format(
       "{} ({}), {} rank(s), {} parameters\n"
       "step            mean {:.4f} s, median {:.4f} s over {} steps of {} tokens\n"
       "tokens/s        {}\n"
       "model FLOP/s    {:.2f} TFLOP/s\n"
-      "MFU             {}\n"
+      "MFU             {}{}\n"
       "HFU             {}\n"
       "kept            {}\n"
       "spilled         {}\n"
@@ -239,7 +263,7 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
       j["step_s_median"].get<double>(), j["steps"].get<int>(),
       format_count(j["tokens_per_step"].get<std::int64_t>()),
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
-      j["tflops"].get<double>(), percent("mfu"), percent("hfu"),
+      j["tflops"].get<double>(), percent("mfu"), of_peak, percent("hfu"),
       j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
       j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
       bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(r.memory));
@@ -267,8 +291,23 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
     text += fmt::format(" hardware.{}={:.4g}", key, rate.get<double>());
   }
   text += " (as traced)\n";
+  if (j.contains("mfu_warning")) text += j["mfu_warning"].get<std::string>() + "\n";
   text += fmt::format("races in the traced steps: {}\n", j["races"].get<int>());
   std::fputs(text.c_str(), stdout);
+}
+
+/// Throws IoError if the results would replace a file that holds something else: a config, say, or
+/// a device.
+void require_replaceable(const fs::path& file) {
+  std::error_code ignored;
+  const bool may_hold_anything =
+      fs::is_regular_file(file, ignored) || fs::is_block_file(file, ignored);
+  if (!may_hold_anything || fs::is_empty(file, ignored)) return;
+  std::ifstream in(file);
+  const nlohmann::json held = nlohmann::json::parse(in, nullptr, false);
+  if (held.is_object() && held.contains("step_s_each")) return;
+  throw IoError("--json: " + file.string() +
+                " is there and holds no results of a benchmark; name another file");
 }
 
 }  // namespace
@@ -281,6 +320,7 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     if (synthetic.run.steps < 1) {
       throw ConfigError("run.steps: a benchmark measures at least one step");
     }
+    if (ranks.rank() == 0 && !options.json.empty()) require_replaceable(options.json);
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     const BenchResult result = measure(session, recorder, synthetic.run.steps);
@@ -290,11 +330,12 @@ int bench_command(const RunConfig& config, const BenchOptions& options) {
     if (ranks.rank() != 0) return 0;
     nlohmann::json json = to_json(result, session, ranks.size());
     add_prediction(json, result, session, prediction, traced);
-    print_table(json, result, session);
-    if (options.json.empty()) return 0;
-    std::ofstream file(options.json);
-    file << json.dump(2) << '\n';
-    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    if (!options.json.empty()) {
+      std::ofstream file(options.json);
+      file << json.dump(2) << '\n';
+      if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+    }
+    print_table(json, result, session);  // last: a closed pipe may end the program here
     return 0;
   });
 }

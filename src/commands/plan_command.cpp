@@ -1,44 +1,87 @@
-// `plan` makes the setup that a run would make, on a machine that only has limits, and prints its
-// bytes, its blocks, what was chosen and what is predicted. Several ranks may plan together; rank 0
-// prints.
+// `plan` makes the setup that a run would make, on a machine of which it knows the GPU's name and
+// limits, and prints its bytes, its blocks, what was chosen and what is predicted. Several ranks
+// may plan together; rank 0 prints.
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <utility>
 
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
+#include "strata/device/gpu_models.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
-#include "strata/plan/rates.h"
 
 namespace strata {
 
-int plan_command(const RunConfig& config) {
+namespace {
+
+/// Returns the device of the plan: that of `--gpu`, or this machine's, or one without a name and
+/// without a limit of memory.
+DeviceInfo planned_device(BackendChoice backend, const std::string& gpu) {
+  if (backend == BackendChoice::kCpu) {
+    if (gpu.empty()) return {.backend = "cpu", .name = "cpu"};
+    throw ConfigError("--gpu: run.backend is \"cpu\"; leave out one of them");
+  }
+  if (gpu.empty()) return cuda_device_info().value_or(DeviceInfo{.backend = "cuda", .name = {}});
+  const GpuModel& model = gpu_named(gpu);
+  return {.backend = "cuda",
+          .name = std::string(model.cuda_names.front()),
+          .memory_bytes = model.memory_bytes(),
+          .peak_bf16_tflops = model.peak_tflops};
+}
+
+/// Returns a machine with this device on which nobody else takes memory.
+MachineMemory planned_machine(BackendChoice backend, DeviceInfo device) {
+  const std::size_t overhead = estimated_device_overhead(backend);
+  device.free_bytes = device.memory_bytes - std::min(device.memory_bytes, overhead);
+  return {.device = std::move(device),
+          .device_in_use = overhead,
+          .host = {},
+          .resident = estimated_host_overhead(backend)};
+}
+
+/// Returns a line about the device that the plan is made for.
+std::string device_text(const DeviceInfo& device) {
+  if (device.name.empty()) {
+    return "planned for no GPU in particular: without memory.device_limit every boundary "
+           "activation "
+           "is planned on the device, and nothing more is kept by schedule.activations auto\n";
+  }
+  if (device.memory_bytes == 0) return {};
+  std::string text = "planned for " + device.name + ", " + format_bytes(device.memory_bytes);
+  if (const GpuModel* model = gpu_of_device(device.name)) {
+    text += fmt::format(", compute capability {}.{}, {} multiprocessors", model->capability / 10,
+                        model->capability % 10, model->multiprocessors);
+    if (model->pcie > 0) text += fmt::format(", PCIe {}", model->pcie);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+int plan_command(const RunConfig& config, const PlanOptions& options) {
   const std::unique_ptr<Ranks> ranks = make_world_ranks();
-  Budget budget;
-  if (config.memory.device_limit) budget.device_limit = config.memory.device_limit->bytes;
-  if (config.memory.host_limit) budget.host_limit = config.memory.host_limit->bytes;
   // "auto" plans for a GPU, because that is what people ask a plan for.
   const BackendChoice backend =
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
-  budget.device_is_host = backend == BackendChoice::kCpu;
-  budget.device_overhead = estimated_device_overhead(backend);
-  budget.peak_tflops = estimated_peak_tflops(backend);
-  budget.host_overhead = estimated_host_overhead(backend);
-  const std::string_view device = budget.device_is_host ? "cpu" : kPlannedDevice;
+  const DeviceInfo device = planned_device(backend, options.gpu);
+  const Budget budget = make_budget(config.memory, planned_machine(backend, device));
   const Placement placement =
-      choose_placement(config, PlannedRank{ranks->rank(), ranks->size(), budget, device});
-  const Setup& setup = placement.setup;
+      choose_placement(config, PlannedRank{ranks->rank(), ranks->size(), budget, device.name});
   if (ranks->rank() != 0) return 0;
-  std::fputs(setup.to_string().c_str(), stdout);
-  std::fputs(("blocks:\n" + setup.blocks_text()).c_str(), stdout);
-  if (!budget.device_limit && !budget.device_is_host) {
-    std::fputs(
-        "no memory.device_limit: every boundary activation is planned on the device, and "
-        "nothing more is kept by schedule.activations auto\n",
-        stdout);
-  }
-  std::fputs(placement.to_string().c_str(), stdout);
-  std::fputs(predict(setup, device).to_string().c_str(), stdout);
+  const Setup& setup = placement.setup;
+  const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
+                           setup.blocks_text() + placement.to_string() +
+                           predict(setup, device.name).to_string();
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

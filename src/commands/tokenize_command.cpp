@@ -12,6 +12,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/commands/commands.h"
 
@@ -57,8 +58,12 @@ void print_set(const std::string& file, std::int64_t documents, std::int64_t tok
 
 int tokenize_command(TokenizeOptions options) {
   log::configure(0, 1, "");
+  const StopSignals stop;
   TokenizeMeter meter;
-  options.progress = [&meter](const TokenizeProgress& progress) { meter.show(progress); };
+  options.progress = [&](const TokenizeProgress& progress) {
+    if (const int signal = stop.received()) throw Interrupted(signal);
+    meter.show(progress);
+  };
   const TokenizeStatistics made = tokenize(options);
   meter.clear();
   print_set(options.output, made.documents, made.tokens);

@@ -2,72 +2,124 @@
 // folder: config, metrics, log and trace. All ranks run it; rank 0 writes.
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <ctime>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/run_ranks.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/utilisation.h"
+#include "strata/run/agenda.h"
 #include "strata/run/lr_schedule.h"
 #include "strata/run/metrics.h"
+#include "strata/run/progress.h"
 #include "strata/run/report.h"
+#include "strata/run/run_folder.h"
 #include "strata/run/session.h"
 
 namespace strata {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
 /// Runs the training of one rank. Steps are reported when they have finished, which is after later
-/// ones were submitted.
+/// ones were submitted. Steps are counted from 0 here, and from 1 where a person reads them.
 class Trainer {
  public:
-  Trainer(const RunConfig& config, Ranks& ranks)
-      : folder_(config.run.output),
-        ranks_(ranks),
-        session_(config, ranks, {.trace = &recorder_, .run_folder = config.run.output}),
+  Trainer(const RunConfig& config, Ranks& ranks, const StopSignals& signals,
+          const RunFolder* folder)
+      : ranks_(ranks),
+        signals_(signals),
+        folder_(folder),
+        session_(config, ranks,
+                 {.trace = &recorder_,
+                  .run_folder = config.run.output,
+                  .may_end = [this] { end_if_asked(); }}),
         config_(session_.setup().config),
-        progress_(config.run.steps),
         flops_per_token_(
             strata::flops_per_token(config_.model.llama, config_.data.sequence_length)),
-        peak_tflops_(peak_tflops(session_)) {}
+        peak_(device_peak(session_)),
+        progress_({.steps = config_.run.steps,
+                   .tokens_per_step = session_.global_tokens_per_step(),
+                   .validations = session_.has_validation() ? validations_of(config_.run) : 0,
+                   .has_mfu = peak_.tflops > 0}) {}
+  ~Trainer() { log::live(""); }
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
-  void run() {
+  /// Returns the exit code.
+  int run() {
     start();
+    begun_s_ = steady_seconds();
+    std::optional<Interrupted> interrupted;
     try {
-      steps();
+      interrupted = train();
     } catch (...) {
       report_finished();  // the last lines tell why
+      if (metrics_) metrics_->end(end_metrics("error"));
       throw;
     }
-    if (session_.has_validation()) evaluate(config_.run.steps);
-    end();
+    end(interrupted);
+    return interrupted ? interrupted->exit_code() : 0;
   }
 
  private:
+  bool first() const { return ranks_.rank() == 0; }
+
+  /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
+  void end_if_asked() {
+    const std::array<int, 1> own{signals_.received()};
+    const std::vector<std::byte> bytes =
+        ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
+    std::vector<int> all(static_cast<std::size_t>(ranks_.size()));
+    std::memcpy(all.data(), bytes.data(), bytes.size());
+    const int signal = *std::ranges::max_element(all);
+    if (signal != 0) throw Interrupted(signal);
+  }
+
+  /// Runs all steps and validations, or those until a signal came, which it returns. Then the steps
+  /// that were submitted are done.
+  std::optional<Interrupted> train() {
+    try {
+      steps();
+      if (session_.has_validation()) evaluate(config_.run.steps);
+      return std::nullopt;
+    } catch (const Interrupted& interrupted) {
+      log::info(
+          "{}: the run ends when the submitted steps are done, or at once when the signal "
+          "comes again",
+          signal_name(interrupted.signal()));
+      session_.synchronize();
+      report_finished();
+      return interrupted;
+    }
+  }
+
   void steps() {
     reference_s_ = steady_seconds();
+    const std::optional<std::int64_t> traced = first_traced(config_.run);
     for (std::int64_t step = 0; step < config_.run.steps;) {
-      const std::int64_t first = step;
-      if (step == config_.run.trace_step) {
+      end_if_asked();
+      if (step == traced) {
         trace(step);
         step += 2;
       } else {
         submit(step++);
       }
       report_finished();
-      const std::int64_t every = config_.run.eval_every;
-      if (every > 0 && step / every > first / every && step < config_.run.steps) {
-        evaluate(step);
-      }
+      if (validation_due(config_.run, step)) evaluate(step);
     }
     session_.synchronize();
     report_finished();
@@ -78,12 +130,15 @@ class Trainer {
   }
 
   void start() {
-    log::info("memory plan:\n{}", session_.setup().to_string());
-    for (const PlacementChoice& choice : session_.choices()) log::info("{}", choice.to_string());
-    if (ranks_.rank() != 0) return;
-    save_run_config(config_, folder_ / "config.json");
-    metrics_.emplace(folder_ / "metrics.jsonl");
+    log::debug("memory plan:\n{}", session_.setup().to_string());
+    for (const PlacementChoice& choice : session_.choices()) log::debug("{}", choice.to_string());
+    if (!first()) return;
+    for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
+    save_run_config(config_, folder_->config());
+    metrics_.emplace(folder_->metrics());
     const DeviceInfo info = session_.device().info();
+    Metric peak{"peak_tflops", {}};
+    if (peak_.tflops > 0) peak.value = peak_.tflops;
     metrics_->start(std::vector<Metric>{
         {"parameters", config_.model.llama.parameter_count()},
         {"backend", info.backend},
@@ -91,6 +146,7 @@ class Trainer {
         {"ranks", std::int64_t{ranks_.size()}},
         {"tokens_per_step", session_.global_tokens_per_step()},
         {"flops_per_token", flops_per_token_},
+        peak,
         {"recompute_flops_per_token", session_.setup().recompute_flops_per_token()},
         {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
@@ -101,7 +157,7 @@ class Trainer {
     for (const FinishedStep& finished : session_.take_finished()) {
       const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
       last_finished_s_ = finished.finished_s;
-      if (ranks_.rank() != 0) continue;
+      if (!first()) continue;
       StepMetrics m;
       m.step = finished.outcome.step + 1;
       m.loss = finished.outcome.loss;
@@ -110,7 +166,7 @@ class Trainer {
       m.tokens = session_.global_tokens_per_step();
       m.step_s = step_s;
       m.mfu =
-          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_tflops_, ranks_.size());
+          model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_.size());
       std::vector<Metric> extras{{"valid_tokens", finished.valid_tokens},
                                  {"applied", finished.outcome.applied},
                                  {"host_busy_s", finished.host_busy_s},
@@ -122,23 +178,44 @@ class Trainer {
         extras.push_back({"missed", finished.outcome.missed});
         missed_ += finished.outcome.missed ? 1 : 0;
       }
+      const std::string warning = peak_warning(m.mfu, peak_);
+      if (!warning.empty()) {
+        extras.push_back({"mfu_warning", warning});
+        if (!std::exchange(peak_warned_, true)) log::warn("step {}: {}", m.step, warning);
+      }
       metrics_->step(m, extras);
-      if (m.step == 1) log::info("{}", to_string(session_.startup()));
+      if (m.step == 1) log::debug("{}", to_string(session_.startup()));
       progress_.add(m);
-      const bool shown = m.step % std::max<std::int64_t>(1, config_.run.log_every) == 0;
-      if (shown || m.step == config_.run.steps) log::info("{}", progress_.line());
+      show_progress(m.step);
     }
   }
 
-  void evaluate(std::int64_t step) {
+  /// Shows a line after every run.log_every steps, the first and the last one, and the other steps
+  /// on a terminal while they are the newest.
+  void show_progress(std::int64_t done) {
+    constexpr int kLinesPerHeader = 25;
+    const std::string line = progress_.line(std::time(nullptr));
+    const bool lasting =
+        done == 1 || done == config_.run.steps || done % config_.run.log_every == 0;
+    log::live(lasting ? "" : line);
+    if (!lasting) return;
+    if (lines_++ % kLinesPerHeader == 0) log::info("{}", progress_.header());
+    log::info("{}", line);
+    progress_.begin_line();
+  }
+
+  void evaluate(std::int64_t done) {
+    log::live(fmt::format("validation after step {}", done));
     const double begin_s = steady_seconds();
-    const double loss = session_.evaluate();
+    validation_loss_ = session_.evaluate();
     report_finished();
     reference_s_ = steady_seconds();
-    if (ranks_.rank() != 0) return;
-    metrics_->eval(step, loss);
-    log::info("step {}/{} validation loss {:.4f} ({:.1f} s)", step, config_.run.steps, loss,
-              reference_s_ - begin_s);
+    progress_.add_validation(reference_s_ - begin_s);
+    log::live("");
+    if (!first()) return;
+    metrics_->eval(done, *validation_loss_);
+    log::info("step {}/{} validation loss {:.4f} ({:.1f} s)", done, config_.run.steps,
+              *validation_loss_, reference_s_ - begin_s);
   }
 
   void trace(std::int64_t step) {
@@ -153,15 +230,22 @@ class Trainer {
     log::info("updates {}", to_string(updates));
     const Prediction predicted = predict(session_.setup(), session_.device().info().name);
     if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
-    if (ranks_.rank() == 0) {
-      recorder_.write_chrome_trace((folder_ / "trace.json").string());
-      log::info("trace of steps {} and {} in {}", step, step + 1,
-                (folder_ / "trace.json").string());
-    }
+    if (first()) write_trace(step);
     recorder_.clear();
     report_finished();
-    if (ranks_.rank() == 0) log_trace(step, lanes, updates);
+    if (first()) log_trace(step, lanes, updates);
     reference_s_ = steady_seconds();
+  }
+
+  /// Writes the trace file; a disk that is full costs the trace and not the run.
+  void write_trace(std::int64_t step) {
+    const std::string file = folder_->trace().string();
+    try {
+      recorder_.write_chrome_trace(file);
+      log::info("trace of steps {} and {} in {}", step + 1, step + 2, file);
+    } catch (const IoError& error) {
+      log::warn("{}; the run goes on without it", error.what());
+    }
   }
 
   /// Writes where the time of the two traced steps went, as seconds of one step.
@@ -183,55 +267,82 @@ class Trainer {
     metrics_->trace(metrics);
   }
 
-  void end() {
+  /// Returns what the last line of the metrics says, whatever the reason.
+  std::vector<Metric> end_metrics(std::string reason) {
+    return {{"reason", std::move(reason)}, {"steps", progress_.steps_done()}};
+  }
+
+  void end(const std::optional<Interrupted>& interrupted) {
     const MemoryReport memory = measure_memory(session_);
-    log::info("{}", to_string(memory));
-    if (ranks_.rank() != 0) return;
-    std::vector<Metric> metrics{{"steps", config_.run.steps},
-                                {"device_measured_bytes", metric_of(memory.device_measured)},
-                                {"host_peak_bytes", metric_of(memory.host_peak)}};
+    log::debug("{}", to_string(memory));
+    if (!first()) return;
+    std::vector<Metric> metrics =
+        end_metrics(interrupted ? signal_name(interrupted->signal()) : "done");
+    metrics.push_back({"device_measured_bytes", metric_of(memory.device_measured)});
+    metrics.push_back({"host_peak_bytes", metric_of(memory.host_peak)});
     if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
-      log::info("speculation: {} of {} steps missed", missed_, config_.run.steps);
+      log::info("speculation: {} of {} steps missed", missed_, progress_.steps_done());
       metrics.push_back({"missed_steps", missed_});
     }
     for (const auto& [key, seconds] : parts_of(session_.startup())) {
       metrics.push_back({key, seconds});
     }
     metrics_->end(metrics);
+    log::info("{}", result(interrupted));
   }
 
-  fs::path folder_;
+  /// Returns the last line of a run: what came out, and where it is.
+  std::string result(const std::optional<Interrupted>& interrupted) const {
+    const double seconds = steady_seconds() - begun_s_;
+    const auto tokens = static_cast<double>(progress_.tokens_seen());
+    std::string text = fmt::format(
+        "{}: {} of {} steps, {} tokens in {} ({} tokens/s)",
+        interrupted ? interrupted->what() : "done", format_count(progress_.steps_done()),
+        format_count(config_.run.steps), format_count(progress_.tokens_seen()),
+        format_duration(seconds), format_count(std::llround(tokens / std::max(seconds, 1e-9))));
+    if (progress_.steps_done() > 0) text += fmt::format(", loss {:.4f}", progress_.recent_loss());
+    if (validation_loss_) text += fmt::format(", validation loss {:.4f}", *validation_loss_);
+    if (const std::int64_t lost = metrics_->lost_lines(); lost > 0) {
+      text += fmt::format(", {} lines of metrics lost", format_count(lost));
+    }
+    return text + "; run folder " + config_.run.output;
+  }
+
   Ranks& ranks_;
+  const StopSignals& signals_;
+  const RunFolder* folder_;  ///< null but on rank 0
   Recorder recorder_;
   Session session_;
   RunConfig config_;  ///< resolved
-  Progress progress_;
   double flops_per_token_ = 0;
-  double peak_tflops_ = 0;
+  DevicePeak peak_;
+  bool peak_warned_ = false;
+  Progress progress_;
+  int lines_ = 0;  ///< of progress, that were shown
   std::optional<MetricsLog> metrics_;
+  double begun_s_ = 0;      ///< when the first step was
   double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
-  std::int64_t missed_ = 0;  ///< steps whose early updates were undone
+  std::optional<double> validation_loss_;  ///< the last one
+  std::int64_t missed_ = 0;                ///< steps whose early updates were undone
 };
 
 }  // namespace
 
-int train_command(const RunConfig& config) {
+int train_command(const RunConfig& config, OldRun old_run) {
   return on_all_ranks([&](Ranks& ranks) {
-    const fs::path folder = config.run.output;
-    if (ranks.rank() == 0) {
-      std::error_code error;
-      fs::create_directories(folder, error);
-      if (error) {
-        throw IoError("run.output: cannot create the folder " + folder.string() + ": " +
-                      error.message());
-      }
-    }
+    const StopSignals signals;
+    std::optional<RunFolder> folder;
+    if (ranks.rank() == 0) folder.emplace(config.run.output, old_run);
     ranks.barrier(Channel::kSubmit);
-    log::configure(ranks.rank(), ranks.size(),
-                   ranks.rank() == 0 ? (folder / "train.log").string() : std::string());
-    Trainer(config, ranks).run();
-    return 0;
+    log::configure(ranks.rank(), ranks.size(), folder ? folder->log().string() : std::string());
+    log::info("folder   {}", config.run.output);
+    try {
+      return Trainer(config, ranks, signals, folder ? &*folder : nullptr).run();
+    } catch (const Interrupted& interrupted) {
+      log::info("{} before the first step", interrupted.what());
+      return interrupted.exit_code();
+    }
   });
 }
 

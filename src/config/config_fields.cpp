@@ -23,8 +23,9 @@ void RunSection::fields(FieldList& f) {
         "Names the run folder, which takes the resolved config, metrics, log and the plans of "
         "matrix products. Give every run its own.");
   f.add("trace_step", trace_step,
-        "Names the step, counted from 0, that is traced into trace.json of the run folder, with "
-        "the one after it; -1 traces none. Set it to see what each lane does when.");
+        "Names the step, counted from 1, that is traced into trace.json of the run folder, with "
+        "the one after it, or the one before if a validation comes between; null traces none. Set "
+        "it to see what each lane does when.");
   f.add("eval_every", eval_every,
         "Says how many steps pass between validations on data.validation; 0 never validates. Set "
         "it to see whether the loss also falls on text that is not trained on.");
@@ -32,8 +33,8 @@ void RunSection::fields(FieldList& f) {
         "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
         "that takes long.");
   f.add("log_every", log_every,
-        "Says how many steps pass between progress lines. Raise it where steps are short; "
-        "metrics.jsonl has every step in any case.");
+        "Says how many steps pass between progress lines; the first and the last step have one in "
+        "any case. Raise it where steps are short; metrics.jsonl has every step.");
   f.add("threads", threads,
         "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use. "
         "Lower it to leave cores to other programs.");
@@ -226,28 +227,27 @@ void HardwareSection::fields(FieldList& f) {
         "known GPU. Set it for a GPU that strata does not know.");
   f.add("link_gbs", link_gbs,
         "Sets the rate of the link between host and device in GB/s each way, with copies both ways "
-        "at once, for schedule.spill auto and for predictions. Set it to what host_bench measures "
-        "on another machine.");
+        "at once, for schedule.spill auto and for predictions; null takes that of a known GPU's "
+        "PCIe, and 50 for others. Set it to what host_bench measures.");
   f.add("product_tflops", product_tflops,
         "Sets the rate of large bf16 matrix products in TFLOP/s, for predictions; null takes what "
-        "was measured on a known GPU. Set it to what bench prints to get predictions on another "
-        "one.");
+        "is known of the GPU. Set it to what bench prints on this one.");
   f.add("attention_forward_tflops", attention_forward_tflops,
         "Sets the rate of attention's forward in TFLOP/s for endless rows and a head dim of 128, "
-        "for predictions; null takes what was measured on a known GPU. Set it to what bench prints "
-        "on another one.");
+        "for predictions; null takes what is known of the GPU. Set it to what bench prints on "
+        "this one.");
   f.add("attention_backward_tflops", attention_backward_tflops,
         "Sets the rate of attention's backward in TFLOP/s for endless rows and a head dim of 128, "
-        "for predictions; null takes what was measured on a known GPU. Set it to what bench prints "
-        "on another one.");
+        "for predictions; null takes what is known of the GPU. Set it to what bench prints on "
+        "this one.");
   f.add("device_gbs", device_gbs,
         "Sets the rate in GB/s of operators that do little but move device memory, for "
-        "predictions; null takes what was measured on a known GPU. Set it to what bench prints on "
-        "another one.");
+        "predictions; null takes what is known of the GPU. Set it to what bench prints on this "
+        "one.");
   f.add("host_gbs", host_gbs,
         "Sets the rate in GB/s at which AdamW on all threads reads and writes host memory, for "
-        "predictions; null takes what was measured beside a known GPU. Set it to what bench prints "
-        "on another machine.");
+        "predictions; null takes what such a GPU's host usually has. Set it to what bench prints "
+        "on this machine.");
 }
 
 void KernelsSection::fields(FieldList& f) {

@@ -48,7 +48,7 @@ class Rules {
 void check_run(const RunConfig& c, Rules r) {
   const RunSection& run = c.run;
   r.at_least("steps", run.steps, 1);
-  r.at_least("trace_step", run.trace_step, -1);
+  r.at_least("trace_step", run.trace_step, 1);
   r.at_least("eval_every", run.eval_every, 0);
   r.at_least("eval_batches", run.eval_batches, 0);
   r.at_least("log_every", run.log_every, 1);
@@ -56,8 +56,11 @@ void check_run(const RunConfig& c, Rules r) {
   r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
-  r.refuse_if(run.trace_step >= 0 && run.trace_step + 1 >= run.steps, "trace_step",
+  r.refuse_if(run.trace_step && *run.trace_step >= run.steps, "trace_step",
               "and the step after it are traced, but run.steps is " + std::to_string(run.steps));
+  r.refuse_if(run.trace_step && run.eval_every == 1, "trace_step",
+              "needs two steps without a validation between them; raise run.eval_every, or set it "
+              "to 0");
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
 }
@@ -218,12 +221,12 @@ void check_optimizer(const RunConfig& c, Rules r) {
 }
 
 void check_hardware(const HardwareSection& h, Rules rules) {
-  rules.refuse_if(!(h.link_gbs > 0), "link_gbs", "must be above 0");
   const auto above_zero = [&](const std::optional<double>& rate, std::string_view key,
                               const char* otherwise) {
     rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
   };
   above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
+  above_zero(h.link_gbs, "link_gbs", "that of the device's generation of PCIe");
   for (const RateKey& key : kRateKeys) {
     above_zero(h.*key.given, key.key, "as measured on the device");
   }

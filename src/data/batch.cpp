@@ -99,6 +99,20 @@ std::size_t BatchLoader::scratch_bytes(const BatchShape& shape, DocumentMask mas
   return static_cast<std::size_t>(shape.sub_batches) * each;
 }
 
+void BatchLoader::require_target(std::int64_t samples) const {
+  if (options_.mask == DocumentMask::kOff) return;  // every token has one
+  const std::int64_t length = options_.shape.tokens;
+  std::vector<std::int64_t> ends;
+  for (std::int64_t sample = 0; sample < std::min(samples, samples_); ++sample) {
+    ends.clear();
+    source_.document_ends_in(sample * length, (sample + 1) * length, ends);
+    if (std::ssize(ends) < length) return;
+  }
+  throw IoError(source_.name() + ": has no target that counts: with data.document_mask the last " +
+                "token of a document has none, and every token that would be read is one. Use " +
+                "longer documents, the right data.eos_token, or no mask");
+}
+
 std::int64_t BatchLoader::samples_per_step() const {
   return options_.passes * options_.shape.sub_batches * options_.ranks * options_.shape.rows;
 }
@@ -199,15 +213,16 @@ void BatchLoader::read_row(std::int64_t begin, std::span<std::int32_t> ids,
 }
 
 void BatchLoader::check_ids(std::int64_t begin, std::span<const std::int32_t> ids) const {
-  const auto vocabulary = static_cast<std::uint32_t>(options_.vocabulary);
+  const std::int64_t known = source_.vocabulary();
+  const std::int64_t bound = known > 0 ? std::min(known, options_.vocabulary) : options_.vocabulary;
+  const auto vocabulary = static_cast<std::uint32_t>(bound);
   // As unsigned numbers, so that ids above 2^31 are refused too.
   const auto bad = std::ranges::find_if(
       ids, [=](std::int32_t id) { return static_cast<std::uint32_t>(id) >= vocabulary; });
   if (bad == ids.end()) return;
-  const std::int64_t known = source_.vocabulary();
   throw IoError(source_.name() + ": token " + std::to_string(begin + (bad - ids.begin())) +
                 " has id " + std::to_string(static_cast<std::uint32_t>(*bad)) +
-                ", but the model's vocabulary is " + std::to_string(vocabulary) +
+                ", but the model's vocabulary is " + std::to_string(options_.vocabulary) +
                 (known > 0 ? " and the file's " + std::to_string(known)
                            : std::string(" and the file does not tell its own")) +
                 ". Tokenizer, data.dtype and model.vocab_size must belong together");

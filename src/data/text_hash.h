@@ -9,13 +9,26 @@
 
 namespace strata {
 
-/// Returns FNV-1a over the bytes (Fowler, Noll, Vo), mixed so that all 64 bits are equally good.
-[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+/// FNV-1a over the bytes of a text that comes in pieces (Fowler, Noll, Vo), mixed so that all 64
+/// bits are equally good.
+class TextHash {
+ public:
+  constexpr void add(std::string_view piece) {
+    for (const char c : piece) {
+      hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    }
   }
-  return mix64(hash);
+  [[nodiscard]] constexpr std::uint64_t value() const { return mix64(hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ull;
+};
+
+/// Returns the hash of a whole text.
+[[nodiscard]] constexpr std::uint64_t hash_text(std::string_view text) {
+  TextHash hash;
+  hash.add(text);
+  return hash.value();
 }
 
 }  // namespace strata

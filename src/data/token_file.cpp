@@ -1,20 +1,27 @@
-// Reads token files. Opening checks the header against the size of the file, so that later reads
-// cannot run off the mapping; ids themselves are checked by the batch loader, which knows the
-// model.
+// Reads token files. Opening checks header, document ends and, of bare ids, a sample, so that what
+// is not a token file is refused at the start; ids themselves are checked by the batch loader,
+// which knows the model.
 
 #include "strata/data/token_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <utility>
 
-#include "data/mapped_file.h"
+#include "data/document_ends.h"
+#include "data/file_kind.h"
+#include "data/id_width.h"
 #include "data/token_file_format.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 
 namespace strata {
 
 using token_file::Header;
+
+namespace {
+constexpr std::size_t kPiece = 4096;  ///< ids that are on the stack at once
+}
 
 TokenType parse_token_type(std::string_view text) {
   if (text == "u16") return TokenType::kU16;
@@ -22,134 +29,138 @@ TokenType parse_token_type(std::string_view text) {
   throw ConfigError("a token type is \"u16\" or \"u32\", not \"" + std::string(text) + "\"");
 }
 
-TokenFile::TokenFile(std::string name, std::unique_ptr<MappedFile> mapping)
-    : name_(std::move(name)), mapping_(std::move(mapping)) {}
+TokenFile::TokenFile(const std::string& name)
+    : name_(name), file_(std::make_unique<InputFile>(name)) {}
 
 TokenFile::~TokenFile() = default;
 
 std::unique_ptr<TokenFile> TokenFile::open(const std::string& file,
                                            const std::optional<RawTokenFormat>& raw) {
-  std::unique_ptr<TokenFile> result(new TokenFile(file, std::make_unique<MappedFile>(file)));
-  const MappedFile& mapping = *result->mapping_;
-  const auto& magic = token_file::kMagic;
-  if (mapping.bytes() >= magic.size() &&
-      std::memcmp(mapping.data(), magic.data(), magic.size()) == 0) {
+  std::unique_ptr<TokenFile> result(new TokenFile(file));
+  const std::string beginning = read_beginning(*result->file_);
+  const std::string_view magic(token_file::kMagic.data(), token_file::kMagic.size());
+  if (beginning.starts_with(magic)) {
     result->read_header();
-  } else if (raw) {
-    result->read_raw(*raw);
-  } else {
-    throw IoError(file + ": does not begin like a token file of strata. Make one with `strata " +
-                  "tokenize`, or set data.dtype to u16 or u32 if it holds nothing but token ids");
+    return result;
   }
+  if (const auto kind = recognize_format(beginning)) {
+    throw IoError(result->name_ + ": " + kind->what + ". " + kind->remedy);
+  }
+  if (looks_like_text(beginning)) {
+    throw IoError(result->name_ +
+                  ": is text, not token ids. Make a token file of it with `strata " + "tokenize`");
+  }
+  if (!raw) {
+    throw IoError(result->name_ + ": does not begin like a token file of strata. Make one with " +
+                  "`strata tokenize`, or set data.dtype to u16 or u32 if it holds nothing but " +
+                  "token ids");
+  }
+  result->read_raw(*raw);
   return result;
 }
 
 void TokenFile::read_header() {
-  const std::size_t found = mapping_->bytes();
+  const std::size_t found = file_->bytes();
+  const auto refuse = [&](const std::string& what) {
+    throw IoError(name_ + ": is " + what + ". Copy or tokenize it again");
+  };
   const auto require_bytes = [&](std::size_t expected) {
     if (found == expected) return;
-    throw IoError(name_ + ": is torn: its header tells of " + std::to_string(expected) +
-                  " bytes, it has " + std::to_string(found) + ". Copy or tokenize it again");
+    refuse("torn: its header tells of " + std::to_string(expected) + " bytes, it has " +
+           std::to_string(found));
   };
   if (found < sizeof(Header)) {
-    throw IoError(name_ + ": is torn: a header takes " + std::to_string(sizeof(Header)) +
-                  " bytes, it has " + std::to_string(found) + ". Copy or tokenize it again");
+    refuse("torn: a header takes " + std::to_string(sizeof(Header)) + " bytes, it has " +
+           std::to_string(found));
   }
   Header header;
-  std::memcpy(&header, mapping_->data(), sizeof header);
+  file_->read(0, std::as_writable_bytes(std::span(&header, 1)));
   if (header.version != token_file::kVersion) {
     throw IoError(name_ + ": has version " + std::to_string(header.version) +
                   " of the token file format; this program reads version " +
                   std::to_string(token_file::kVersion) + ". Tokenize it again");
   }
-  if (header.bytes_per_token != 2 && header.bytes_per_token != 4) {
-    throw IoError(name_ + ": its header says " + std::to_string(header.bytes_per_token) +
-                  " bytes per token; only 2 and 4 exist");
+  const bool narrow_ids = header.bytes_per_token == 2;
+  if (!narrow_ids && header.bytes_per_token != 4) {
+    refuse("damaged: its header says " + std::to_string(header.bytes_per_token) +
+           " bytes per token; only 2 and 4 exist");
   }
   // Counts above the file's bytes are torn anyway, and below them no product can overflow.
   if (header.tokens > found || header.documents > found) {
-    throw IoError(name_ + ": is torn: its header tells of " + std::to_string(header.tokens) +
-                  " tokens and " + std::to_string(header.documents) + " documents, it has " +
-                  std::to_string(found) + " bytes. Copy or tokenize it again");
+    refuse("torn: its header tells of " + std::to_string(header.tokens) + " tokens and " +
+           std::to_string(header.documents) + " documents, it has " + std::to_string(found) +
+           " bytes");
   }
   const std::size_t ends = token_file::ends_offset(header.tokens, header.bytes_per_token);
   require_bytes(ends + header.documents * token_file::kEndBytes);
+  constexpr std::uint64_t kMostIds = std::uint64_t{1} << 31;
+  if (header.vocabulary < 1 || header.vocabulary > (narrow_ids ? 65536 : kMostIds)) {
+    refuse("damaged: its header says a vocabulary of " + std::to_string(header.vocabulary) +
+           " ids of " + std::to_string(header.bytes_per_token) + " bytes");
+  }
+  if (header.zero != Header{}.zero) refuse("damaged: the last bytes of its header are not 0");
 
-  has_header_ = true;
-  type_ = header.bytes_per_token == 2 ? TokenType::kU16 : TokenType::kU32;
+  type_ = narrow_ids ? TokenType::kU16 : TokenType::kU32;
   size_ = static_cast<std::int64_t>(header.tokens);
   vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
   tokenizer_hash_ = header.tokenizer_hash;
-  tokens_ = mapping_->data() + sizeof(Header);
-  // The ends are aligned: the mapping begins with a page, and ends_offset() is a multiple of 8.
-  document_ends_ = {reinterpret_cast<const std::uint64_t*>(mapping_->data() + ends),
-                    static_cast<std::size_t>(header.documents)};
-  if (!document_ends_.empty() && document_ends_.back() != header.tokens) {
-    throw IoError(name_ + ": is damaged: its last document ends at token " +
-                  std::to_string(document_ends_.back()) + ", it has " +
-                  std::to_string(header.tokens) + ". Copy or tokenize it again");
-  }
+  tokens_offset_ = sizeof(Header);
+  document_ends_ = std::make_unique<DocumentEnds>(
+      *file_, DocumentEnds::Place{.offset = ends, .count = header.documents}, header.tokens);
 }
 
 void TokenFile::read_raw(const RawTokenFormat& raw) {
   const std::size_t token_bytes = size_of(raw.type);
-  if (mapping_->bytes() % token_bytes != 0) {
-    throw IoError(name_ + ": has " + std::to_string(mapping_->bytes()) +
+  if (file_->bytes() % token_bytes != 0) {
+    throw IoError(name_ + ": has " + std::to_string(file_->bytes()) +
                   " bytes, not a multiple of the " + std::to_string(token_bytes) +
                   " that data.dtype gives a token");
   }
   type_ = raw.type;
   end_of_document_ = raw.end_of_document;
-  size_ = static_cast<std::int64_t>(mapping_->bytes() / token_bytes);
-  tokens_ = mapping_->data();
+  size_ = static_cast<std::int64_t>(file_->bytes() / token_bytes);
+  require_width(*this, type_);
 }
 
 std::optional<std::int64_t> TokenFile::documents() const {
-  if (!has_header_) return std::nullopt;
-  return static_cast<std::int64_t>(document_ends_.size());
+  if (!document_ends_) return std::nullopt;
+  return static_cast<std::int64_t>(document_ends_->count());
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
   check_range(*this, begin, static_cast<std::int64_t>(out.size()));
-  if (out.empty()) return;
-  const std::byte* from = tokens_ + static_cast<std::size_t>(begin) * size_of(type_);
+  std::size_t offset = tokens_offset_ + static_cast<std::size_t>(begin) * size_of(type_);
   if (type_ == TokenType::kU32) {
-    std::memcpy(out.data(), from, out.size_bytes());
-  } else {
-    const auto* ids = reinterpret_cast<const std::uint16_t*>(from);
-    std::copy_n(ids, out.size(), out.begin());
+    file_->read(offset, std::as_writable_bytes(out));
+    return;
+  }
+  std::array<std::uint16_t, kPiece> buffer;
+  while (!out.empty()) {
+    const auto ids = std::span(buffer).first(std::min(buffer.size(), out.size()));
+    file_->read(offset, std::as_writable_bytes(ids));
+    std::ranges::copy(ids, out.begin());
+    offset += ids.size_bytes();
+    out = out.subspan(ids.size());
   }
 }
 
 void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
                                  std::vector<std::int64_t>& ends) const {
   check_range(*this, begin, end - begin);
-  if (has_header_) {
-    auto it = std::upper_bound(document_ends_.begin(), document_ends_.end(),
-                               static_cast<std::uint64_t>(begin));
-    // What callers do with ends relies on their order, which nobody checked in a damaged file.
-    for (std::uint64_t last = static_cast<std::uint64_t>(begin);
-         it != document_ends_.end() && *it <= static_cast<std::uint64_t>(end); last = *it++) {
-      if (*it <= last) {
-        throw IoError(name_ + ": is damaged: its document ends do not ascend, " +
-                      std::to_string(*it) + " comes after " + std::to_string(last) +
-                      ". Copy or tokenize it again");
-      }
-      ends.push_back(static_cast<std::int64_t>(*it));
-    }
+  if (document_ends_) {
+    document_ends_->append_in(*file_, begin, end, ends);
     return;
   }
   if (!end_of_document_) return;
-  const auto append_ends = [&]<class Id>(const Id* ids) {
-    const auto wanted = static_cast<std::uint32_t>(*end_of_document_);
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (ids[i] == wanted) ends.push_back(i + 1);
+  std::array<std::int32_t, kPiece> buffer;
+  while (begin < end) {
+    const auto count = std::min<std::int64_t>(std::ssize(buffer), end - begin);
+    const auto ids = std::span(buffer).first(static_cast<std::size_t>(count));
+    read(begin, ids);
+    for (const std::int32_t id : ids) {
+      ++begin;
+      if (id == *end_of_document_) ends.push_back(begin);
     }
-  };
-  if (type_ == TokenType::kU16) {
-    append_ends(reinterpret_cast<const std::uint16_t*>(tokens_));
-  } else {
-    append_ends(reinterpret_cast<const std::uint32_t*>(tokens_));
   }
 }
 

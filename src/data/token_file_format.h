@@ -12,13 +12,13 @@
 
 namespace strata::token_file {
 
-static_assert(std::endian::native == std::endian::little, "token files are mapped as they are");
+static_assert(std::endian::native == std::endian::little, "token files are read as they are");
 
 // The line ends are there to be broken by a transfer in text mode.
 inline constexpr std::array<char, 8> kMagic{'S', 'T', 'R', 'T', 'O', 'K', '\r', '\n'};
 inline constexpr std::uint32_t kVersion = 1;
 
-/// The first 64 bytes of a file, mapped as they are.
+/// The first 64 bytes of a file, as they lie there.
 struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint32_t version = kVersion;

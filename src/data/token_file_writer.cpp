@@ -1,60 +1,16 @@
 // Writes token files. The header's place is kept free first and filled in at the end, when the
-// counts are known; a rename after fsync publishes the file, so readers see all of it or nothing.
-
-#include <fcntl.h>
-#include <unistd.h>
+// counts are known.
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <system_error>
+#include <array>
 #include <utility>
 
+#include "data/output_file.h"
 #include "data/token_file_format.h"
 #include "strata/base/error.h"
 #include "strata/data/token_file.h"
 
 namespace strata {
-
-/// A buffered file under a temporary name, removed unless it was published.
-class TokenFileWriter::Output {
- public:
-  explicit Output(const std::string& file)
-      : file_(file), temporary_(file + ".tmp." + std::to_string(::getpid())) {
-    stream_ = std::fopen(temporary_.c_str(), "wb");
-    if (stream_ == nullptr) fail("open");
-  }
-  ~Output() {
-    if (stream_ != nullptr) std::fclose(stream_);
-    if (!published_) std::remove(temporary_.c_str());
-  }
-  Output(const Output&) = delete;
-  Output& operator=(const Output&) = delete;
-
-  void write(const void* data, std::size_t bytes) {
-    if (bytes > 0 && std::fwrite(data, 1, bytes, stream_) != bytes) fail("write");
-  }
-  void rewind() {
-    if (std::fseek(stream_, 0, SEEK_SET) != 0) fail("seek");
-  }
-  void publish() {
-    if (std::fflush(stream_) != 0) fail("write");
-    if (::fsync(::fileno(stream_)) != 0) fail("fsync");
-    if (std::fclose(std::exchange(stream_, nullptr)) != 0) fail("close");
-    if (std::rename(temporary_.c_str(), file_.c_str()) != 0) fail("rename");
-    published_ = true;
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw IoError(temporary_ + ": " + what + " failed: " + std::generic_category().message(errno));
-  }
-
-  std::string file_;
-  std::string temporary_;
-  std::FILE* stream_ = nullptr;
-  bool published_ = false;
-};
 
 TokenFileWriter::TokenFileWriter(std::string file, const Format& format)
     : file_(std::move(file)), format_(format) {
@@ -63,7 +19,7 @@ TokenFileWriter::TokenFileWriter(std::string file, const Format& format)
                       " do not fit into tokens of " + std::to_string(size_of(format.type)) +
                       " bytes");
   }
-  output_ = std::make_unique<Output>(file_);
+  output_ = std::make_unique<OutputFile>(file_);
   const token_file::Header place_holder;
   output_->write(&place_holder, sizeof place_holder);
 }
@@ -103,7 +59,7 @@ void TokenFileWriter::end_document() {
   if (end > begin) document_ends_.push_back(end);
 }
 
-void TokenFileWriter::finish() {
+void TokenFileWriter::close() {
   end_document();
   const auto tokens = static_cast<std::uint64_t>(tokens_);
   const std::size_t token_bytes = size_of(format_.type);
@@ -119,7 +75,9 @@ void TokenFileWriter::finish() {
                                   .vocabulary = static_cast<std::uint64_t>(format_.vocabulary),
                                   .tokenizer_hash = format_.tokenizer_hash};
   output_->write(&header, sizeof header);
-  output_->publish();
+  output_->close();
 }
+
+void TokenFileWriter::publish() { output_->publish(); }
 
 }  // namespace strata

@@ -1,19 +1,24 @@
-// Walks the inputs, maps one file at a time and feeds its bytes to the writers in pieces of 1 MiB,
-// so that memory does not grow with the size of a file. Nothing is published before both sets are
-// known to be non-empty.
+// Reads each file twice, in pieces, so that memory does not grow with the size of a file: once to
+// see that it is text and to which set it belongs, and once to write its tokens. Nothing is
+// published before both sets are complete on the disk.
 
 #include "strata/data/tokenize.h"
 
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "data/mapped_file.h"
-#include "data/text_hash.h"
-#include "strata/base/bytes.h"
+#include "data/text_files.h"
+#include "data/text_survey.h"
+#include "data/tokenize_outputs.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
@@ -21,10 +26,6 @@
 namespace strata {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr std::size_t kPieceBytes = kMiB;
 
 void check_options(const TokenizeOptions& options) {
   const double fraction = options.validation_fraction;
@@ -37,41 +38,12 @@ void check_options(const TokenizeOptions& options) {
   if ((fraction > 0) == options.validation_output.empty()) {
     throw ConfigError("tokenize: a validation fraction and a validation file need each other");
   }
-  if (options.output == options.validation_output) {
-    throw ConfigError("tokenize: " + options.output + " cannot be training and validation file");
-  }
-}
-
-bool is_wanted(const fs::path& file, const std::vector<std::string>& extensions) {
-  const std::string name = file.filename().string();
-  return extensions.empty() ||
-         std::any_of(extensions.begin(), extensions.end(),
-                     [&](const std::string& ending) { return name.ends_with(ending); });
-}
-
-std::vector<std::string> files_of(const TokenizeOptions& options) {
-  std::vector<std::string> files;
-  for (const std::string& input : options.inputs) {
-    if (!fs::is_directory(input)) {
-      files.push_back(input);
-      continue;
-    }
-    std::vector<std::string> found;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(input)) {
-      if (entry.is_regular_file() && is_wanted(entry.path(), options.extensions)) {
-        found.push_back(entry.path().string());
-      }
-    }
-    std::sort(found.begin(), found.end());
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  return files;
 }
 
 /// Returns whether a document belongs to the validation set: 53 bits of its hash, as a number in
 /// [0, 1), are below the fraction.
-bool is_validation(std::string_view text, double fraction) {
-  return static_cast<double>(hash_text(text) >> 11) * 0x1.0p-53 < fraction;
+bool is_validation(std::uint64_t hash, double fraction) {
+  return static_cast<double>(hash >> 11) * 0x1.0p-53 < fraction;
 }
 
 /// The two token files and what has been counted so far.
@@ -90,18 +62,17 @@ class Sets {
   /// Writes one document to the set that it belongs to. `on_piece` is told the bytes of every piece
   /// that was written.
   template <class OnPiece>
-  void add_document(std::string_view text, const OnPiece& on_piece) {
-    const bool held_out = validation_ && is_validation(text, options_.validation_fraction);
+  void add_document(const InputFile& file, std::uint64_t hash, const OnPiece& on_piece) {
+    const bool held_out = validation_ && is_validation(hash, options_.validation_fraction);
     TokenFileWriter& set = held_out ? *validation_ : *training_;
-    while (!text.empty()) {
-      const std::string_view piece = text.substr(0, kPieceBytes);
-      text.remove_prefix(piece.size());
+    read_pieces(file, [&](std::string_view piece) {
       ids_.clear();
       ByteTokenizer::encode(piece, ids_);
-      if (text.empty()) ids_.push_back(ByteTokenizer::kEndOfDocument);
       set.append(ids_);
       on_piece(piece.size());
-    }
+      return true;
+    });
+    set.append(std::array{ByteTokenizer::kEndOfDocument});
     set.end_document();
   }
 
@@ -115,11 +86,13 @@ class Sets {
       throw IoError(options_.validation_output + ": no document fell to it. Ask for a larger " +
                     "validation fraction, or give more and smaller files");
     }
-    training_->finish();
+    training_->close();
+    if (validation_) validation_->close();
+    training_->publish();
+    if (validation_) validation_->publish();
     statistics.documents = training_->documents();
     statistics.tokens = training_->tokens();
     if (!validation_) return;
-    validation_->finish();
     statistics.validation_documents = validation_->documents();
     statistics.validation_tokens = validation_->tokens();
   }
@@ -131,28 +104,54 @@ class Sets {
   std::vector<std::int32_t> ids_;
 };
 
-TokenizeStatistics tokenize_files(const TokenizeOptions& options,
-                                  const std::vector<std::string>& files) {
+/// Counts what was found in folders and is not text, and names the first of it.
+class Skipped {
+ public:
+  void add(const std::string& file, const FileKind& kind) {
+    constexpr std::int64_t kNamed = 10;
+    if (files_++ < kNamed) log::warn("tokenize: left out {}: {}", file, kind.what);
+  }
+  void summarize(std::size_t of) const {
+    if (files_ == 0) return;
+    log::warn("tokenize: {} of {} files were left out, since they are not plain text in UTF-8",
+              files_, of);
+  }
+  [[nodiscard]] std::int64_t files() const { return files_; }
+
+ private:
+  std::int64_t files_ = 0;
+};
+
+}  // namespace
+
+TokenizeStatistics tokenize(const TokenizeOptions& options) {
+  check_options(options);
+  const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
+  check_outputs(options, files);
+
   TokenizeProgress progress;
-  progress.files = static_cast<std::int64_t>(files.size());
-  for (const std::string& file : files) progress.bytes += fs::file_size(file);
-  const auto report = [&] {
+  progress.files = std::ssize(files);
+  for (const TextFile& file : files) progress.bytes += file.bytes;
+  const std::function<void()> report = [&] {
     if (options.progress) options.progress(progress);
   };
 
   Sets sets(options);
   TokenizeStatistics statistics;
-  std::string first_skipped;
-  for (const std::string& file : files) {
-    const MappedFile mapping(file);
-    const std::string_view text(reinterpret_cast<const char*>(mapping.data()), mapping.bytes());
-    if (text.empty()) {
+  Skipped skipped;
+  for (const TextFile& text : files) {
+    const InputFile file(text.name);
+    const TextSurvey found = survey_text(file, options.as_text, report);
+    if (found.not_text && text.named) {
+      throw IoError(text.name + ": " + found.not_text->what + ". " + found.not_text->remedy);
+    }
+    if (file.bytes() == 0) {
       ++statistics.empty_files;
-    } else if (!is_valid_utf8(text)) {
-      if (statistics.skipped_files++ == 0) first_skipped = file;
-      progress.bytes_done += text.size();
+    } else if (found.not_text) {
+      skipped.add(text.name, *found.not_text);
+      progress.bytes_done += file.bytes();
     } else {
-      sets.add_document(text, [&](std::size_t bytes) {
+      sets.add_document(file, found.hash, [&](std::size_t bytes) {
         progress.bytes_done += bytes;
         report();
       });
@@ -160,23 +159,10 @@ TokenizeStatistics tokenize_files(const TokenizeOptions& options,
     ++progress.files_done;
     report();
   }
-  if (statistics.skipped_files > 0) {
-    log::warn("tokenize: {} of {} files are not valid UTF-8 and were skipped, first {}",
-              statistics.skipped_files, files.size(), first_skipped);
-  }
+  skipped.summarize(files.size());
+  statistics.skipped_files = skipped.files();
   sets.finish(statistics);
   return statistics;
-}
-
-}  // namespace
-
-TokenizeStatistics tokenize(const TokenizeOptions& options) {
-  check_options(options);
-  try {
-    return tokenize_files(options, files_of(options));
-  } catch (const fs::filesystem_error& error) {
-    throw IoError(error.path1().string() + ": cannot be read: " + error.code().message());
-  }
 }
 
 }  // namespace strata

@@ -30,7 +30,7 @@ Sequence sequence_of(unsigned char lead) {
 
 }  // namespace
 
-bool is_valid_utf8(std::string_view text) {
+std::size_t valid_utf8_bytes(std::string_view text) {
   constexpr std::uint64_t kHighBits = 0x8080808080808080ull;
   const auto byte_at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   std::size_t i = 0;
@@ -48,14 +48,14 @@ bool is_valid_utf8(std::string_view text) {
       continue;
     }
     const Sequence s = sequence_of(byte_at(i));
-    if (s.length == 0 || i + s.length >= text.size()) return false;
-    if (byte_at(i + 1) < s.low || byte_at(i + 1) > s.high) return false;
+    if (s.length == 0 || i + s.length >= text.size()) return i;
+    if (byte_at(i + 1) < s.low || byte_at(i + 1) > s.high) return i;
     for (std::size_t j = 2; j <= s.length; ++j) {
-      if ((byte_at(i + j) & 0xC0) != 0x80) return false;
+      if ((byte_at(i + j) & 0xC0) != 0x80) return i;
     }
     i += s.length + 1;
   }
-  return true;
+  return i;
 }
 
 }  // namespace strata

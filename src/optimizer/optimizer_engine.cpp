@@ -153,7 +153,7 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
   return [this](double sum) {
     step_.loss_sum += sum;
     if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum)) {
-      throw NumericalError("step " + std::to_string(step_.plan.step) +
+      throw NumericalError("step " + std::to_string(step_.plan.number()) +
                            ": the loss is not finite; no weight was changed in this step "
                            "(lower optimizer.lr, or check the data)");
     }
@@ -209,7 +209,7 @@ void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
       row(block).updated_on_device() && row(block).updated == UpdateTime::kOnArrival;
   host_.host_task("require_finite", {}, tag, [this, block, may_have_changed] {
     if (std::isfinite(squared_norms_[block])) return;
-    throw NumericalError("step " + std::to_string(step_.plan.step) + ": the gradient of " +
+    throw NumericalError("step " + std::to_string(step_.plan.number()) + ": the gradient of " +
                          state_.layout().blocks[block].name + " is not finite" +
                          (may_have_changed ? "" : "; its weights were not changed") +
                          " (lower optimizer.lr, or use optimizer.timing = before_use, which skips "
@@ -288,11 +288,12 @@ void OptimizerEngine::decide() {
   if (finite) {
     nonfinite_in_a_row_ = 0;
     if (step_.plan.valid_tokens == 0) {
-      log::warn("step {}: no token has a target; nothing was updated", step_.plan.step);
+      log::warn("step {}: no token has a target; nothing was updated", step_.plan.number());
     }
     return;
   }
-  log::warn("step {}: loss or gradient norm is not finite; the update is skipped", step_.plan.step);
+  log::warn("step {}: loss or gradient norm is not finite; the update is skipped",
+            step_.plan.number());
   ++nonfinite_in_a_row_;
 }
 
@@ -300,7 +301,7 @@ void OptimizerEngine::decide() {
 /// in a row that were not finite.
 void OptimizerEngine::stop_if_stuck() const {
   if (nonfinite_in_a_row_ == 0 || nonfinite_in_a_row_ < options_.max_nonfinite_steps) return;
-  throw NumericalError("step " + std::to_string(step_.plan.step) + ": " +
+  throw NumericalError("step " + std::to_string(step_.plan.number()) + ": " +
                        std::to_string(nonfinite_in_a_row_) +
                        " steps in a row were not finite; weights are those before the first of "
                        "them (lower optimizer.lr, or raise run.max_nonfinite_steps)");

@@ -42,8 +42,9 @@ void submit_update_check(Stream& host, const TensorView& nonfinite, const StepPl
       "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
       [nonfinite, &step, steps_ago, what] {
         if (*nonfinite.as<std::int32_t>() == 0) return;
-        throw NumericalError("step " + std::to_string(step.step - steps_ago) + ": a weight of " +
-                             what + " is not finite after its update (lower optimizer.lr)");
+        throw NumericalError("step " + std::to_string(step.number() - steps_ago) +
+                             ": a weight of " + what +
+                             " is not finite after its update (lower optimizer.lr)");
       });
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/base/bytes.h"
+#include "strata/device/gpu_models.h"
 
 namespace strata {
 
@@ -53,6 +54,7 @@ std::size_t usable_part(std::size_t free) {
 
 /// Lowers the device's limit to what can be had now.
 void limit_device(Budget& budget, const MachineMemory& machine) {
+  if (machine.device.memory_bytes == 0) return;
   const std::size_t usable = machine.device_in_use + usable_part(machine.device.free_bytes);
   if (budget.device_limit && *budget.device_limit <= usable) return;
   budget.device_limit_origin =
@@ -114,6 +116,7 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
   if (limits.device_limit) budget.device_limit = limits.device_limit->bytes;
   budget.device_is_host = machine.device.backend == "cpu";
   budget.peak_tflops = machine.device.peak_bf16_tflops;
+  budget.link_gbs = link_gbs_of_device(machine.device.name);
   if (!budget.device_is_host) {
     budget.device_overhead = machine.device_in_use;
     limit_device(budget, machine);

@@ -26,7 +26,7 @@ std::optional<double> forward_link_bytes(const Setup& s) {
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
-  return kLinkShare * forward_s * s.hardware.link_gbs * 1e9;
+  return kLinkShare * forward_s * s.hardware.link_gbs.value_or(s.budget.link_gbs) * 1e9;
 }
 
 double cells_of(const Setup& s) {

@@ -120,7 +120,7 @@ std::vector<Prediction::Part> critical_parts(const DryRun& run) {
 }
 
 /// Returns why a step cannot be predicted, or nothing if it can.
-std::string why_unknown(const Setup& setup, const KnownRates& known) {
+std::string why_unknown(const Setup& setup, std::string_view device, const KnownRates& known) {
   if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
   if (setup.batch.mask == DocumentMask::kOn)
     return "with data.document_mask work depends on the data";
@@ -132,8 +132,11 @@ std::string why_unknown(const Setup& setup, const KnownRates& known) {
     return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
            "attention_backward_tflops";
   }
-  if (!known.missing.empty()) return "nobody has measured this device; set " + known.missing;
-  return {};
+  if (known.missing.empty()) return {};
+  const char* why = device.empty()
+                        ? "no GPU is named, and this machine has none; name one with --gpu, or set "
+                        : "nobody has measured this device; set ";
+  return why + known.missing;
 }
 
 }  // namespace
@@ -160,17 +163,19 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 Prediction predict(const Setup& setup, std::string_view device) {
   const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
-  p.unknown = why_unknown(setup, known);
+  p.unknown = why_unknown(setup, device, known);
   if (!p.unknown.empty()) return p;
+  p.rates = known.source;
   const DryRun run(setup, known.rates);
   p.step_s = run.step_s();
   p.once_s = run.end_s() - kSteps * p.step_s;
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
-  p.mfu = model_flops_utilisation(
-      flops_per_token(setup.model, setup.batch.batch.tokens), p.tokens_per_s,
-      setup.hardware.peak_tflops.value_or(setup.budget.peak_tflops), setup.state.ranks);
+  const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
+  p.mfu = model_flops_utilisation(flops_per_token(setup.model, setup.batch.batch.tokens),
+                                  p.tokens_per_s, peak.tflops, setup.state.ranks);
+  p.warning = peak_warning(p.mfu, peak);
   p.lanes = steady_lanes(run);
   p.critical = critical_parts(run);
   return p;
@@ -179,7 +184,7 @@ Prediction predict(const Setup& setup, std::string_view device) {
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, known).empty()) return {};
+  if (!why_unknown(setup, device, known).empty()) return {};
   Recorder traced;
   DryRun(setup, known.rates, kTraced).trace(traced);
   return {lane_times(traced, kTraced), work_times(traced, kTraced)};
@@ -187,14 +192,14 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device) {
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, known).empty()) return std::nullopt;
+  if (!why_unknown(setup, device, known).empty()) return std::nullopt;
   return DryRun(setup, known.rates).step_s();
 }
 
 std::string Prediction::to_string() const {
   if (!unknown.empty()) return "predicted step: unknown: " + unknown + "\n";
-  std::string text = fmt::format("predicted step: {:.3f} s, {} tokens/s", step_s,
-                                 format_count(static_cast<std::int64_t>(tokens_per_s)));
+  std::string text = fmt::format("predicted for {}\npredicted step: {:.3f} s, {} tokens/s", rates,
+                                 step_s, format_count(static_cast<std::int64_t>(tokens_per_s)));
   if (mfu) text += fmt::format(", MFU {:.1f} %", 100 * *mfu);
   text += fmt::format("; the first and the last of a run take {:.3f} s more\n  bound by", once_s);
   constexpr double kWorthALine = 0.005;
@@ -209,7 +214,7 @@ std::string Prediction::to_string() const {
     text += fmt::format("  lane {:<15} busy {:.3f} s, exposed {:.3f} s\n", lane.lane, lane.busy_s,
                         lane.exposed_s);
   }
-  return text;
+  return warning.empty() ? text : text + warning + "\n";
 }
 
 }  // namespace strata

@@ -1,27 +1,25 @@
-// The table of measured devices, which has one row, and the arithmetic between rates and traced
-// work. What a timeline divides by is what is worked out of a trace here.
+// The rates of a device are those of its row in the table of GPUs, beside what was measured once
+// and is taken to be alike everywhere, and the arithmetic between rates and traced work. What a
+// timeline divides by is what is worked out of a trace here.
 
 #include "strata/plan/rates.h"
 
 #include <optional>
 
+#include "strata/base/log.h"
 #include "strata/config/rate_keys.h"
+#include "strata/device/gpu_models.h"
 #include "strata/ops/optimizer.h"
 
 namespace strata {
 
 namespace {
 
-/// Returns the rates of one H200 SXM with PCIe 5 x16 and 16 cores, within a step: the clock sinks
-/// under its load. docs/prediction.md says how each was measured.
-Rates rates_of_h200() {
-  return {.product_tflops = 687,
-          .attention_forward_tflops = 608,
-          .attention_backward_tflops = 386,
-          .device_gbs = 3700,
-          .link_gbs = 54.8,
-          .host_gbs = 155,
-          .task_gbs = 2.3,
+/// Returns what rates lose to each other and to their starts, as measured on one H200 SXM with PCIe
+/// 5 x16 and 16 cores. It is taken to be alike on every machine. docs/prediction.md says how each
+/// was measured.
+Rates common_shares() {
+  return {.task_gbs = 2.3,
           .operators = {{.name = "swiglu_forward", .device = 1.16},
                         {.name = "swiglu_backward", .device = 1.11},
                         {.name = "rmsnorm_backward", .device = 0.81},
@@ -45,27 +43,57 @@ Rates rates_of_h200() {
           .link_out_under_host = 0.9};
 }
 
+/// Fills in the rates that kRateKeys lists.
+void take_rates(Rates& rates, const GpuModel& gpu) {
+  rates.product_tflops = gpu.product_tflops;
+  rates.attention_forward_tflops = gpu.attention_forward_tflops;
+  rates.attention_backward_tflops = gpu.attention_backward_tflops;
+  rates.device_gbs = gpu.device_gbs;
+  rates.host_gbs = gpu.host_gbs;
+}
+
+/// Returns whose the rates are, how they are known, and which the config gives instead.
+std::string source_of(std::string_view device, const GpuModel* gpu, const HardwareSection& hardware,
+                      const std::string& given_keys) {
+  if (gpu == nullptr) {
+    return (device.empty() ? "a GPU" : std::string(device)) + " (all rates as given)";
+  }
+  std::string text =
+      std::string(gpu->name) + (gpu->measured ? " (measured" : " (datasheet estimates");
+  if (!gpu->measured && !hardware.host_gbs) {
+    text += fmt::format("; a host of {:.0f} GB/s, hardware.host_gbs", gpu->host_gbs);
+  }
+  return text + (given_keys.empty() ? "" : "; as given: " + given_keys) + ")";
+}
+
 }  // namespace
 
 KnownRates known_rates(std::string_view device, const HardwareSection& hardware) {
-  // What a rate loses to others is taken to be alike on every machine.
-  KnownRates known{.rates = rates_of_h200(), .missing = {}};
-  const bool measured = device == kPlannedDevice;
+  KnownRates known{.rates = common_shares(), .source = {}, .missing = {}};
+  const GpuModel* gpu = gpu_of_device(device);
+  if (gpu != nullptr) take_rates(known.rates, *gpu);
+  std::string given_keys;
+  const auto list = [](std::string& keys, std::string_view key) {
+    keys += (keys.empty() ? "hardware." : ", hardware.") + std::string(key);
+  };
   for (const RateKey& key : kRateKeys) {
     if (const std::optional<double>& given = hardware.*key.given) {
       known.rates.*key.rate = *given;
-    } else if (!measured) {
-      known.missing += (known.missing.empty() ? "hardware." : ", hardware.") + std::string(key.key);
+      list(given_keys, key.key);
+    } else if (gpu == nullptr) {
+      list(known.missing, key.key);
     }
   }
+  if (hardware.link_gbs) list(given_keys, "link_gbs");
   Rates& r = known.rates;
-  r.link_gbs = hardware.link_gbs / r.link_both_ways;
+  r.link_gbs = hardware.link_gbs.value_or(link_gbs_of_device(device)) / r.link_both_ways;
+  known.source = source_of(device, gpu, hardware, given_keys);
   return known;
 }
 
 HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t length,
                                std::int64_t head_dim) {
-  const Rates known = rates_of_h200();
+  const Rates known = common_shares();
   const std::string_view compute = name_of(Lane::kCompute);
   const auto rate = [&](std::string_view lane, const auto& counts, const auto& amount,
                         double start_us, double unit) -> std::optional<double> {

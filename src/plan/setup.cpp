@@ -115,10 +115,6 @@ std::size_t estimated_host_overhead(BackendChoice backend) {
   return backend == BackendChoice::kCuda ? 560 * kMiB : 32 * kMiB;
 }
 
-double estimated_peak_tflops(BackendChoice backend) {
-  return backend == BackendChoice::kCuda ? 989.4 : 0;
-}
-
 LlamaSizes llama_sizes(const RunConfig& config) {
   const std::int64_t cell_tokens = config.schedule.rows * config.data.sequence_length;
   const std::int64_t head_chunk = config.schedule.head_chunk_tokens.value_or(

@@ -215,9 +215,12 @@ void save_plan_set(const MatmulPlanSet& set, const fs::path& file) {
   std::ofstream out(unfinished, std::ios::binary);
   out << write_fields(content);
   out.close();
-  if (!out) throw IoError(file.string() + ": cannot be written");
-  fs::rename(unfinished, file, failed);
-  if (failed) throw IoError(file.string() + ": cannot be written: " + failed.message());
+  const bool written = out.good();
+  if (written) fs::rename(unfinished, file, failed);
+  if (written && !failed) return;
+  std::error_code ignored;
+  fs::remove(unfinished, ignored);
+  throw IoError(file.string() + ": cannot be written" + (failed ? ": " + failed.message() : ""));
 }
 
 fs::path user_cache_folder() {

@@ -1,14 +1,18 @@
 // Metrics become lines of JSON, whose keys stand in the order in which they are given. Every line
-// is flushed, so that a run that dies has told all it knew.
+// goes straight to the file, so that a run that dies has told all it knew, and what is left of a
+// line that did not fit is cut off again.
 
 #include "strata/run/metrics.h"
 
-#include <algorithm>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -22,7 +26,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
-#include "strata/base/text.h"
+#include "strata/base/version.h"
 
 namespace strata {
 namespace {
@@ -57,22 +61,36 @@ void put(Json& line, const Metric& metric) {
       metric.value);
 }
 
-template <class... Arguments>
-/// Returns what printf would print, up to 63 characters.
-std::string print(const char* format, Arguments... arguments) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), format, arguments...);
-  return text.data();
+/// Writes all of `text` at the end of what was written before; returns whether that worked.
+bool write_all(int descriptor, std::string_view text, std::int64_t at) {
+  while (!text.empty()) {
+    const ssize_t written = ::pwrite(descriptor, text.data(), text.size(), at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+    at += written;
+  }
+  return true;
 }
 
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& file)
-    : file_(file), out_(file, std::ios::binary | std::ios::trunc) {
-  if (!out_) throw IoError(file_.string() + ": cannot be written");
+    : file_(file),
+      descriptor_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) {
+    throw IoError(file_.string() + ": cannot be written: " + std::strerror(errno));
+  }
 }
 
-void MetricsLog::start(std::span<const Metric> metrics) { write("start", {metrics}); }
+MetricsLog::~MetricsLog() { ::close(descriptor_); }
+
+void MetricsLog::start(std::span<const Metric> metrics) {
+  const BuildInfo build = build_info();
+  const std::array<Metric, 2> program{
+      {{"version", std::string(build.version)}, {"commit", std::string(build.commit)}}};
+  write("start", {program, metrics});
+}
 
 void MetricsLog::step(const StepMetrics& m, std::span<const Metric> extras) {
   std::array<Metric, 8> metrics{{{"step", m.step},
@@ -94,7 +112,10 @@ void MetricsLog::eval(std::int64_t step, double val_loss) {
 
 void MetricsLog::trace(std::span<const Metric> metrics) { write("trace", {metrics}); }
 
-void MetricsLog::end(std::span<const Metric> metrics) { write("end", {metrics}); }
+void MetricsLog::end(std::span<const Metric> metrics) {
+  const std::array<Metric, 1> lost{{{"lost_lines", lost_lines_}}};
+  write("end", {metrics, lost});
+}
 
 void MetricsLog::write(std::string_view event,
                        std::initializer_list<std::span<const Metric>> parts) {
@@ -103,27 +124,21 @@ void MetricsLog::write(std::string_view event,
     for (const Metric& metric : part) put(line, metric);
   }
   // Names of files and devices may hold bytes that are not UTF-8.
-  out_ << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
-  if (!out_) throw IoError(file_.string() + ": cannot be written; is the disk full?");
-}
-
-void Progress::add(const StepMetrics& metrics) {
-  last_ = metrics;
-  (counted_ == 0 ? first_s_ : later_s_) += metrics.step_s;
-  ++counted_;
-}
-
-double Progress::eta_s() const {
-  const double mean_s = counted_ > 1 ? later_s_ / static_cast<double>(counted_ - 1) : first_s_;
-  return mean_s * static_cast<double>(steps_ - last_.step);
-}
-
-std::string Progress::line() const {
-  std::string text = "step " + std::to_string(last_.step) + '/' + std::to_string(steps_);
-  text += fmt::format(" loss {:.3f} norm {:.2f} lr {:.1e} ", last_.loss, last_.grad_norm, last_.lr);
-  text += format_count(std::llround(last_.tokens_per_s())) + " tok/s";
-  if (last_.mfu) text += fmt::format(" mfu {:.1f}%", *last_.mfu * 100);
-  return text + " eta " + format_duration(eta_s());
+  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  if (write_all(descriptor_, text, whole_bytes_)) {
+    whole_bytes_ += static_cast<std::int64_t>(text.size());
+    return;
+  }
+  const char* why = std::strerror(errno);
+  if (lost_lines_++ == 0) {
+    log::warn(
+        "{}: a line could not be written: {}; the run goes on, and lines are lost until "
+        "there is room",
+        file_.string(), why);
+  }
+  // Half a line would end the reading of many a script. Where even that fails, the next line is
+  // written over it.
+  if (::ftruncate(descriptor_, whole_bytes_) != 0) return;
 }
 
 }  // namespace strata

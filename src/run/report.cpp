@@ -6,6 +6,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/host_memory.h"
 #include "strata/base/log.h"
+#include "strata/base/text.h"
 #include "strata/ops/optimizer.h"
 
 namespace strata {
@@ -21,6 +22,35 @@ std::string to_string(const MemoryReport& r) {
   return "device: planned " + format_bytes(r.device_planned) + ", measured " +
          format_bytes(r.device_measured) + "\nhost:   planned " + format_bytes(r.host_planned) +
          ", peak " + format_bytes(r.host_peak);
+}
+
+std::vector<std::string> summary(Session& session, int ranks) {
+  const Setup& setup = session.setup();
+  const RunConfig& config = setup.config;
+  const DeviceInfo device = session.device().info();
+  const auto of = [](const std::optional<std::size_t>& limit) {
+    return limit ? " of " + format_bytes(*limit) : std::string();
+  };
+  const std::string validation =
+      !session.has_validation() ? "none"
+      : config.run.eval_every > 0
+          ? fmt::format("every {} and at the end", format_count(config.run.eval_every))
+          : "at the end";
+  return {fmt::format("model    {} parameters in {} layers, computed in {}{}",
+                      format_count(config.model.llama.parameter_count()),
+                      config.model.llama.num_hidden_layers, name_of(config.run.dtype),
+                      config.model.path.empty() ? "" : ", from " + config.model.path),
+          fmt::format("data     {}, rows of {} tokens",
+                      config.data.synthetic ? "random tokens" : config.data.train,
+                      format_count(config.data.sequence_length)),
+          fmt::format("steps    {} of {} tokens, validation {}", format_count(config.run.steps),
+                      format_count(session.global_tokens_per_step()), validation),
+          fmt::format("machine  {} ({} backend), {} rank{}", device.name, device.backend, ranks,
+                      ranks == 1 ? "" : "s"),
+          fmt::format("memory   {}{} on the device, {}{} on the host",
+                      format_bytes(setup.device_bytes()), of(setup.budget.device_limit),
+                      format_bytes(setup.host_bytes()), of(setup.budget.host_limit)),
+          "state    " + setup.state_text()};
 }
 
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {
@@ -43,9 +73,8 @@ void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
   recorder.stop();
 }
 
-double peak_tflops(Session& session) {
-  return session.setup().config.hardware.peak_tflops.value_or(
-      session.device().info().peak_bf16_tflops);
+DevicePeak device_peak(Session& session) {
+  return device_peak(session.setup().config.hardware, session.device().info().peak_bf16_tflops);
 }
 
 }  // namespace strata

@@ -17,6 +17,7 @@
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
 #include "strata/base/process.h"
+#include "strata/data/compatible.h"
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
 #include "strata/plan/budget.h"
@@ -106,6 +107,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   startup_.machine_s = lap();
   open_data();
   startup_.data_s = lap();
+  may_end();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   const std::string device = backend_.device->info().name;
@@ -121,6 +123,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
     if (!warning.empty()) log::warn("{}", warning);
   }
   startup_.plans_s = lap();
+  may_end();
   assemble();
 }
 
@@ -132,6 +135,10 @@ Session::~Session() {
   } catch (const std::exception& error) {
     log::debug("while ending the session: {}", error.what());
   }
+}
+
+void Session::may_end() const {
+  if (hooks_.may_end) hooks_.may_end();
 }
 
 void Session::open_data() {
@@ -146,12 +153,18 @@ void Session::open_data() {
   options.seed = static_cast<std::uint64_t>(config_.run.seed);
   options.vocabulary = config_.model.llama.vocab_size;
   train_source_ = open_tokens(config_, config_.data.train);
+  const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
+  require_tokenizer_of(tokenizer, *train_source_);
   train_ = std::make_unique<BatchLoader>(*train_source_, options, *backend_.pool);
+  train_->require_target(train_->samples());
   if (config_.data.validation.empty()) return;
   options.passes = 1;
   options.sample_order = SampleOrder::kOnce;
   validation_source_ = open_tokens(config_, config_.data.validation);
+  require_tokenizer_of(tokenizer, *validation_source_);
+  require_same_tokenizer(*train_source_, *validation_source_);
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+  validation_->require_target(validation_passes() * validation_->samples_per_step());
 }
 
 void Session::plan_products() {
@@ -173,7 +186,7 @@ void Session::plan_products() {
                    memory - std::min(memory, used), ranks_);
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
   const std::size_t now = backend_.device->device_bytes_in_use();
-  log::info(
+  log::debug(
       "plans of matrix products: {} of the run folder, {} of the cache, {} measured; {:.1f} s; "
       "loaded kernels took {} of device memory",
       report.from_run, report.from_cache, report.measured, steady_seconds() - begin_s,
@@ -190,6 +203,7 @@ void Session::assemble() {
   startup_.device_s = assembly_->device_arena_s();
   startup_.pinned_s = assembly_->pinned_arena_s();
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
+  may_end();
   const Setup& s = setup_;
   if (s.config.model.path.empty()) {
     state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
@@ -249,20 +263,23 @@ std::vector<FinishedStep> Session::take_finished() {
   return finished;
 }
 
+std::int64_t Session::validation_passes() const {
+  if (hooks_.fill) return 1;
+  const std::int64_t rows = validation_->samples_per_step();
+  const std::int64_t passes = (validation_->samples() + rows - 1) / rows;
+  return config_.run.eval_batches > 0 ? std::min(passes, config_.run.eval_batches) : passes;
+}
+
 double Session::evaluate() {
   synchronize();
-  std::int64_t passes = 1;
-  std::int64_t rows = 0;
-  if (!hooks_.fill) {
-    rows = validation_->samples_per_step();
-    passes = (validation_->samples() + rows - 1) / rows;
-    if (config_.run.eval_batches > 0) passes = std::min(passes, config_.run.eval_batches);
-  }
+  const std::int64_t rows = hooks_.fill ? 0 : validation_->samples_per_step();
+  const std::int64_t passes = validation_passes();
   // Shared with tasks that may still run when a later pass throws.
   const auto loss_sum = std::make_shared<double>(0.0);
   double valid_sum = 0;
   const auto host_slots = static_cast<std::int64_t>(setup_.batch.host_slots);
   for (std::int64_t pass = 0; pass < passes; ++pass) {
+    may_end();
     const int slot = static_cast<int>(pass % host_slots);
     const PassBuffers buffers = assembly_->batches().host(slot);
     const std::int64_t valid = hooks_.fill ? hooks_.fill(0, 0, train_->options(), buffers)

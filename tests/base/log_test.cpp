@@ -1,9 +1,14 @@
-// Tests what ranks write to the log file, read back as text.
+// Tests what ranks write to the log file, read back as text, and what a terminal shows, which is a
+// pseudo terminal in the place of standard error.
 
 #include "strata/base/log.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -34,7 +39,113 @@ std::string logged_by(int rank) {
   return text;
 }
 
+/// Puts another file in the place of standard error; what goes there can be read back.
+class StandardError {
+ public:
+  explicit StandardError(int replacement) : before_(dup(STDERR_FILENO)) {
+    dup2(replacement, STDERR_FILENO);
+  }
+  ~StandardError() {
+    spdlog::set_default_logger(logger_);
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+
+ private:
+  std::shared_ptr<spdlog::logger> logger_ = spdlog::default_logger();
+  int before_;
+};
+
+std::string read_all(int file) {
+  std::array<char, 4096> text{};
+  const ssize_t length = read(file, text.data(), text.size());
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length))};
+}
+
+/// Logs with a live line, 40 characters wide.
+void log_with_live_line() {
+  log::configure(0, 1, "");
+  log::live("step 1");
+  log::info("news");
+  log::live(std::string(100, 'x'));
+  log::live("");
+}
+
 }  // namespace
+
+TEST_CASE("a terminal shows one live line below the log, no wider than itself") {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  REQUIRE(terminal >= 0);
+  REQUIRE((grantpt(terminal) == 0 && unlockpt(terminal) == 0));
+  const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  REQUIRE(side >= 0);
+  const winsize size{.ws_row = 25, .ws_col = 40, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(ioctl(side, TIOCSWINSZ, &size) == 0);
+  {
+    const StandardError replaced(side);
+    log_with_live_line();
+  }
+  const std::string shown = read_all(terminal);
+  close(side);
+  close(terminal);
+  CHECK(shown.starts_with("\r\033[Kstep 1\r\033[K["));
+  CHECK_THAT(shown, ContainsSubstring("news\r\n\r\033[Kstep 1\r\033[K" + std::string(39, 'x') +
+                                      "\r\033[K"));
+  CHECK(shown.find(std::string(40, 'x')) == std::string::npos);
+}
+
+TEST_CASE("a pipe gets no live line") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  {
+    const StandardError replaced(ends[1]);
+    log_with_live_line();
+  }
+  const std::string shown = read_all(ends[0]);
+  close(ends[0]);
+  close(ends[1]);
+  CHECK_THAT(shown, ContainsSubstring("news"));
+  CHECK(shown.find("step 1") == std::string::npos);
+  CHECK(shown.find('\r') == std::string::npos);
+}
+
+TEST_CASE("what is only of interest afterwards is in the file and not on standard error") {
+  const std::string file =
+      std::filesystem::temp_directory_path() / ("strata_log_debug_" + std::to_string(getpid()));
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  {
+    const StandardError replaced(ends[1]);
+    log::configure(0, 1, file);
+    log::debug("long plan");
+    log::info("short news");
+  }
+  const std::string shown = read_all(ends[0]);
+  close(ends[0]);
+  close(ends[1]);
+  std::ifstream in(file);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::filesystem::remove(file);
+  CHECK(shown.find("long plan") == std::string::npos);
+  CHECK_THAT(shown, ContainsSubstring("short news"));
+  CHECK_THAT(text, ContainsSubstring("long plan") && ContainsSubstring("short news"));
+}
+
+TEST_CASE("a log on a full disk is reported once and ends nothing") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  {
+    const StandardError replaced(ends[1]);
+    log::configure(0, 1, "/dev/full");
+    for (int i = 0; i < 3; ++i) log::info("line {}", i);
+  }
+  const std::string shown = read_all(ends[0]);
+  close(ends[0]);
+  close(ends[1]);
+  const std::string complaint = "lines of the log are lost";
+  CHECK_THAT(shown, ContainsSubstring(complaint) && ContainsSubstring("line 2"));
+  CHECK(shown.find(complaint) == shown.rfind(complaint));
+}
 
 TEST_CASE("rank 0 logs every step, other ranks only warnings with their rank") {
   const std::string first = logged_by(0);

@@ -171,7 +171,10 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
       {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
       {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
-      {{"run.trace_step=99"}, "run.trace_step: and the step after it are traced"},
+      {{"run.trace_step=100"}, "run.trace_step: and the step after it are traced"},
+      {{"run.trace_step=9223372036854775807"}, "run.trace_step: and the step after it are traced"},
+      {{"run.trace_step=0"}, "run.trace_step: must be from 1"},
+      {{"run.trace_step=1", "run.eval_every=1"}, "run.trace_step: needs two steps without"},
       {{"run.steps=0"}, "run.steps: must be from 1"},
       {{"run.threads=-1"}, "run.threads: must be from 0"},
       {{"run.output="}, "run.output: names the run folder"},
@@ -187,7 +190,7 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"schedule.activation_slots=1"}, "schedule.activation_slots: must be from 2"},
       {{"schedule.spill_slots=0"}, "schedule.spill_slots: must be from 1"},
       {{"schedule.spill=off", "memory.spill_limit=1GiB"}, "memory.spill_limit: belongs to"},
-      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0"},
+      {{"hardware.link_gbs=0"}, "hardware.link_gbs: must be above 0; null: "},
       {{"optimizer.lr=-1"}, "optimizer.lr: must not be negative"},
       {{"optimizer.betas=[0.9, 1]"}, "optimizer.betas: must both be in [0, 1)"},
       {{"optimizer.grad_clip=0"}, "optimizer.grad_clip: must be above 0; null turns clipping off"},
@@ -235,6 +238,7 @@ TEST_CASE("combinations that belong together are accepted") {
                    "optimizer.warmup_steps=40", "optimizer.min_lr_ratio=0.1"}) == "no error");
   CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
+  CHECK(complaint({"run.trace_step=99"}) == "no error");
   CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
   CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
   CHECK(complaint({"schedule.passes=1073741823", "schedule.sub_batches=715827882"}) == "no error");

@@ -26,7 +26,7 @@ class ListedTokens final : public TokenSource {
       : ids_(std::move(ids)), end_of_document_(end_of_document) {}
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int64_t size() const override { return std::ssize(ids_); }
-  [[nodiscard]] std::int64_t vocabulary() const override { return 4711; }
+  [[nodiscard]] std::int64_t vocabulary() const override { return 471'100; }
   [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -188,7 +188,7 @@ TEST_CASE("ids above 65535 pass, and any id outside of the model's vocabulary is
   REQUIRE_THROWS_AS(fill(source, options), IoError);
   REQUIRE_THROWS_WITH(fill(source, options),
                       ContainsSubstring("listed tokens") && ContainsSubstring("token 3 ") &&
-                          ContainsSubstring("id 128255") && ContainsSubstring("4711"));
+                          ContainsSubstring("id 128255") && ContainsSubstring("471100"));
   // Also if it is nothing but the target behind the last row.
   const ListedTokens last({1, 2, 3, 99});
   REQUIRE_THROWS_WITH(

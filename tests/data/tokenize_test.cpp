@@ -3,9 +3,18 @@
 
 #include "strata/data/tokenize.h"
 
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "data/scratch_folder.h"
 #include "strata/base/error.h"
@@ -74,13 +83,13 @@ TEST_CASE("UTF-8 is what the Unicode standard says it is") {
                            "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
                            "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "eight by\xe2\x82\xac"}) {
     INFO(good);
-    CHECK(is_valid_utf8(good));
+    CHECK(valid_utf8_bytes(good) == std::string_view(good).size());
   }
   for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2x", "\xe0\x9f\xbf",
                           "\xed\xa0\x80", "\xe2\x82", "\xe2\x82x", "\xf0\x8f\xbf\xbf",
                           "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "12345678\xff"}) {
     INFO(bad);
-    CHECK_FALSE(is_valid_utf8(bad));
+    CHECK(valid_utf8_bytes(bad) < std::string_view(bad).size());
   }
 }
 
@@ -138,10 +147,11 @@ TEST_CASE("a document longer than a piece is kept whole, and progress reaches th
     while (text.size() < size) text += "line " + std::to_string(text.size()) + "\n";
     text.resize(size);
     const std::string file = folder.write("long.txt", text);
-    const std::string skipped = folder.write("bad.txt", "\xff\xff");
+    folder.write("more/bad.txt", "\xff\xff");  // skipped
     TokenizeProgress last;
     bool backwards = false;
-    TokenizeOptions options{.inputs = {file, skipped}, .output = folder.file("out.bin")};
+    TokenizeOptions options{.inputs = {file, folder.file("more")},
+                            .output = folder.file("out.bin")};
     options.progress = [&](const TokenizeProgress& p) {
       backwards = backwards || p.bytes_done < last.bytes_done || p.files_done < last.files_done;
       last = p;
@@ -193,6 +203,216 @@ TEST_CASE("options of tokenize that do not fit together are refused") {
       tokenize(
           {.inputs = {good}, .output = out, .validation_output = out, .validation_fraction = 0.5}),
       ConfigError);
+}
+
+TEST_CASE("a named file that is plainly not text is refused with what to do") {
+  using namespace std::string_literals;
+  const ScratchFolder folder;
+  const std::string good = folder.write("good.txt", "text");
+  const std::vector<std::tuple<const char*, std::string, const char*>> cases{
+      {"a.txt", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n", "JSON"},
+      {"b.txt", " [ {\"text\" : \"one\"}]", "JSON"},
+      {"c.txt", "\xef\xbb\xbf{\"a\\\"b\": 1}", "JSON"},
+      {"d.jsonl", "text\n", "JSON"},
+      {"e.parquet", "text\n", "Parquet"},
+      {"f.txt", "PAR1\x15\4"s, "Parquet"},
+      {"g.txt", "\x1f\x8b\x08\0\0"s, "gunzip"},
+      {"h.txt", std::string(257, 'a') + "ustar", "tar"},
+      {"i.txt", "text\0text"s, "binary"},
+      {"j.txt", "\xff\xfet\0e\0"s, "UTF-16"},
+      {"k.txt", "gr\xfc\xdf", "UTF-8"},
+      {"l.txt", std::string(1 << 20, 'a') + "\xff" + std::string(1 << 20, 'b'), "UTF-8"},
+      {"m.txt", "STRTOK\r\n", "token file"},
+  };
+  for (const auto& [name, content, hint] : cases) {
+    const std::string file = folder.write(name, content);
+    REQUIRE_THROWS_WITH(tokenize({.inputs = {good, file}, .output = folder.file("out.bin")}),
+                        ContainsSubstring(file + ": ") && ContainsSubstring(hint));
+    CHECK_FALSE(std::filesystem::exists(folder.file("out.bin")));
+  }
+  CHECK(folder.entries() == 1 + cases.size());
+}
+
+TEST_CASE("a file is not read on when it is known not to be text") {
+  const ScratchFolder folder;
+  for (const char* beginning : {"text", "\xff"}) {
+    const std::string file = folder.write("a.txt", beginning);
+    std::filesystem::resize_file(file, std::uintmax_t{1} << 40);  // zeros that nobody stores
+    REQUIRE_THROWS_AS(tokenize({.inputs = {file}, .output = folder.file("out.bin")}), IoError);
+  }
+}
+
+TEST_CASE("what looks like JSON or binary is text if the user says so, but not without UTF-8") {
+  const ScratchFolder folder;
+  const std::string json = folder.write("a.jsonl", "{\"a\": 1}");
+  const std::string zeros = folder.write("b.txt", std::string("a\0b", 3));
+  TokenizeOptions options{.inputs = {json, zeros}, .output = folder.file("out.bin")};
+  options.as_text = true;
+  (void)tokenize(options);
+  CHECK(text_of(folder.file("out.bin")) == "{\"a\": 1}$" + std::string("a\0b$", 4));
+  options.inputs = {folder.write("c.txt", "\xff")};
+  REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("UTF-8"));
+}
+
+TEST_CASE("of a folder, what is not text is skipped and counted") {
+  const ScratchFolder folder;
+  folder.write("texts/a.txt", "text");
+  folder.write("texts/b.txt", "{\"text\": 1}");
+  folder.write("texts/c.txt", "\x1f\x8b\x08");
+  folder.write("texts/d.jsonl", "left out by its ending");
+  REQUIRE(::mkfifo(folder.file("texts/e.txt").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("f.txt", folder.file("texts/f.txt"));
+  std::filesystem::create_directory_symlink(folder.file("texts"), folder.file("texts/loop.txt"));
+  const TokenizeStatistics made =
+      tokenize({.inputs = {folder.file("texts")}, .output = folder.file("out.bin")});
+  CHECK(text_of(folder.file("out.bin")) == "text$");
+  CHECK(made.skipped_files == 2);
+}
+
+TEST_CASE("characters that the pieces of a file cut in two stay valid") {
+  const ScratchFolder folder;
+  for (std::size_t before = 0; before < 4; ++before) {
+    std::string text(before, 'a');
+    while (text.size() < 3'000'000) text += "\xf0\x9f\x98\x80";  // four bytes each
+    const std::string file = folder.write("a.txt", text);
+    (void)tokenize({.inputs = {file}, .output = folder.file("out.bin")});
+    const bool whole = text_of(folder.file("out.bin")) == text + "$";
+    CHECK(whole);
+    folder.write("a.txt", text.substr(0, text.size() - 1));
+    REQUIRE_THROWS_WITH(tokenize({.inputs = {file}, .output = folder.file("out.bin")}),
+                        ContainsSubstring("UTF-8"));
+  }
+}
+
+TEST_CASE("an input that is no file or cannot be found is named, without waiting") {
+  const ScratchFolder folder;
+  REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  std::filesystem::create_symlink("a", folder.file("a"));
+  for (const std::string& input :
+       {folder.file("pipe"), std::string("/dev/zero"), folder.file("a"), folder.file("none"),
+        folder.file(std::string(300, 'n')), folder.file(std::string(5000, 'n'))}) {
+    REQUIRE_THROWS_AS(tokenize({.inputs = {input}, .output = folder.file("out.bin")}), IoError);
+  }
+}
+
+TEST_CASE("tokenize never replaces its input, whatever it is called") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("texts/a.txt", "text");
+  const std::string other = folder.write("b.txt", "other");
+  std::filesystem::create_hard_link(text, folder.file("hard.bin"));
+  std::filesystem::create_symlink(text, folder.file("soft.bin"));
+  for (const std::string& output : {text, folder.file("texts/../texts/a.txt"),
+                                    folder.file("hard.bin"), folder.file("soft.bin")}) {
+    for (const std::string& input : {text, folder.file("texts")}) {
+      TokenizeOptions options{.inputs = {other, input}, .output = output};
+      options.overwrite = true;
+      REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("both input and output"));
+      options.output = folder.file("out.bin");
+      options.validation_output = output;
+      options.validation_fraction = 0.5;
+      REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("both input and output"));
+    }
+  }
+  REQUIRE_THROWS_WITH(
+      tokenize({.inputs = {folder.file("texts")}, .output = folder.file("texts/new.txt")}),
+      ContainsSubstring("input folder"));
+  std::ifstream stream(text);
+  CHECK(std::string(std::istreambuf_iterator<char>(stream), {}) == "text");
+  CHECK(folder.entries() == 4);
+}
+
+TEST_CASE("tokenize replaces token files, and other files only if told to") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("a.txt", "text");
+  const std::string notes = folder.write("notes", "mine");
+  TokenizeOptions options{.inputs = {text}, .output = notes};
+  REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("--overwrite"));
+  options.overwrite = true;
+  (void)tokenize(options);
+  options.overwrite = false;
+  (void)tokenize(options);
+  CHECK(text_of(notes) == "text$");
+}
+
+TEST_CASE(
+    "an output that is a link, pipe, device or folder is refused, also if told to overwrite") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("a.txt", "text");
+  const std::string target = folder.write("target", "mine");
+  std::filesystem::create_symlink(target, folder.file("link"));
+  std::filesystem::create_symlink("nothing", folder.file("dangling"));
+  std::filesystem::create_symlink("/dev/null", folder.file("device"));
+  std::filesystem::create_directories(folder.file("folder"));
+  REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  const std::size_t entries = folder.entries();
+  for (const std::string& output :
+       {folder.file("link"), folder.file("dangling"), folder.file("device"),
+        std::string("/dev/null"), folder.file("folder"), folder.file("pipe"),
+        folder.file(std::string(300, 'n')), folder.file(std::string(5000, 'n')),
+        folder.file("none/out.bin")}) {
+    TokenizeOptions options{.inputs = {text}, .output = output};
+    options.overwrite = true;
+    REQUIRE_THROWS_AS(tokenize(options), IoError);
+  }
+  CHECK(folder.entries() == entries);
+  CHECK(std::filesystem::is_symlink(folder.file("link")));
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  std::ifstream stream(target);
+  CHECK(std::string(std::istreambuf_iterator<char>(stream), {}) == "mine");
+}
+
+TEST_CASE("a name as long as the system takes is a name for an output") {
+  const ScratchFolder folder;
+  const std::string output = folder.file(std::string(255, 'n'));
+  (void)tokenize({.inputs = {folder.write("a.txt", "text")}, .output = output});
+  CHECK(text_of(output) == "text$");
+}
+
+TEST_CASE("two outputs that are one file are refused") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("a.txt", "text");
+  std::filesystem::create_directory_symlink(folder.file("."), folder.file("here"));
+  (void)tokenize({.inputs = {text}, .output = folder.file("there.bin")});
+  std::filesystem::create_hard_link(folder.file("there.bin"), folder.file("again.bin"));
+  const auto with = [&](const std::string& training, const std::string& validation) {
+    return TokenizeOptions{.inputs = {text},
+                           .output = training,
+                           .validation_output = validation,
+                           .validation_fraction = 0.5};
+  };
+  const std::string out = folder.file("out.bin");
+  for (const std::string& same : {out, folder.file("./out.bin"), folder.file("here/out.bin")}) {
+    REQUIRE_THROWS_WITH(tokenize(with(out, same)), ContainsSubstring("one file"));
+  }
+  REQUIRE_THROWS_WITH(tokenize(with(folder.file("there.bin"), folder.file("again.bin"))),
+                      ContainsSubstring("one file"));
+}
+
+TEST_CASE("tokenizing that is broken off leaves the earlier file and nothing else") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("a.txt", "text");
+  const std::string out = folder.file("out.bin");
+  (void)tokenize({.inputs = {text}, .output = out});
+  folder.write("a.txt", std::string(3 << 20, 'b'));
+  for (int calls = 0; calls < 6; ++calls) {
+    TokenizeOptions options{.inputs = {text}, .output = out};
+    int left = calls;
+    options.progress = [&](const TokenizeProgress&) {
+      if (left-- == 0) throw Error("enough");
+    };
+    REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("enough"));
+    CHECK(text_of(out) == "text$");
+    CHECK(folder.entries() == 2);
+  }
+}
+
+TEST_CASE("a text that is cut short while it is read gives an error that names it") {
+  const ScratchFolder folder;
+  const std::string text = folder.write("a.txt", std::string(5 << 20, 'b'));
+  TokenizeOptions options{.inputs = {text}, .output = folder.file("out.bin")};
+  options.progress = [&](const TokenizeProgress&) { std::filesystem::resize_file(text, 4096); };
+  REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("a.txt"));
+  CHECK(folder.entries() == 1);
 }
 
 }  // namespace strata

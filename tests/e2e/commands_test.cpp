@@ -1,111 +1,21 @@
 // Tests the program as users start it: commands, run folders, exit codes and ranks, by its files
 // and its output alone.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "e2e/program.h"
 #include "support/catch.h"
 
 namespace strata::test {
-namespace {
-
-namespace fs = std::filesystem;
-
-/// A folder that is empty at the beginning of a test and gone at its end.
-class Folder {
- public:
-  Folder() : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()))) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
-struct Outcome {
-  int code = -1;
-  std::string text;  ///< standard output and error
-};
-
-std::string read_file(const std::string& file) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Outcome run(const Folder& folder, const std::string& command) {
-  const std::string log = folder / "output.txt";
-  const int status = std::system((command + " > " + log + " 2>&1 < /dev/null").c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(log)};
-}
-
-Outcome strata(const Folder& folder, const std::string& arguments) {
-  return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
-}
-
-std::string train_tiny(const Folder& folder, const std::string& name, const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
-         " --set run.steps=4 --set optimizer.warmup_steps=1 " + more;
-}
-
-/// Makes token files of a text; returns the settings that train on them.
-std::string tokenize_text(const Folder& folder) {
-  fs::create_directories(folder / "text");
-  for (int i = 0; i < 40; ++i) {
-    std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
-    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
-  }
-  const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
-                                               (folder / "train.bin") + " --validation-output " +
-                                               (folder / "val.bin") + " --validation-fraction 0.2");
-  INFO(tokenized.text);
-  REQUIRE(tokenized.code == 0);
-  return "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
-         " --set data.validation=" + (folder / "val.bin");
-}
-
-std::vector<nlohmann::json> metrics(const std::string& run_folder) {
-  std::ifstream in(run_folder + "/metrics.jsonl");
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
-
-std::vector<double> losses(const std::string& run_folder) {
-  std::vector<double> values;
-  for (const nlohmann::json& line : metrics(run_folder)) {
-    if (line["event"] == "step") values.push_back(line["loss"]);
-  }
-  return values;
-}
-
-#ifdef STRATA_MPIEXEC
-/// Starts the program on ranks of this machine. Open MPI leaks, which is not the test's concern.
-Outcome strata_on_ranks(const Folder& folder, int ranks, const std::string& arguments) {
-  return run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                         " -n " + std::to_string(ranks) + " " + STRATA_PROGRAM + " " + arguments);
-}
-#endif
-
-}  // namespace
 
 TEST_CASE("train writes its config, its metrics and a trace into the run folder") {
   const Folder folder;
-  const Outcome done = strata(folder, train_tiny(folder, "run", "--set run.trace_step=1"));
+  const Outcome done = strata(folder, train_tiny(folder, "run", "--set run.trace_step=2"));
   INFO(done.text);
   REQUIRE(done.code == 0);
   const std::vector<nlohmann::json> lines = metrics(folder / "run");
@@ -133,7 +43,31 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   CHECK(lines.back()["first_step_ended_s"] >= lines.back()["first_step_begun_s"]);
   const nlohmann::json trace = nlohmann::json::parse(read_file(folder / "run/trace.json"));
   CHECK(trace["traceEvents"].size() > 100);
-  CHECK_THAT(done.text, ContainsSubstring("step 4/4 loss"));
+  CHECK_THAT(done.text, ContainsSubstring("trace of steps 2 and 3"));
+}
+
+TEST_CASE("a run and a benchmark name the program that made them") {
+  const Folder folder;
+  const Outcome version = strata(folder, "--version");
+  INFO(version.text);
+  REQUIRE(version.code == 0);
+  std::istringstream words(version.text);
+  std::string name, number, word, commit;
+  words >> name >> number >> word >> commit;
+  CHECK(name == "strata");
+  CHECK(word == "commit");
+  CHECK_THAT(version.text, ContainsSubstring("backends           cpu"));
+  const std::string bench = "bench " STRATA_CONFIGS
+                            "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "
+                            "--json " +
+                            (folder / "bench.json");
+  REQUIRE(strata(folder, bench).code == 0);
+  REQUIRE(strata(folder, train_tiny(folder, "run", "")).code == 0);
+  for (const nlohmann::json& made :
+       {nlohmann::json::parse(read_file(folder / "bench.json")), metrics(folder / "run").front()}) {
+    CHECK(made["version"] == number);
+    CHECK(made["commit"] == commit);
+  }
 }
 
 TEST_CASE("the resolved config repeats the run") {
@@ -152,7 +86,7 @@ TEST_CASE("text is tokenized, trained on and validated") {
   const std::string data = tokenize_text(folder);
   for (const std::string mask : {"false", "true"}) {
     const Outcome trained =
-        strata(folder, train_tiny(folder, "run",
+        strata(folder, train_tiny(folder, mask,
                                   data +
                                       " --set run.eval_every=2 --set run.steps=12 --set "
                                       "optimizer.lr=0.003 --set data.document_mask=" +
@@ -160,7 +94,7 @@ TEST_CASE("text is tokenized, trained on and validated") {
     INFO(trained.text);
     REQUIRE(trained.code == 0);
     std::vector<double> validations;
-    for (const nlohmann::json& line : metrics(folder / "run")) {
+    for (const nlohmann::json& line : metrics(folder / mask)) {
       if (line["event"] == "eval") validations.push_back(line["val_loss"]);
     }
     REQUIRE(validations.size() == 6);
@@ -169,25 +103,28 @@ TEST_CASE("text is tokenized, trained on and validated") {
   }
 }
 
-TEST_CASE("a validation that is due within the traced steps comes behind them") {
+TEST_CASE("a trace moves no validation, whichever step it names") {
   const Folder folder;
   const std::string data = tokenize_text(folder);
-  const Outcome done =
-      strata(folder,
-             train_tiny(folder, "run",
-                        data + " --set run.steps=8 --set run.trace_step=2 --set run.eval_every=3"));
-  INFO(done.text);
-  REQUIRE(done.code == 0);
-  std::vector<std::string> events;
-  for (const nlohmann::json& line : metrics(folder / "run")) {
-    if (line.contains("step")) {
-      events.push_back(line["event"].get<std::string>() + std::to_string(line["step"].get<int>()));
+  const auto events = [&](const std::string& trace_step) {
+    const Outcome done =
+        strata(folder, train_tiny(folder, trace_step,
+                                  data + " --set run.steps=8 --set run.eval_every=3 " +
+                                      "--set run.trace_step=" + trace_step));
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+    CHECK(done.text.find("race:") == std::string::npos);
+    CHECK(read_file(folder / (trace_step + "/trace.json")).find("evaluate") == std::string::npos);
+    std::string text;
+    for (const nlohmann::json& line : metrics(folder / trace_step)) {
+      if (!line.contains("step")) continue;
+      text += line["event"].get<std::string>() + std::to_string(line["step"].get<int>()) + " ";
     }
-  }
-  CHECK(events == std::vector<std::string>{"step1", "step2", "step3", "step4", "trace3", "eval4",
-                                           "step5", "step6", "eval6", "step7", "step8", "eval8"});
-  CHECK(read_file(folder / "run/trace.json").find("evaluate") == std::string::npos);
-  CHECK(done.text.find("race:") == std::string::npos);
+    return text;
+  };
+  // Between steps 3 and 4 there is a validation: 2 and 3 are traced.
+  CHECK(events("3") == "step1 step2 step3 trace2 eval3 step4 step5 step6 eval6 step7 step8 eval8 ");
+  CHECK(events("4") == "step1 step2 step3 eval3 step4 step5 trace4 step6 eval6 step7 step8 eval8 ");
 }
 
 TEST_CASE("a misspelt key is refused with its path and the key that was meant") {
@@ -246,7 +183,7 @@ TEST_CASE("a run that is not finite any more exits with 4") {
   const Folder folder;
   for (const std::string timing : {"before_use", "on_arrival"}) {
     const Outcome failed =
-        strata(folder, train_tiny(folder, "run",
+        strata(folder, train_tiny(folder, timing,
                                   "--set optimizer.lr=1e38 --set run.steps=20 --set "
                                   "optimizer.grad_clip=null --set optimizer.timing=" +
                                       timing));
@@ -273,23 +210,53 @@ TEST_CASE("the log of a run ends with the error that ended it") {
 
 TEST_CASE("plan prints every memory and allocates nothing") {
   const Folder folder;
-  const Outcome planned = strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json");
+  const Outcome planned = plan(folder, "llama-7b.json");
   INFO(planned.text);
   CHECK(planned.code == 0);
   for (const char* text : {"device", "pinned", "pageable", "state.weight", "14.00 bytes"}) {
     CHECK_THAT(planned.text, ContainsSubstring(text));
   }
-  CHECK_THAT(planned.text, ContainsSubstring(" tokens/s, MFU "));
-  CHECK_THAT(planned.text, ContainsSubstring("bound by compute"));
-  CHECK(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 2GiB").code == 3);
+  CHECK(plan(folder, "llama-7b.json --device-memory 2GiB").code == 3);
   // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
-  CHECK_THAT(strata(folder, "plan " STRATA_CONFIGS "/llama-7b.json --device-memory 300GiB").text,
+  CHECK_THAT(plan(folder, "llama-7b.json --device-memory 300GiB").text,
              ContainsSubstring("512 cells: 512 full"));
-  const Outcome refused = strata(folder, "plan " STRATA_CONFIGS
-                                         "/llama-7b.json --device-memory 140GiB --set "
-                                         "schedule.activations=full");
+  const Outcome refused =
+      plan(folder, "llama-7b.json --device-memory 140GiB --set schedule.activations=full");
   CHECK(refused.code == 3);
   CHECK_THAT(refused.text, ContainsSubstring("schedule.activations"));
+}
+
+TEST_CASE("plan predicts for the GPU that is named, within its memory") {
+  const Folder folder;
+  const Outcome measured = plan(folder, "llama-7b.json --gpu h200");
+  CHECK(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("predicted for H200 (measured)"));
+  CHECK_THAT(measured.text, ContainsSubstring(" tokens/s, MFU "));
+  CHECK_THAT(measured.text, ContainsSubstring("bound by compute"));
+  CHECK_THAT(measured.text, ContainsSubstring("of 24 GiB"));  // the config's own limit
+  const Outcome estimated = plan(folder, "llama-7b.json --gpu rtx-4090");
+  INFO(estimated.text);
+  CHECK(estimated.code == 0);
+  CHECK_THAT(estimated.text, ContainsSubstring("planned for NVIDIA GeForce RTX 4090, 23.50 GiB"));
+  CHECK_THAT(estimated.text, ContainsSubstring("predicted for RTX 4090 (datasheet estimates"));
+  // What a run could take there: 97 % of what is free, and the context.
+  CHECK_THAT(estimated.text, ContainsSubstring("of 22.81 GiB"));
+  const Outcome unknown = plan(folder, "llama-7b.json --gpu 4091");
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.text, ContainsSubstring("did you mean RTX 4090?"));
+  const Outcome on_cpu = plan(folder, "tiny-cpu.json --gpu 4090");
+  CHECK(on_cpu.code == 2);
+  CHECK_THAT(on_cpu.text, ContainsSubstring("run.backend"));
+}
+
+TEST_CASE("plan predicts no speed of a GPU that nobody named") {
+  const Folder folder;
+  const Outcome planned = plan(folder, "llama-7b.json");
+  INFO(planned.text);
+  CHECK(planned.code == 0);
+  CHECK_THAT(planned.text, ContainsSubstring("planned for no GPU in particular"));
+  CHECK_THAT(planned.text, ContainsSubstring("name one with --gpu"));
+  CHECK_THAT(planned.text, !ContainsSubstring("tokens/s"));
 }
 
 TEST_CASE("bench prints a table and writes JSON") {
@@ -314,8 +281,32 @@ TEST_CASE("bench prints a table and writes JSON") {
   CHECK(std::abs(tokens_per_s * json["step_s_mean"].get<double>() / 512.0 - 1.0) < 1e-9);
   CHECK(std::abs(json["mfu"].get<double>() / (json["tflops"].get<double>()) - 1.0) < 1e-9);
   CHECK(json["hfu"] > json["mfu"]);
+  CHECK(json["peak_tflops"] == 1);
+  CHECK(json["peak_origin"] == "hardware.peak_tflops");
+  CHECK(json["mfu_formula"] == "flops_per_token * tokens_per_s / (peak_tflops * 1e12 * ranks)");
+  CHECK(!json.contains("mfu_warning"));
+  CHECK_THAT(measured.text, ContainsSubstring("with 1 TFLOP/s of hardware.peak_tflops"));
   CHECK(json["kept_cells"]["recompute"] == 8);
   CHECK(json["kept_cells"]["full"] == 0);
+}
+
+TEST_CASE("an MFU above 100 % comes with a warning that names the peak and its key") {
+  const Folder folder;
+  const std::string peak = " --set hardware.peak_tflops=1e-6";
+  const Outcome measured =
+      strata(folder, "bench " STRATA_CONFIGS
+                     "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --json " +
+                         (folder / "bench.json") + peak);
+  INFO(measured.text);
+  REQUIRE(measured.code == 0);
+  CHECK_THAT(measured.text, ContainsSubstring("set hardware.peak_tflops to"));
+  CHECK(nlohmann::json::parse(read_file(folder / "bench.json")).contains("mfu_warning"));
+  const Outcome trained = strata(folder, train_tiny(folder, "run", peak));
+  REQUIRE(trained.code == 0);
+  const std::size_t at = trained.text.find("set hardware.peak_tflops to");
+  CHECK(at != std::string::npos);
+  CHECK(trained.text.find("set hardware.peak_tflops to", at + 1) == std::string::npos);  // once
+  CHECK(metrics(folder / "run")[1].contains("mfu_warning"));
 }
 
 TEST_CASE("bench and plan say how many units are speculated, bench how many steps missed") {
@@ -430,12 +421,12 @@ TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
 TEST_CASE("speculative ranks find the losses of ranks that update before use", "[mpi]") {
   const Folder folder;
   const auto train = [&](const std::string& timing, const std::string& clip) {
-    const Outcome done =
-        strata_on_ranks(folder, 2,
-                        train_tiny(folder, timing,
-                                   "--set run.threads=1 --set optimizer.moment_dtype=bf16 --set "
-                                   "optimizer.grad_clip=" +
-                                       clip + " --set optimizer.timing=" + timing));
+    const Outcome done = strata_on_ranks(
+        folder, 2,
+        train_tiny(folder, timing,
+                   "--overwrite --set run.threads=1 --set optimizer.moment_dtype=bf16 --set "
+                   "optimizer.grad_clip=" +
+                       clip + " --set optimizer.timing=" + timing));
     INFO(done.text);
     REQUIRE(done.code == 0);
   };

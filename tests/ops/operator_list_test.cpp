@@ -2,7 +2,7 @@
 // them whether it is wherever an operator has to be: compiler and linker ask for its code, and this
 // asks for its cases, its place among the checks that are repeated, and what is written of its
 // rounding. An operator that is missing somewhere is named, with the list of places that
-// CONTRIBUTING.md has.
+// docs/adding.md has.
 
 #include <array>
 #include <filesystem>
@@ -81,12 +81,12 @@ std::string missing(const OperatorNames& op, const Places& in) {
   return lines;
 }
 
-/// Returns the section of CONTRIBUTING.md that names all places of an operator.
-std::string places_by_contributing() {
-  const std::string text = text_of(kSourceFolder / "CONTRIBUTING.md");
+/// Returns the section of docs/adding.md that names all places of an operator.
+std::string places_by_page() {
+  const std::string text = text_of(kSourceFolder / "docs/adding.md");
   const std::size_t begin = text.find("## Adding an operator");
   if (begin == std::string::npos) {
-    throw std::runtime_error("CONTRIBUTING.md has no section \"Adding an operator\"");
+    throw std::runtime_error("docs/adding.md has no section \"Adding an operator\"");
   }
   return text.substr(begin, text.find("\n## ", begin) - begin);
 }
@@ -96,7 +96,7 @@ std::string complaint(const OperatorNames& op, const Places& in) {
   const std::string lines = missing(op, in);
   if (lines.empty()) return {};
   return "operator " + std::string(op.type) + " is in the list of operators, but\n" + lines +
-         "\nCONTRIBUTING.md says where an operator has to be:\n\n" + places_by_contributing();
+         "\ndocs/adding.md says where an operator has to be:\n\n" + places_by_page();
 }
 
 }  // namespace

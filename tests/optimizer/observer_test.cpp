@@ -1,5 +1,5 @@
-// What an observer of updates is promised, on whole runs of every placement and timing: told before
-// and after each update, block by block, and between the two nobody changes a block's state.
+// What an observer of updates is promised, on steps of every placement and timing: told before and
+// after each update, block by block, and between the two nobody changes a block's state.
 
 #include <cstddef>
 #include <cstring>
@@ -8,8 +8,7 @@
 
 #include "strata/optimizer/updater.h"
 #include "support/catch.h"
-#include "support/thread_ranks.h"
-#include "support/tiny_run.h"
+#include "support/tiny_assembly.h"
 
 namespace strata::test {
 namespace {
@@ -22,9 +21,9 @@ using Copies = std::vector<Bytes>;
 class Copier final : public UpdateObserver {
  public:
   /// Has places for the copies of `steps` steps: lanes write them while others are submitted.
-  Copier(Session& session, std::int64_t steps)
-      : state_(session.state()),
-        device_(session.device()),
+  Copier(TinyAssembly& assembly, std::int64_t steps)
+      : state_(assembly.state()),
+        device_(assembly.device()),
         before_(state_.blocks(), Copies(static_cast<std::size_t>(steps))),
         after_(before_),
         begun_(state_.blocks()),
@@ -104,20 +103,31 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
+/// Losses, norms and weights after all steps.
+std::vector<double> numbers_of(TinyAssembly& assembly) {
+  assembly.synchronize();
+  std::vector<double> numbers;
+  for (const StepOutcome& o : assembly.outcomes()) {
+    numbers.insert(numbers.end(), {o.loss, o.grad_norm});
+  }
+  for (const BlockId b : assembly.state().ids()) {
+    const std::vector<double> weights = assembly.state().master(b);
+    numbers.insert(numbers.end(), weights.begin(), weights.end());
+  }
+  return numbers;
+}
+
 }  // namespace
 
 TEST_CASE("between an update and the next nobody changes a block's state") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    const auto ranks = make_self_ranks();
-    Session session(config, *ranks);
-    Copier copier(session, config.run.steps);
-    session.observe(copier);
-    for (std::int64_t step = 0; step < config.run.steps; ++step) {
-      session.submit(step, config.optimizer.lr);
-    }
-    session.synchronize();
+    TinyAssembly assembly(config);
+    Copier copier(assembly, config.run.steps);
+    assembly.observe(copier);
+    assembly.submit(0, config.run.steps);
+    assembly.synchronize();
     const auto steps = static_cast<std::size_t>(config.run.steps);
     for (const BlockId b : copier.after().ids()) {
       INFO("block " << b.value());
@@ -135,31 +145,31 @@ TEST_CASE("an observer that comes between steps is told of later steps alone") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    const auto ranks = make_self_ranks();
-    Session session(config, *ranks);
-    session.submit(0, config.optimizer.lr);
-    Copier copier(session, config.run.steps);
-    session.observe(copier);
-    for (std::int64_t step = 1; step < config.run.steps; ++step) {
-      session.submit(step, config.optimizer.lr);
-    }
-    session.synchronize();
+    TinyAssembly assembly(config);
+    assembly.submit(0, 1);
+    Copier copier(assembly, config.run.steps);
+    assembly.observe(copier);
+    assembly.submit(1, config.run.steps);
+    assembly.synchronize();
     for (const BlockId b : copier.after().ids()) {
       CHECK(copier.updates(b) + 1 == static_cast<std::size_t>(config.run.steps));
     }
   }
 }
 
-TEST_CASE("an observer changes nothing of what a run computes") {
+TEST_CASE("an observer changes nothing of what steps compute") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    const RunResult plain = run_tiny(config);
-    const auto ranks = make_self_ranks();
-    Session session(config, *ranks);
-    Copier copier(session, config.run.steps);
-    session.observe(copier);
-    CHECK(run_steps(session, *ranks) == plain);
+    TinyAssembly plain(config);
+    plain.submit(0, config.run.steps);
+    TinyAssembly assembly(config);
+    Copier copier(assembly, config.run.steps);
+    assembly.observe(copier);
+    assembly.submit(0, config.run.steps);
+    const std::vector<double> numbers = numbers_of(assembly);
+    REQUIRE(numbers.size() > static_cast<std::size_t>(2 * config.run.steps));
+    CHECK(numbers == numbers_of(plain));
   }
 }
 

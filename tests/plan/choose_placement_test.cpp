@@ -70,7 +70,7 @@ RunConfig reloaded(const RunConfig& config) {
 
 /// Returns what is chosen on the GPU that a plan is made for.
 Placement choose_on_h200(const RunConfig& config, const Budget& budget) {
-  return choose_placement(config, PlannedRank{.budget = budget, .device = kPlannedDevice});
+  return choose_placement(config, PlannedRank{.budget = budget, .device = "NVIDIA H200"});
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ TEST_CASE("no share of interleaved layers that is named is predicted to be much 
       config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
   const auto step_s = [](const RunConfig& c) {
     const Placement placement = choose_on_h200(c, large_host(12 * kGiB));
-    return predict_step_s(placement.setup, kPlannedDevice).value();
+    return predict_step_s(placement.setup, "NVIDIA H200").value();
   };
   for (const double host_gbs : {50.0, 100.0}) {
     config.hardware.host_gbs = host_gbs;

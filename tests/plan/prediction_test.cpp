@@ -370,6 +370,39 @@ TEST_CASE("the mean of a run is that of its steps and of what comes once") {
   CHECK(p.mean_s(4) == 2.25);
 }
 
+TEST_CASE("rates are those of the device's row, and given ones win and are named") {
+  HardwareSection hardware;
+  const KnownRates h200 = known_rates("NVIDIA H200", hardware);
+  CHECK(h200.missing.empty());
+  CHECK(h200.source == "H200 (measured)");
+  CHECK(h200.rates.product_tflops == 687);
+  CHECK(h200.rates.link_gbs == 50 / h200.rates.link_both_ways);
+  KnownRates rtx = known_rates("NVIDIA GeForce RTX 4090", hardware);
+  CHECK(rtx.missing.empty());
+  CHECK_THAT(rtx.source, ContainsSubstring("RTX 4090 (datasheet estimates"));
+  CHECK_THAT(rtx.source, ContainsSubstring("a host of 60 GB/s, hardware.host_gbs"));
+  CHECK(rtx.rates.product_tflops == 150);
+  CHECK(rtx.rates.link_gbs < h200.rates.link_gbs / 2);
+  hardware.host_gbs = 80;
+  hardware.link_gbs = 12;
+  rtx = known_rates("NVIDIA GeForce RTX 4090", hardware);
+  CHECK(rtx.source ==
+        "RTX 4090 (datasheet estimates; as given: hardware.host_gbs, hardware.link_gbs)");
+  CHECK(rtx.rates.host_gbs == 80);
+  CHECK(rtx.rates.link_gbs == 12 / rtx.rates.link_both_ways);
+  CHECK(rtx.rates.product_tflops == 150);
+}
+
+TEST_CASE("a predicted utilisation above 1 comes with a warning that names the peak and its key") {
+  RunConfig config = fast_machine();
+  config.hardware.peak_tflops = 1e-9;
+  const Prediction p = predict_on_paper(config);
+  REQUIRE(p.mfu.value() > 1);
+  CHECK_THAT(p.to_string(), ContainsSubstring("set hardware.peak_tflops"));
+  config.hardware.peak_tflops = 1e12;
+  CHECK_THAT(predict_on_paper(config).to_string(), !ContainsSubstring("set hardware.peak_tflops"));
+}
+
 TEST_CASE("what nobody has measured is not predicted") {
   RunConfig config = test::tiny_config();
   const auto unknown = [&](const char* device) {
@@ -385,6 +418,7 @@ TEST_CASE("what nobody has measured is not predicted") {
         "nobody has measured this device; set hardware.product_tflops, "
         "hardware.attention_forward_tflops, hardware.attention_backward_tflops, "
         "hardware.device_gbs");
+  CHECK_THAT(unknown(""), ContainsSubstring("name one with --gpu"));
   config.kernels.attention = AttentionKernels::kPortable;
   CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("kernels.attention"));
   config.hardware.attention_forward_tflops = 300;

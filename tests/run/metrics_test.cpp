@@ -1,10 +1,12 @@
-// Tests the metrics file, read back with a JSON parser, and the progress line; and the counts of
-// FLOPs that both report, against numbers worked out by hand.
+// Tests the metrics file, read back with a JSON parser, and the counts of FLOPs that it reports,
+// against numbers worked out by hand.
 
 #include "strata/run/metrics.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 #include "strata/plan/utilisation.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/stop_signals.h"
 #include "support/catch.h"
 
 namespace {
@@ -25,7 +28,6 @@ namespace {
 using nlohmann::json;
 using strata::Metric;
 using strata::MetricsLog;
-using strata::Progress;
 using strata::StepMetrics;
 
 /// A path in the temporary folder; what is there is removed at the end.
@@ -64,8 +66,11 @@ TEST_CASE("every event is one line that is in the file when the call returns") {
       {{"model", std::string("llama")}, {"parameters", std::int64_t{6738415616}}, {"peak", {}}}};
   log.start(start);
   REQUIRE(file.lines().size() == 1);
-  CHECK(file.lines()[0] == json::parse(R"({"event": "start", "model": "llama",
-                                           "parameters": 6738415616, "peak": null})"));
+  json expected = json::parse(R"({"event": "start", "model": "llama", "parameters": 6738415616,
+                                  "peak": null})");
+  expected["version"] = strata::build_info().version;
+  expected["commit"] = strata::build_info().commit;
+  CHECK(file.lines()[0] == expected);
   const std::array<Metric, 1> extras{{{"clipped", true}}};
   log.step(sample(), extras);
   REQUIRE(file.lines().size() == 2);
@@ -76,7 +81,7 @@ TEST_CASE("every event is one line that is in the file when the call returns") {
   log.end({});
   REQUIRE(file.lines().size() == 4);
   CHECK(file.lines()[2] == json::parse(R"({"event": "eval", "step": 12, "val_loss": 2.5})"));
-  CHECK(file.lines()[3] == json::parse(R"({"event": "end"})"));
+  CHECK(file.lines()[3] == json::parse(R"({"event": "end", "lost_lines": 0})"));
 }
 
 TEST_CASE("numbers survive the metrics file bit for bit") {
@@ -107,39 +112,35 @@ TEST_CASE("numbers that JSON does not have are null and named") {
   CHECK(file.lines()[1]["nonfinite"]["val_loss"] == "inf");
 }
 
-TEST_CASE("a metrics file that cannot be written is an error") {
+TEST_CASE("a metrics file that cannot be made is an error") {
   CHECK_THROWS_AS(MetricsLog("no/such/folder/metrics.jsonl"), strata::IoError);
 }
 
-TEST_CASE("the progress line shows what a step was like") {
-  Progress progress(100);
-  progress.add(sample());
-  CHECK(progress.line() ==
-        "step 12/100 loss 3.412 norm 1.20 lr 3.0e-04 12,345 tok/s mfu 41.2% eta 2m56s");
-  StepMetrics step = sample();
-  step.mfu.reset();
-  step.loss = std::nan("");
-  progress.add(step);
-  CHECK(progress.line() == "step 12/100 loss nan norm 1.20 lr 3.0e-04 12,345 tok/s eta 2m56s");
+TEST_CASE("a full disk costs lines of metrics and ends nothing") {
+  MetricsLog log("/dev/full");
+  CHECK_NOTHROW(log.step(sample()));
+  CHECK_NOTHROW(log.eval(12, 2.5));
+  CHECK(log.lost_lines() == 2);
 }
 
-TEST_CASE("the remaining time does not count the slow first step") {
-  Progress progress(10);
-  StepMetrics step;
-  step.step = 1;
-  step.step_s = 60;
-  progress.add(step);
-  CHECK(progress.eta_s() == 540.0);
-  step.step = 2;
-  step.step_s = 1;
-  progress.add(step);
-  step.step = 3;
-  step.step_s = 2;
-  progress.add(step);
-  CHECK(progress.eta_s() == 7 * 1.5);
-  step.step = 10;
-  progress.add(step);
-  CHECK(progress.eta_s() == 0.0);
+TEST_CASE("lines that a full disk took are counted at the end, and none is torn") {
+  const strata::StopSignals signals;  // a limit of file sizes is an error and no signal
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  log.step(sample());
+  const auto first_bytes = std::filesystem::file_size(file.path);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit full = before;
+  full.rlim_cur = first_bytes + 20;  // room for the begin of a line
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+  log.step(sample());
+  log.eval(12, 2.5);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(std::filesystem::file_size(file.path) == first_bytes);
+  log.end({});
+  REQUIRE(file.lines().size() == 2);
+  CHECK(file.lines()[1] == json::parse(R"({"event": "end", "lost_lines": 2})"));
 }
 
 TEST_CASE("counts and durations are readable") {

@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "strata/run/session.h"
+#include "support/tiny_config.h"
 
 namespace strata::test {
-
-/// tiny_model() on synthetic tokens: f64, 6 rows a step.
-[[nodiscard]] RunConfig tiny_config();
 
 /// What a run produced, gathered over its ranks.
 struct RunResult {

@@ -6,9 +6,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/run/run_folder.h"
 
 namespace strata {
 
@@ -17,12 +19,18 @@ struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
 };
 
-/// Trains a model and writes the run folder `config.run.output`.
-int train_command(const RunConfig& config);
+/// This is what `plan` is told beside the config.
+struct PlanOptions {
+  std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
+};
+
+/// Trains a model and writes the run folder `config.run.output`. SIGINT and SIGTERM end the run
+/// between two steps, with 128 and the signal's number as exit code.
+int train_command(const RunConfig& config, OldRun old_run);
 /// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
-/// and the step that is predicted. Needs no GPU and takes none of the memory that it plans. Throws
-/// ConfigError or OutOfMemory for a config that cannot run.
-int plan_command(const RunConfig& config);
+/// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
+/// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.
+int plan_command(const RunConfig& config, const PlanOptions& options);
 /// Measures steps on synthetic tokens, compares them with the prediction, and prints a table on
 /// rank 0.
 int bench_command(const RunConfig& config, const BenchOptions& options);

@@ -105,9 +105,9 @@ struct RunSection {
   BackendChoice backend = BackendChoice::kAuto;
   DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
   std::string output = "runs/default";
-  std::int64_t trace_step = -1;   ///< step, from 0, whose trace is written; -1: none
-  std::int64_t eval_every = 0;    ///< steps between validations; 0: never
-  std::int64_t eval_batches = 0;  ///< passes of a validation; 0: the whole validation set
+  std::optional<std::int64_t> trace_step;  ///< step, from 1, whose trace is written
+  std::int64_t eval_every = 0;             ///< steps between validations; 0: never
+  std::int64_t eval_batches = 0;           ///< passes of a validation; 0: the whole validation set
   std::int64_t log_every = 1;
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kOff;
@@ -179,7 +179,7 @@ struct MemorySection {
 
 struct HardwareSection {
   std::optional<double> peak_tflops;
-  double link_gbs = 50;  ///< each way, both at once
+  std::optional<double> link_gbs;  ///< each way, both at once
   std::optional<double> product_tflops;
   std::optional<double> attention_forward_tflops;
   std::optional<double> attention_backward_tflops;

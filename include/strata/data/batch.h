@@ -79,6 +79,8 @@ class BatchLoader {
 
   /// Returns the samples of the source: (size - 1) / T.
   [[nodiscard]] std::int64_t samples() const { return samples_; }
+  /// Throws IoError if none of the first `samples` samples has a target that counts.
+  void require_target(std::int64_t samples) const;
   /// Returns G = passes * S * R * B, by which a step moves the run's global sample index.
   [[nodiscard]] std::int64_t samples_per_step() const;
   [[nodiscard]] const BatchOptions& options() const { return options_; }
@@ -87,8 +89,9 @@ class BatchLoader {
   /// (step * G as long as G does not change); row r of sub-batch s takes sample first_sample +
   /// ((pass*S + s)*R + rank)*B + r. Returns how many targets are not ignored. Blocks while the
   /// pool's threads read and sort. Throws IoError naming source, offset, id and both vocabularies
-  /// for an id outside of the model's vocabulary, ShapeError for buffers of another size,
-  /// ConfigError for a pass or sample that does not exist. Called by one thread at a time.
+  /// for an id outside of the model's vocabulary or the source's own, ShapeError for buffers of
+  /// another size, ConfigError for a pass or sample that does not exist. Called by one thread at a
+  /// time.
   std::int64_t fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out);
 
  private:

@@ -1,7 +1,7 @@
-// Files of token ids: a memory-mapped reader, and a writer that publishes a file only when it is
-// complete. Training reads through TokenFile, `strata tokenize` writes through TokenFileWriter, and
-// files of bare ids made elsewhere can be read too. What is missing, torn or from another version
-// throws IoError with the remedy.
+// Files of token ids: a reader, and a writer that publishes a file only when it is complete.
+// Training reads through TokenFile, `strata tokenize` writes through TokenFileWriter, and files of
+// bare ids made elsewhere can be read too. What is missing, torn, damaged, from another version or
+// from another program throws IoError with the remedy.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,9 @@
 
 namespace strata {
 
-class MappedFile;
+class DocumentEnds;
+class InputFile;
+class OutputFile;
 
 /// How ids are stored, little-endian.
 enum class TokenType : std::uint8_t { kU16, kU32 };
@@ -36,8 +38,9 @@ struct RawTokenFormat {
   std::optional<std::int32_t> end_of_document{};  ///< id that ends a document; reads look for it
 };
 
-/// A memory-mapped file of token ids, which stays mapped as long as the object lives. It must not
-/// change meanwhile. Reading is safe from several threads at once.
+/// A file of token ids, open as long as the object lives. Nothing of it stays in memory but 8 bytes
+/// for every 512 documents. Reading is safe from several threads at once, and throws IoError if the
+/// file has become shorter.
 ///
 /// strata's format, all little-endian: a header of 64 bytes {magic[8], version u32, bytes per token
 /// u32, tokens u64, documents u64, vocabulary u64, tokenizer hash u64, 16 bytes 0}, the ids, zeros
@@ -46,7 +49,9 @@ class TokenFile final : public TokenSource {
  public:
   /// Opens a file. One that begins with strata's magic is read by its header, and `raw` is ignored;
   /// another is read as `raw` says. Throws IoError if the file is missing, torn (with the bytes
-  /// expected and found), of an unknown version, or headerless with no `raw` given.
+  /// expected and found), damaged or of an unknown version, if it is plainly something else (the
+  /// format of another program, text), and, where it is headerless, if no `raw` is given or its ids
+  /// look as if they had another width.
   [[nodiscard]] static std::unique_ptr<TokenFile> open(
       const std::string& file, const std::optional<RawTokenFormat>& raw = std::nullopt);
   ~TokenFile() override;
@@ -67,26 +72,24 @@ class TokenFile final : public TokenSource {
   [[nodiscard]] std::optional<std::int64_t> documents() const;
 
  private:
-  TokenFile(std::string name, std::unique_ptr<MappedFile> mapping);
+  explicit TokenFile(const std::string& name);
   void read_header();
   void read_raw(const RawTokenFormat& raw);
 
   std::string name_;
-  std::unique_ptr<MappedFile> mapping_;
-  const std::byte* tokens_ = nullptr;
-  std::span<const std::uint64_t> document_ends_;
+  std::unique_ptr<InputFile> file_;
+  std::unique_ptr<DocumentEnds> document_ends_;  ///< null for a file without header
+  std::size_t tokens_offset_ = 0;                ///< bytes before the first id
   std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
   TokenType type_ = TokenType::kU16;
-  bool has_header_ = false;
   std::int64_t size_ = 0;
   std::int64_t vocabulary_ = 0;
   std::uint64_t tokenizer_hash_ = 0;
 };
 
-/// Writes a token file front to back under a temporary name beside `file`. Only finish() gives it
-/// its name; without finish() the destructor removes what was written. Document ends are kept in
-/// memory until then (8 bytes each). Used by one thread; every member throws IoError if writing
-/// fails.
+/// Writes a token file front to back under a temporary name beside `file`. Only publish() gives it
+/// its name; without it the destructor removes what was written. Document ends are kept in memory
+/// until then (8 bytes each). Used by one thread; every member throws Error if writing fails.
 class TokenFileWriter {
  public:
   /// What the header says besides the counts.
@@ -96,7 +99,8 @@ class TokenFileWriter {
     std::uint64_t tokenizer_hash = 0;
   };
 
-  /// Throws IoError if the file cannot be created, ConfigError if the vocabulary is empty or `type`
+  /// Throws IoError if the file cannot be created, or if its name is that of something other than a
+  /// file (a folder, device or symbolic link); ConfigError if the vocabulary is empty or `type`
   /// too narrow for it.
   TokenFileWriter(std::string file, const Format& format);
   ~TokenFileWriter();
@@ -107,9 +111,10 @@ class TokenFileWriter {
   void append(std::span<const std::int32_t> tokens);
   /// Ends the open document. A document without tokens is not counted.
   void end_document();
-  /// Ends the open document, writes ends and header, syncs, and gives the file its name, replacing
-  /// an older one. Nothing may be called after it.
-  void finish();
+  /// Ends the open document, writes ends and header, and syncs. Only publish() may come after it.
+  void close();
+  /// Gives the closed file its name, replacing an older one.
+  void publish();
 
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
   [[nodiscard]] std::int64_t documents() const {
@@ -117,12 +122,11 @@ class TokenFileWriter {
   }
 
  private:
-  class Output;
   void write_tokens(std::span<const std::int32_t> tokens);
 
   std::string file_;
   Format format_;
-  std::unique_ptr<Output> output_;
+  std::unique_ptr<OutputFile> output_;
   std::vector<std::uint64_t> document_ends_;
   std::int64_t tokens_ = 0;
 };

@@ -1,6 +1,6 @@
 // Makes token files of folders of text: what `strata tokenize` does after it has read its
 // arguments. Each file is a document; a share of them can go to a validation set. Output files
-// appear only when everything has been written.
+// appear only when everything has been written. What is plainly not text is not tokenized.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,12 @@ struct TokenizeOptions {
   /// Endings of the files that are taken from folders; an empty list takes every file. A file that
   /// is named in `inputs` itself is always taken.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  /// Called by the calling thread after every piece of a file and after every file; may be empty.
+  bool overwrite = false;  ///< replace outputs that are there and are not token files
+  /// Take every file that is valid UTF-8 for text: JSON, files with zero bytes, and those whose
+  /// names or first bytes are those of another format.
+  bool as_text = false;
+  /// Called by the calling thread after every piece of a file that was read or written, and after
+  /// every file; may be empty. If it throws, no output file is made.
   std::function<void(const TokenizeProgress&)> progress{};
 };
 
@@ -42,19 +47,21 @@ struct TokenizeStatistics {
   std::int64_t tokens = 0;
   std::int64_t validation_documents = 0;
   std::int64_t validation_tokens = 0;
-  std::int64_t skipped_files = 0;  ///< not valid UTF-8; one warning tells how many and the first
+  std::int64_t skipped_files = 0;  ///< found in folders and not text; warnings name the first
   std::int64_t empty_files = 0;
 };
 
 /// Makes token files of text with the ByteTokenizer; each file is a document, in the order of
-/// `inputs` and, within a folder, of the paths' bytes. Blocks until they are written. Throws
-/// IoError for an input that cannot be read and when a set would be empty, ConfigError for options
-/// that do not fit together; then no output file is made or replaced. Files that are not UTF-8 are
-/// skipped and counted.
+/// `inputs` and, within a folder, of the paths' bytes. Blocks until they are written. A file that
+/// is plainly not text (not UTF-8, JSON, archives, tables, zero bytes) is refused if `inputs` name
+/// it, and skipped and counted if it was found in a folder. Throws IoError for an input that cannot
+/// be read or is refused and when a set would be empty, ConfigError for options that do not fit
+/// together, and for outputs that are inputs or are there and are no token files; Error if writing
+/// fails. Then no output file is made or replaced.
 TokenizeStatistics tokenize(const TokenizeOptions& options);
 
-/// Returns whether `text` is valid UTF-8 by Unicode 15, table 3-7: no overlong forms, no
-/// surrogates, nothing above U+10FFFF.
-[[nodiscard]] bool is_valid_utf8(std::string_view text);
+/// Returns how many bytes at the beginning of `text` are whole characters of valid UTF-8 by Unicode
+/// 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
+[[nodiscard]] std::size_t valid_utf8_bytes(std::string_view text);
 
 }  // namespace strata

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -63,6 +64,9 @@ struct Backend {
 [[nodiscard]] Backend make_backend(BackendKind kind, const BackendOptions& options);
 /// Returns whether this program has the CUDA backend and a device is usable; never throws.
 [[nodiscard]] bool cuda_available() noexcept;
+/// Returns name and memory of the GPU that a run would take (free_bytes is unknown), or nothing if
+/// cuda_available() is false; it takes no memory there and never throws.
+[[nodiscard]] std::optional<DeviceInfo> cuda_device_info() noexcept;
 /// Returns whether this program can run attention through cuDNN; it says nothing of devices.
 [[nodiscard]] bool cudnn_available() noexcept;
 

@@ -1,6 +1,6 @@
 // This file lists all operators, once. The launch functions of Kernels, the declarations of both
 // backends, the dry backend and the tests are made from the list, so that a struct that is added
-// here is asked for wherever it has to be added. CONTRIBUTING.md, "Adding an operator", names all
+// here is asked for wherever it has to be added. docs/adding.md, "Adding an operator", names all
 // places.
 
 #pragma once

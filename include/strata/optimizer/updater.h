@@ -1,7 +1,7 @@
 // An updater changes the state of blocks; this is the interface of all of them. The engine decides
 // a step (norm, clipping, whether it counts at all) and calls the updater that the block's row of
 // the table names, at the moments that the row names; each updater submits its work and returns,
-// without blocking. CONTRIBUTING.md lists all places where one is added.
+// without blocking. docs/adding.md lists all places where one is added.
 
 #pragma once
 
@@ -22,6 +22,9 @@ struct StepPlan {
   std::int64_t step = 0;  ///< 0-based
   double lr = 0;
   std::int64_t valid_tokens = 0;  ///< of all passes and ranks
+
+  /// Returns what people call the step, and messages with them: they count from 1.
+  [[nodiscard]] std::int64_t number() const { return step + 1; }
 };
 
 /// Watches updates, for instance to save state between two of them. It is called by the submitting

@@ -25,6 +25,7 @@ struct Budget {
   std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
+  double link_gbs = 50;                         ///< copies each way while both run
   bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
 };
 
@@ -42,7 +43,8 @@ struct MachineMemory {
 [[nodiscard]] MachineMemory measure_machine(Device& device, Ranks& ranks);
 
 /// Returns the limits of the config and, where it has none, what is free now. What a control group
-/// leaves is a limit; what the system calls available is only an estimate.
+/// leaves is a limit; what the system calls available is only an estimate. A device whose memory is
+/// 0 is none in particular, and has no limit of its own.
 [[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
 
 }  // namespace strata

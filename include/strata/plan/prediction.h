@@ -19,10 +19,12 @@ namespace strata {
 /// What a step should take, by the work that a dry run records and the rates of a device.
 struct Prediction {
   std::string unknown;      ///< why there is none; empty: there is one
+  std::string rates{};      ///< whose rates it is made with: "H200 (measured)"
   double step_s = 0;        ///< of a step amid many
   double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
   double tokens_per_s = 0;  ///< of all ranks
   std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
+  std::string warning{};          ///< what to tell the user of an MFU that cannot be
   std::vector<LaneReport> lanes;  ///< of a step amid many
   /// Which lanes a step is made of: each one's share of the chain of work in which everything
   /// waited for what was before it; largest first, in [0, 1].

@@ -15,17 +15,15 @@
 
 namespace strata {
 
-/// Name of the device whose rates a plan is made with where there is no device.
-inline constexpr std::string_view kPlannedDevice = "NVIDIA H200";
-
 /// The rates of a device, or why they are not known.
 struct KnownRates {
   Rates rates;
-  std::string missing;  ///< empty: they are known
+  std::string source;   ///< whose they are: "RTX 4090 (datasheet estimates)"
+  std::string missing;  ///< the keys that would have to be set; empty: rates are known
 };
 
-/// Returns what was measured on a device of this name, where `hardware` says nothing else. The
-/// rates of a device that nobody has measured are known if `hardware` gives all of them.
+/// Returns what is known of a device of this name (gpu_models.h), where `hardware` says nothing
+/// else. The rates of a device that is not listed are known if `hardware` gives all of them.
 [[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware);
 
 /// Returns the rates that traced work had, as `hardware` takes them: with them predictions are

@@ -118,8 +118,5 @@ struct PlannedRank {
 [[nodiscard]] std::size_t estimated_device_overhead(BackendChoice backend);
 /// Returns likewise the bytes of host memory.
 [[nodiscard]] std::size_t estimated_host_overhead(BackendChoice backend);
-/// Returns the dense bf16 peak of the device that a plan is made for where there is none: that of
-/// an H100 or H200.
-[[nodiscard]] double estimated_peak_tflops(BackendChoice backend);
 
 }  // namespace strata

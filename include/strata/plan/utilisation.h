@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "strata/config/config.h"
 #include "strata/model/config.h"
 
 namespace strata {
@@ -15,10 +17,21 @@ namespace strata {
 /// Neither recompute nor document masks are counted.
 [[nodiscard]] double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length);
 
+/// The dense bf16 peak of one device, and who says so.
+struct DevicePeak {
+  double tflops = 0;   ///< 0: unknown
+  std::string origin;  ///< "hardware.peak_tflops", or "the datasheet"
+};
+/// Returns what the config gives, or else what the datasheet says (0 if that is not known).
+[[nodiscard]] DevicePeak device_peak(const HardwareSection& hardware, double datasheet_tflops);
+
 /// Returns the model FLOPs utilisation in [0, 1]: flops_per_token * tokens_per_s over the dense
 /// bf16 peak of all ranks. Absent where the peak of one device is unknown (0).
 [[nodiscard]] std::optional<double> model_flops_utilisation(double flops_per_token,
                                                             double tokens_per_s,
                                                             double device_peak_tflops, int ranks);
+/// Returns what to tell the user of a utilisation above 1, which no device reaches: that the peak
+/// is wrong, who gave it and which key sets it. Empty for any other.
+[[nodiscard]] std::string peak_warning(const std::optional<double>& mfu, const DevicePeak& peak);
 
 }  // namespace strata

@@ -1,12 +1,10 @@
-// A run says what its steps were like in two ways: in the metrics file for plots and scripts, and
-// in the progress line for people. `train` writes both on rank 0. Each object is used by one thread
-// at a time; writing errors are IoError.
+// What a run says of its steps to plots and scripts: the metrics file, which `train` writes on rank
+// 0. It is used by one thread at a time. People read the progress line (strata/run/progress.h).
 
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -41,14 +39,18 @@ struct Metric {
 
 /// Writes the metrics file of a run: one JSON object a line, which is in the file as soon as the
 /// call returns. JSON has no NaN and no infinity: such a number is written as null, and the line
-/// gets "nonfinite": {key: "nan" | "inf" | "-inf"}.
+/// gets "nonfinite": {key: "nan" | "inf" | "-inf"}. A line that cannot be written, on a full disk
+/// say, is lost as a whole; the log warns of the first, and the next ones are tried again.
 class MetricsLog {
  public:
-  /// Creates the file, or empties it. Throws IoError, as every later call does.
+  /// Creates the file, or empties it. Throws IoError if that fails.
   explicit MetricsLog(const std::filesystem::path& file);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
 
-  /// Writes {"event":"start", ...} with whatever describes the run: parameters, device, ranks,
-  /// planned bytes.
+  /// Writes {"event":"start","version","commit", ...}: the program, then whatever describes the
+  /// run, such as parameters, device, ranks and planned bytes.
   void start(std::span<const Metric> metrics);
   /// Writes {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu",
   /// ...}, where `extras` follow.
@@ -57,37 +59,18 @@ class MetricsLog {
   void eval(std::int64_t step, double val_loss);
   /// Writes {"event":"trace", ...}, which says where the time of the traced steps went.
   void trace(std::span<const Metric> metrics);
-  /// Writes {"event":"end", ...} with the figures of the whole run.
+  /// Writes {"event":"end", ..., "lost_lines"} with the figures of the whole run.
   void end(std::span<const Metric> metrics);
+  /// Returns how many lines could not be written.
+  [[nodiscard]] std::int64_t lost_lines() const { return lost_lines_; }
 
  private:
   void write(std::string_view event, std::initializer_list<std::span<const Metric>> parts);
 
   std::filesystem::path file_;
-  std::ofstream out_;
-};
-
-/// Formats a run's progress and estimates when it is over. It writes nothing.
-class Progress {
- public:
-  /// `steps` is the number of steps of the run.
-  explicit Progress(std::int64_t steps) : steps_(steps) {}
-
-  /// Counts a step. Every step must be added, also those whose line is not shown.
-  void add(const StepMetrics& metrics);
-  /// Returns the seconds until the last step is done: remaining steps times the mean step time. The
-  /// first step (cold caches, first touch) counts in the mean only while it is the only one.
-  [[nodiscard]] double eta_s() const;
-  /// Returns "step 12/100 loss 3.412 norm 1.20 lr 3.0e-04 12,345 tok/s mfu 41.2% eta 3m12s" for the
-  /// step that was added last, without mfu if that is unknown.
-  [[nodiscard]] std::string line() const;
-
- private:
-  std::int64_t steps_ = 0;
-  StepMetrics last_;
-  std::int64_t counted_ = 0;
-  double first_s_ = 0;
-  double later_s_ = 0;
+  int descriptor_ = -1;
+  std::int64_t whole_bytes_ = 0;  ///< of the lines that are in the file
+  std::int64_t lost_lines_ = 0;
 };
 
 }  // namespace strata

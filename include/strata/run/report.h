@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "strata/device/trace.h"
 #include "strata/plan/lane_report.h"
+#include "strata/plan/utilisation.h"
 #include "strata/run/session.h"
 
 namespace strata {
@@ -28,6 +30,10 @@ struct MemoryReport {
 /// Returns a line for the device and a line for the host.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
 
+/// Returns the lines that a person wants to see of a run before its first step, six of them: model,
+/// data, steps, machine, memory and training state. `ranks` is their number.
+[[nodiscard]] std::vector<std::string> summary(Session& session, int ranks);
+
 /// Returns the time of AdamW in seconds per step, on whatever lanes it ran, of a trace of `steps`
 /// steps.
 [[nodiscard]] Recorder::WorkTime update_time(const Recorder& recorder, int steps);
@@ -39,8 +45,7 @@ struct MemoryReport {
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
                      const std::function<void(std::int64_t)>& submit);
 
-/// Returns the peak of one device in TFLOP/s: hardware.peak_tflops, or else what the device's
-/// datasheet says; 0 if neither is known.
-[[nodiscard]] double peak_tflops(Session& session);
+/// Returns the peak of one device: hardware.peak_tflops, or else what its datasheet says.
+[[nodiscard]] DevicePeak device_peak(Session& session);
 
 }  // namespace strata

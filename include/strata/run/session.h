@@ -58,6 +58,10 @@ struct SessionHooks {
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
       fill = nullptr;
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
+  /// Called where the work may be ended: between the parts of the start and between the passes of a
+  /// validation, on all ranks at the same places. What it throws comes out of the call that was
+  /// made. May be null.
+  std::function<void()> may_end = nullptr;
 };
 
 /// Builds the machine, puts stores and schedule together on it, and feeds steps. It owns all of
@@ -110,7 +114,9 @@ class Session {
   void synchronize();
 
  private:
+  void may_end() const;
   void open_data();
+  [[nodiscard]] std::int64_t validation_passes() const;
   void plan_products();
   void assemble();
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);

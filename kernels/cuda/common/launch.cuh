@@ -42,15 +42,31 @@ struct Launch {
   return device_attribute(cudaDevAttrMultiProcessorCount);
 }
 
+/// Returns the most shared memory that a block has on the current device.
+[[nodiscard]] inline std::size_t most_shared_bytes() {
+  return static_cast<std::size_t>(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+}
+
+/// Lifts the kernel's limit of 48 KiB of shared memory. Throws BackendError that says what a block
+/// asks and what the device has.
+inline void allow_shared_memory(const void* kernel, std::size_t bytes) {
+  const cudaError_t code = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                static_cast<int>(bytes));
+  if (code == cudaSuccess || bytes <= most_shared_bytes()) return STRATA_CUDA_CHECK(code);
+  cudaGetLastError();  // take it away, or the next launch would report it
+  throw BackendError("a block takes " + std::to_string(bytes) +
+                     " bytes of shared memory; this GPU " + "of compute capability " +
+                     std::to_string(device_attribute(cudaDevAttrComputeCapabilityMajor)) + "." +
+                     std::to_string(device_attribute(cudaDevAttrComputeCapabilityMinor)) + " has " +
+                     std::to_string(most_shared_bytes()) + ": the operator's rows are too wide");
+}
+
 /// A launch as the runtime takes it. It also lifts the kernel's limit of 48 KiB of shared memory,
 /// static memory included, where the launch needs more.
 class LaunchConfig {
  public:
   LaunchConfig(const Launch& where, const void* kernel) {
-    if (where.shared_bytes > 0) {
-      STRATA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(where.shared_bytes)));
-    }
+    if (where.shared_bytes > 0) allow_shared_memory(kernel, where.shared_bytes);
     config_.gridDim = where.grid;
     config_.blockDim = where.block;
     config_.dynamicSmemBytes = where.shared_bytes;

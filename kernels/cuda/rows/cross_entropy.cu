@@ -30,6 +30,7 @@
 // moves 4.1): 3.7 at V = 32000, 3.8 at 128256, 3.7 at 262144; the loss alone 3.6, 3.9 and 3.9.
 // Naive version: kernels/cpu.
 
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -40,33 +41,24 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/row_rings.h"
+#include "src/device/cuda/architectures.h"
+#include "strata/base/version.h"
 
 namespace strata::cuda {
 namespace {
 
-/// How many vectors of 16 bytes make a piece, a block's threads apart.
-constexpr int kVectors = 2;
-/// How many pieces of one row a thread keeps, at most.
-constexpr int kKeptPieces = 4;
-/// The largest cluster that every device with clusters has.
-constexpr unsigned kMostBlocksPerRow = 8;
+using cross_entropy::blocks_to_keep;
+using cross_entropy::has_ring;
+using cross_entropy::kKeptPieces;
+using cross_entropy::kVectors;
+using cross_entropy::OneBlock;
+using cross_entropy::TwoBlocks;
+
 /// How many threads a block has where rows are read twice, and how many loads of each are in
 /// flight.
 constexpr int kPlainThreads = 512;
 constexpr int kAhead = 4;
-
-/// What a multiprocessor holds: kBlocks blocks, whose threads have kSlots pieces each in shared
-/// memory, of the row at work and of the next ones.
-template <int kThreadsOf, int kSlotsOf, int kBlocksOf>
-struct Residents {
-  static constexpr int kThreads = kThreadsOf;
-  static constexpr int kSlots = kSlotsOf;
-  static constexpr int kBlocks = kBlocksOf;
-  static constexpr int kPieceBytes = kVectors * kThreads * 16;
-  static constexpr int kRingBytes = kSlots * kPieceBytes;
-};
-using OneBlock = Residents<1024, 7, 1>;
-using TwoBlocks = Residents<512, 7, 2>;
 
 /// How far a thread's numbers may exceed its reference: sums stay below 2^47 V.
 constexpr float kSlack = 32;
@@ -622,22 +614,15 @@ __global__ void __launch_bounds__(kPlainThreads)
   target.correct(gradient, rule.exponent, rule.scale);
 }
 
-template <class R>
-bool has_ring() {
-  constexpr int kOtherBytes = 2048;  // what the runtime and a reduction take
-  return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) >= R::kRingBytes + kOtherBytes;
-}
-
-/// Returns how many blocks keep a row of `bytes`: 0 if it cannot be kept on this device.
-template <class R>
-unsigned blocks_to_keep(std::int64_t bytes) {
-  if (!has_ring<R>()) return 0;
-  constexpr std::int64_t kKeptBytes = kKeptPieces * R::kPieceBytes;
-  unsigned blocks = 1;
-  while (blocks * kKeptBytes < bytes) blocks *= 2;
-  if (blocks == 1) return 1;
-  const bool clusters = device_attribute(cudaDevAttrClusterLaunch) != 0;
-  return clusters && blocks <= kMostBlocksPerRow ? blocks : 0;
+/// Returns what this device has for rings. Kernels know of clusters if they were compiled for 9.0
+/// or later, which PTX for an older GPU was not.
+RingDevice ring_device() {
+  const int capability = 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
+                         device_attribute(cudaDevAttrComputeCapabilityMinor);
+  const std::optional<GpuCode> code = code_for(build_info().gpu_architectures, capability);
+  return {.shared_bytes = most_shared_bytes(),
+          .clusters =
+              device_attribute(cudaDevAttrClusterLaunch) != 0 && code && code->architecture >= 90};
 }
 
 /// Launches persistent blocks with rings, in clusters of `blocks`.
@@ -668,19 +653,20 @@ void enqueue(const Context& context, const CrossEntropy& op) {
         .columns = static_cast<int>(op.logits.shape[1]),
         .alike = logits.stride * static_cast<std::int64_t>(sizeof(T)) % 16 == 0};
     const Launch where{.name = op.kName, .stream = context.stream, .block = kPlainThreads};
-    if (!op.d_logits && has_ring<TwoBlocks>()) {
+    const RingDevice device = ring_device();
+    if (!op.d_logits && has_ring<TwoBlocks>(device)) {
       return launch_rings<TwoBlocks>(where, cross_entropy_loss<T, TwoBlocks>, 1, arguments);
     }
     const auto apart = reinterpret_cast<std::uintptr_t>(op.d_logits.data) -
                        reinterpret_cast<std::uintptr_t>(op.logits.data);
     if (op.d_logits && apart % 16 == 0) {
       const auto bytes = arguments.columns * static_cast<std::int64_t>(sizeof(T));
-      const unsigned blocks = blocks_to_keep<OneBlock>(bytes);
+      const unsigned blocks = blocks_to_keep<OneBlock>(bytes, device);
       if (blocks > 0) {
         return launch_rings<OneBlock>(where, cross_entropy_kept<T, OneBlock>, blocks, arguments);
       }
       // This device has less shared memory, but half a block's ring may fit.
-      if (blocks_to_keep<TwoBlocks>(bytes) == 1) {
+      if (blocks_to_keep<TwoBlocks>(bytes, device) == 1) {
         return launch_rings<TwoBlocks>(where, cross_entropy_kept<T, TwoBlocks>, 1, arguments);
       }
     }

@@ -19,27 +19,25 @@
 // ring), 3.4 with d_residual; 3.5 and 3.7 at C = 8192.
 // Naive version: kernels/cpu.
 
+#include <optional>
+
 #include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/row_rings.h"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-/// How many pieces of 16 bytes a thread owns of a row with the ring, at most: enough for C = 16384
-/// in bf16.
-constexpr int kMostPieces = 4;
-/// Bytes of shared memory beside the ring, at most.
-constexpr int kStaticBytes = 1024;
+using norm_backward::kMostPieces;
+using norm_backward::kThreads;
+using norm_backward::stages_with;
 
 /// Returns how many blocks a multiprocessor has, by the registers of a thread.
 constexpr int blocks_with(int pieces) { return pieces == 1 ? 2 : 1; }
-/// Returns how many rows the ring has: as many as shared memory holds of the widest.
-constexpr int stages_with(int pieces) { return pieces <= 2 ? 4 : 6 - pieces; }
 
 extern __shared__ __align__(16) unsigned char shared_memory[];
 
@@ -258,18 +256,18 @@ template <class T>
 bool launch_with_ring(Launch where, std::int64_t pieces, const Arguments<T>& arguments) {
   const std::size_t row_bytes = static_cast<std::size_t>(arguments.columns) * sizeof(T) *
                                 (arguments.d_residual.data != nullptr ? 3 : 2);
-  const auto try_launch = [&](int stages, void (*kernel)(Arguments<T>)) {
-    where.shared_bytes = static_cast<std::size_t>(stages) * row_bytes;
-    const auto most = static_cast<std::size_t>(
-        device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticBytes);
-    if (where.shared_bytes > most) return false;
+  const std::optional<std::size_t> ring = norm_backward::ring_bytes(
+      static_cast<int>(pieces), row_bytes, {.shared_bytes = most_shared_bytes()});
+  if (!ring) return false;
+  where.shared_bytes = *ring;
+  const auto launched = [&](void (*kernel)(Arguments<T>)) {
     launch(where, kernel, arguments);
     return true;
   };
-  if (pieces <= 1) return try_launch(stages_with(1), rmsnorm_backward<T, 1>);
-  if (pieces == 2) return try_launch(stages_with(2), rmsnorm_backward<T, 2>);
-  if (pieces == 3) return try_launch(stages_with(3), rmsnorm_backward<T, 3>);
-  return try_launch(stages_with(kMostPieces), rmsnorm_backward<T, kMostPieces>);
+  if (pieces <= 1) return launched(rmsnorm_backward<T, 1>);
+  if (pieces == 2) return launched(rmsnorm_backward<T, 2>);
+  if (pieces == 3) return launched(rmsnorm_backward<T, 3>);
+  return launched(rmsnorm_backward<T, kMostPieces>);
 }
 
 }  // namespace

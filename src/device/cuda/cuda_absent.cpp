@@ -14,6 +14,7 @@ Backend make_cuda_backend(const BackendOptions&) {
 }
 
 bool cuda_available() noexcept { return false; }
+std::optional<DeviceInfo> cuda_device_info() noexcept { return std::nullopt; }
 bool cudnn_available() noexcept { return false; }
 
 }  // namespace strata

@@ -3,11 +3,14 @@
 
 #include <cuda_runtime_api.h>
 
+#include <exception>
 #include <memory>
+#include <optional>
 
 #include "kernels/cuda/attention/cudnn/cudnn_attention.h"
 #include "kernels/cuda/cuda_kernels.h"
 #include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/gpu_info.h"
 #include "src/device/cuda/self_test.h"
 #include "strata/ops/backend.h"
 
@@ -29,6 +32,15 @@ bool cuda_available() noexcept {
   cuda::prepare_connections();
   int count = 0;
   return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+}
+
+std::optional<DeviceInfo> cuda_device_info() noexcept {
+  if (!cuda_available()) return std::nullopt;
+  try {
+    return cuda::gpu_properties(DeviceOptions{}.device_index);
+  } catch (const std::exception&) {  // a device that does not answer is none
+    return std::nullopt;
+  }
 }
 
 }  // namespace strata

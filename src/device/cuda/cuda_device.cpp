@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "src/device/cuda/architectures.h"
 #include "src/device/cuda/check.h"
+#include "src/device/cuda/gpu_info.h"
 #include "src/device/cuda/memory.h"
 #include "src/device/cuda/self_test.h"
 #include "strata/base/error.h"
+#include "strata/base/version.h"
 
 namespace strata {
 namespace {
@@ -18,6 +22,17 @@ namespace {
 constexpr std::array kDeviceLanes{Lane::kCompute, Lane::kWeightsIn, Lane::kActivationsIn,
                                   Lane::kOut, Lane::kComm};
 static_assert(kDeviceLanes.size() + 1 == kLaneCount);
+
+/// Throws BackendError that says how to build the program for the GPU if it has no code for it.
+void require_code(int device_index) {
+  const int capability = cuda::compute_capability(device_index);
+  const std::string_view architectures = build_info().gpu_architectures;
+  if (cuda::code_for(architectures, capability)) return;
+  cudaDeviceProp properties{};
+  STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
+  throw BackendError("CUDA device " + std::to_string(device_index) + ": " +
+                     cuda::refusal(properties.name, capability, architectures));
+}
 
 /// Makes the device the calling thread's, and creates its context.
 int select(int device_index) {
@@ -29,6 +44,7 @@ int select(int device_index) {
     throw BackendError("CUDA device " + std::to_string(device_index) + " was asked for, but " +
                        std::to_string(count) + " are visible: check CUDA_VISIBLE_DEVICES");
   }
+  require_code(device_index);
   STRATA_CUDA_CHECK(cudaSetDevice(device_index));
   STRATA_CUDA_CHECK(cudaFree(nullptr));
   return device_index;

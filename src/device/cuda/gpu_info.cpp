@@ -14,29 +14,10 @@
 #include <vector>
 
 #include "src/device/cuda/check.h"
+#include "strata/device/gpu_models.h"
 
 namespace strata::cuda {
 namespace {
-
-struct Peak {
-  std::string_view name;
-  double tflops;
-};
-
-constexpr std::array kPeaks{
-    Peak{"NVIDIA B200", 2250},
-    Peak{"NVIDIA H200", 989.4},
-    Peak{"NVIDIA GH200 480GB", 989.4},
-    Peak{"NVIDIA GH200 144G HBM3e", 989.4},
-    Peak{"NVIDIA H100 80GB HBM3", 989.4},
-    Peak{"NVIDIA H100 PCIe", 756},
-    Peak{"NVIDIA A100-SXM4-40GB", 312},
-    Peak{"NVIDIA A100-SXM4-80GB", 312},
-    Peak{"NVIDIA A100-PCIE-40GB", 312},
-    Peak{"NVIDIA A100 80GB PCIe", 312},
-    Peak{"NVIDIA L40S", 362},
-    Peak{"NVIDIA GeForce RTX 4090", 165.2},
-};
 
 // What is used of NVML's C interface, which the toolkit's header need not be installed for.
 constexpr int kNvmlSuccess = 0;
@@ -71,22 +52,31 @@ std::optional<std::size_t> process_bytes(void* library, void* device) {
 
 }  // namespace
 
-double peak_bf16_tflops(std::string_view name) {
-  const auto at = std::ranges::find(kPeaks, name, &Peak::name);
-  return at == kPeaks.end() ? 0 : at->tflops;
+int compute_capability(int device_index) {
+  int major = 0;
+  int minor = 0;
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_index));
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device_index));
+  return 10 * major + minor;
 }
 
-DeviceInfo gpu_info(int device_index) {
+DeviceInfo gpu_properties(int device_index) {
   cudaDeviceProp properties{};
   STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
-  std::size_t free = 0;
-  std::size_t total = 0;
-  STRATA_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const GpuModel* model = gpu_of_device(properties.name);
   return {.backend = "cuda",
           .name = properties.name,
           .memory_bytes = properties.totalGlobalMem,
-          .free_bytes = free,
-          .peak_bf16_tflops = peak_bf16_tflops(properties.name)};
+          .peak_bf16_tflops = model == nullptr ? 0 : model->peak_tflops};
+}
+
+DeviceInfo gpu_info(int device_index) {
+  DeviceInfo info = gpu_properties(device_index);
+  std::size_t total = 0;
+  STRATA_CUDA_CHECK(cudaMemGetInfo(&info.free_bytes, &total));
+  return info;
 }
 
 MemoryMeter::MemoryMeter(int device_index) {

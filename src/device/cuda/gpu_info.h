@@ -3,18 +3,19 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 
 #include "strata/device/device.h"
 
 namespace strata::cuda {
 
-/// Returns name, memory and datasheet rate of a CUDA device, which is the calling thread's.
+/// Returns name, memory and datasheet rate of a CUDA device, but not what is free. It makes no
+/// context.
+[[nodiscard]] DeviceInfo gpu_properties(int device_index);
+/// Returns likewise what is known of the calling thread's device, and what is free on it.
 [[nodiscard]] DeviceInfo gpu_info(int device_index);
 
-/// Returns the dense bf16 rate with f32 accumulation of the vendor's datasheet, TFLOP/s, by the
-/// exact name that the driver reports; 0 if it is not listed here.
-[[nodiscard]] double peak_bf16_tflops(std::string_view name);
+/// Returns the compute capability of a CUDA device as 10 * major + minor. It makes no context.
+[[nodiscard]] int compute_capability(int device_index);
 
 /// Measures the device memory of this process, context and libraries included. It asks the driver's
 /// management library (NVML); where that does not know this process (some containers), the figure

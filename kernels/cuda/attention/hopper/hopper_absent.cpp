@@ -1,4 +1,4 @@
-// This file stands in for the sm_90a kernels where CMAKE_CUDA_ARCHITECTURES has no 90a.
+// This file stands in for the sm_90a kernels where STRATA_CUDA_ARCHITECTURES has no 90a.
 // hopper_available() is false, so attention.cu never picks these launches; one that is called all
 // the same throws BackendError and says how to build the kernels.
 
@@ -13,7 +13,7 @@ namespace {
 [[noreturn]] void refuse() {
   throw BackendError(
       "this program was built without kernels for sm_90a; add 90a-real to "
-      "CMAKE_CUDA_ARCHITECTURES");
+      "STRATA_CUDA_ARCHITECTURES");
 }
 
 }  // namespace

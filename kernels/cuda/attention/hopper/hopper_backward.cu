@@ -651,6 +651,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Shared>
 Launch persistent(cudaStream_t stream, const WorkOrder& order) {
+  static_assert(sizeof(Shared) <= kMostHopperSharedBytes);
   return {.name = AttentionBackward::kName,
           .stream = stream,
           .grid = static_cast<unsigned>(std::min(order.tiles * order.lanes, multiprocessors())),

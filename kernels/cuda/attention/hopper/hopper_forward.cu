@@ -408,6 +408,7 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op, TileCounter
       .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
   };
   const int items = tiles.order.tiles * tiles.order.lanes;
+  static_assert(sizeof(Shared<kHeadDim>) <= kMostHopperSharedBytes);
   launch({.name = AttentionForward::kName,
           .stream = stream,
           .grid = static_cast<unsigned>(std::min(items, multiprocessors())),

@@ -12,6 +12,9 @@
 
 namespace strata::cuda {
 
+/// The most shared memory that a block has on compute capability 9.0.
+inline constexpr std::size_t kMostHopperSharedBytes = 227 * 1024;
+
 /// A run of rows of one segment, for one head.
 struct SegmentTile {
   Segment segment;

@@ -35,6 +35,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/attention/portable/flash_tiles.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/operators.h"
@@ -75,7 +76,7 @@ __device__ void multiply_by(float (&c)[kRowBlocks][kColumnBlocks][4], float fact
 constexpr int kKeyWarps = 4;
 constexpr int kKeyThreads = 32 * kKeyWarps;
 constexpr int kKeysPerBlock = 16 * kKeyWarps;
-constexpr int kQueriesPerStage = 64;
+constexpr int kQueriesPerStage = FlashKeyGradientTile::kQueriesPerStage;
 constexpr int kQueriesPerStep = 32;  ///< the queries whose scores are in registers at once
 // The block's keys and values pass through a stage on their way to registers.
 static_assert(kKeysPerBlock == kQueriesPerStage);
@@ -145,6 +146,7 @@ struct KeyGradientStage {
   static constexpr int kLseOffset = 2 * kTileBytes;  ///< lse lies after q and d_o
   static constexpr int kDeltaOffset = kLseOffset + kQueriesPerStage * 4;
   static constexpr int kBytes = kDeltaOffset + kQueriesPerStage * 4;
+  static_assert(kBytes == FlashKeyGradientTile::stage_bytes(kHeadDim));
 };
 
 template <int kHeadDim>
@@ -289,11 +291,12 @@ constexpr int kQueryWarps = 4;
 constexpr int kQueryThreads = 32 * kQueryWarps;
 constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
 constexpr int kWarpRows = 16 * kRowBlocks;
-constexpr int kQueries = kQueryWarps * kWarpRows;
+constexpr int kQueries = FlashQueryGradientTile::kQueries;
+static_assert(kQueries == kQueryWarps * kWarpRows);
 
 /// How many keys a stage has: scores, their gradients and dq together fill the registers.
 template <int kHeadDim>
-constexpr int kKeysPerStage = kHeadDim == 128 ? 32 : 48;
+constexpr int kKeysPerStage = FlashQueryGradientTile::keys_per_stage(kHeadDim);
 
 /// Computes dS from scores and dP, into s: 0 where a row does not see the key. `last_key` belongs
 /// to the warp's first row and `end_key` to the segment; both count from the tile's first key.
@@ -441,12 +444,12 @@ void launch_backward(cudaStream_t stream, const AttentionBackward& op) {
   Launch where{.name = AttentionBackward::kName, .stream = stream};
   where.grid = items(params.blocks.order);
   where.block = kKeyThreads;
-  where.shared_bytes = 2 * KeyGradientStage<kHeadDim>::kBytes;
+  where.shared_bytes = FlashKeyGradientTile::shared_bytes(kHeadDim);
   launch(where, flash_key_gradients_kernel<kHeadDim>, params);
 
   where.grid = items(params.tiles.order);
   where.block = kQueryThreads;
-  where.shared_bytes = (2 * kQueries + 4 * kKeysPerStage<kHeadDim>)*SharedTile<kHeadDim>::kRowBytes;
+  where.shared_bytes = FlashQueryGradientTile::shared_bytes(kHeadDim);
   launch(where, flash_query_gradients_kernel<kHeadDim>, params);
 }
 

@@ -30,6 +30,7 @@
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/attention/portable/flash_tiles.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/operators.h"
@@ -42,7 +43,8 @@ constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kRowBlocks = 2;  ///< blocks of 16 queries that a warp has
 constexpr int kWarpRows = 16 * kRowBlocks;
-constexpr int kQueries = kWarps * kWarpRows;
+constexpr int kQueries = FlashForwardTile::kQueries;
+static_assert(kQueries == kWarps * kWarpRows);
 constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 struct ForwardParams {
@@ -56,9 +58,8 @@ struct ForwardParams {
   float scale_log2;  ///< scale * log2(e)
 };
 
-/// How many keys a stage has: as many as leave scores and o in registers.
 template <int kHeadDim>
-constexpr int kKeysPerStage = kHeadDim == 128 ? 48 : 96;
+constexpr int kKeysPerStage = FlashForwardTile::keys_per_stage(kHeadDim);
 
 /// What is known of the rows of one warp: running maximum and sum (of this lane's columns only) of
 /// rows 16 * m + 8 * half + lane / 4.
@@ -237,7 +238,7 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = blocks_for(std::int64_t{params.tiles.order.tiles} * params.tiles.order.lanes, 1),
           .block = kThreads,
-          .shared_bytes = (kQueries + 4 * kKeysPerStage<kHeadDim>)*SharedTile<kHeadDim>::kRowBytes},
+          .shared_bytes = FlashForwardTile::shared_bytes(kHeadDim)},
          flash_forward_kernel<kHeadDim>, params);
 }
 

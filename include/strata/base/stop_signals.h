@@ -1,0 +1,47 @@
+// SIGINT and SIGTERM as something that a run asks for between its steps. A command that must not
+// end in the middle of a step makes one StopSignals; whoever notices a signal throws Interrupted,
+// which carries the exit code that shells expect.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "strata/base/error.h"
+
+namespace strata {
+
+/// Returns "SIGINT", "SIGTERM", or "signal N" for others.
+[[nodiscard]] std::string signal_name(int signal);
+
+/// The program was asked to end. The exit code is 128 and the signal's number.
+class Interrupted : public Error {
+ public:
+  explicit Interrupted(int signal) : Error("ended by " + signal_name(signal)), signal_(signal) {}
+  [[nodiscard]] int exit_code() const noexcept override { return 128 + signal_; }
+  [[nodiscard]] int signal() const noexcept { return signal_; }
+
+ private:
+  int signal_;
+};
+
+/// Catches SIGINT and SIGTERM while it lives, unless the process was started with them ignored. The
+/// first signal is remembered. A later one ends the process at once, as if nothing were caught; but
+/// not within a second of the first, because launchers and shells may send a signal to a process
+/// and to its group. Writing to a closed pipe or past a limit of file sizes is an error of the
+/// write meanwhile, and no signal. There is one at a time; it may be made and asked by any thread.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// Returns the signal that came first, or 0 if none did.
+  [[nodiscard]] int received() const;
+
+ private:
+  struct Actions;
+  std::unique_ptr<Actions> before_;
+};
+
+}  // namespace strata

@@ -1,0 +1,27 @@
+// Whether token sources belong together and to a model, as far as they tell. A session asks before
+// it takes memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "strata/data/token_source.h"
+
+namespace strata {
+
+/// The tokenizer that a model needs, as far as it is known.
+struct ModelTokenizer {
+  std::int64_t vocabulary = 0;  ///< ids that the model has rows for
+  std::string folder{};         ///< where the weights came from; empty for a new model
+};
+
+/// Throws IoError if the source's vocabulary is larger than the model's, or if the byte tokenizer
+/// made it and the model came with a tokenizer of its own (tokenizer.json or tokenizer.model in its
+/// folder).
+void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source);
+
+/// Throws IoError if both sources say from which tokenizer they are, or with how many ids, and do
+/// not agree.
+void require_same_tokenizer(const TokenSource& training, const TokenSource& validation);
+
+}  // namespace strata

@@ -1,0 +1,48 @@
+// The run folder belongs to one process and to one run: whoever trains makes a RunFolder first, and
+// is refused where another run lies or another process is at work. Only rank 0 has one.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace strata {
+
+/// What becomes of a run that lies in the folder already.
+enum class OldRun : std::uint8_t {
+  kRefuse,   ///< it stays, and the new one is refused
+  kReplace,  ///< its files go
+};
+
+/// A folder that this process alone writes to while the object lives. The lock is the kernel's
+/// (flock on the file `.lock`), so it ends with the process however that ends.
+class RunFolder {
+ public:
+  /// Makes the folder if it is not there, and locks it. A folder holds a run if it has a
+  /// config.json or a metrics.jsonl; a train.log alone is left by a start that failed, and is added
+  /// to. With kReplace the files of a run that strata writes are removed, and nothing else;
+  /// config.json stays until the new one replaces it, because the run may be read from it. Throws
+  /// ConfigError that says what to do if a run, a config.json of somebody else's or another process
+  /// is there, and IoError if the folder cannot be made or written. A file system without locks
+  /// costs a warning.
+  RunFolder(std::filesystem::path path, OldRun old_run);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  [[nodiscard]] std::filesystem::path config() const { return path_ / "config.json"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path log() const { return path_ / "train.log"; }
+  [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
+
+ private:
+  void make() const;
+  void require_room(OldRun old_run) const;
+  void lock();
+  void remove_old_run() const;
+
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+}  // namespace strata

@@ -1,0 +1,47 @@
+// The tiles of the portable attention kernels and the shared memory that they take. It is plain
+// C++, so that a test compares it with what every architecture has without a GPU.
+
+#pragma once
+
+#include <cstddef>
+
+namespace strata::cuda {
+
+/// Bytes of a row of keys, values, queries or gradients in shared memory: bf16.
+constexpr int flash_row_bytes(int head_dim) { return 2 * head_dim; }
+
+/// flash_forward.cu: a block's queries, and two stages of keys and values; as many keys as leave
+/// scores and o in registers.
+struct FlashForwardTile {
+  static constexpr int kQueries = 128;
+  static constexpr int keys_per_stage(int head_dim) { return head_dim == 128 ? 48 : 96; }
+  static constexpr std::size_t shared_bytes(int head_dim) {
+    return static_cast<std::size_t>((kQueries + 4 * keys_per_stage(head_dim)) *
+                                    flash_row_bytes(head_dim));
+  }
+};
+
+/// The kernel of dk and dv in flash_backward.cu: two stages of queries and d_o, with lse and delta.
+struct FlashKeyGradientTile {
+  static constexpr int kQueriesPerStage = 64;
+  static constexpr int stage_bytes(int head_dim) {
+    constexpr int kStatistics = 2 * static_cast<int>(sizeof(float));
+    return kQueriesPerStage * (2 * flash_row_bytes(head_dim) + kStatistics);
+  }
+  static constexpr std::size_t shared_bytes(int head_dim) {
+    return static_cast<std::size_t>(2 * stage_bytes(head_dim));
+  }
+};
+
+/// The kernel of dq in flash_backward.cu: a block's queries and d_o, and two stages of keys and
+/// values.
+struct FlashQueryGradientTile {
+  static constexpr int kQueries = 128;
+  static constexpr int keys_per_stage(int head_dim) { return head_dim == 128 ? 32 : 48; }
+  static constexpr std::size_t shared_bytes(int head_dim) {
+    return static_cast<std::size_t>((2 * kQueries + 4 * keys_per_stage(head_dim)) *
+                                    flash_row_bytes(head_dim));
+  }
+};
+
+}  // namespace strata::cuda

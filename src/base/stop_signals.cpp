@@ -1,0 +1,88 @@
+// A handler may touch nothing but lock-free atomics, and the system gives it no place to keep them:
+// they are the one thing here that lives outside of an object.
+
+#include "strata/base/stop_signals.h"
+
+#include <signal.h>
+#include <time.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace strata {
+
+namespace {
+
+constexpr std::int64_t kEchoMs = 1000;
+constexpr std::array<int, 2> kCaught{SIGINT, SIGTERM};
+constexpr std::array<int, 2> kIgnored{SIGPIPE, SIGXFSZ};
+
+std::atomic<int> first_signal{0};
+std::atomic<std::int64_t> first_ms{0};
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+extern "C" void remember_signal(int signal) {
+  int none = 0;
+  if (first_signal.compare_exchange_strong(none, signal)) {
+    first_ms = now_ms();
+    return;
+  }
+  const std::int64_t since_ms = first_ms;
+  if (since_ms == 0 || now_ms() - since_ms < kEchoMs) return;
+  ::signal(signal, SIG_DFL);
+  raise(signal);  // is delivered when the handler returns
+}
+
+}  // namespace
+
+std::string signal_name(int signal) {
+  switch (signal) {
+    case SIGINT: return "SIGINT";
+    case SIGTERM: return "SIGTERM";
+    default: return "signal " + std::to_string(signal);
+  }
+}
+
+struct StopSignals::Actions {
+  std::array<struct sigaction, kCaught.size()> caught;
+  std::array<struct sigaction, kIgnored.size()> ignored;
+};
+
+StopSignals::StopSignals() : before_(std::make_unique<Actions>()) {
+  first_signal = 0;
+  first_ms = 0;
+  struct sigaction action {};
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  action.sa_handler = remember_signal;
+  for (std::size_t i = 0; i < kCaught.size(); ++i) {
+    sigaction(kCaught[i], nullptr, &before_->caught[i]);
+    if (before_->caught[i].sa_handler != SIG_IGN) sigaction(kCaught[i], &action, nullptr);
+  }
+  action.sa_handler = SIG_IGN;
+  for (std::size_t i = 0; i < kIgnored.size(); ++i) {
+    sigaction(kIgnored[i], &action, &before_->ignored[i]);
+  }
+}
+
+StopSignals::~StopSignals() {
+  for (std::size_t i = 0; i < kCaught.size(); ++i) {
+    sigaction(kCaught[i], &before_->caught[i], nullptr);
+  }
+  for (std::size_t i = 0; i < kIgnored.size(); ++i) {
+    sigaction(kIgnored[i], &before_->ignored[i], nullptr);
+  }
+}
+
+int StopSignals::received() const { return first_signal; }
+
+}  // namespace strata

@@ -1,0 +1,213 @@
+// The table of known formats. Their magics are long enough that ids of a headerless token file do
+// not begin with one by chance.
+
+#include "data/file_kind.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "data/token_file_format.h"
+#include "strata/base/bytes.h"
+#include "strata/data/tokenize.h"
+
+namespace strata {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr FileKind kGzip{"is compressed by gzip", "Unpack it first, with gunzip"};
+constexpr FileKind kZstd{"is compressed by zstd", "Unpack it first, with unzstd"};
+constexpr FileKind kXz{"is compressed by xz", "Unpack it first, with unxz"};
+constexpr FileKind kBzip2{"is compressed by bzip2", "Unpack it first, with bunzip2"};
+constexpr FileKind kZip{"is a zip archive, or a format made of one (.npz, .pt, .docx)",
+                        "Unpack it first, or export plain text or bare ids"};
+constexpr FileKind kTar{"is a tar archive", "Unpack it first, with tar -xf"};
+constexpr FileKind kParquet{"is a Parquet table",
+                            "Write the text of each row to a plain file, and tokenize those"};
+constexpr FileKind kArrow{"is an Arrow table",
+                          "Write the text of each row to a plain file, and tokenize those"};
+constexpr FileKind kJson{
+    "is JSON, of which nothing but the text should be trained on",
+    "Write the text of each record to a plain file, and tokenize those (strata tokenize --as-text "
+    "takes it as it is, with braces and keys)"};
+constexpr FileKind kNumpy{
+    "is a NumPy array with a header, not bare ids",
+    "Write its ids alone, numpy.load(FILE).astype('uint16').tofile('ids.bin') or with 'uint32', "
+    "and set data.dtype to that"};
+constexpr FileKind kLlmcU16{
+    "is a token file of llm.c: 1024 bytes of header, then u16 ids of GPT-2",
+    "Cut the header off with tail -c +1025 FILE > ids.bin, and set data.dtype to u16 and "
+    "data.eos_token to 50256"};
+constexpr FileKind kLlmcU32{
+    "is a token file of llm.c: 1024 bytes of header, then u32 ids of Llama 3",
+    "Cut the header off with tail -c +1025 FILE > ids.bin, and set data.dtype to u32 and "
+    "data.eos_token to 128000"};
+constexpr FileKind kLlmcQuestions{"is a file of questions of llm.c, not running text",
+                                  "Name a token file that strata tokenize made"};
+constexpr FileKind kMegatron{
+    "is the index of a Megatron dataset, not its ids",
+    "Name the .bin file beside it, and set data.dtype to u16 or, with a vocabulary above 65,500, "
+    "u32"};
+constexpr FileKind kTokenFile{"is a token file of strata already", "Name it as data.train"};
+constexpr FileKind kDamaged{"begins like a token file of strata, but its first bytes are damaged",
+                            "Copy it again, not as text, or tokenize it again"};
+constexpr FileKind kWeights{"holds a model's weights, not data",
+                            "Name its folder as model.path, and token files as data.train"};
+constexpr FileKind kBinary{"is binary", "Name text files, or token files"};
+constexpr FileKind kUtf16{"is text in UTF-16",
+                          "Convert it first, with iconv -f UTF-16 -t UTF-8 FILE > FILE.txt"};
+
+constexpr std::string_view kTokenMagic(token_file::kMagic.data(), token_file::kMagic.size());
+
+struct Magic {
+  std::string_view bytes;
+  FileKind kind;
+  std::size_t offset = 0;
+};
+
+constexpr std::array kMagics{
+    Magic{"\x1f\x8b\x08"sv, kGzip},
+    Magic{"\x28\xb5\x2f\xfd"sv, kZstd},
+    Magic{"\xfd"
+          "7zXZ\0"sv,
+          kXz},
+    Magic{"1AY&SY"sv, kBzip2, 4},
+    Magic{"PK\x03\x04"sv, kZip},
+    Magic{"ustar"sv, kTar, 257},
+    Magic{"PAR1"sv, kParquet},
+    Magic{"ARROW1"sv, kArrow},
+    Magic{"\x93NUMPY"sv, kNumpy},
+    Magic{"MMIDIDX\0\0"sv, kMegatron},
+    Magic{"TNTIDX\0\0"sv, kMegatron},
+    // 20240520, 20240801, 20240522 and 20240326 as i32.
+    Magic{"\x88\xd8\x34\x01"sv, kLlmcU16},
+    Magic{"\xa1\xd9\x34\x01"sv, kLlmcU32},
+    Magic{"\x8a\xd8\x34\x01"sv, kLlmcQuestions},
+    Magic{"\xc6\xd7\x34\x01"sv, kWeights},
+    Magic{"GGUF"sv, kWeights},
+    Magic{"\x89HDF\r\n\x1a\n"sv, kBinary},
+    Magic{"SQLite format 3\0"sv, kBinary},
+    Magic{"%PDF-"sv, kBinary},
+    Magic{"\x7f"
+          "ELF"sv,
+          kBinary},
+};
+
+std::uint64_t number_at(std::string_view text, std::size_t offset, std::size_t bytes) {
+  std::uint64_t value = 0;
+  if (offset + bytes <= text.size()) std::memcpy(&value, text.data() + offset, bytes);
+  return value;
+}
+
+std::string_view without_space(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+/// The length of a JSON header, then the header.
+bool is_safetensors(std::string_view beginning) {
+  return beginning.size() > 10 && number_at(beginning, 0, 8) <= 100 * kMiB &&
+         beginning.substr(8).starts_with("{\"");
+}
+
+/// A stream of messages: a mark, and the length of the schema.
+bool is_arrow_stream(std::string_view beginning) {
+  const std::uint64_t length = number_at(beginning, 4, 4);
+  return beginning.starts_with("\xff\xff\xff\xff") && length > 0 && length <= kMiB &&
+         length % 8 == 0;
+}
+
+/// Most of the magic of a token file, after a transfer that took it for text or changed a byte.
+bool is_damaged_token_file(std::string_view beginning) {
+  if (beginning.size() < kTokenMagic.size()) return false;
+  std::size_t same = 0;
+  for (std::size_t i = 0; i < kTokenMagic.size(); ++i) same += beginning[i] == kTokenMagic[i];
+  return same + 2 >= kTokenMagic.size();
+}
+
+/// The text after a JSON string that it begins with, or nothing.
+std::string_view after_string(std::string_view text) {
+  if (!text.starts_with('"')) return {};
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '"') return text.substr(i + 1);
+    if (text[i] == '\\') ++i;
+  }
+  return {};
+}
+
+/// Other characters than those that text is made of.
+bool is_control(char c) {
+  constexpr std::string_view kOfText = "\t\n\v\f\r\x1b";
+  const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  return control && kOfText.find(c) == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string read_beginning(const InputFile& file) {
+  std::string beginning(std::min<std::size_t>(file.bytes(), 4 * kKiB), '\0');
+  file.read(0, std::as_writable_bytes(std::span(beginning)));
+  return beginning;
+}
+
+std::optional<FileKind> recognize_format(std::string_view beginning) {
+  for (const Magic& magic : kMagics) {
+    if (beginning.size() >= magic.offset &&
+        beginning.substr(magic.offset).starts_with(magic.bytes)) {
+      return magic.kind;
+    }
+  }
+  if (is_token_file(beginning)) return kTokenFile;
+  if (is_damaged_token_file(beginning)) return kDamaged;
+  if (is_safetensors(beginning)) return kWeights;
+  if (is_arrow_stream(beginning)) return kArrow;
+  return std::nullopt;
+}
+
+bool is_token_file(std::string_view beginning) { return beginning.starts_with(kTokenMagic); }
+
+std::optional<FileKind> recognize_json(std::string_view beginning) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (beginning.starts_with(kByteOrderMark)) beginning.remove_prefix(kByteOrderMark.size());
+  std::string_view text = without_space(beginning);
+  if (text.starts_with('[')) text = without_space(text.substr(1));
+  if (!text.starts_with('{')) return std::nullopt;
+  const std::string_view rest = without_space(after_string(without_space(text.substr(1))));
+  if (!rest.starts_with(':')) return std::nullopt;
+  return kJson;
+}
+
+std::optional<FileKind> recognize_utf16(std::string_view beginning) {
+  if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff")) return kUtf16;
+  return std::nullopt;
+}
+
+std::optional<FileKind> format_by_name(std::string_view name) {
+  struct Ending {
+    std::string_view text;
+    FileKind kind;
+  };
+  constexpr std::array kEndings{Ending{".jsonl", kJson},         Ending{".ndjson", kJson},
+                                Ending{".json", kJson},          Ending{".parquet", kParquet},
+                                Ending{".arrow", kArrow},        Ending{".gz", kGzip},
+                                Ending{".zst", kZstd},           Ending{".xz", kXz},
+                                Ending{".bz2", kBzip2},          Ending{".npy", kNumpy},
+                                Ending{".safetensors", kWeights}};
+  for (const Ending& ending : kEndings) {
+    if (name.ends_with(ending.text)) return ending.kind;
+  }
+  return std::nullopt;
+}
+
+bool looks_like_text(std::string_view beginning) {
+  constexpr std::size_t kFewest = 64;
+  constexpr std::size_t kLongestSequence = 4;  // of UTF-8; the last one may be cut
+  return beginning.size() >= kFewest && std::ranges::none_of(beginning, is_control) &&
+         valid_utf8_bytes(beginning) + kLongestSequence > beginning.size();
+}
+
+}  // namespace strata

@@ -1,0 +1,121 @@
+// Walks folders with <filesystem>, whose recursive iterator does not follow links, so it comes to
+// an end also where they form a circle.
+
+#include "data/text_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_to_read(const std::string& name, const std::error_code& error) {
+  const bool too_long = error == std::errc::filename_too_long;
+  throw IoError((too_long ? shortened(name) : name) + ": cannot be read: " + error.message() +
+                ". Name a file or folder that is there and that this user can read");
+}
+
+struct stat status_of(const std::string& name) {
+  struct stat status {};
+  if (::stat(name.c_str(), &status) != 0) {
+    fail_to_read(name, std::error_code(errno, std::generic_category()));
+  }
+  return status;
+}
+
+TextFile text_file(std::string name, const struct stat& status) {
+  return {.name = std::move(name),
+          .identity = {.device = status.st_dev, .inode = status.st_ino},
+          .bytes = static_cast<std::size_t>(status.st_size)};
+}
+
+/// Returns why a file of a folder is not taken, or nothing if it is.
+std::string why_left_out(const fs::directory_entry& entry,
+                         const std::vector<std::string>& extensions) {
+  std::error_code error;
+  if (!entry.is_regular_file(error)) {
+    if (entry.is_symlink(error)) return "links to no file";
+    return "pipes, sockets and devices";
+  }
+  const std::string name = entry.path().filename().string();
+  const auto ends = [&](const std::string& ending) { return name.ends_with(ending); };
+  if (extensions.empty() || std::ranges::any_of(extensions, ends)) return {};
+  const std::string ending = entry.path().extension().string();
+  return ending.empty() ? "without ending" : shortened(ending);
+}
+
+void say_what_was_left_out(const std::string& folder,
+                           const std::map<std::string, std::int64_t>& left_out) {
+  if (left_out.empty()) return;
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  std::size_t shown = 0;
+  for (const auto& [what, files] : left_out) {
+    if (shown++ == kShown) {
+      text += ", and others";
+      break;
+    }
+    text += (text.empty() ? "" : ", ") + format_count(files) + " " + what;
+  }
+  log::info("tokenize: left out of {}: {} (--extension takes other endings)", folder, text);
+}
+
+void add_folder(const std::string& folder, const std::vector<std::string>& extensions,
+                std::vector<TextFile>& files) {
+  std::vector<std::string> found;
+  std::map<std::string, std::int64_t> left_out;
+  std::error_code error;
+  fs::recursive_directory_iterator at(folder, error);
+  for (; !error && at != fs::end(at); at.increment(error)) {
+    std::error_code ignored;  // of a link in a circle, which is no folder
+    if (at->is_directory(ignored) && !at->is_symlink(ignored)) continue;
+    const std::string why = why_left_out(*at, extensions);
+    if (why.empty()) {
+      found.push_back(at->path().string());
+    } else {
+      ++left_out[why];
+    }
+  }
+  // The iterator does not say which folder it could not enter.
+  if (error) fail_to_read(folder, error);
+  std::ranges::sort(found);
+  for (std::string& name : found) {
+    const struct stat status = status_of(name);
+    files.push_back(text_file(std::move(name), status));
+  }
+  say_what_was_left_out(folder, left_out);
+}
+
+}  // namespace
+
+std::vector<TextFile> find_text_files(const std::vector<std::string>& inputs,
+                                      const std::vector<std::string>& extensions) {
+  std::vector<TextFile> files;
+  for (const std::string& input : inputs) {
+    const struct stat status = status_of(input);
+    if (S_ISDIR(status.st_mode)) {
+      add_folder(input, extensions, files);
+    } else {
+      files.push_back(text_file(input, status));
+      files.back().named = true;
+    }
+  }
+  return files;
+}
+
+}  // namespace strata

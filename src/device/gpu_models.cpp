@@ -1,0 +1,147 @@
+// The table of GPUs. docs/prediction.md says where its figures come from.
+
+#include "strata/device/gpu_models.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/suggestion.h"
+
+namespace strata {
+
+namespace {
+
+/// What two copies at once, one each way, leave to each: 16 lanes of PCIe, or NVLink to Grace.
+constexpr double kPcie4 = 24, kPcie5 = 50, kC2c = 300;
+/// AdamW's rate on the host: of a server's many memory channels, measured with 16 cores, of a
+/// desktop's two (DDR4, DDR5), and of Grace.
+constexpr double kServer = 155, kDesktop4 = 40, kDesktop5 = 60, kGrace = 300;
+/// The share of the memory's datasheet bandwidth that kernels reach, measured on the H200.
+constexpr double kBandwidthShare = 0.77;
+constexpr double gbs(double datasheet_tbs) { return 1000 * kBandwidthShare * datasheet_tbs; }
+
+constexpr std::string_view kRtx3090[]{"NVIDIA GeForce RTX 3090"};
+constexpr std::string_view kRtx4090[]{"NVIDIA GeForce RTX 4090"};
+constexpr std::string_view kRtx5090[]{"NVIDIA GeForce RTX 5090"};
+constexpr std::string_view kRtx6000Ada[]{"NVIDIA RTX 6000 Ada Generation"};
+constexpr std::string_view kRtxPro6000[]{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+                                         "NVIDIA RTX PRO 6000 Blackwell Server Edition"};
+constexpr std::string_view kL40S[]{"NVIDIA L40S"};
+constexpr std::string_view kA100Of40[]{"NVIDIA A100-SXM4-40GB", "NVIDIA A100-PCIE-40GB"};
+constexpr std::string_view kA100Of80[]{"NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe"};
+constexpr std::string_view kH100Pcie[]{"NVIDIA H100 PCIe"};
+constexpr std::string_view kH100Sxm[]{"NVIDIA H100 80GB HBM3"};
+constexpr std::string_view kH200[]{"NVIDIA H200"};
+constexpr std::string_view kGh200Of96[]{"NVIDIA GH200 480GB"};
+constexpr std::string_view kGh200Of144[]{"NVIDIA GH200 144G HBM3e"};
+constexpr std::string_view kB200[]{"NVIDIA B200"};
+
+// Attention of the portable kernels is taken to reach 0.75 (forward) and 0.55 (backward) of what
+// products sustain; on compute capability 9.0 what the H200's reach of its products; on the B200,
+// whose products have instructions that the portable kernels lack, what they reach on the H200,
+// times the multiprocessors and their clock.
+constexpr GpuModel kModels[] = {
+    // name, short name, names of CUDA, capability, multiprocessors, GiB, peak, products, attention
+    // forward, backward, device, PCIe, link, host, measured
+    {"RTX 3090", "3090", kRtx3090, 86, 82, 23.6, 71, 66, 50, 36, gbs(0.94), 4, kPcie4, kDesktop4},
+    {"RTX 4090", "4090", kRtx4090, 89, 128, 23.5, 165.2, 150, 112, 82, gbs(1.01), 4, kPcie4,
+     kDesktop5},
+    {"RTX 5090", "5090", kRtx5090, 120, 170, 31.4, 209.5, 190, 142, 104, gbs(1.79), 5, kPcie5,
+     kDesktop5},
+    {"RTX 6000 Ada", "6000 Ada", kRtx6000Ada, 89, 142, 47.4, 364, 240, 180, 132, gbs(0.96), 4,
+     kPcie4, kServer},
+    {"RTX PRO 6000 Blackwell", "RTX PRO 6000", kRtxPro6000, 120, 188, 94.9, 504, 420, 315, 231,
+     gbs(1.79), 5, kPcie5, kServer},
+    {"L40S", "", kL40S, 89, 142, 44.4, 362, 225, 169, 124, gbs(0.86), 4, kPcie4, kServer},
+    {"A100 40GB", "", kA100Of40, 80, 108, 39.4, 312, 255, 191, 140, gbs(1.555), 4, kPcie4, kServer},
+    {"A100 80GB", "A100", kA100Of80, 80, 108, 79.1, 312, 255, 191, 140, gbs(2.04), 4, kPcie4,
+     kServer},
+    {"H100 PCIe", "", kH100Pcie, 90, 114, 79.1, 756, 430, 381, 242, gbs(2.0), 5, kPcie5, kServer},
+    {"H100 SXM", "H100", kH100Sxm, 90, 132, 79.1, 989.4, 670, 593, 376, gbs(3.35), 5, kPcie5,
+     kServer},
+    {"H200", "", kH200, 90, 132, 139.8, 989.4, 687, 608, 386, 3700, 5, kPcie5, kServer, true},
+    {"GH200 96GB", "GH200", kGh200Of96, 90, 132, 94.5, 989.4, 670, 593, 376, gbs(4.0), 0, kC2c,
+     kGrace},
+    {"GH200 144GB", "", kGh200Of144, 90, 132, 140.0, 989.4, 670, 593, 376, gbs(4.9), 0, kC2c,
+     kGrace},
+    {"B200", "", kB200, 100, 148, 178.3, 2250, 1600, 400, 290, gbs(8.0), 5, kPcie5, kServer},
+};
+
+/// Returns a name without what does not count in it.
+std::string plain(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c != ' ' && c != '-' && c != '_') {
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return text;
+}
+
+/// Returns the name of the model whose name or short name is near to what is wanted, if one is.
+std::optional<std::string> nearest_model(const std::string& wanted) {
+  std::vector<std::string> names;
+  for (const GpuModel& model : kModels) {
+    names.push_back(plain(model.name));
+    if (!model.short_name.empty()) names.push_back(plain(model.short_name));
+  }
+  const std::optional<std::string> near = nearest_path(wanted, names);
+  if (!near) return std::nullopt;
+  return std::string(gpu_named(*near).name);
+}
+
+bool is_named(const GpuModel& model, const std::string& wanted) {
+  if (wanted == plain(model.name) || wanted == plain(model.short_name)) return true;
+  return std::ranges::any_of(model.cuda_names, [&](std::string_view cuda_name) {
+    const std::string reported = plain(cuda_name);
+    constexpr std::size_t kVendor = 6;  // "nvidia"
+    return wanted == reported || wanted == reported.substr(kVendor);
+  });
+}
+
+}  // namespace
+
+std::size_t GpuModel::memory_bytes() const {
+  return static_cast<std::size_t>(memory_gib * static_cast<double>(kGiB));
+}
+
+std::span<const GpuModel> gpu_models() { return kModels; }
+
+const GpuModel* gpu_of_device(std::string_view cuda_name) {
+  const auto at = std::ranges::find_if(kModels, [&](const GpuModel& model) {
+    return std::ranges::find(model.cuda_names, cuda_name) != model.cuda_names.end();
+  });
+  return at == std::end(kModels) ? nullptr : &*at;
+}
+
+const GpuModel& gpu_named(std::string_view name) {
+  const std::string wanted = plain(name);
+  const auto at = std::ranges::find_if(
+      kModels, [&](const GpuModel& model) { return !wanted.empty() && is_named(model, wanted); });
+  if (at != std::end(kModels)) return *at;
+  std::string advice;
+  if (const auto near = nearest_model(wanted)) advice = "did you mean " + *near + "? ";
+  throw ConfigError("--gpu: strata does not know \"" + std::string(name) + "\"; " + advice +
+                    "It knows " + gpu_names() +
+                    "; for another one set memory.device_limit and the rates of hardware");
+}
+
+double link_gbs_of_device(std::string_view cuda_name) {
+  const GpuModel* model = gpu_of_device(cuda_name);
+  return model == nullptr ? kPcie5 : model->link_gbs;
+}
+
+std::string gpu_names() {
+  std::string names;
+  for (const GpuModel& model : kModels) {
+    names += (names.empty() ? "" : ", ") + std::string(model.name);
+  }
+  return names;
+}
+
+}  // namespace strata

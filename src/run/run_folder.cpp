@@ -1,0 +1,155 @@
+// What a folder holds is looked at twice: before the lock, so that nothing is written into a folder
+// that is refused, and under it, because a run may have come and gone in between.
+
+#include "strata/run/run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kLockName = ".lock";
+constexpr std::string_view kOtherFolder = "name another folder with --output";
+
+/// Returns whether there is anything of this name, be it a link to nowhere.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(path, ignored));
+}
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Returns whether a config.json is one that a run has written: it names every section. That of a
+/// model does not, nor does what somebody wrote by hand.
+bool is_resolved_config(const fs::path& file) {
+  std::error_code ignored;
+  constexpr std::uintmax_t kMost = 1 << 20;
+  if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) > kMost) return false;
+  const std::string text = read_text(file);
+  constexpr std::array<std::string_view, 9> kSections{
+      "run", "model", "data", "schedule", "optimizer", "memory", "hardware", "kernels", "debug"};
+  return std::ranges::all_of(kSections, [&](std::string_view section) {
+    return text.find('"' + std::string(section) + "\":") != std::string::npos;
+  });
+}
+
+/// Returns who holds a lock, as the holder wrote it.
+std::string holder(const fs::path& lock) {
+  const std::string text = read_text(lock);
+  return text.empty() ? "another process" : text.substr(0, text.find('\n'));
+}
+
+std::string this_process() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return "process " + std::to_string(getpid()) + " on " + host.data();
+}
+
+}  // namespace
+
+RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
+  make();
+  require_room(old_run);
+  lock();
+  try {
+    require_room(old_run);
+    if (old_run == OldRun::kReplace) remove_old_run();
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() { ::close(lock_); }
+
+void RunFolder::make() const {
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) {
+    throw IoError("run.output: cannot create the folder " + path_.string() + ": " +
+                  error.message());
+  }
+}
+
+/// Throws if the folder holds what may not be written over.
+void RunFolder::require_room(OldRun old_run) const {
+  if (is_there(config()) && !is_resolved_config(config())) {
+    throw ConfigError("run.output: " + config().string() +
+                      " would be written over, and it is not the config of a run that strata "
+                      "wrote; " +
+                      std::string(kOtherFolder));
+  }
+  std::string held;
+  for (const fs::path& file : {config(), metrics()}) {
+    if (is_there(file)) held += (held.empty() ? "" : ", ") + file.filename().string();
+  }
+  if (held.empty() || old_run == OldRun::kReplace) return;
+  throw ConfigError("run.output: " + path_.string() + " holds a run (" + held + "); " +
+                    std::string(kOtherFolder) + ", or replace that run with --overwrite");
+}
+
+void RunFolder::lock() {
+  const fs::path file = path_ / kLockName;
+  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (lock_ < 0) {
+    throw IoError("run.output: cannot write to the folder " + path_.string() + ": " +
+                  std::strerror(errno));
+  }
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
+    if (why == EWOULDBLOCK) {
+      ::close(lock_);
+      throw ConfigError("run.output: " + path_.string() + " is in use by " + holder(file) + "; " +
+                        std::string(kOtherFolder) + ", or wait until that run has ended");
+    }
+    log::warn("{}: cannot be locked: {}; take care that no other run writes to this folder",
+              file.string(), std::strerror(why));
+    return;
+  }
+  // Who holds it is for people alone; the lock counts, not what stands in the file.
+  const std::string text = this_process() + "\n";
+  if (::ftruncate(lock_, 0) != 0 || ::write(lock_, text.data(), text.size()) < 0) {
+    log::debug("{}: cannot be written: {}", file.string(), std::strerror(errno));
+  }
+}
+
+/// Removes what a run leaves but its config.
+void RunFolder::remove_old_run() const {
+  std::vector<fs::path> files{metrics(), log(), trace(), path_ / "plans.json"};
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("plans.json.") && name.ends_with(".tmp")) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) {
+    if (!is_there(file)) continue;
+    if (fs::is_directory(file) || !fs::remove(file, error)) {
+      throw IoError("run.output: " + file.string() + " cannot be replaced; " +
+                    std::string(kOtherFolder));
+    }
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,84 @@
+// Tests what signals do to a process that catches them, by raising them here and in a child.
+
+#include "strata/base/stop_signals.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/catch.h"
+
+using namespace strata;
+
+namespace {
+
+/// Returns how a child ended that catches signals and does `body`.
+template <class Body>
+int status_of_child(const Body& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const StopSignals signals;
+    body();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a caught signal is remembered and ends nothing") {
+  const StopSignals signals;
+  CHECK(signals.received() == 0);
+  raise(SIGTERM);
+  CHECK(signals.received() == SIGTERM);
+  raise(SIGINT);  // an echo: so soon it ends nothing, and the first one stays
+  CHECK(signals.received() == SIGTERM);
+}
+
+TEST_CASE("who catches signals anew has not received any") {
+  {
+    const StopSignals signals;
+    raise(SIGINT);
+  }
+  const StopSignals signals;
+  CHECK(signals.received() == 0);
+}
+
+TEST_CASE("a signal that comes a while after the first ends the process at once") {
+  const int status = status_of_child([] {
+    raise(SIGTERM);
+    usleep(1'100'000);
+    raise(SIGTERM);
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGTERM);
+}
+
+TEST_CASE("a signal that the process was started with ignored stays ignored") {
+  struct sigaction before {};
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGINT, &ignore, &before);
+  {
+    const StopSignals signals;
+    raise(SIGINT);
+    CHECK(signals.received() == 0);
+  }
+  sigaction(SIGINT, &before, nullptr);
+}
+
+TEST_CASE("a closed pipe is an error of the write while signals are caught") {
+  CHECK(status_of_child([] {
+          int ends[2];
+          if (pipe(ends) != 0 || close(ends[0]) != 0) _exit(2);
+          if (write(ends[1], "x", 1) != -1) _exit(3);
+        }) == 0);
+}
+
+TEST_CASE("the exit code of an interrupted program is 128 and the signal") {
+  CHECK(Interrupted(SIGTERM).exit_code() == 143);
+  CHECK(Interrupted(SIGINT).exit_code() == 130);
+  CHECK(std::string(Interrupted(SIGTERM).what()) == "ended by SIGTERM");
+}

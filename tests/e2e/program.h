@@ -1,0 +1,109 @@
+// Starts the program as users do and reads what it leaves: what the tests of the program share.
+
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/catch.h"
+
+namespace strata::test {
+
+namespace fs = std::filesystem;
+
+/// A folder that is empty at the beginning of a test and gone at its end.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()))) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+struct Outcome {
+  int code = -1;
+  std::string text;  ///< standard output and error
+};
+
+inline std::string read_file(const std::string& file) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline Outcome run(const Folder& folder, const std::string& command) {
+  const std::string log = folder / "output.txt";
+  const int status = std::system((command + " > " + log + " 2>&1 < /dev/null").c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(log)};
+}
+
+inline Outcome strata(const Folder& folder, const std::string& arguments) {
+  return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
+}
+
+/// Plans one of configs/ as on a machine without a GPU.
+inline Outcome plan(const Folder& folder, const std::string& arguments) {
+  return run(folder,
+             "CUDA_VISIBLE_DEVICES= " STRATA_PROGRAM " plan " STRATA_CONFIGS "/" + arguments);
+}
+
+inline std::string train_tiny(const Folder& folder, const std::string& name,
+                              const std::string& more) {
+  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+         " --set run.steps=4 --set optimizer.warmup_steps=1 " + more;
+}
+
+/// Makes token files of a text; returns the settings that train on them.
+inline std::string tokenize_text(const Folder& folder) {
+  fs::create_directories(folder / "text");
+  for (int i = 0; i < 40; ++i) {
+    std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
+    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
+  }
+  const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
+                                               (folder / "train.bin") + " --validation-output " +
+                                               (folder / "val.bin") + " --validation-fraction 0.2");
+  INFO(tokenized.text);
+  REQUIRE(tokenized.code == 0);
+  return "--set data.synthetic=false --set data.train=" + (folder / "train.bin") +
+         " --set data.validation=" + (folder / "val.bin");
+}
+
+inline std::vector<nlohmann::json> metrics(const std::string& run_folder) {
+  std::ifstream in(run_folder + "/metrics.jsonl");
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+inline std::vector<double> losses(const std::string& run_folder) {
+  std::vector<double> values;
+  for (const nlohmann::json& line : metrics(run_folder)) {
+    if (line["event"] == "step") values.push_back(line["loss"]);
+  }
+  return values;
+}
+
+#ifdef STRATA_MPIEXEC
+/// Starts the program on ranks of this machine. Open MPI leaks, which is not the test's concern.
+inline Outcome strata_on_ranks(const Folder& folder, int ranks, const std::string& arguments) {
+  return run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
+                         " -n " + std::to_string(ranks) + " " + STRATA_PROGRAM + " " + arguments);
+}
+#endif
+
+}  // namespace strata::test

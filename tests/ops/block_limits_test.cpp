@@ -1,0 +1,113 @@
+// What CUDA kernels ask of a multiprocessor, beside what each architecture has. It needs neither a
+// GPU nor a compiler for one: tiles and rings are worked out by plain functions, which the kernels
+// use too. The kernels of compute capability 9.0 check their own when they are compiled, and the
+// assembler refuses static shared memory above 48 KiB and launch bounds that no multiprocessor has.
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <string>
+
+#include "kernels/cuda/attention/portable/flash_tiles.h"
+#include "kernels/cuda/rows/row_rings.h"
+#include "src/device/cuda/architectures.h"
+#include "support/catch.h"
+
+namespace strata::test {
+
+using cuda::BlockLimits;
+using cuda::kBlockLimits;
+using cuda::RingDevice;
+
+namespace {
+
+RingDevice device_of(const BlockLimits& limits) {
+  return {.shared_bytes = limits.shared_bytes, .clusters = limits.clusters};
+}
+
+/// The bytes of a row of which every thread of rmsnorm_backward owns one piece.
+constexpr std::int64_t kNormPieceBytes = 16 * cuda::norm_backward::kThreads;
+
+template <class R>
+bool fits(const BlockLimits& limits) {
+  return R::kRingBytes + cuda::cross_entropy::kOtherBytes <= limits.shared_bytes &&
+         R::kThreads * R::kBlocks <= limits.multiprocessor_threads;
+}
+
+}  // namespace
+
+TEST_CASE("the tiles of portable attention fit every architecture") {
+  for (const BlockLimits& limits : kBlockLimits) {
+    for (const int head_dim : {64, 128}) {
+      INFO(limits.capability << ", head dim " << head_dim);
+      CHECK(cuda::FlashForwardTile::shared_bytes(head_dim) <= limits.shared_bytes);
+      CHECK(cuda::FlashKeyGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
+      CHECK(cuda::FlashQueryGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
+    }
+  }
+  CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least
+}
+
+TEST_CASE("cross-entropy keeps rows only where its rings fit") {
+  using namespace cuda::cross_entropy;
+  for (const BlockLimits& limits : kBlockLimits) {
+    INFO(limits.capability);
+    const RingDevice device = device_of(limits);
+    CHECK((!has_ring<OneBlock>(device) || fits<OneBlock>(limits)));
+    CHECK((!has_ring<TwoBlocks>(device) || fits<TwoBlocks>(limits)));
+    for (const std::int64_t vocabulary : {1, 257, 32000, 50257, 128256, 262144, 1000000}) {
+      for (const std::int64_t bytes : {2 * vocabulary, 4 * vocabulary}) {
+        const unsigned one = blocks_to_keep<OneBlock>(bytes, device);
+        CHECK((one == 0 || fits<OneBlock>(limits)));
+        CHECK((one <= 1 || limits.clusters));
+        CHECK((blocks_to_keep<TwoBlocks>(bytes, device) == 0 || fits<TwoBlocks>(limits)));
+      }
+    }
+  }
+  const auto keeps = [](std::size_t kib) {
+    return blocks_to_keep<OneBlock>(64000, {.shared_bytes = kib * 1024, .clusters = true}) > 0;
+  };
+  CHECK(keeps(227));
+  CHECK(!keeps(163));
+  CHECK(!has_ring<TwoBlocks>({.shared_bytes = 99 * 1024, .clusters = true}));
+}
+
+TEST_CASE("the backward of norms has a ring only where it fits") {
+  using namespace cuda::norm_backward;
+  for (const BlockLimits& limits : kBlockLimits) {
+    for (int pieces = 1; pieces <= kMostPieces; ++pieces) {
+      for (const std::int64_t tensors : {2, 3}) {
+        const auto row_bytes = static_cast<std::size_t>(tensors * pieces * kNormPieceBytes);
+        const auto bytes = ring_bytes(pieces, row_bytes, device_of(limits));
+        INFO(limits.capability << ", " << pieces << " pieces, " << tensors << " tensors");
+        CHECK((!bytes || *bytes + kStaticBytes <= limits.shared_bytes));
+        // Where it is left out, it would not have fitted.
+        const auto wanted = static_cast<std::size_t>(stages_with(pieces)) * row_bytes;
+        CHECK((bytes || wanted + kStaticBytes > limits.shared_bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are checked") {
+  // Those above and of compute capability 9.0, and norm.cu, whose bytes are those of a row: the
+  // launcher refuses what a device does not have.
+  const std::set<std::string> checked{"flash_forward.cu",  "flash_backward.cu", "cross_entropy.cu",
+                                      "norm_backward.cu",  "norm.cu",           "hopper_forward.cu",
+                                      "hopper_backward.cu"};
+  std::set<std::string> found;
+  const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (text.find("extern __shared__") != std::string::npos) {
+      found.insert(entry.path().filename().string());
+    }
+  }
+  CHECK(found == checked);
+}
+
+}  // namespace strata::test

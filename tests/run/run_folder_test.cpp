@@ -1,0 +1,144 @@
+// Tests whom a run folder lets in and what becomes of the files in it, with other processes as
+// children of this one.
+
+#include "strata/run/run_folder.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "data/scratch_folder.h"
+#include "strata/base/error.h"
+#include "strata/config/config.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+void write(const fs::path& file, const std::string& text = "text") { std::ofstream(file) << text; }
+
+/// Leaves what a run leaves.
+void leave_run(const fs::path& folder) {
+  fs::create_directories(folder);
+  save_run_config(RunConfig{}, folder / "config.json");
+  for (const char* name : {"metrics.jsonl", "train.log", "plans.json", "trace.json"}) {
+    write(folder / name);
+  }
+}
+
+std::string refusal(const fs::path& folder, OldRun old_run = OldRun::kRefuse) {
+  try {
+    const RunFolder made(folder, old_run);
+  } catch (const Error& error) {
+    CHECK(error.exit_code() == 2);
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("a folder that is not there is made") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "a" / "b";
+  const RunFolder folder(path, OldRun::kRefuse);
+  CHECK(fs::is_directory(path));
+  CHECK(folder.metrics() == path / "metrics.jsonl");
+}
+
+TEST_CASE("a folder that holds a run is refused as it is, by what it holds and with the remedies") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  leave_run(path);
+  CHECK_THAT(refusal(path),
+             ContainsSubstring(path.string() + " holds a run (config.json, metrics.jsonl)") &&
+                 ContainsSubstring("--output") && ContainsSubstring("--overwrite"));
+  CHECK_FALSE(fs::exists(path / ".lock"));
+  fs::remove(path / "config.json");
+  CHECK_THAT(refusal(path), ContainsSubstring("holds a run (metrics.jsonl)"));
+}
+
+TEST_CASE("a start that failed leaves nothing that keeps the next one out") {
+  const ScratchFolder scratch;
+  write(fs::path(scratch.file(".")) / "train.log", "the reason\n");
+  CHECK(refusal(scratch.file(".")) == "no error");
+  CHECK(fs::file_size(fs::path(scratch.file(".")) / "train.log") == 11);
+}
+
+TEST_CASE("overwriting removes what a run left, and nothing else") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  leave_run(path);
+  write(path / "plans.json.17.tmp");
+  write(path / "notes.txt");
+  fs::create_directory(path / "checkpoints");
+  CHECK(refusal(path, OldRun::kReplace) == "no error");
+  for (const char* gone :
+       {"metrics.jsonl", "train.log", "plans.json", "trace.json", "plans.json.17.tmp"}) {
+    CHECK_FALSE(fs::exists(path / gone));
+  }
+  for (const char* kept : {"config.json", "notes.txt", "checkpoints"}) {
+    CHECK(fs::exists(path / kept));
+  }
+}
+
+TEST_CASE("overwriting removes a link and not what it points to") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  leave_run(path);
+  write(fs::path(scratch.file(".")) / "precious");
+  fs::remove(path / "metrics.jsonl");
+  fs::create_symlink("../precious", path / "metrics.jsonl");
+  CHECK(refusal(path, OldRun::kReplace) == "no error");
+  CHECK(fs::exists(fs::path(scratch.file(".")) / "precious"));
+}
+
+TEST_CASE("a config.json that no run wrote is never written over") {
+  const ScratchFolder scratch;
+  const fs::path config = fs::path(scratch.file(".")) / "config.json";
+  for (const char* text : {R"({"architectures": ["LlamaForCausalLM"], "hidden_size": 64})",
+                           R"({"run": {"steps": 10}, "data": {"train": "a.bin"}})", "no JSON"}) {
+    write(config, text);
+    for (const OldRun old_run : {OldRun::kRefuse, OldRun::kReplace}) {
+      CHECK_THAT(
+          refusal(scratch.file("."), old_run),
+          ContainsSubstring("config.json would be written over") && ContainsSubstring("--output"));
+    }
+  }
+}
+
+TEST_CASE("a folder has one process, however the one before it ended") {
+  const ScratchFolder scratch;
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolder folder(scratch.file("."), OldRun::kRefuse);
+    const char byte = 1;
+    if (::write(ready[1], &byte, 1) == 1) pause();
+    _exit(0);
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  for (const OldRun old_run : {OldRun::kRefuse, OldRun::kReplace}) {
+    CHECK_THAT(refusal(scratch.file("."), old_run),
+               ContainsSubstring("is in use by process " + std::to_string(child)));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  CHECK(refusal(scratch.file(".")) == "no error");
+}
+
+TEST_CASE("a folder that cannot be made is an error that names it") {
+  CHECK_THAT(refusal("/proc/no/folder"),
+             ContainsSubstring("run.output") && ContainsSubstring("/proc/no/folder"));
+}
+
+}  // namespace strata::test
