@@ -28,7 +28,7 @@ BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
             "backend choice": ("src/device/backend/",)}
 BELOW_BACKENDS = {"base", "device", "ops"}
 
-JSON_FILES = (r"src/base/fields_json\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
+JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|assignment\.(h|cpp))|src/device/trace_chrome\.cpp|src/checkpoint/"
               r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/bench_command\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),

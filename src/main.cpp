@@ -3,6 +3,7 @@
 // code.
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -12,12 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/log.h"
+#include "strata/base/suggestion.h"
+#include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
+#include "strata/data/tokenize.h"
 #include "strata/device/gpu_models.h"
 
 namespace {
@@ -36,16 +40,30 @@ struct RunArguments {
   strata::PlanOptions plan;
 };
 
+/// Says which assignments a later one of the same key replaces.
+void warn_of_replaced(const std::vector<std::string>& sets) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::string key = sets[i].substr(0, sets[i].find('=') + 1);
+    for (std::size_t j = sets.size() - 1; j > i; --j) {
+      if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
+      strata::log::warn("--set {} is replaced by the later --set {}", strata::shortened(sets[i]),
+                        strata::shortened(sets[j]));
+      break;
+    }
+  }
+}
+
 /// Reads the run config with what the command line changes in it, and validates it.
 RunConfig load(const RunArguments& arguments, strata::TrainingData training_data) {
-  RunConfig config = strata::load_run_config(arguments.config, arguments.sets, training_data);
+  warn_of_replaced(arguments.sets);
+  std::vector<std::string> sets = arguments.sets;
+  const auto set = [&sets](const std::string& key, const std::string& value) {
+    if (!value.empty()) sets.push_back(key + '=' + value);
+  };
+  set("memory.device_limit", arguments.device_memory);
+  set("memory.host_limit", arguments.host_memory);
+  RunConfig config = strata::load_run_config(arguments.config, sets, training_data);
   if (!arguments.output.empty()) config.run.output = arguments.output;
-  if (!arguments.device_memory.empty()) {
-    config.memory.device_limit = strata::ByteSize{strata::parse_bytes(arguments.device_memory)};
-  }
-  if (!arguments.host_memory.empty()) {
-    config.memory.host_limit = strata::ByteSize{strata::parse_bytes(arguments.host_memory)};
-  }
   config.validate(arguments.config);
   return config;
 }
@@ -59,7 +77,9 @@ CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::str
       .add_option("--set", arguments.sets, "change a key of the config, as in --set run.steps=1000")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command.footer([] { return "Keys of the config:\n" + strata::describe_fields(RunConfig{}); });
+  command.footer([] {
+    return "Keys of the config:\n" + strata::describe_fields(RunConfig{}, strata::help_columns());
+  });
   return command;
 }
 
@@ -86,7 +106,7 @@ class CommandLine {
     train.callback([this] {
       action_ = [this] {
         return strata::train_command(
-            load(run_, strata::TrainingData::kRequired),
+            [this] { return load(run_, strata::TrainingData::kRequired); },
             run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse);
       };
     });
@@ -117,7 +137,8 @@ class CommandLine {
         ->type_name("FILE");
     bench.callback([this] {
       action_ = [this] {
-        return strata::bench_command(load(run_, strata::TrainingData::kOptional), run_.bench);
+        return strata::bench_command([this] { return load(run_, strata::TrainingData::kOptional); },
+                                     run_.bench);
       };
     });
   }
@@ -154,7 +175,7 @@ class CommandLine {
     help.callback([this] {
       action_ = [this] {
         std::cout << (markdown_ ? strata::config_reference()
-                                : strata::describe_fields(RunConfig{}));
+                                : strata::describe_fields(RunConfig{}, strata::help_columns()));
         return 0;
       };
     });
@@ -166,22 +187,91 @@ class CommandLine {
   std::function<int()> action_;
 };
 
+/// Returns what the user probably meant by an option that `command` does not have, or nothing.
+std::string meant_option(const CLI::App& command, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  RunConfig config;
+  std::vector<std::string> keys;
+  strata::collect_paths(strata::fields_of(config), "", keys);
+  if (std::ranges::count(keys, name.substr(2)) != 0) return "--set " + argument.substr(2);
+  std::vector<std::string> options;
+  for (const CLI::Option* option : command.get_options()) options.push_back(option->get_name());
+  return strata::nearest_path(name, options).value_or("");
+}
+
+/// Returns what the user probably meant by arguments that could not be understood, or nothing.
+std::string meant(const CLI::App& app, const std::vector<std::string>& arguments) {
+  std::vector<std::string> commands;
+  for (const CLI::App* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  if (arguments.empty()) return "";
+  if (std::ranges::count(commands, arguments[0]) == 0) {
+    commands.emplace_back("--help");
+    const auto nearest = strata::nearest_path(arguments[0], commands);
+    return nearest ? "strata " + *nearest : "";
+  }
+  const CLI::App& command = *app.get_subcommand(arguments[0]);
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const bool assigns = argument.find('=') != std::string::npos;
+    if (arguments[i - 1] == "--set") {
+      const bool split = !assigns && i + 1 < arguments.size() && !arguments[i + 1].starts_with('-');
+      if (split) return "--set " + argument + '=' + arguments[i + 1];
+    } else if (argument.starts_with("--")) {
+      if (command.get_option_no_throw(argument.substr(0, argument.find('='))) != nullptr) continue;
+      const std::string option = meant_option(command, argument);
+      if (!option.empty()) return option;
+    } else if (assigns && i > 1 && command.get_option_no_throw("--set") != nullptr) {
+      return "--set " + argument;
+    }
+  }
+  return "";
+}
+
 /// Prints why the program ends and returns its exit code.
 int fail(const std::string& message, int exit_code) {
-  std::cerr << "strata: " << message << '\n';
+  std::cerr << "strata: " << strata::printable(message) << '\n';
   return exit_code;
 }
 
+/// Prints what the command line is wrong about; help, which is asked for by an exception as well,
+/// goes to standard output.
+int fail(const CLI::App& app, const CLI::ParseError& error,
+         const std::vector<std::string>& arguments) {
+  if (error.get_name() == "CallForHelp") {
+    std::cout << strata::wrapped_lines(app.help(), strata::help_columns());
+    return 0;
+  }
+  if (error.get_exit_code() == 0) return app.exit(error);  // --version
+  std::string text = strata::shortened(error.what(), 2 * strata::kMostShown);
+  const std::string instead = meant(app, arguments);
+  if (!instead.empty()) text += "; did you mean " + strata::shortened(instead) + "?";
+  return fail(text + "\nRun with --help for more information.",
+              strata::ConfigError("").exit_code());
+}
+
+/// Throws ConfigError for an argument that is no text: it would go into files that have to be.
+void require_text(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (strata::valid_utf8_bytes(arguments[i]) == arguments[i].size()) continue;
+    throw strata::ConfigError("argument " + std::to_string(i + 1) +
+                              " is not valid UTF-8; rename the file, or write it in UTF-8");
+  }
+}
+
 int run_program(int argc, char** argv) {
-  CLI::App app("strata trains LLaMA models whose state is larger than GPU memory");
+  CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   try {
+    require_text(arguments);
     CommandLine commands(app);
     app.parse(argc, argv);
     return commands.run();
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : strata::ConfigError("").exit_code();
+    return fail(app, e, arguments);
   } catch (const strata::Error& e) {
     return fail(e.what(), e.exit_code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    return fail(e.path1().string() + ": " + e.code().message(), strata::IoError("").exit_code());
   } catch (const std::bad_alloc&) {
     return fail("the system refused memory; lower memory.host_limit or the model's size",
                 strata::OutOfMemory("").exit_code());

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/text.h"
 
 namespace strata {
 namespace {
@@ -63,6 +63,18 @@ void collect_rows(const Field& field, const std::string& prefix, std::vector<Row
   if (absent) field.set({});
 }
 
+void collect_texts(const FieldList& fields, const std::string& prefix,
+                   std::vector<FieldText>& texts) {
+  for (const Field& field : fields.all()) {
+    const bool absent = std::holds_alternative<std::monostate>(field.get());
+    if (field.type == FieldType::kSection && !absent) {
+      collect_texts(field.section(), prefix + field.key + '.', texts);
+    } else {
+      texts.push_back({prefix + field.key, field_text(field)});
+    }
+  }
+}
+
 std::string escape_table_cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) {
     text.insert(at, 1, '\\');
@@ -79,47 +91,45 @@ std::string markdown_table(const std::vector<Row>& rows) {
   return text;
 }
 
-/// The words of `text` in indented lines of up to `width` columns, where words are no longer.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  std::string lines;
-  std::string line;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
-      lines += std::string(indent, ' ') + line + '\n';
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  if (!line.empty()) lines += std::string(indent, ' ') + line + '\n';
-  return lines;
-}
-
 }  // namespace
 
+const Field* FieldList::find(std::string_view key) const {
+  const auto found = std::find_if(fields_.begin(), fields_.end(),
+                                  [&](const Field& field) { return field.key == key; });
+  return found == fields_.end() ? nullptr : &*found;
+}
+
 void ConfigProblems::add(std::string_view key, std::string_view text) {
-  lines_.push_back(std::string(key) + ": " + std::string(text));
+  if (++count_ > kMostLines) return;
+  lines_.push_back(shortened(key) + ": " + std::string(text));
 }
 
 void ConfigProblems::throw_if_any(std::string_view source) const {
-  if (lines_.empty()) return;
+  if (empty()) return;
   std::string message(source);
-  message +=
-      lines_.size() == 1 ? ": 1 problem" : ": " + std::to_string(lines_.size()) + " problems";
+  message += count_ == 1 ? ": 1 problem" : ": " + std::to_string(count_) + " problems";
   for (const std::string& line : lines_) message += "\n  " + line;
+  if (count_ > lines_.size()) {
+    message += "\n  and " + std::to_string(count_ - lines_.size()) + " more";
+  }
   throw ConfigError(message);
 }
 
-std::string describe_fields(const FieldList& fields) {
+std::vector<FieldText> field_texts(const FieldList& fields) {
+  std::vector<FieldText> texts;
+  collect_texts(fields, "", texts);
+  return texts;
+}
+
+std::string describe_fields(const FieldList& fields, std::size_t columns) {
   constexpr std::size_t kIndent = 6;
-  constexpr std::size_t kWidth = 96;
   std::vector<Row> rows;
   for (const Field& field : fields.all()) collect_rows(field, "", rows);
   std::array<std::size_t, 2> width{};
   for (const Row& row : rows) {
     width[0] = std::max(width[0], row.path.size());
     // A long list of choices must not move the defaults of all other fields.
-    if (row.type.size() <= kWidth / 3) width[1] = std::max(width[1], row.type.size());
+    if (row.type.size() <= columns / 3) width[1] = std::max(width[1], row.type.size());
   }
   const auto pad = [](std::string text, std::size_t to) {
     text.resize(std::max(text.size(), to) + 2, ' ');
@@ -127,8 +137,11 @@ std::string describe_fields(const FieldList& fields) {
   };
   std::string text;
   for (const Row& row : rows) {
-    text += pad(row.path, width[0]) + pad(row.type, width[1]) + row.default_text + '\n' +
-            wrapped(row.description, kIndent, kWidth);
+    std::string head = pad(row.path, width[0]) + pad(row.type, width[1]) + row.default_text + '\n';
+    if (head.size() > columns + 1) {  // then the table's columns give way
+      head = wrapped_lines(pad(row.path, 0) + pad(row.type, 0) + row.default_text, columns);
+    }
+    text += head + wrapped(row.description, kIndent, columns);
   }
   return text;
 }

@@ -1,5 +1,5 @@
 // The half of fields.h that needs JSON: reading with assignments on top, writing, and comparing.
-// This is the only file that includes the JSON library on behalf of configs. The parser lets
+// Together with assignment.cpp it includes the JSON library on behalf of configs. The parser lets
 // duplicate keys pass, so its events are watched for them; every problem but broken JSON is
 // collected before anything is thrown.
 
@@ -7,8 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <span>
@@ -19,10 +17,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/assignment.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/json.h"
 #include "strata/base/suggestion.h"
+#include "strata/base/text.h"
 
 namespace strata {
 namespace {
@@ -36,7 +37,7 @@ class DuplicateKeys {
  public:
   explicit DuplicateKeys(ConfigProblems& problems) : problems_(problems) {}
 
-  bool operator()(int /*depth*/, Json::parse_event_t event, Json& parsed) {
+  void operator()(Json::parse_event_t event, const Json& parsed) {
     if (event == Json::parse_event_t::object_start) {
       objects_.emplace_back();
     } else if (event == Json::parse_event_t::object_end) {
@@ -46,7 +47,6 @@ class DuplicateKeys {
       object.current = parsed.get<std::string>();
       if (!object.seen.insert(object.current).second) problems_.add(path(), "given twice");
     }
-    return true;
   }
 
  private:
@@ -67,25 +67,15 @@ class DuplicateKeys {
 Json parse_document(std::string_view text, std::string_view source, ConfigProblems& problems) {
   try {
     DuplicateKeys duplicates(problems);
-    // The parser copies its callback; the reference keeps one state.
-    return Json::parse(text.begin(), text.end(), std::ref(duplicates));
+    return parse_json<Json>(text, JsonComments::kIgnore, duplicates);
   } catch (const Json::exception& e) {
-    const std::string_view what =
-        e.what();  // "[json.exception.parse_error.101] parse error at ..."
-    const std::size_t code_end = what.find("] ");
-    throw ConfigError(std::string(source) + ": not valid JSON: " +
-                      std::string(code_end == what.npos ? what : what.substr(code_end + 2)));
+    throw ConfigError(std::string(source) + ": not valid JSON: " + json_problem(e));
+  } catch (const ConfigError& e) {
+    throw ConfigError(std::string(source) + ": " + e.what());
   }
 }
 
 // ---- a document into fields ---------------------------------------------------------------------
-
-const Field* find_field(const FieldList& fields, std::string_view key) {
-  for (const Field& field : fields.all()) {
-    if (field.key == key) return &field;
-  }
-  return nullptr;
-}
 
 std::string expectation(const Field& field) {
   std::string text;
@@ -152,7 +142,10 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
       if (json.is_number()) return json.get<double>();
       break;
     case FieldType::kString:
-      if (json.is_string()) return json.get<std::string>();
+      // A zero byte would end a file's name early.
+      if (json.is_string() && json.get_ref<const std::string&>().find('\0') == std::string::npos) {
+        return json.get<std::string>();
+      }
       break;
     case FieldType::kStrings:
       if (json.is_array() && std::all_of(json.begin(), json.end(), is_string)) {
@@ -186,7 +179,7 @@ class Reader {
   void read(const FieldList& fields, const Json& json, const std::string& prefix) {
     for (const auto& [key, value] : json.items()) {
       const std::string path = prefix + key;
-      if (const Field* field = find_field(fields, key)) {
+      if (const Field* field = fields.find(key)) {
         read_field(*field, value, path);
       } else {
         problems_.add(path, unknown_key(path, fields));
@@ -201,7 +194,7 @@ class Reader {
     } else if (const std::optional<FieldValue> value = to_value(field, json)) {
       field.set(*value);
     } else {
-      problems_.add(path, "expected " + expectation(field) + ", found " + json.dump());
+      problems_.add(path, "expected " + expectation(field) + ", found " + shown(json));
     }
   }
 
@@ -222,53 +215,6 @@ class Reader {
   ConfigProblems& problems_;
   std::vector<std::string> valid_paths_;
 };
-
-// ---- assignments --------------------------------------------------------------------------------
-
-/// Returns the type of the field at `path`, or nothing if there is no such field.
-std::optional<FieldType> type_at(const FieldList& fields, std::string_view path) {
-  const std::size_t dot = path.find('.');
-  const Field* field = find_field(fields, path.substr(0, dot));
-  if (field == nullptr) return std::nullopt;
-  if (dot == path.npos) return field->type;
-  if (field->type != FieldType::kSection) return std::nullopt;
-  const bool absent = std::holds_alternative<std::monostate>(field->get());
-  const auto type = type_at(field->section(), path.substr(dot + 1));
-  if (absent) field->set({});
-  return type;
-}
-
-Json assigned_value(std::string_view text, std::optional<FieldType> type) {
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return std::string(text);
-  // A file may be called 2024: a string field takes a bare number as its name.
-  const bool bare = json.is_number() || json.is_boolean();
-  return type == FieldType::kString && bare ? Json(std::string(text)) : json;
-}
-
-/// Puts "a.b=value" into the document, making sections on the way.
-void apply_assignment(const FieldList& fields, std::string_view assignment, Json& document,
-                      ConfigProblems& problems) {
-  const std::size_t equals = assignment.find('=');
-  const std::string_view path = assignment.substr(0, equals);
-  if (equals == assignment.npos || path.empty()) {
-    problems.add(assignment, "expected KEY=VALUE, such as run.steps=100");
-    return;
-  }
-  Json* node = &document;
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    if (node->is_null()) *node = Json::object();
-    if (!node->is_object()) {
-      problems.add(path, "cannot be set: " + std::string(path.substr(0, begin - 1)) +
-                             " is not an object with keys");
-      return;
-    }
-    node = &(*node)[std::string(path.substr(begin, end - begin))];
-    begin = end + 1;
-  }
-  *node = assigned_value(assignment.substr(equals + 1), type_at(fields, path));
-}
 
 // ---- fields to JSON -----------------------------------------------------------------------------
 
@@ -326,6 +272,7 @@ void read_fields(const FieldList& fields, std::string_view json, std::string_vie
   if (!document.is_object()) {
     throw ConfigError(std::string(source) + ": expected a JSON object at the top");
   }
+  document.erase("$schema");  // is for editors
   for (const std::string& assignment : sets) {
     apply_assignment(fields, assignment, document, problems);
   }

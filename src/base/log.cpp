@@ -4,18 +4,21 @@
 
 #include "strata/base/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/text.h"
 
 namespace strata::log {
 
@@ -58,6 +61,20 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
   std::string live_;
 };
 
+/// What a line says, without control characters of names and damaged files.
+class PrintableText final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& line) override {
+    const std::string text =
+        printable(std::string_view(message.payload.data(), message.payload.size()));
+    line.append(text.data(), text.data() + text.size());
+  }
+  [[nodiscard]] std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableText>();
+  }
+};
+
 }  // namespace
 
 void configure(int rank, int ranks, const std::string& file) {
@@ -73,7 +90,10 @@ void configure(int rank, int ranks, const std::string& file) {
   auto logger = std::make_shared<spdlog::logger>("strata", sinks.begin(), sinks.end());
   const std::string who =
       rank == 0 ? "" : "[rank " + std::to_string(rank) + " of " + std::to_string(ranks) + "] ";
-  logger->set_pattern("[%Y-%m-%d %H:%M:%S] [%^%l%$] " + who + "%v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableText>('*');
+  formatter->set_pattern("[%Y-%m-%d %H:%M:%S] [%^%l%$] " + who + "%*");
+  logger->set_formatter(std::move(formatter));
   logger->set_level(rank == 0 ? spdlog::level::debug : spdlog::level::warn);
   // One line a step is rare enough to flush each.
   logger->flush_on(spdlog::level::info);

@@ -48,6 +48,8 @@ void collect_paths(const FieldList& fields, const std::string& prefix,
 
 std::optional<std::string> nearest_path(std::string_view path,
                                         const std::vector<std::string>& valid) {
+  constexpr std::size_t kLongest = 256;  // no misspelling; and the comparison takes its time
+  if (path.size() > kLongest) return std::nullopt;
   const std::size_t tolerance = std::max<std::size_t>(1, (last_key(path).size() + 1) / 3);
   std::optional<std::string> best;
   std::pair<std::size_t, std::size_t> best_distance{tolerance, path.size() + 64};

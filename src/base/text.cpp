@@ -2,10 +2,16 @@
 
 #include "strata/base/text.h"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <sstream>
 
 namespace strata {
 
@@ -45,6 +51,67 @@ std::string shortened(std::string_view text, std::size_t most) {
   const auto continues = [&](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
   while (end > 0 && continues(text[end])) --end;  // not within a character
   return std::string(text.substr(0, end)).append(kEllipsis);
+}
+
+std::string printable(std::string_view text) {
+  std::string shown;
+  shown.reserve(text.size());
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    const bool obeyed = (code < ' ' && c != '\n' && c != '\t') || code == 0x7f;
+    shown += obeyed ? print("\\x%02x", code) : std::string(1, c);
+  }
+  return shown;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string lines;
+  std::string line;
+  std::istringstream words{std::string(text)};
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+      lines += std::string(indent, ' ') + line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines += std::string(indent, ' ') + line + '\n';
+  return lines;
+}
+
+std::string wrapped_lines(std::string_view text, std::size_t width) {
+  std::string all;
+  std::istringstream lines{std::string(text)};
+  for (std::string line; std::getline(lines, line);) {
+    if (line.size() <= width) {
+      all += line + '\n';
+      continue;
+    }
+    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    std::size_t column = begin;
+    const std::size_t furthest = 2 * width / 3;
+    std::size_t gap = line.find("  ", begin);
+    while (gap < furthest) {
+      column = std::min(line.find_first_not_of(' ', gap), line.size());
+      gap = line.find("  ", column);
+    }
+    if (column > furthest) column = begin;
+    // The head keeps its spacing; only what stands in the last column is broken.
+    const std::string rest = wrapped(std::string_view(line).substr(column), column, width);
+    all += line.substr(0, column) + rest.substr(std::min(column, rest.size()));
+  }
+  return all;
+}
+
+std::size_t help_columns() {
+  std::size_t columns = 0;
+  if (const char* text = std::getenv("COLUMNS")) {
+    const std::string_view digits = text;
+    std::from_chars(digits.data(), digits.data() + digits.size(), columns);
+  }
+  winsize window{};
+  if (columns == 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+  return columns == 0 ? 80 : std::clamp<std::size_t>(columns, 40, 100);
 }
 
 }  // namespace strata

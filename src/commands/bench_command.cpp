@@ -312,8 +312,8 @@ void require_replaceable(const fs::path& file) {
 
 }  // namespace
 
-int bench_command(const RunConfig& config, const BenchOptions& options) {
-  return on_all_ranks([&](Ranks& ranks) {
+int bench_command(const LoadConfig& load, const BenchOptions& options) {
+  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();

@@ -1,17 +1,22 @@
 // `train` and `bench` run their bodies through this function on all ranks that a launcher started.
-// It sees to it that they end together when one of them fails.
+// It sees to it that they begin with the same run, and end together when one of them fails.
 
 #pragma once
 
 #include <functional>
 
 #include "strata/comm/ranks.h"
+#include "strata/commands/commands.h"
+#include "strata/config/config.h"
 
 namespace strata {
 
-/// Runs `body` on this rank and returns the exit code. An error is logged, on standard error and
-/// where `body` configured the log to go; with several ranks it takes all of them down with its
-/// exit code, so that none hangs in a collective. Throws nothing that `body` throws.
-int on_all_ranks(const std::function<int(Ranks&)>& body);
+/// Loads the config and runs `body` with it on this rank; returns the exit code. Where several
+/// ranks were started, one that cannot load its config, or was given another run than rank 0, ends
+/// all of them before `body` begins. An error of `body` is logged, on standard error and where it
+/// configured the log to go; with several ranks it takes all of them down with its exit code, so
+/// that none hangs in a collective. Throws what `load` throws if there is one rank, and nothing
+/// that `body` throws.
+int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body);
 
 }  // namespace strata

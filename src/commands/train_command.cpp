@@ -205,10 +205,11 @@ class Trainer {
   }
 
   void evaluate(std::int64_t done) {
+    session_.synchronize();
+    report_finished();  // a validation may take long
     log::live(fmt::format("validation after step {}", done));
     const double begin_s = steady_seconds();
     validation_loss_ = session_.evaluate();
-    report_finished();
     reference_s_ = steady_seconds();
     progress_.add_validation(reference_s_ - begin_s);
     log::live("");
@@ -329,8 +330,8 @@ class Trainer {
 
 }  // namespace
 
-int train_command(const RunConfig& config, OldRun old_run) {
-  return on_all_ranks([&](Ranks& ranks) {
+int train_command(const LoadConfig& load, OldRun old_run) {
+  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     const StopSignals signals;
     std::optional<RunFolder> folder;
     if (ranks.rank() == 0) folder.emplace(config.run.output, old_run);

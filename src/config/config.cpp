@@ -3,31 +3,27 @@
 
 #include "strata/config/config.h"
 
+#include <algorithm>
 #include <array>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/random.h"
 
 namespace strata {
 
 namespace {
 
-std::string read_text(const std::filesystem::path& file) {
-  if (std::filesystem::is_directory(file)) throw IoError(file.string() + ": is a folder");
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(file.string() + ": cannot be read");
-  return text;
-}
+constexpr std::size_t kMostConfigBytes = 256 * kKiB;
 
 /// The same text read on top of the architecture of `model.path`, so that the keys it does not give
 /// come from there. Keys that it does give must say the same.
@@ -50,15 +46,19 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
 
 RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> sets,
                           TrainingData training_data) {
-  const std::string text = read_text(file);
+  const std::string text = read_text_file(file, kMostConfigBytes);
   const std::string source = file.string();
   RunConfig config;
   read_fields(config, text, source, sets);
   if (!config.model.path.empty()) config = read_with_path(config.model.path, text, source, sets);
-  if (training_data == TrainingData::kOptional && config.data.train.empty()) {
-    config.data.synthetic = true;
-    config.data.validation.clear();
-    config.run.eval_every = 0;
+  if (training_data == TrainingData::kOptional) {
+    // A few steps that are measured never reach the end of a warm-up.
+    config.optimizer.warmup_steps = std::min(config.optimizer.warmup_steps, config.run.steps);
+    if (config.data.train.empty()) {
+      config.data.synthetic = true;
+      config.data.validation.clear();
+      config.run.eval_every = 0;
+    }
   }
   config.validate(source);
   return config;

@@ -175,10 +175,10 @@ void OptimizerSection::fields(FieldList& f) {
         "Sets the host memory for the state that units had before their early update, with timing "
         "speculative. null takes what all but the deferred units need, as far as memory.host_limit "
         "allows; set it to leave host memory to other programs.");
-  f.choice("gradient_dtype", gradient_dtype, kStateDTypeNames,
+  f.choice("gradient_dtype", gradient_dtype, kGradientDTypeNames,
            "Says which type gradients have on the host: bf16 takes 2 bytes per parameter, f32 4; "
-           "f32 is f64 in f64 runs. Take f32 to have them not rounded on their way to the "
-           "optimizer.");
+           "f32 is f64 in f64 runs. auto takes bf16 where run.dtype is bf16, else f32. Take f32 to "
+           "have them not rounded on their way to the optimizer.");
   f.choice("moment_dtype", moment_dtype, kStateDTypeNames,
            "Says which type AdamW's two moments have: bf16 takes 4 bytes per parameter for both "
            "and is rounded stochastically, f32 takes 8 and is f64 in f64 runs. Take bf16 where "
@@ -197,8 +197,8 @@ void OptimizerSection::fields(FieldList& f) {
            "or along half a cosine until the last step, or (wsd) stays until it decays at the end. "
            "Take wsd where the last step is not settled at the start.");
   f.add("warmup_steps", warmup_steps,
-        "Says in how many steps the learning rate rises linearly to lr at the start. Raise it if "
-        "the loss jumps at the start.");
+        "Says in how many steps the learning rate rises linearly to lr at the start, at most "
+        "run.steps. Raise it if the loss jumps at the start.");
   f.add("min_lr_ratio", min_lr_ratio,
         "Sets the learning rate of the last step as a share of lr, from 0 to 1, with linear, "
         "cosine and wsd. Raise it, 0.1 is usual, to learn until the end.");
@@ -212,8 +212,10 @@ void MemorySection::fields(FieldList& f) {
         "Limits the device memory of a rank, everything included; null takes nearly all that is "
         "free at the start. Set it to plan for another GPU or to share this one.");
   f.add("host_limit", host_limit,
-        "Limits the host memory of a rank, everything included; null takes what the control group "
-        "leaves, if that has a limit. Set it on a machine that is shared without control groups.");
+        "Limits the host memory of a rank, everything included; null takes what the machine can "
+        "give: what control groups leave, and nearly all that the system says is available. Set it "
+        "to leave memory to others, or where memory grows on demand: it is believed above what is "
+        "available, with a warning, but not above a control group's limit.");
   f.add("spill_limit", spill_limit,
         "Limits the pinned memory that schedule.spill auto takes; null allows what host_limit "
         "leaves. Set it to spill where no host limit is known, or to spill less.");

@@ -218,6 +218,10 @@ void check_optimizer(const RunConfig& c, Rules r) {
   r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
               "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
   const bool wsd = o.lr_schedule == LrSchedule::kWsd;
+  r.refuse_if(!wsd && o.warmup_steps > c.run.steps, "warmup_steps",
+              "is above run.steps (" + std::to_string(c.run.steps) +
+                  "), so the learning rate would never reach optimizer.lr; lower it or raise "
+                  "run.steps");
   r.refuse_if(wsd && o.wsd_decay_steps == 0, "wsd_decay_steps",
               "is required by lr_schedule \"wsd\"; a tenth of run.steps is usual");
   r.refuse_if(!wsd && o.wsd_decay_steps != 0, "wsd_decay_steps",

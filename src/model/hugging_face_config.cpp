@@ -2,14 +2,16 @@
 // transformers. What strata would load but compute differently is refused by name.
 
 #include <algorithm>
+#include <cstddef>
+#include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/json.h"
 #include "strata/model/config.h"
 
 namespace strata {
@@ -18,12 +20,16 @@ namespace {
 using Json = nlohmann::json;
 
 Json read_json_object(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(file.string() + ": cannot be read");
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw ConfigError(file.string() + ": not a JSON object");
-  return json;
+  constexpr std::size_t kMostBytes = 16 * kMiB;
+  const std::string text = read_text_file(file, kMostBytes);
+  std::string problem = "not a JSON object";
+  try {
+    Json json = parse_json<Json>(text);
+    if (json.is_object()) return json;
+  } catch (const std::exception& e) {
+    problem = "not valid JSON: " + json_problem(e);
+  }
+  throw ConfigError(file.string() + ": " + problem);
 }
 
 /// Returns the value at `key`, or null where the key is missing.
@@ -32,48 +38,158 @@ Json value_at(const Json& json, std::string_view key) {
   return found == json.end() ? Json() : *found;
 }
 
+/// A key of which strata computes one value only, which is also what a missing key stands for.
+struct FixedKey {
+  std::string_view key;
+  std::string_view value;  ///< as JSON; null and false always do
+  std::string_view why;
+};
+constexpr FixedKey kFixedKeys[] = {
+    {"attention_bias", "false", "models with biases are not supported"},
+    {"mlp_bias", "false", "models with biases are not supported"},
+    {"qkv_bias", "false", "models with biases are not supported"},
+    {"hidden_act", "\"silu\"", "only \"silu\" is supported"},
+    {"attention_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"hidden_dropout", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"resid_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"embd_pdrop", "0", "strata drops nothing out; set it to 0 to train without"},
+    {"partial_rotary_factor", "1", "only whole heads are rotated"},
+    {"rotary_pct", "1", "only whole heads are rotated"},
+    {"use_sliding_window", "false", "attention without a window only is supported"},
+    {"use_qk_norm", "false", "norms of queries and keys are not supported"},
+    {"qk_norm", "false", "norms of queries and keys are not supported"},
+    {"clip_qkv", "null", "clipped queries, keys and values are not supported"},
+    {"attn_logit_softcapping", "null", "capped logits are not supported"},
+    {"final_logit_softcapping", "null", "capped logits are not supported"},
+    {"logit_scale", "1", "scaled logits are not supported"},
+    {"logits_scaling", "1", "scaled logits are not supported"},
+    {"attention_multiplier", "null", "another scale of attention is not supported"},
+    {"embedding_multiplier", "1", "scaled embeddings are not supported"},
+    {"residual_multiplier", "1", "scaled residuals are not supported"},
+    {"num_local_experts", "1", "mixtures of experts are not supported"},
+    {"num_experts", "1", "mixtures of experts are not supported"},
+    {"no_rope_layers", "null", "layers without rotary embedding are not supported"},
+    {"quantization_config", "null",
+     "quantized weights are not supported; use the bf16, f16 or f32 original"},
+    {"compression_config", "null",
+     "quantized weights are not supported; use the bf16, f16 or f32 original"},
+};
+// pretraining_tp, which transformers 5 ignores and earlier ones split products by, changes rounding
+// alone: any value will do.
+
+/// Refuses another architecture. Early exports wrote the class as LLaMAForCausalLM.
+void check_architecture(const Json& json, ConfigProblems& problems) {
+  const Json type = value_at(json, "model_type");
+  const Json classes = value_at(json, "architectures");
+  const bool llama_type = type.is_null() || type == "llama";
+  const bool llama_class =
+      classes.is_array() && std::any_of(classes.begin(), classes.end(), [](const Json& name) {
+        return name == "LlamaForCausalLM" || name == "LLaMAForCausalLM";
+      });
+  const bool no_class = classes.is_null() || classes == Json::array();
+  if (llama_type && (llama_class || (no_class && !type.is_null()))) return;
+  problems.add("architectures", "expected LlamaForCausalLM with model_type \"llama\", found " +
+                                    shown(classes) + " with model_type " + shown(type));
+}
+
 /// Refuses what would load and then compute something else.
 void check_supported(const Json& json, ConfigProblems& problems) {
-  const Json architectures = value_at(json, "architectures");
-  const bool llama_class =
-      architectures.is_array() &&
-      std::count(architectures.begin(), architectures.end(), Json("LlamaForCausalLM")) != 0;
-  if (!llama_class && value_at(json, "model_type") != "llama") {
-    problems.add("architectures", "expected LlamaForCausalLM, found " + architectures.dump() +
-                                      " with model_type " + value_at(json, "model_type").dump());
+  check_architecture(json, problems);
+  for (const FixedKey& fixed : kFixedKeys) {
+    const Json found = value_at(json, fixed.key);
+    if (found.is_null() || found == false || found == Json::parse(fixed.value)) continue;
+    problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
-  for (const char* key : {"attention_bias", "mlp_bias"}) {
-    const Json bias = value_at(json, key);
-    if (!bias.is_null() && bias != false) problems.add(key, "models with biases are not supported");
+  // Transformers leaves the window of a LLaMA out, but other programs heed it.
+  const Json window = value_at(json, "sliding_window");
+  if (!window.is_null() && value_at(json, "use_sliding_window") != false) {
+    problems.add(
+        "sliding_window",
+        "attention without a window only is supported; set it to null, found " + shown(window));
   }
-  const Json activation = value_at(json, "hidden_act");
-  if (!activation.is_null() && activation != "silu") {
-    problems.add("hidden_act", "only \"silu\" is supported, found " + activation.dump());
-  }
-  if (!value_at(json, "quantization_config").is_null()) {
-    problems.add("quantization_config",
-                 "quantized weights are not supported; use the bf16, f16 or f32 original");
+  const Json layers = value_at(json, "layer_types");
+  const auto is_plain = [](const Json& layer) { return layer == "full_attention"; };
+  if (!layers.is_null() && !std::all_of(layers.begin(), layers.end(), is_plain)) {
+    problems.add("layer_types", "only \"full_attention\" is supported, found " + shown(layers));
   }
 }
 
 /// Returns `rope_scaling` with its type under its present name, or null if nothing is scaled.
 Json normalised_rope_scaling(const Json& rope, std::string_view key, ConfigProblems& problems) {
+  const auto path = [&](std::string_view name) {
+    return std::string(key) + '.' + std::string(name);
+  };
   Json type = value_at(rope, "rope_type");
-  if (type.is_null()) type = value_at(rope, "type");  // before transformers 4.43
+  const Json old_type = value_at(rope, "type");  // before transformers 4.43
+  if (type.is_null()) {
+    type = old_type;
+  } else if (!old_type.is_null() && old_type != type) {
+    problems.add(path("type"), "is " + shown(old_type) + ", but rope_type is " + shown(type) +
+                                   "; leave one of them out");
+  }
+  if (const Json part = value_at(rope, "partial_rotary_factor"); !part.is_null() && part != 1) {
+    problems.add(path("partial_rotary_factor"),
+                 "only whole heads are rotated, found " + shown(part));
+  }
+  if (type.is_null() && !value_at(rope, "factor").is_null()) {
+    problems.add(path("rope_type"), "is required beside factor");
+  }
   if (type.is_null() || type == "default") return nullptr;
   if (type != "llama3") {
-    problems.add(std::string(key) + ".rope_type",
-                 "\"default\" and \"llama3\" are supported, found " + type.dump());
+    problems.add(path("rope_type"),
+                 "\"default\" and \"llama3\" are supported, found " + shown(type));
     return nullptr;
   }
   Json scaling{{"rope_type", type}};
   for (const char* name :
        {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"}) {
     const Json value = value_at(rope, name);
-    if (value.is_null()) problems.add(std::string(key) + '.' + name, "is required for llama3");
+    if (value.is_null()) problems.add(path(name), "is required for llama3");
     scaling[name] = value;
   }
   return scaling;
+}
+
+/// Takes theta and scaling of the rotary embedding into `known`. Transformers 5 writes both as
+/// rope_parameters, and where a file has the older keys as well, programs differ in what they
+/// take: so they must agree.
+void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
+  Json scaling = nullptr;
+  bool taken = false;
+  for (const char* key : {"rope_parameters", "rope_scaling"}) {
+    const Json rope = value_at(json, key);
+    if (rope.is_null()) continue;
+    if (!rope.is_object()) {
+      problems.add(key, "expected an object or null, found " + shown(rope));
+      continue;
+    }
+    const Json own = normalised_rope_scaling(rope, key, problems);
+    if (taken && own != scaling) {
+      problems.add("rope_scaling", "is " + shown(rope) +
+                                       ", but rope_parameters says otherwise; "
+                                       "leave out the one that the model was not trained with");
+    }
+    if (!taken) scaling = own;
+    taken = true;
+    const Json theta = value_at(rope, "rope_theta");
+    if (theta.is_null()) continue;
+    const Json other = value_at(known, "rope_theta");
+    if (!other.is_null() && other != theta) {
+      problems.add(std::string(key) + ".rope_theta",
+                   "is " + shown(theta) + ", but rope_theta is " + shown(other) +
+                       " elsewhere in the file; leave out the one that the model was not trained "
+                       "with");
+    }
+    known["rope_theta"] = theta;
+  }
+  const Json outside = value_at(json, "original_max_position_embeddings");
+  if (scaling.is_object() && !outside.is_null() &&
+      outside != scaling["original_max_position_embeddings"]) {
+    problems.add("original_max_position_embeddings",
+                 "is " + shown(outside) + ", but that of the rope scaling is " +
+                     shown(scaling["original_max_position_embeddings"]) + "; leave it out");
+  }
+  known["rope_scaling"] = scaling;
 }
 
 }  // namespace
@@ -91,19 +207,7 @@ LlamaConfig load_llama_config(const std::filesystem::path& file) {
     const Json value = value_at(json, field.key);
     if (!value.is_null()) known[field.key] = value;
   }
-  // transformers 5 keeps theta and scaling together.
-  const Json rope_parameters = value_at(json, "rope_parameters");
-  const std::string rope_key = rope_parameters.is_object() ? "rope_parameters" : "rope_scaling";
-  const Json rope = value_at(json, rope_key);
-  known.erase("rope_scaling");
-  if (rope.is_object()) {
-    known["rope_scaling"] = normalised_rope_scaling(rope, rope_key, problems);
-    if (const Json theta = value_at(rope, "rope_theta"); !theta.is_null()) {
-      known["rope_theta"] = theta;
-    }
-  } else if (!rope.is_null()) {
-    problems.add(rope_key, "expected an object or null, found " + rope.dump());
-  }
+  take_rope(json, known, problems);
   problems.throw_if_any(file.string());
 
   read_fields(fields, known.dump(), file.string());

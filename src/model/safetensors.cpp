@@ -3,21 +3,16 @@
 
 #include "strata/model/safetensors.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
+#include "strata/base/text.h"
 
 #include "safetensors_header.h"
 
@@ -77,58 +72,19 @@ To convert(From value) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : path_(file) {
-  descriptor_ = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) {
-    throw IoError(in_file(file) + "cannot be opened: " + std::strerror(errno));
-  }
-  try {
-    read_header();
-  } catch (...) {
-    ::close(descriptor_);
-    throw;
-  }
-}
-
-SafetensorsFile::~SafetensorsFile() { ::close(descriptor_); }
-
-void SafetensorsFile::read_header() {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw IoError(in_file(path_) + "is not a regular file");
-  }
-  file_bytes_ = static_cast<std::uint64_t>(status.st_size);
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : file_(file) {
   std::uint64_t header_bytes = 0;
-  if (file_bytes_ < kLengthBytes) {
-    throw IoError(in_file(path_) + "is too short for a safetensors header" + kDamagedFile);
+  if (file_.bytes() < kLengthBytes) {
+    throw IoError(in_file(path()) + "is too short for a safetensors header" + kDamagedFile);
   }
-  read_bytes(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
-  if (header_bytes > kMaxHeaderBytes || header_bytes > file_bytes_ - kLengthBytes) {
-    throw IoError(in_file(path_) + "claims a header of " + std::to_string(header_bytes) +
-                  " bytes in a file of " + std::to_string(file_bytes_) + kDamagedFile);
+  file_.read(0, std::as_writable_bytes(std::span(&header_bytes, 1)));
+  if (header_bytes > kMaxHeaderBytes || header_bytes > file_.bytes() - kLengthBytes) {
+    throw IoError(in_file(path()) + "claims a header of " + std::to_string(header_bytes) +
+                  " bytes in a file of " + std::to_string(file_.bytes()) + kDamagedFile);
   }
   std::string text(header_bytes, '\0');
-  read_bytes(kLengthBytes, std::as_writable_bytes(std::span(text)));
-
-  const std::uint64_t data_begin = kLengthBytes + header_bytes;
-  tensors_ = parse_safetensors_header(path_, text, data_begin, file_bytes_);
-}
-
-// pread instead of a mapping: pages read through a mapping would count as memory of the process,
-// and a file that shrinks would raise SIGBUS instead of an error.
-void SafetensorsFile::read_bytes(std::uint64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got <= 0) {
-      throw IoError(in_file(path_) + "cannot be read at byte " + std::to_string(offset) + ": " +
-                    (got < 0 ? std::strerror(errno) : "the file became shorter"));
-    }
-    out = out.subspan(static_cast<std::size_t>(got));
-    offset += static_cast<std::uint64_t>(got);
-  }
+  file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  tensors_ = parse_safetensors_header(path(), text, kLengthBytes + header_bytes, file_.bytes());
 }
 
 std::vector<std::string> SafetensorsFile::tensors() const {
@@ -142,7 +98,11 @@ std::vector<std::string> SafetensorsFile::tensors() const {
 const StoredTensor& SafetensorsFile::info(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    throw IoError(in_file(path_) + "has no tensor '" + std::string(name) + "'");
+    throw IoError(in_file(path()) + "has no tensor '" + shortened(name) + "'");
+  }
+  if (!found->second.unsupported.empty()) {
+    throw IoError(in_tensor(path(), name) + "dtype " + found->second.unsupported +
+                  " is not supported: convert the file to BF16, F16, F32 or F64 (I32, I64)");
   }
   return found->second;
 }
@@ -151,18 +111,18 @@ template <class From, class To>
 void SafetensorsFile::read_converted(std::string_view name, std::uint64_t offset,
                                      std::span<To> out) const {
   if constexpr (std::is_same_v<From, To>) {
-    read_bytes(offset, std::as_writable_bytes(out));
+    file_.read(offset, std::as_writable_bytes(out));
   } else if constexpr (std::is_integral_v<From> == std::is_integral_v<To>) {
     std::vector<From> chunk(std::min(out.size(), kChunkElements));
     while (!out.empty()) {
       const auto part = std::span(chunk).first(std::min(out.size(), chunk.size()));
-      read_bytes(offset, std::as_writable_bytes(part));
+      file_.read(offset, std::as_writable_bytes(part));
       std::ranges::transform(part, out.begin(), [](From value) { return convert<To>(value); });
       offset += part.size_bytes();
       out = out.subspan(part.size());
     }
   } else {
-    throw IoError(in_tensor(path_, name) + "holds " + std::string(name_of(info(name).dtype)) +
+    throw IoError(in_tensor(path(), name) + "holds " + std::string(name_of(info(name).dtype)) +
                   (std::is_integral_v<To> ? ", not integers" : ", not floating-point numbers"));
   }
 }
@@ -173,7 +133,7 @@ void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
   const StoredTensor& tensor = info(name);
   if (first_element < 0 || first_element > tensor.elements ||
       out.size() > static_cast<std::uint64_t>(tensor.elements - first_element)) {
-    throw IoError(in_tensor(path_, name) + "elements [" + std::to_string(first_element) + ", +" +
+    throw IoError(in_tensor(path(), name) + "elements [" + std::to_string(first_element) + ", +" +
                   std::to_string(out.size()) + ") asked for, it has " +
                   std::to_string(tensor.elements));
   }
@@ -182,7 +142,7 @@ void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
   try {
     with_type(tensor.dtype, [&]<class From>(From) { read_converted<From>(name, offset, out); });
   } catch (const std::range_error& e) {
-    throw IoError(in_tensor(path_, name) + e.what());
+    throw IoError(in_tensor(path(), name) + e.what());
   }
 }
 

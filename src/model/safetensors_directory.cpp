@@ -1,11 +1,12 @@
 // Finds the files of a model folder and which of them holds each tensor. A single file wins over an
 // index, and shards must lie beside their index.
 
-#include <fstream>
-#include <iterator>
+#include <system_error>
 
 #include "safetensors_header.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/text.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
@@ -13,12 +14,19 @@ namespace strata {
 SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) : folder_(folder) {
   const auto single = folder / "model.safetensors";
   const auto index = folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(single)) {
+  std::error_code error;
+  const auto has = [&](const std::filesystem::path& file) {
+    const std::filesystem::file_status status = std::filesystem::symlink_status(file, error);
+    if (status.type() != std::filesystem::file_type::none) return std::filesystem::exists(status);
+    throw IoError(in_file(shortened(folder.string())) + "cannot be searched for weights: " +
+                  error.message() + "; give model.path a folder that this user can read");
+  };
+  if (has(single)) {
     const auto& file = files_.try_emplace("model.safetensors", single).first->second;
     for (const std::string& name : file.tensors()) {
       homes_.emplace(name, &file);
     }
-  } else if (std::filesystem::exists(index)) {
+  } else if (has(index)) {
     open_shards(index);
   } else {
     throw IoError(in_file(folder) +
@@ -27,9 +35,8 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
 }
 
 void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
-  std::ifstream stream(index, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
-  const nlohmann::json parsed = parse_json_object(index, text);
+  constexpr std::size_t kMostBytes = 100'000'000;
+  const nlohmann::json parsed = parse_json_object(index, read_text_file(index, kMostBytes));
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object()) {
     throw IoError(in_file(index) + "has no weight_map");
@@ -40,7 +47,7 @@ void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
     }
     const auto& file_name = shard.get_ref<const std::string&>();
     if (std::filesystem::path(file_name).filename() != file_name) {
-      throw IoError(in_tensor(index, name) + "its shard '" + file_name +
+      throw IoError(in_tensor(index, name) + "its shard '" + shortened(file_name) +
                     "' is not the name of a file beside the index");
     }
     const auto& file = files_.try_emplace(file_name, folder_ / file_name).first->second;
@@ -67,7 +74,7 @@ const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
 const SafetensorsFile& SafetensorsDirectory::home_of(std::string_view name) const {
   const auto found = homes_.find(name);
   if (found == homes_.end()) {
-    throw IoError(in_file(folder_) + "its weights have no tensor '" + std::string(name) + "'");
+    throw IoError(in_file(folder_) + "its weights have no tensor '" + shortened(name) + "'");
   }
   return *found->second;
 }

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/base/narrow.h"
+#include "strata/base/text.h"
 
 namespace strata {
 namespace {
@@ -31,15 +33,6 @@ const TypeInfo& info_of(StoredType type) {
   return *std::ranges::find(kTypes, type, &TypeInfo::type);
 }
 
-StoredType parse_type(const std::string& name) {
-  const auto* const found = std::ranges::find(kTypes, name, &TypeInfo::name);
-  if (found == std::end(kTypes)) {
-    throw IoError("dtype " + name +
-                  " is not supported: convert the file to BF16, F16, F32 or F64 (I32, I64)");
-  }
-  return found->type;
-}
-
 /// Returns the elements of `shape`, or nothing if their bytes do not fit 63 bits.
 std::optional<std::int64_t> count_elements(const std::vector<std::int64_t>& shape,
                                            std::size_t element_bytes) {
@@ -55,36 +48,60 @@ std::optional<std::int64_t> count_elements(const std::vector<std::int64_t>& shap
   return elements;
 }
 
-/// Returns one entry of the header; `data_begin` is where offsets count from. Throws IoError or
-/// JSON errors without context, which the caller adds.
+/// Returns `entry[key]`; throws IoError unless it is there and `is` what it should be, which
+/// `expected` says.
+const json& member(const json& entry, const char* key, bool (json::*is)() const noexcept,
+                   const char* expected) {
+  const auto found = entry.find(key);  // the end where it is no object
+  if (found != entry.end() && ((*found).*is)()) return *found;
+  throw IoError(std::string("its ") + key + " is not " + expected + kDamagedFile);
+}
+
+std::vector<std::int64_t> parse_shape(const json& shape) {
+  constexpr std::size_t kMostDimensions = 64;
+  std::vector<std::int64_t> extents;
+  for (const json& extent : shape) {
+    if (!extent.is_number_unsigned() || extents.size() == kMostDimensions) {
+      throw IoError("shape " + shown(shape) + " is not a list of sizes");
+    }
+    extents.push_back(narrow<std::int64_t>(extent.get<std::uint64_t>()));
+  }
+  return extents;
+}
+
+/// Returns one entry of the header; `data_begin` is where offsets count from. Throws IoError
+/// without context, which the caller adds.
 StoredTensor parse_entry(const json& entry, std::uint64_t data_begin, std::uint64_t data_bytes) {
   StoredTensor tensor;
-  tensor.dtype = parse_type(entry.at("dtype").get_ref<const std::string&>());
-  const json& shape = entry.at("shape");
-  if (!shape.is_array()) throw IoError("shape " + shape.dump() + " is not a list of sizes");
-  for (const json& extent : shape) {
-    if (!extent.is_number_unsigned()) {
-      throw IoError("shape " + shape.dump() + " is not a list of sizes");
-    }
-    tensor.shape.push_back(narrow<std::int64_t>(extent.get<std::uint64_t>()));
-  }
-  const json& offsets = entry.at("data_offsets");
+  const json& dtype = member(entry, "dtype", &json::is_string, "a text");
+  const json& shape = member(entry, "shape", &json::is_array, "a list of sizes");
+  tensor.shape = parse_shape(shape);
+  const json& offsets = member(entry, "data_offsets", &json::is_array, "a list of two offsets");
   if (offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
-    throw IoError("data_offsets " + offsets.dump() + " are not two byte offsets");
+    throw IoError("data_offsets " + shown(offsets) + " are not two byte offsets");
   }
   const auto begin = offsets[0].get<std::uint64_t>();
   const auto end = offsets[1].get<std::uint64_t>();
   if (begin > end || end > data_bytes) {
-    throw IoError("data_offsets " + offsets.dump() + " lie outside the file's " +
+    throw IoError("data_offsets " + shown(offsets) + " lie outside the file's " +
                   std::to_string(data_bytes) + " bytes of data" + kDamagedFile);
   }
-  const auto elements = count_elements(tensor.shape, size_of(tensor.dtype));
-  if (!elements || static_cast<std::uint64_t>(*elements) * size_of(tensor.dtype) != end - begin) {
-    throw IoError("data_offsets " + offsets.dump() + " do not hold shape " + shape.dump() + " of " +
-                  std::string(name_of(tensor.dtype)));
+  tensor.bytes = end - begin;
+  tensor.offset = data_begin + begin;
+  const auto& name = dtype.get_ref<const std::string&>();
+  const auto* const type = std::ranges::find(kTypes, name, &TypeInfo::name);
+  if (type == std::end(kTypes)) {
+    // How many bytes its elements take is not known here; nothing may need it.
+    tensor.unsupported = name.empty() ? "of no name" : shortened(name);
+    return tensor;
+  }
+  tensor.dtype = type->type;
+  const auto elements = count_elements(tensor.shape, type->bytes);
+  if (!elements || static_cast<std::uint64_t>(*elements) * type->bytes != tensor.bytes) {
+    throw IoError("data_offsets " + shown(offsets) + " do not hold shape " + shown(shape) + " of " +
+                  std::string(type->name));
   }
   tensor.elements = *elements;
-  tensor.offset = data_begin + begin;
   return tensor;
 }
 
@@ -97,8 +114,7 @@ void check_coverage(const std::filesystem::path& file, const StoredTensors& tens
   };
   std::vector<Range> ranges;
   for (const auto& [name, tensor] : tensors) {
-    const auto bytes = static_cast<std::uint64_t>(tensor.elements) * size_of(tensor.dtype);
-    ranges.push_back({tensor.offset, tensor.offset + bytes, name});
+    ranges.push_back({tensor.offset, tensor.offset + tensor.bytes, name});
   }
   std::ranges::sort(ranges, {}, [](const Range& r) { return std::pair(r.begin, r.end); });
   for (const Range& range : ranges) {
@@ -123,19 +139,18 @@ std::size_t size_of(StoredType type) { return info_of(type).bytes; }
 std::string in_file(const std::filesystem::path& file) { return file.string() + ": "; }
 
 std::string in_tensor(const std::filesystem::path& file, std::string_view name) {
-  return in_file(file) + "tensor '" + std::string(name) + "': ";
+  return in_file(file) + "tensor '" + shortened(name) + "': ";
 }
 
 json parse_json_object(const std::filesystem::path& file, std::string_view text) {
   try {
-    json parsed = json::parse(text);
-    if (!parsed.is_object()) {
-      throw IoError(in_file(file) + "its JSON is not an object" + kDamagedFile);
-    }
-    return parsed;
-  } catch (const json::exception& e) {
-    throw IoError(in_file(file) + "its JSON cannot be read (" + e.what() + ")" + kDamagedFile);
+    json parsed = parse_json<json>(text);
+    if (parsed.is_object()) return parsed;
+  } catch (const std::exception& e) {
+    throw IoError(in_file(file) + "its JSON cannot be read (" + json_problem(e) + ")" +
+                  kDamagedFile);
   }
+  throw IoError(in_file(file) + "its JSON is not an object" + kDamagedFile);
 }
 
 StoredTensors parse_safetensors_header(const std::filesystem::path& file, std::string_view text,

@@ -8,8 +8,10 @@
 
 #include "plan/memory_rules.h"
 #include "plan/plan_inputs.h"
+#include "plan/refusal.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
+#include "strata/base/error.h"
 #include "strata/base/narrow.h"
 
 namespace strata {
@@ -24,7 +26,7 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
                            const PlannedRank& planned) {
   const OptimizerSection& o = given.optimizer;
   return {.compute = given.run.dtype,
-          .gradient = o.gradient_dtype,
+          .gradient = given.gradient_dtype(),
           .moment = o.moment_dtype,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
@@ -96,6 +98,7 @@ RunConfig resolved_config(const PlanInputs& in, const Setup& s) {
   config.schedule.spill = in.choices.spill;
   // It bounds what the rule spills; a level that was chosen instead goes without it.
   if (in.choices.spill && !in.given.schedule.spill) config.memory.spill_limit.reset();
+  config.optimizer.gradient_dtype = s.choices.gradient;
   config.optimizer.deferred_units = s.choices.deferred_units;
   config.optimizer.interleave = s.choices.interleave;
   if (s.choices.undo_log) config.optimizer.undo_log = ByteSize{*s.choices.undo_log};
@@ -124,18 +127,27 @@ LlamaSizes llama_sizes(const RunConfig& config) {
           .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
 }
 
-Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);
-  require_fit(s, in);
   s.config = resolved_config(in, s);
   return s;
 }
 
+Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+  Setup s = plan_setup(given, choices, planned);
+  require_fit(s);
+  return s;
+}
+
 Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget) {
-  return make_setup(given, choices_by_rule(given),
-                    PlannedRank{.rank = rank, .ranks = ranks, .budget = budget, .device = {}});
+  const PlannedRank planned{.rank = rank, .ranks = ranks, .budget = budget, .device = {}};
+  try {
+    return make_setup(given, choices_by_rule(given), planned);
+  } catch (const OutOfMemory&) {
+    throw OutOfMemory(refusal(given, planned));
+  }
 }
 
 double Setup::recompute_flops_per_token() const {

@@ -7,6 +7,7 @@
 #include "strata/base/host_memory.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/base/version.h"
 #include "strata/ops/optimizer.h"
 
 namespace strata {
@@ -36,7 +37,8 @@ std::vector<std::string> summary(Session& session, int ranks) {
       : config.run.eval_every > 0
           ? fmt::format("every {} and at the end", format_count(config.run.eval_every))
           : "at the end";
-  return {fmt::format("model    {} parameters in {} layers, computed in {}{}",
+  return {"program  strata " + version_text(build_info()),
+          fmt::format("model    {} parameters in {} layers, computed in {}{}",
                       format_count(config.model.llama.parameter_count()),
                       config.model.llama.num_hidden_layers, name_of(config.run.dtype),
                       config.model.path.empty() ? "" : ", from " + config.model.path),

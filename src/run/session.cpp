@@ -20,7 +20,9 @@
 #include "strata/data/compatible.h"
 #include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
+#include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
+#include "strata/run/rank_agreement.h"
 
 namespace strata {
 
@@ -106,6 +108,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   collectives_ = make_collectives(ranks, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
   open_data();
+  check_model_folder();
   startup_.data_s = lap();
   may_end();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
@@ -119,6 +122,13 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
                   .device = device});
   setup_ = std::move(placement.setup);
   choices_ = std::move(placement.choices);
+  if (const std::string differences = disagreement(facts_of_plan(setup_.config), ranks);
+      !differences.empty()) {
+    throw ConfigError(
+        "the ranks' memory lets them plan differently, and they could not work together; set these "
+        "keys, or give all ranks the same memory.device_limit and memory.host_limit:" +
+        differences);
+  }
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
   }
@@ -165,6 +175,14 @@ void Session::open_data() {
   require_same_tokenizer(*train_source_, *validation_source_);
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
   validation_->require_target(validation_passes() * validation_->samples_per_step());
+}
+
+void Session::check_model_folder() const {
+  const ModelSection& model = config_.model;
+  if (model.path.empty()) return;
+  const std::string unused =
+      check_weights(SafetensorsDirectory(model.path), make_layout(model.llama));
+  if (!unused.empty() && ranks_.rank() == 0) log::warn("{}", unused);
 }
 
 void Session::plan_products() {

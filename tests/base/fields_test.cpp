@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -133,7 +134,7 @@ TEST_CASE("a key that is gone is an error that says why and what to do") {
   CHECK_THAT(complaint(R"({"inner": {"skale": 1}})"), ContainsSubstring(expected));
   CHECK_THAT(complaint("{}", {"inner.skale=1"}), ContainsSubstring(expected));
   CHECK_THAT(complaint(R"({"skale": 1})"), ContainsSubstring("did you mean inner.scale?"));
-  CHECK_THAT(strata::describe_fields(Outer{}), !ContainsSubstring("skale"));
+  CHECK_THAT(strata::describe_fields(Outer{}, 96), !ContainsSubstring("skale"));
 }
 
 TEST_CASE("a key in the wrong section is found in its own") {
@@ -173,9 +174,48 @@ TEST_CASE("a key that is given twice is an error with its path") {
 TEST_CASE("text that is not a JSON object is refused with its place") {
   CHECK_THAT(complaint("{\n\"count\": }"), ContainsSubstring("test.json: not valid JSON"));
   CHECK_THAT(complaint("{\n\"count\": }"), ContainsSubstring("line 2"));
-  CHECK_THAT(complaint("{\"count\": 1} // a comment"), ContainsSubstring("not valid JSON"));
+  CHECK_THAT(complaint("{\"count\": 1} trailing"), ContainsSubstring("not valid JSON"));
   CHECK_THAT(complaint("[1]"), ContainsSubstring("expected a JSON object"));
   CHECK_THAT(complaint(""), ContainsSubstring("not valid JSON"));
+}
+
+TEST_CASE("comments and a $schema at the top are accepted") {
+  CHECK(read(R"(// for "editors
+    {"$schema": "https://somewhere/config.json", /* how many */ "count": 5})")
+            .count == 5);
+  CHECK_THAT(complaint(R"({"inner": {"$schema": "x"}})"), ContainsSubstring("inner.$schema"));
+}
+
+TEST_CASE("nesting is bounded in the text and in assignments") {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  CHECK_THAT(complaint(deep), ContainsSubstring("more than 64 levels deep"));
+  CHECK_THAT(complaint("{\"inner\": " + deep + "}"), ContainsSubstring("test.json: objects and"));
+  CHECK_THAT(complaint("{}", {"count=" + deep}),
+             ContainsSubstring("count: objects and lists nest more than 64 levels deep"));
+  std::string path = "count";
+  for (int i = 0; i < 100'000; ++i) path += ".a";
+  CHECK_THAT(complaint("{}", {path + "=1"}), ContainsSubstring("no key has so many parts"));
+}
+
+TEST_CASE("what was found is cut where it is long, and so are many problems") {
+  const std::string text = complaint(R"({"count": ")" + std::string(10'000, 'x') + R"("})");
+  CHECK_THAT(text, ContainsSubstring("found \"xxxx") && ContainsSubstring("xxx..."));
+  CHECK(text.size() < 200);
+  CHECK(complaint("{\"" + std::string(10'000, 'k') + "\": 1}").size() < 300);
+  CHECK(complaint("{\"name\": \"" + std::string(10'000, 'x')).size() < 400);
+  std::string many = "{";
+  for (int i = 0; i < 1000; ++i) many += "\"k" + std::to_string(i) + "\": 1, ";
+  CHECK_THAT(complaint(many + "\"l\": 1}"),
+             ContainsSubstring("1001 problems") && ContainsSubstring("and 951 more"));
+}
+
+TEST_CASE("a name that a zero byte would cut is refused") {
+  CHECK_THAT(complaint(R"({"name": "a\u0000b"})"), ContainsSubstring("name: expected a string"));
+}
+
+TEST_CASE("an assignment with two equals signs is told the right one") {
+  CHECK_THAT(complaint("{}", {"count==3"}),
+             ContainsSubstring("count: is set with \"==\"; did you mean count=3?"));
 }
 
 TEST_CASE("assignments win over the text, the last one over those before") {
@@ -227,7 +267,7 @@ TEST_CASE("what is written reads back to the same values") {
 }
 
 TEST_CASE("the description lists path, type, default and meaning of every field") {
-  const std::string text = strata::describe_fields(Outer{});
+  const std::string text = strata::describe_fields(Outer{}, 96);
   CHECK_THAT(text, ContainsSubstring("rate                "));
   CHECK_THAT(text, ContainsSubstring("1e-05"));
   CHECK_THAT(text, ContainsSubstring("how fast\n"));
@@ -236,9 +276,17 @@ TEST_CASE("the description lists path, type, default and meaning of every field"
   CHECK_THAT(text, ContainsSubstring("extra.scale"));
 }
 
+TEST_CASE("the description keeps to its columns where words allow") {
+  for (const std::size_t columns : {40, 60, 96}) {
+    std::istringstream lines(strata::describe_fields(Outer{}, columns));
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= columns);
+  }
+}
+
 TEST_CASE("listing the keys of an absent section leaves it absent") {
   Outer outer;
-  CHECK_THAT(strata::describe_fields(strata::fields_of(outer)), ContainsSubstring("extra.scale"));
+  CHECK_THAT(strata::describe_fields(strata::fields_of(outer), 96),
+             ContainsSubstring("extra.scale"));
   strata::read_fields(outer, "{}", "test.json");
   CHECK_FALSE(outer.extra.has_value());
 }
@@ -254,7 +302,7 @@ TEST_CASE("long descriptions are broken between words and indented") {
   const std::string line =
       "      elephant elephant elephant elephant elephant elephant elephant "
       "elephant elephant elephant\n";
-  CHECK(strata::describe_fields(wordy) == "rate  number  1.0\n" + line + line);
+  CHECK(strata::describe_fields(wordy, 96) == "rate  number  1.0\n" + line + line);
 }
 
 TEST_CASE("the Markdown has a heading and a table for every section") {

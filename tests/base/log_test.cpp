@@ -31,6 +31,7 @@ std::string logged_by(int rank) {
   log::configure(rank, 4, file.string());
   log::info("step {} done", 3);
   log::warn("slow disk");
+  log::warn("a file named {}", "\x1b[2J");
   spdlog::default_logger()->flush();
   spdlog::set_default_logger(before);
   std::ifstream in(file);
@@ -56,10 +57,14 @@ class StandardError {
   int before_;
 };
 
+/// Returns what can be read until nobody holds the other side.
 std::string read_all(int file) {
-  std::array<char, 4096> text{};
-  const ssize_t length = read(file, text.data(), text.size());
-  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, length))};
+  std::string text;
+  std::array<char, 4096> part{};
+  for (ssize_t length = 0; (length = read(file, part.data(), part.size())) > 0;) {
+    text.append(part.data(), static_cast<std::size_t>(length));
+  }
+  return text;
 }
 
 /// Logs with a live line, 40 characters wide.
@@ -74,7 +79,7 @@ void log_with_live_line() {
 }  // namespace
 
 TEST_CASE("a terminal shows one live line below the log, no wider than itself") {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   REQUIRE(terminal >= 0);
   REQUIRE((grantpt(terminal) == 0 && unlockpt(terminal) == 0));
   const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
@@ -85,8 +90,8 @@ TEST_CASE("a terminal shows one live line below the log, no wider than itself") 
     const StandardError replaced(side);
     log_with_live_line();
   }
-  const std::string shown = read_all(terminal);
   close(side);
+  const std::string shown = read_all(terminal);
   close(terminal);
   CHECK(shown.starts_with("\r\033[Kstep 1\r\033[K["));
   CHECK_THAT(shown, ContainsSubstring("news\r\n\r\033[Kstep 1\r\033[K" + std::string(39, 'x') +
@@ -101,9 +106,9 @@ TEST_CASE("a pipe gets no live line") {
     const StandardError replaced(ends[1]);
     log_with_live_line();
   }
+  close(ends[1]);
   const std::string shown = read_all(ends[0]);
   close(ends[0]);
-  close(ends[1]);
   CHECK_THAT(shown, ContainsSubstring("news"));
   CHECK(shown.find("step 1") == std::string::npos);
   CHECK(shown.find('\r') == std::string::npos);
@@ -120,9 +125,9 @@ TEST_CASE("what is only of interest afterwards is in the file and not on standar
     log::debug("long plan");
     log::info("short news");
   }
+  close(ends[1]);
   const std::string shown = read_all(ends[0]);
   close(ends[0]);
-  close(ends[1]);
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::filesystem::remove(file);
@@ -139,9 +144,9 @@ TEST_CASE("a log on a full disk is reported once and ends nothing") {
     log::configure(0, 1, "/dev/full");
     for (int i = 0; i < 3; ++i) log::info("line {}", i);
   }
+  close(ends[1]);
   const std::string shown = read_all(ends[0]);
   close(ends[0]);
-  close(ends[1]);
   const std::string complaint = "lines of the log are lost";
   CHECK_THAT(shown, ContainsSubstring(complaint) && ContainsSubstring("line 2"));
   CHECK(shown.find(complaint) == shown.rfind(complaint));
@@ -154,6 +159,10 @@ TEST_CASE("rank 0 logs every step, other ranks only warnings with their rank") {
   const std::string third = logged_by(2);
   CHECK(third.find("step 3 done") == std::string::npos);
   CHECK_THAT(third, ContainsSubstring("[rank 2 of 4] slow disk"));
+}
+
+TEST_CASE("a log line shows the control characters of a name") {
+  CHECK_THAT(logged_by(0), ContainsSubstring("a file named \\x1b[2J"));
 }
 
 TEST_CASE("a log file that cannot be opened is an error that names it") {

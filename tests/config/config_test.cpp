@@ -143,7 +143,10 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "optimizer.gradient_ring: lets gradients go as they are used"},
       {{"optimizer.grad_clip=1", "optimizer.undo_log=1GiB"},
        "optimizer.undo_log: belongs to optimizer.timing \"speculative\""},
-      {{"run.dtype=f64"}, "optimizer.gradient_dtype: bf16 would undo run.dtype f64"},
+      {{"run.dtype=f64", "optimizer.gradient_dtype=bf16"},
+       "optimizer.gradient_dtype: bf16 would undo run.dtype f64"},
+      {{"optimizer.warmup_steps=101"},
+       "optimizer.warmup_steps: is above run.steps (100), so the learning rate would never reach"},
       {{"optimizer.gradient_dtype=f64"}, "optimizer.gradient_dtype: expected one of"},
       {{"optimizer.gradient_ring=4"},
        "optimizer.gradient_ring: lets gradients go as they are used"},
@@ -308,6 +311,21 @@ TEST_CASE("the architecture comes from model.path and must not be contradicted")
 
   strata::save_run_config(c, folder.path / "resolved.json");
   CHECK(strata::load_run_config(folder.path / "resolved.json").model.llama == c.model.llama);
+}
+
+TEST_CASE("gradients are as wide as the run computes unless they are named") {
+  using strata::DType;
+  CHECK(minimal().gradient_dtype() == DType::kBF16);
+  CHECK(minimal({"run.dtype=f32"}).gradient_dtype() == DType::kF32);
+  CHECK(minimal({"run.dtype=f64"}).gradient_dtype() == DType::kF32);  // stands for f64 there
+  CHECK(minimal({"run.dtype=f32", "optimizer.gradient_dtype=bf16"}).gradient_dtype() ==
+        DType::kBF16);
+}
+
+TEST_CASE("a warm-up may be longer than the few steps that plan and bench look at") {
+  const std::vector<std::string> sets{"run.steps=3", "optimizer.warmup_steps=50"};
+  CHECK_THAT(complaint(sets), ContainsSubstring("optimizer.warmup_steps"));
+  CHECK(minimal(sets, TrainingData::kOptional).optimizer.warmup_steps == 3);
 }
 
 TEST_CASE("a config or a model folder that is not there is named") {

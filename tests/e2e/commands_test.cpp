@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "e2e/program.h"
@@ -61,7 +62,9 @@ TEST_CASE("a run and a benchmark name the program that made them") {
                             "--json " +
                             (folder / "bench.json");
   REQUIRE(strata(folder, bench).code == 0);
-  REQUIRE(strata(folder, train_tiny(folder, "run", "")).code == 0);
+  const Outcome trained = strata(folder, train_tiny(folder, "run", ""));
+  REQUIRE(trained.code == 0);
+  CHECK_THAT(trained.text, ContainsSubstring("strata " + number + " (" + commit + ")"));
   for (const nlohmann::json& made :
        {nlohmann::json::parse(read_file(folder / "bench.json")), metrics(folder / "run").front()}) {
     CHECK(made["version"] == number);
@@ -135,6 +138,48 @@ TEST_CASE("a misspelt key is refused with its path and the key that was meant") 
   CHECK(!fs::exists(folder / "run"));
 }
 
+TEST_CASE("arguments that are not understood are told what was probably meant") {
+  const Folder folder;
+  const std::string train = "train " STRATA_CONFIGS "/tiny-cpu.json ";
+  struct Case {
+    std::string arguments;
+    std::string expected;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"trian x", "did you mean strata train?"},
+                         {"--hlep", "did you mean strata --help?"},
+                         {train + "--set run.steps 5", "--set run.steps=5?"},
+                         {train + "--set run.steps=5 run.seed=2", "did you mean --set run.seed=2?"},
+                         {train + "run.seed=2", "did you mean --set run.seed=2?"},
+                         {train + "--ouptut x", "did you mean --output?"},
+                         {train + "--run.steps=4", "mean --set run.steps=4?"},
+                         {train + "--set run.steps==4", "mean run.steps=4?"},
+                         {"train $'\\xff'", "argument 2 is not valid UTF-8"}}) {
+    CAPTURE(c.arguments);
+    const Outcome refused = run(folder, "bash -c \"" STRATA_PROGRAM " " + c.arguments + "\"");
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(c.expected));
+  }
+}
+
+TEST_CASE("an assignment that a later one replaces is said") {
+  const Folder folder;
+  const Outcome planned =
+      strata(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --set run.steps=7 --set run.steps=8");
+  CHECK(planned.code == 0);
+  CHECK_THAT(planned.text, ContainsSubstring("--set run.steps=7 is replaced by the later --set "
+                                             "run.steps=8"));
+}
+
+TEST_CASE("help keeps to the width that COLUMNS gives") {
+  const Folder folder;
+  const Outcome help = run(folder, "env COLUMNS=80 " STRATA_PROGRAM " train --help");
+  CHECK(help.code == 0);
+  CHECK_THAT(help.text, ContainsSubstring("--output DIR"));
+  std::istringstream lines(help.text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+}
+
 TEST_CASE("bad input exits with 2 and names the file") {
   const Folder folder;
   CHECK(strata(folder, "train " + (folder / "none.json")).code == 2);
@@ -151,8 +196,31 @@ TEST_CASE("a memory limit that does not hold the run exits with 3 before anythin
     const Outcome refused = strata(folder, train_tiny(folder, "run", "--set " + limit));
     CHECK(refused.code == 3);
     CHECK_THAT(refused.text, ContainsSubstring(limit.substr(0, limit.find('='))));
-    CHECK_THAT(refused.text, ContainsSubstring("state.weight"));
+    CHECK_THAT(refused.text, ContainsSubstring(" saves "));
+    CHECK_THAT(refused.text, !ContainsSubstring("state.weight"));  // not the whole plan
   }
+}
+
+TEST_CASE("host memory does not grow with the passes of a step beyond the plan", "[long]") {
+  const Folder folder;
+  const auto bytes = [&](const std::string& name, const std::string& passes) {
+    const Outcome done = strata(
+        folder,
+        train_tiny(folder, name,
+                   "--set run.steps=2 --set run.threads=2 --set model.num_hidden_layers=24 --set "
+                   "data.sequence_length=16 --set schedule.rows=1 --set schedule.sub_batches=8 "
+                   "--set schedule.passes=" +
+                       passes));
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+    const std::vector<nlohmann::json> lines = metrics(folder / name);
+    return std::pair<double, double>{lines.front()["host_planned_bytes"],
+                                     lines.back()["host_peak_bytes"]};
+  };
+  const auto [few_planned, few_peak] = bytes("few", "2");
+  const auto [many_planned, many_peak] = bytes("many", "24");
+  constexpr double kNoise = 8 << 20;  // of the allocator, and of what the libraries load
+  CHECK(many_peak - few_peak <= many_planned - few_planned + kNoise);
 }
 
 TEST_CASE("a run that is not finite any more exits with 4") {
@@ -193,6 +261,9 @@ TEST_CASE("plan prints every memory and allocates nothing") {
     CHECK_THAT(planned.text, ContainsSubstring(text));
   }
   CHECK(plan(folder, "llama-7b.json --device-memory 2GiB").code == 3);
+  const Outcome no_size = plan(folder, "llama-7b.json --device-memory 2gigs");
+  CHECK(no_size.code == 2);
+  CHECK_THAT(no_size.text, ContainsSubstring("memory.device_limit"));
   // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
   CHECK_THAT(plan(folder, "llama-7b.json --device-memory 300GiB").text,
              ContainsSubstring("512 cells: 512 full"));
@@ -415,6 +486,42 @@ TEST_CASE("speculative ranks find the losses of ranks that update before use", "
     CHECK(lines[1]["missed"] == (clip != "1e9"));
     CHECK(!metrics(folder / "before_use")[1].contains("missed"));
   }
+}
+
+/// Starts two ranks, of which the second is given `more`.
+Outcome strata_on_unlike_ranks(const Folder& folder, const std::string& more) {
+  const std::string rank = std::string(" -n 1 ") + STRATA_PROGRAM + " ";
+  const std::string arguments = train_tiny(folder, "run", "--set run.threads=1 ");
+  return run(folder, std::string("timeout 60 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
+                         rank + arguments + ":" + rank + arguments + more);
+}
+
+TEST_CASE("ranks that were given different runs are refused with the keys", "[mpi]") {
+  const Folder folder;
+  const Outcome refused =
+      strata_on_unlike_ranks(folder, "--set run.seed=7 --set schedule.passes=3 --set run.steps=9");
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("run.seed: rank 0 has 1, rank 1 has 7") &&
+                               ContainsSubstring("schedule.passes: rank 0 has 1, rank 1 has 3") &&
+                               ContainsSubstring("run.steps: rank 0 has 4, rank 1 has 9"));
+  CHECK_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_CASE("a rank that cannot load its config ends all of them", "[mpi]") {
+  const Folder folder;
+  const Outcome refused = strata_on_unlike_ranks(folder, "--set run.sead=7");
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("rank 1: ") && ContainsSubstring("run.sead"));
+  CHECK_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_CASE("ranks may have memory limits of their own", "[mpi]") {
+  const Folder folder;
+  const Outcome done = strata_on_unlike_ranks(folder, "--set memory.host_limit=4GiB");
+  INFO(done.text);
+  CHECK(done.code == 0);
 }
 
 TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]") {

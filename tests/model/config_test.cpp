@@ -218,7 +218,74 @@ TEST_CASE("a model that strata would compute wrongly is refused") {
   CHECK_THROWS_WITH(mistral.load(), ContainsSubstring("MistralForCausalLM"));
 }
 
+TEST_CASE("keys whose other values would change what is computed are refused by name") {
+  for (const std::string key :
+       {R"("attention_dropout": 0.1)", R"("partial_rotary_factor": 0.5)", R"("qkv_bias": true)",
+        R"("sliding_window": 4096)", R"("layer_types": ["sliding_attention"])",
+        R"("use_qk_norm": true)", R"("logits_scaling": 8)", R"("embedding_multiplier": 12)",
+        R"("final_logit_softcapping": 30)", R"("num_local_experts": 8)",
+        R"("compression_config": {})", R"("original_max_position_embeddings": 1, "rope_scaling":
+           {"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+            "original_max_position_embeddings": 8192})"}) {
+    const std::string name = key.substr(1, key.find('"', 1) - 1);
+    CAPTURE(name);
+    CHECK_THAT(complaint_with(key), ContainsSubstring("\n  " + name));
+  }
+}
+
+TEST_CASE("keys with the values that strata computes are accepted") {
+  CHECK(load_with(R"("attention_dropout": 0.0, "partial_rotary_factor": 1.0, "qkv_bias": false,
+                     "sliding_window": null, "layer_types": ["full_attention", "full_attention"],
+                     "pretraining_tp": 2, "logits_scaling": 1.0)") == load_with(""));
+  CHECK(load_with(R"("sliding_window": 4096, "use_sliding_window": false)") == load_with(""));
+}
+
+TEST_CASE("rotary scalings that disagree within a file are refused") {
+  const std::string llama3 = R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1,
+      "high_freq_factor": 4, "original_max_position_embeddings": 8192)";
+  // transformers 5 takes rope_scaling where both are given, earlier ones know no rope_parameters
+  CHECK_THAT(complaint_with(R"("rope_scaling": )" + llama3 +
+                            R"(}, "rope_parameters": {"rope_type": "default"})"),
+             ContainsSubstring("rope_scaling: is {") &&
+                 ContainsSubstring("but rope_parameters says otherwise"));
+  CHECK_THAT(complaint_with(R"("rope_theta": 10000, "rope_parameters": {"rope_theta": 500000})"),
+             ContainsSubstring("rope_parameters.rope_theta: is 500000, but rope_theta is 10000"));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"type": "default", "rope_type": "llama3"})"),
+             ContainsSubstring("rope_scaling.type"));
+  CHECK_THAT(complaint_with(R"("rope_scaling": {"factor": 8})"),
+             ContainsSubstring("rope_scaling.rope_type: is required beside factor"));
+  const LlamaConfig agreeing =
+      load_with(R"("rope_theta": 500000, "rope_scaling": )" + llama3 + R"(}, "rope_parameters": )" +
+                llama3 + R"(, "rope_theta": 500000.0})");
+  CHECK(agreeing.rope_theta == 500000.0);
+  CHECK(agreeing.rope_scaling->factor == 8);
+}
+
+TEST_CASE("class and type of a model must both be LLaMA's") {
+  const auto load = [](const std::string& text) {
+    return ConfigFile(R"({"vocab_size": 100, "hidden_size": 8, "intermediate_size": 12,
+                          "num_hidden_layers": 2, "num_attention_heads": 4, )" +
+                      text + "}")
+        .load();
+  };
+  CHECK_NOTHROW(load(R"("architectures": ["LLaMAForCausalLM"], "model_type": "llama")"));
+  CHECK_NOTHROW(load(R"("architectures": ["LlamaForCausalLM"])"));
+  CHECK_NOTHROW(load(R"("model_type": "llama")"));
+  for (const char* text : {R"("architectures": ["MistralForCausalLM"], "model_type": "llama")",
+                           R"("architectures": ["LlamaForCausalLM"], "model_type": "mistral")",
+                           R"("use_cache": true)"}) {
+    CHECK_THROWS_WITH(load(text), ContainsSubstring("architectures: expected LlamaForCausalLM"));
+  }
+}
+
+TEST_CASE("a Hugging Face config nests as deep as texts may, and no deeper") {
+  CHECK_THAT(complaint_with("\"x\": " + std::string(100'000, '[') + std::string(100'000, ']')),
+             ContainsSubstring("more than 64 levels deep"));
+}
+
 TEST_CASE("a Hugging Face config that is missing or no JSON is named") {
   CHECK_THROWS_AS(strata::load_llama_config("no/such/config.json"), strata::IoError);
-  CHECK_THROWS_WITH(ConfigFile("{").load(), ContainsSubstring("not a JSON object"));
+  CHECK_THROWS_WITH(ConfigFile("[]").load(), ContainsSubstring("not a JSON object"));
+  CHECK_THROWS_WITH(ConfigFile("{").load(),
+                    ContainsSubstring("not valid JSON: parse error at line 1"));
 }

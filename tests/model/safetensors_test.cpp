@@ -174,12 +174,49 @@ TEST_CASE("an entry that does not fit the data is refused with the tensor's name
   check(entry("x", "F32", "2", 0, 8), 8, "shape");
   check(entry("x", "F32", "null", 0, 4), 4, "shape");
   check(entry("x", "F32", "{}", 0, 4), 4, "shape");
-  check(entry("x", "F8_E4M3", "[8]", 0, 8), 8, "F8_E4M3");
+  check(entry("x", "F8_E4M3", "[8]", 0, 9), 8, "outside");
   check(R"("x":{"shape":[2],"data_offsets":[0,8]})", 8, "dtype");
   check(R"("x":{"dtype":"F32","shape":[2],"data_offsets":[0,8.5]})", 8, "data_offsets");
   check(R"("x":3)", 8, "bad.safetensors");
   check(entry("a", "F32", "[2]", 0, 8) + "," + entry("x", "F32", "[2]", 4, 12), 12, "overlaps");
   check(entry("a", "F32", "[2]", 0, 8) + "," + entry("x", "F32", "[1]", 12, 16), 16, "gap");
+}
+
+TEST_CASE("a hostile header is refused without a word of the library, and in short") {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const std::string& entries :
+       {entry("x", "F32", deep, 0, 8),
+        R"("x":{"dtype":"F32","shape":[2],"data_offsets":)" + deep + "}", R"("x":)" + deep,
+        std::string(R"("x":3)"), std::string(R"("x":{"dtype":3})"),
+        std::string(R"("x":{"dtype":"F32","shape":[2],"data_offsets":{"a":1,"b":2}})"),
+        entry(std::string(10'000, 'n'), "F32", "[3]", 0, 8), std::string("\"x\":{")}) {
+    const std::string text = refusal(file_of(object(entries), std::string(8, 'x')));
+    CHECK_THAT(text, !ContainsSubstring("json.exception"));
+    CHECK(text.size() < 500);
+  }
+}
+
+TEST_CASE("a tensor of an unknown dtype bars nobody from the others") {
+  const Folder folder;
+  const SafetensorsFile file(folder.write(
+      "a.safetensors",
+      file_of(object(entry("f", "F32", "[1]", 0, 4) + "," + entry("q", "F8_E4M3", "[8]", 4, 12)),
+              bytes_of(std::vector<float>{2.0f}) + std::string(8, 'x'))));
+  CHECK(file.tensors() == std::vector<std::string>{"f", "q"});
+  CHECK(read_all<float>(file, "f") == std::vector<float>{2.0f});
+  CHECK_THROWS_WITH(read_all<float>(file, "q"),
+                    ContainsSubstring("'q'") && ContainsSubstring("F8_E4M3 is not supported"));
+}
+
+TEST_CASE("a folder that cannot be searched for weights is named") {
+  const Folder folder;
+  fs::create_symlink(folder.path() / "b", folder.path() / "a");
+  fs::create_symlink(folder.path() / "a", folder.path() / "b");
+  CHECK_THROWS_WITH(SafetensorsDirectory(folder.path() / "a"),
+                    ContainsSubstring("cannot be searched for weights") &&
+                        !ContainsSubstring("filesystem error"));
+  CHECK_THROWS_WITH(SafetensorsDirectory("/" + std::string(5000, 'x')),
+                    ContainsSubstring("cannot be searched for weights"));
 }
 
 TEST_CASE("a missing file and a missing tensor are named") {

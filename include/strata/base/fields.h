@@ -139,6 +139,8 @@ class FieldList {
   /// Returns the fields, in the order in which they were added.
   [[nodiscard]] const std::vector<Field>& all() const& { return fields_; }
   void all() && = delete;  // would dangle in a range-for
+  /// Returns the field of this key, or null.
+  [[nodiscard]] const Field* find(std::string_view key) const;
   [[nodiscard]] const std::vector<RetiredKey>& retired() const& { return retired_; }
   void retired() && = delete;
 
@@ -210,20 +212,22 @@ class ConfigProblems {
   /// Adds a problem. `key` is the full path ("optimizer.lr"), `text` says what is wrong and the
   /// remedy.
   void add(std::string_view key, std::string_view text);
-  [[nodiscard]] bool empty() const { return lines_.empty(); }
-  /// Throws one ConfigError that lists all problems under the name `source`, or returns if there
-  /// are none.
+  [[nodiscard]] bool empty() const { return count_ == 0; }
+  /// Throws one ConfigError that lists all problems under the name `source`, the first 50 of very
+  /// many, or returns if there are none.
   void throw_if_any(std::string_view source) const;
 
  private:
+  static constexpr std::size_t kMostLines = 50;
+  std::size_t count_ = 0;
   std::vector<std::string> lines_;
 };
 
-/// Reads a JSON object into the fields. `sets` are "a.b=value" assignments made on top of it: the
-/// value is parsed as JSON if it parses, else taken as a string. Keys that are not mentioned keep
-/// their value. Throws one ConfigError that lists every problem by full path: retired keys (with
-/// their remedy), unknown ones (with the nearest valid one), wrong types, duplicate keys, sizes
-/// that are none. `source` names the text.
+/// Reads a JSON object into the fields; comments and `$schema` at the top are ignored. `sets` are
+/// "a.b=value" assignments made on top of it: the value is parsed as JSON if it parses, else taken
+/// as a string. Keys that are not mentioned keep their value. Throws one ConfigError that lists
+/// every problem by full path: retired keys (with their remedy), unknown ones (with the nearest
+/// valid one), wrong types, duplicate keys, sizes that are none. `source` names the text.
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {});
 template <HasFields T>
@@ -235,6 +239,18 @@ void read_fields(T& object, std::string_view json, std::string_view source,
 /// Returns the field's value as JSON text; of a section only whether it is there (true or null).
 [[nodiscard]] std::string field_text(const Field& field);
 
+/// A field's full path and its value as JSON text; an absent section has the value null.
+struct FieldText {
+  std::string path;
+  std::string value;
+};
+/// Returns all fields that are no sections, and the sections that are absent.
+[[nodiscard]] std::vector<FieldText> field_texts(const FieldList& fields);
+template <HasFields T>
+[[nodiscard]] std::vector<FieldText> field_texts(T object) {
+  return field_texts(fields_of(object));
+}
+
 /// Returns all fields as an indented JSON object that read_fields reads back to the same values.
 [[nodiscard]] std::string write_fields(const FieldList& fields);
 template <HasFields T>
@@ -243,12 +259,12 @@ template <HasFields T>
 }
 
 /// Lists the fields for a terminal: a line with path, type and default, and below it the
-/// description in lines of up to 96 columns. Sections that are absent are listed as well, with the
-/// defaults they would have.
-[[nodiscard]] std::string describe_fields(const FieldList& fields);
+/// description, in lines of up to `columns` where words are no longer. Sections that are absent are
+/// listed as well, with the defaults they would have.
+[[nodiscard]] std::string describe_fields(const FieldList& fields, std::size_t columns);
 template <HasFields T>
-[[nodiscard]] std::string describe_fields(T defaults) {
-  return describe_fields(fields_of(defaults));
+[[nodiscard]] std::string describe_fields(T defaults, std::size_t columns) {
+  return describe_fields(fields_of(defaults), columns);
 }
 
 /// Lists the same fields in Markdown: a heading, the section's description and a table for each

@@ -1,5 +1,5 @@
-// Finds the key that a user most likely meant by an unknown one. Reading a config uses it for its
-// message; it looks at key names only and never throws.
+// Finds the key, command or option that a user most likely meant by an unknown one. Reading a
+// config and the command line use it for their messages; it looks at names only and never throws.
 #pragma once
 
 #include <optional>

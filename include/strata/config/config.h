@@ -85,6 +85,9 @@ inline constexpr EnumName<DType> kComputeDTypeNames[] = {
     {DType::kBF16, "bf16"}, {DType::kF32, "f32"}, {DType::kF64, "f64"}};
 inline constexpr EnumName<DType> kStateDTypeNames[] = {{DType::kBF16, "bf16"},
                                                        {DType::kF32, "f32"}};
+/// Absent: what run.dtype does not round.
+inline constexpr EnumName<std::optional<DType>> kGradientDTypeNames[] = {
+    {std::nullopt, "auto"}, {DType::kBF16, "bf16"}, {DType::kF32, "f32"}};
 inline constexpr EnumName<Execution> kExecutionNames[] = {{Execution::kThreads, "threads"},
                                                           {Execution::kEager, "eager"},
                                                           {Execution::kShuffled, "shuffled"}};
@@ -159,7 +162,7 @@ struct OptimizerSection {
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   std::optional<std::int64_t> deferred_units;
   std::optional<ByteSize> undo_log;
-  DType gradient_dtype = DType::kBF16;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
+  std::optional<DType> gradient_dtype;  ///< bf16 or f32; f32 stands for f64 if run.dtype is f64
   DType moment_dtype = DType::kF32;     ///< likewise
   std::optional<std::int64_t> gradient_ring;
   std::optional<double> interleave;  ///< share of the layers on the host that the device updates
@@ -221,6 +224,11 @@ struct RunConfig {
   void validate(std::string_view source) const;
   /// The rules of a backend alone, for where run.backend is "auto" and this one was found.
   void validate_for(BackendChoice backend, std::string_view source) const;
+  /// What optimizer.gradient_dtype stands for where it is open.
+  [[nodiscard]] DType gradient_dtype() const {
+    return optimizer.gradient_dtype.value_or(run.dtype == DType::kBF16 ? DType::kBF16
+                                                                       : DType::kF32);
+  }
   /// Tokens that one rank trains on in a step.
   [[nodiscard]] std::int64_t tokens_per_step() const {
     return schedule.rows * schedule.sub_batches * schedule.passes * data.sequence_length;

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/base/file.h"
+
 namespace strata {
 
 /// Element types of tensors in safetensors files that strata reads.
@@ -28,6 +30,8 @@ struct StoredTensor {
   std::vector<std::int64_t> shape;
   std::int64_t elements = 1;  ///< product of the shape
   std::uint64_t offset = 0;   ///< bytes from the beginning of the file
+  std::uint64_t bytes = 0;
+  std::string unsupported;  ///< the dtype, where it is none of StoredType: such data is not read
 };
 
 /// A safetensors file, open for reading: an 8-byte header length, a JSON header, the data. Opening
@@ -39,15 +43,13 @@ class SafetensorsFile {
   /// Opens a file. Throws IoError if it is missing, torn, or its header and its size do not fit
   /// together: tensors must cover the data completely and without overlap, as the format demands.
   explicit SafetensorsFile(const std::filesystem::path& file);
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
   /// Returns the names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> tensors() const;
   [[nodiscard]] bool contains(std::string_view name) const { return tensors_.contains(name); }
-  /// Returns what the header says of a tensor. Throws IoError if there is none of this name.
+  /// Returns what the header says of a tensor. Throws IoError if there is none of this name, or if
+  /// it has a dtype that strata does not read.
   [[nodiscard]] const StoredTensor& info(std::string_view name) const;
   /// Reads elements [first_element, first_element + out.size()) of the tensor, converted to T:
   /// double, float and Bf16 from floating-point tensors (rounded to nearest, ties to even; f64 to
@@ -58,14 +60,10 @@ class SafetensorsFile {
   void read(std::string_view name, std::int64_t first_element, std::span<T> out) const;
 
  private:
-  void read_header();
-  void read_bytes(std::uint64_t offset, std::span<std::byte> out) const;
   template <class From, class To>
   void read_converted(std::string_view name, std::uint64_t offset, std::span<To> out) const;
 
-  std::filesystem::path path_;
-  int descriptor_ = -1;
-  std::uint64_t file_bytes_ = 0;
+  InputFile file_;
   std::map<std::string, StoredTensor, std::less<>> tensors_;
 };
 

@@ -30,8 +30,8 @@ struct MemoryReport {
 /// Returns a line for the device and a line for the host.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
 
-/// Returns the lines that a person wants to see of a run before its first step, six of them: model,
-/// data, steps, machine, memory and training state. `ranks` is their number.
+/// Returns the lines that a person wants to see of a run before its first step: program, model,
+/// data, steps, machine, memory and training state. `ranks` is the number of ranks.
 [[nodiscard]] std::vector<std::string> summary(Session& session, int ranks);
 
 /// Returns the time of AdamW in seconds per step, on whatever lanes it ran, of a trace of `steps`

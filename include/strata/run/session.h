@@ -116,6 +116,7 @@ class Session {
  private:
   void may_end() const;
   void open_data();
+  void check_model_folder() const;
   [[nodiscard]] std::int64_t validation_passes() const;
   void plan_products();
   void assemble();

@@ -1,0 +1,20 @@
+// Compares the weights in a model folder with what the model computes, so that what other programs
+// would use is never left out in silence. A session asks before it takes memory.
+#pragma once
+
+#include <string>
+
+#include "strata/model/layout.h"
+#include "strata/model/safetensors.h"
+
+namespace strata {
+
+/// Returns a warning that names tensors which nothing uses, or an empty text if there are none.
+/// Throws IoError where a tensor is missing or of a dtype that strata does not read, where one
+/// belongs to the computation of another architecture (a bias, or a norm of queries, in a layer),
+/// and where the model says that embedding and head are tied but the file has two that differ,
+/// which transformers would not tie.
+[[nodiscard]] std::string check_weights(const SafetensorsDirectory& files,
+                                        const ModelLayout& layout);
+
+}  // namespace strata

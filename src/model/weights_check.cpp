@@ -1,0 +1,92 @@
+// Looks at names, and reads values of one pair of tensors only: an embedding and a head that should
+// be the same.
+
+#include "strata/model/weights_check.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/text.h"
+
+namespace strata {
+namespace {
+
+constexpr std::string_view kEmbedding = "model.embed_tokens.weight";
+constexpr std::string_view kHead = "lm_head.weight";
+
+/// Returns the beginning of a tensor's name that it shares with its layer, "model.layers.3.", or an
+/// empty text for other tensors.
+std::string_view layer_of(std::string_view name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!name.starts_with(kLayers)) return {};
+  const std::size_t dot = name.find('.', kLayers.size());
+  return dot == name.npos ? std::string_view() : name.substr(0, dot + 1);
+}
+
+bool same_values(const SafetensorsDirectory& files, std::string_view a, std::string_view b) {
+  const std::int64_t elements = files.info(a).elements;
+  if (files.info(a).shape != files.info(b).shape) return false;
+  constexpr std::int64_t kChunk = 1 << 16;
+  std::vector<double> values[2];
+  for (std::int64_t at = 0; at < elements; at += kChunk) {
+    const auto count = static_cast<std::size_t>(std::min(kChunk, elements - at));
+    for (std::vector<double>& part : values) part.resize(count);
+    files.read(a, at, std::span(values[0]));
+    files.read(b, at, std::span(values[1]));
+    if (values[0] != values[1]) return false;
+  }
+  return true;
+}
+
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw IoError("weights: tensor " + shortened(name) + ' ' + why);
+}
+
+}  // namespace
+
+std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& layout) {
+  std::set<std::string, std::less<>> used;
+  std::set<std::string, std::less<>> layers;
+  for (const Block& block : layout.blocks) {
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) {
+        (void)files.info(source.name);
+        used.insert(source.name);
+        layers.emplace(layer_of(source.name));
+      }
+    }
+  }
+  std::vector<std::string> unused;
+  for (const std::string& name : files.tensors()) {
+    if (used.contains(name)) continue;
+    if (name == kHead) {
+      if (same_values(files, kHead, kEmbedding)) continue;
+      refuse(name, "differs from " + std::string(kEmbedding) +
+                       ", but tie_word_embeddings says that they are one; set it to false in the "
+                       "model's config.json to train both, or take the tensor out of the file");
+    }
+    const bool in_layer = !layer_of(name).empty() && layers.contains(layer_of(name));
+    const bool computed_anew = name.ends_with(".rotary_emb.inv_freq");
+    if (name.ends_with(".bias") || (in_layer && !computed_anew)) {
+      refuse(name,
+             "has no place in a LLaMA as strata computes it, so the model would be another; "
+             "train it with a program that knows its architecture");
+    }
+    unused.push_back(name);
+  }
+  if (unused.empty()) return "";
+  constexpr std::size_t kNamed = 3;
+  std::string text = "model.path has tensors that nothing uses (" +
+                     format_count(static_cast<std::int64_t>(unused.size())) + "):";
+  for (std::size_t i = 0; i < std::min(unused.size(), kNamed); ++i) {
+    text += (i == 0 ? " " : ", ") + shortened(unused[i]);
+  }
+  return text + (unused.size() > kNamed ? ", ..." : "");
+}
+
+}  // namespace strata

@@ -1,0 +1,138 @@
+// Ranks show each other texts: first their lengths, then the texts, padded to the longest. Files
+// are told apart by length and samples, since reading a corpus would take longer than a start.
+
+#include "strata/run/rank_agreement.h"
+
+#include <algorithm>
+#include <array>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <system_error>
+
+#include "strata/base/file.h"
+#include "strata/base/text.h"
+#include "strata/base/version.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys that a rank may have for itself; what is in the files is compared instead of their names.
+constexpr std::string_view kOwnKeys[] = {
+    "run.output",        "run.threads",        "run.bind",           "memory.device_limit",
+    "memory.host_limit", "memory.spill_limit", "kernels.plan_cache", "data.train",
+    "data.validation",   "model.path"};
+/// Keys that a plan resolves by a rank's own memory, and that no other rank notices.
+constexpr std::string_view kOwnChoices[] = {"schedule.activation_slots", "schedule.spill"};
+
+std::vector<FieldText> texts_without(const RunConfig& config,
+                                     std::span<const std::string_view> left_out) {
+  std::vector<FieldText> texts = field_texts(config);
+  std::erase_if(texts, [&](const FieldText& text) {
+    return std::ranges::find(left_out, text.path) != left_out.end();
+  });
+  return texts;
+}
+
+std::string identity_of(const fs::path& path) {
+  const InputFile file(path);
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes, samples %016" PRIx64, file.bytes(),
+                sampled_hash(file));
+  return text.data();
+}
+
+/// Adds the config and the weights of a Hugging Face folder.
+void add_model_files(const fs::path& folder, std::vector<FieldText>& facts) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool weights = name.find(".safetensors") != std::string::npos;
+    if (weights || name == "config.json") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    facts.push_back({"model.path/" + file.filename().string(), identity_of(file)});
+  }
+}
+
+std::vector<FieldText> parse(const std::string& text) {
+  std::vector<FieldText> facts;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t middle = text.find('\0', begin);
+    const std::size_t end = text.find('\0', middle + 1);
+    facts.push_back(
+        {text.substr(begin, middle - begin), text.substr(middle + 1, end - middle - 1)});
+    begin = end + 1;
+  }
+  return facts;
+}
+
+}  // namespace
+
+std::vector<FieldText> facts_of_run(const RunConfig& config) {
+  std::vector<FieldText> facts = texts_without(config, kOwnKeys);
+  facts.push_back(
+      {"the program", version_text(build_info()) + ", " + identity_of("/proc/self/exe")});
+  if (!config.data.train.empty()) facts.push_back({"data.train", identity_of(config.data.train)});
+  if (!config.data.validation.empty()) {
+    facts.push_back({"data.validation", identity_of(config.data.validation)});
+  }
+  if (!config.model.path.empty()) add_model_files(config.model.path, facts);
+  return facts;
+}
+
+std::vector<FieldText> facts_of_plan(const RunConfig& resolved) {
+  std::vector<std::string_view> left_out(std::begin(kOwnKeys), std::end(kOwnKeys));
+  left_out.insert(left_out.end(), std::begin(kOwnChoices), std::end(kOwnChoices));
+  return texts_without(resolved, left_out);
+}
+
+std::vector<std::string> gather_texts(const std::string& own, Ranks& ranks) {
+  const auto count = static_cast<std::size_t>(ranks.size());
+  const std::array<std::uint64_t, 1> length{own.size()};
+  const std::vector<std::byte> gathered =
+      ranks.all_gather_host(std::as_bytes(std::span(length)), Channel::kSubmit);
+  std::vector<std::uint64_t> lengths(count);
+  std::ranges::copy(gathered, std::as_writable_bytes(std::span(lengths)).begin());
+  std::string padded = own;
+  padded.resize(std::ranges::max(lengths));
+  const std::vector<std::byte> all =
+      ranks.all_gather_host(std::as_bytes(std::span(std::as_const(padded))), Channel::kSubmit);
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    const auto* const begin = reinterpret_cast<const char*>(all.data()) + rank * padded.size();
+    texts.emplace_back(begin, lengths[rank]);
+  }
+  return texts;
+}
+
+std::string disagreement(const std::vector<FieldText>& own, Ranks& ranks) {
+  std::string text;
+  for (const FieldText& fact : own) text += fact.path + '\0' + fact.value + '\0';
+  const std::vector<std::string> all = gather_texts(text, ranks);
+  std::string lines;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    std::map<std::string, std::array<std::string, 2>> values;
+    for (const FieldText& fact : parse(all[0])) values[fact.path][0] = fact.value;
+    for (const FieldText& fact : parse(all[rank])) values[fact.path][1] = fact.value;
+    for (const auto& [key, value] : values) {
+      if (value[0] == value[1]) continue;
+      const auto has = [](const std::string& v) { return v.empty() ? "nothing" : shortened(v); };
+      lines += "\n  " + key + ": rank 0 has " + has(value[0]) + ", rank " + std::to_string(rank) +
+               " has " + has(value[1]);
+    }
+    constexpr std::size_t kMostText = 4000;
+    if (lines.size() > kMostText) return lines + "\n  and maybe more on the ranks after it";
+  }
+  return lines;
+}
+
+}  // namespace strata
