@@ -152,6 +152,7 @@ class Scene {
     }
   }
   void replace(CaseFile& file) {
+    file.kind = CaseFile::Kind::kFile;
     constexpr std::array<const char*, 9> kTargets{"/dev/zero",      "/dev/full",    "/dev/null",
                                                   "/dev/urandom",   "/nonexistent", ".",
                                                   "/proc/self/mem", "case.json",    "/etc/passwd"};
