@@ -22,7 +22,10 @@ class CpuKernels final : public Kernels {
  private:
   template <Op O>
   void enqueue(Stream& stream, const O& op) {
-    stream.enqueue_host([this, op] { cpu::execute(context_, op); });
+    auto task = [this, op] { cpu::execute(context_, op); };
+    // The rest of what is planned for a queued submission is its place in the queue.
+    static_assert(sizeof(task) <= kQueuedBytes - 128);
+    stream.enqueue_host(std::move(task));
   }
 
 #define STRATA_LAUNCH(Operator) \

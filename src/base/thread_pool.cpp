@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "strata/base/log.h"
+#include "strata/base/start_thread.h"
 #include "strata/base/this_thread.h"
 
 namespace strata {
@@ -56,7 +57,7 @@ struct ThreadPool::Impl {
   std::vector<Loop*> loops;
   bool stop = false;
   bool refusal_told = false;
-  std::vector<std::thread> workers;  // last, since they use everything above
+  std::vector<std::jthread> workers;  // last, since they use everything above
 
   /// Returns the loop with chunks left that has the fewest helpers, so callers share the workers
   /// evenly, or null if there is none.
@@ -68,8 +69,7 @@ struct ThreadPool::Impl {
     return best;
   }
 
-  void serve(int index, std::span<const int> core) {
-    name_this_thread("strata-pool-" + std::to_string(index));
+  void serve(std::span<const int> core) {
     const std::error_code refused = core.empty() ? std::error_code{} : bind_this_thread(core);
     std::unique_lock lock(mutex);
     if (refused && !std::exchange(refusal_told, true)) {
@@ -106,7 +106,7 @@ struct ThreadPool::Impl {
       stop = true;
     }
     work_there.notify_all();
-    for (std::thread& worker : workers) worker.join();
+    for (std::jthread& worker : workers) worker.join();
   }
 };
 
@@ -118,7 +118,8 @@ ThreadPool::ThreadPool(int threads, std::span<const int> cores) : impl_(std::mak
     for (int i = 1; i < wanted; ++i) {
       std::vector<int> core;
       if (i < bindable) core.push_back(cores[static_cast<std::size_t>(i)]);
-      impl_->workers.emplace_back([this, i, core] { impl_->serve(i, core); });
+      impl_->workers.push_back(
+          start_thread("strata-pool-" + std::to_string(i), [this, core] { impl_->serve(core); }));
     }
   } catch (...) {
     impl_->shut_down();

@@ -212,8 +212,10 @@ void MemorySection::fields(FieldList& f) {
         "Limits the device memory of a rank, everything included; null takes nearly all that is "
         "free at the start. Set it to plan for another GPU or to share this one.");
   f.add("host_limit", host_limit,
-        "Limits the host memory of a rank, everything included; null takes what the control group "
-        "leaves, if that has a limit. Set it on a machine that is shared without control groups.");
+        "Limits the host memory of a rank, everything included; null takes what the machine can "
+        "give: what control groups leave, and nearly all that the system says is available. Set it "
+        "to leave memory to others, or where memory grows on demand: it is believed above what is "
+        "available, with a warning, but not above a control group's limit.");
   f.add("spill_limit", spill_limit,
         "Limits the pinned memory that schedule.spill auto takes; null allows what host_limit "
         "leaves. Set it to spill where no host limit is known, or to spill less.");

@@ -64,6 +64,11 @@ void check_options(const BatchOptions& o) {
   }
 }
 
+/// Returns how many documents can end in a row, the last one cut off by it.
+std::size_t most_ends(const BatchShape& shape, DocumentMask mask) {
+  return mask == DocumentMask::kOn ? static_cast<std::size_t>(shape.tokens) + 1 : 1;
+}
+
 }  // namespace
 
 std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask) {
@@ -81,7 +86,17 @@ BatchLoader::BatchLoader(const TokenSource& source, const BatchOptions& options,
                   std::to_string(shape.tokens + 1) + ". Use shorter rows or more text");
   }
   scratch_.resize(static_cast<std::size_t>(shape.sub_batches));
-  for (Scratch& s : scratch_) s.sorted.resize(static_cast<std::size_t>(shape.sub_batch_tokens()));
+  for (Scratch& s : scratch_) {
+    s.sorted.resize(static_cast<std::size_t>(shape.sub_batch_tokens()));
+    s.document_ends.reserve(most_ends(shape, options_.mask));
+  }
+}
+
+std::size_t BatchLoader::scratch_bytes(const BatchShape& shape, DocumentMask mask) {
+  const std::size_t each =
+      static_cast<std::size_t>(shape.sub_batch_tokens()) * sizeof(std::int32_t) +
+      most_ends(shape, mask) * sizeof(std::int64_t) + sizeof(Scratch);
+  return static_cast<std::size_t>(shape.sub_batches) * each;
 }
 
 void BatchLoader::require_target(std::int64_t samples) const {

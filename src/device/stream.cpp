@@ -87,6 +87,7 @@ void Stream::submit(const SubmissionLabel& label, FunctionRef<Footprint()> descr
   if (recorded && describe) footprint = describe();
 
   const std::uint64_t ticket = ticket_ + 1;
+  if (queues_in_host_memory()) wait_for_room();
   do_announce(label);
   do_begin(ticket);
   enqueue();
@@ -103,6 +104,15 @@ void Stream::submit(const SubmissionLabel& label, FunctionRef<Footprint()> descr
     device_.do_wait({lane_, ticket});
     device_.throw_if_failed();
   }
+}
+
+// A lane whose queue is full is waited for at every 512th of its submissions only. Whatever is
+// queued waits for earlier submissions alone, so the earliest one that has not finished can always
+// run: this wait needs nothing that is submitted after it. No trace shows it, since it orders
+// nothing that any buffer relies on.
+void Stream::wait_for_room() {
+  constexpr std::uint64_t kHalf = kMostQueued / 2;
+  if (ticket_ >= kMostQueued && ticket_ % kHalf == 0) device_.do_wait({lane_, ticket_ - kHalf});
 }
 
 void Stream::record_submission(const SubmissionLabel& label, Footprint footprint) {

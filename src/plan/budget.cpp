@@ -45,14 +45,17 @@ int count_sharers(const MemoryPool& own, Ranks& ranks) {
   return sharers;
 }
 
+/// Returns what a run may take of memory that nobody holds. The rest is the system's: a driver
+/// keeps a reserve and rounds arenas up to its pages, a kernel has tables of pages.
+std::size_t usable_part(std::size_t free) {
+  constexpr double kShare = 0.97;
+  return static_cast<std::size_t>(kShare * static_cast<double>(free));
+}
+
 /// Lowers the device's limit to what can be had now.
 void limit_device(Budget& budget, const MachineMemory& machine) {
   if (machine.device.memory_bytes == 0) return;
-  // The driver keeps a reserve, and arenas are rounded up to its pages.
-  constexpr double kShare = 0.97;
-  const auto free =
-      static_cast<std::size_t>(kShare * static_cast<double>(machine.device.free_bytes));
-  const std::size_t usable = machine.device_in_use + free;
+  const std::size_t usable = machine.device_in_use + usable_part(machine.device.free_bytes);
   if (budget.device_limit && *budget.device_limit <= usable) return;
   budget.device_limit_origin =
       budget.device_limit
@@ -63,20 +66,36 @@ void limit_device(Budget& budget, const MachineMemory& machine) {
   budget.device_limit = usable;
 }
 
-/// Makes a limit of what the control group leaves, and an estimate of what the system says.
+/// Lowers the host's limit to what can be had now. A control group is as hard as a limit that is
+/// given. What the system calls available only stands in for one: where memory grows on demand it
+/// is too low, and whoever names a limit knows better.
 void limit_host(Budget& budget, const MachineMemory& machine) {
+  const std::optional<std::size_t> given = budget.host_limit;
   const auto share = [&](std::size_t free) {
     return machine.resident + free / static_cast<std::size_t>(machine.sharers);
   };
-  if (machine.host.available_bytes) budget.host_available = share(*machine.host.available_bytes);
-  if (!machine.host.group) return;
-  const GroupMemory& group = *machine.host.group;
-  budget.host_limit = share(group.free_bytes);
-  budget.host_limit_origin = "memory.host_limit is null: the control group " +
-                             group.folder.string() + " has " + format_bytes(group.free_bytes) +
-                             " left of its limit of " + format_bytes(group.limit_bytes);
-  if (machine.sharers > 1) {
-    budget.host_limit_origin += ", for " + std::to_string(machine.sharers) + " ranks";
+  const auto lower = [&](std::size_t bytes, const std::string& found) {
+    if (budget.host_limit && *budget.host_limit <= bytes) return;
+    budget.host_limit = bytes;
+    budget.host_limit_origin =
+        given ? "memory.host_limit is " + format_bytes(*given) + ", but " + found
+              : "memory.host_limit is null: " + found;
+    if (machine.sharers > 1) {
+      budget.host_limit_origin += ", for " + std::to_string(machine.sharers) + " ranks";
+    }
+  };
+  if (const std::optional<GroupMemory>& group = machine.host.group) {
+    lower(share(group->free_bytes), "the control group " + group->folder.string() + " has " +
+                                        format_bytes(group->free_bytes) + " left of its limit of " +
+                                        format_bytes(group->limit_bytes));
+  }
+  if (!machine.host.available_bytes) return;
+  const std::size_t usable = share(usable_part(*machine.host.available_bytes));
+  if (given) {
+    budget.host_available = usable;
+  } else {
+    lower(usable, "the system says that " + format_bytes(*machine.host.available_bytes) +
+                      " are available; where memory grows on demand, name a limit above that");
   }
 }
 
@@ -103,11 +122,8 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
     limit_device(budget, machine);
   }
   budget.host_overhead = machine.resident;
-  if (limits.host_limit) {
-    budget.host_limit = limits.host_limit->bytes;
-  } else {
-    limit_host(budget, machine);
-  }
+  if (limits.host_limit) budget.host_limit = limits.host_limit->bytes;
+  limit_host(budget, machine);
   return budget;
 }
 

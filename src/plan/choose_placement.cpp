@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/candidates.h"
+#include "plan/refusal.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/plan/prediction.h"
@@ -133,9 +134,13 @@ Placement choose_placement(const RunConfig& given, const PlacementQueries& queri
 }
 
 Placement choose_placement(const RunConfig& given, const PlannedRank& planned) {
-  return choose_placement(
-      given, {.setup = [&](const PlanChoices& c) { return make_setup(given, c, planned); },
-              .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
+  try {
+    return choose_placement(
+        given, {.setup = [&](const PlanChoices& c) { return make_setup(given, c, planned); },
+                .step_s = [&](const Setup& s) { return predict_step_s(s, planned.device); }});
+  } catch (const OutOfMemory&) {
+    throw OutOfMemory(refusal(given, planned));
+  }
 }
 
 }  // namespace strata

@@ -37,6 +37,17 @@ void plan_fixed(Setup& s) {
   static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
 }
 
+/// Plans what is taken of the host's heap: what lanes of host threads have queued (on a GPU only
+/// the host lane is one; the driver's queues belong to its own memory), and what filling batches
+/// takes.
+void plan_heap(const DataSection& data, Setup& s) {
+  const std::size_t lanes = s.budget.device_is_host ? kLaneCount : 1;
+  s.plan.add_heap("queues", lanes * kMostQueued * kQueuedBytes);
+  const std::size_t loaders = data.validation.empty() ? 1 : 2;
+  s.plan.add_heap("batch.scratch",
+                  loaders * BatchLoader::scratch_bytes(s.batch.batch, s.batch.mask));
+}
+
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
 /// none.
 int largest(int least, int most, const std::function<bool(int)>& fits) {
@@ -92,6 +103,7 @@ class MemoryRules {
     s_.choices.resident_units = resident;
     s_.choices.device_sums = sums;
     plan_fixed(s_);
+    plan_heap(in_.given.data, s_);
     plan_activations(s_, in_);
   }
 

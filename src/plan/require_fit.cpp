@@ -1,10 +1,7 @@
-// The messages of a run that does not fit. They say what it needs, who set the limit and which keys
-// to turn, and end with the whole plan.
+// Compares a setup with its limits. The sentence names the memory that binds with its parts; which
+// keys make them smaller is the business of refusal.h, since that takes planning anew.
 
 #include "plan/require_fit.h"
-
-#include <optional>
-#include <string>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -13,47 +10,49 @@ namespace strata {
 
 namespace {
 
-/// Returns what to do about cells that were told to keep more than there is room for.
-std::string advice_on_kept(const PlanInputs& in) {
-  const std::optional<KeepLevel> level = in.given.schedule.activations;
-  if (!level || level == KeepLevel::kRecompute) return {};
-  return "schedule.activations is \"" + std::string(name_of(*level)) +
-         "\"; \"auto\" keeps only what fits. ";
+/// Returns ": 2 GiB pinned, 1 GiB pageable, ...", as far as there is anything.
+std::string host_parts(const Setup& s) {
+  std::string text;
+  const auto add = [&](std::size_t bytes, const char* what) {
+    if (bytes > 0) text += (text.empty() ? ": " : ", ") + format_bytes(bytes) + " " + what;
+  };
+  add(s.plan.total(Space::kPinned), "pinned");
+  add(s.plan.total(Space::kPageable), "pageable");
+  add(s.plan.heap(), "heap");
+  if (s.budget.device_is_host) {
+    add(s.plan.total(Space::kDevice), "as device memory of the cpu backend");
+  }
+  add(s.budget.host_overhead, "program and libraries");
+  return text;
 }
 
-/// Returns likewise what to do about cells that were told to spill.
-std::string advice_on_spills(const PlanInputs& in) {
-  const std::optional<KeepLevel> level = in.choices.spill;
-  if (!level || level == KeepLevel::kRecompute) return {};
-  return "schedule.spill is \"" + std::string(name_of(*level)) +
-         "\"; \"auto\" spills only what fits, \"off\" nothing. ";
+std::string limited_by(std::size_t limit, const std::string& origin) {
+  return "; the limit is " + format_bytes(limit) + " (" + origin + ")";
 }
 
 }  // namespace
 
-void require_fit(const Setup& s, const PlanInputs& in) {
-  if (!in.room.fits_device(s.use())) {
-    throw OutOfMemory(
-        "the run needs " + format_bytes(s.device_bytes()) + " on the device, the limit is " +
-        format_bytes(*s.budget.device_limit) + " (" + s.budget.device_limit_origin + "). " +
-        advice_on_kept(in) +
-        "Lower schedule.rows, schedule.sub_batches (raise schedule.passes "
-        "instead), schedule.activation_slots, schedule.weight_slots, "
-        "schedule.gradient_slots, schedule.resident_units or schedule.head_chunk_tokens, or raise "
-        "the limit.\n" +
-        s.to_string());
+Shortage shortage_of(const Setup& s) {
+  if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) return Shortage::kDevice;
+  if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) return Shortage::kHost;
+  return Shortage::kNone;
+}
+
+std::string shortage_text(const Setup& s) {
+  switch (shortage_of(s)) {
+    case Shortage::kNone: break;
+    case Shortage::kDevice:
+      return "the run needs " + format_bytes(s.device_bytes()) + " on the device" +
+             limited_by(*s.budget.device_limit, s.budget.device_limit_origin);
+    case Shortage::kHost:
+      return "the run needs " + format_bytes(s.host_bytes()) + " on the host" + host_parts(s) +
+             limited_by(*s.budget.host_limit, s.budget.host_limit_origin);
   }
-  if (!in.room.fits_host(s.use())) {
-    throw OutOfMemory(
-        "the run needs " + format_bytes(s.host_bytes()) + " on the host, the limit is " +
-        format_bytes(*s.budget.host_limit) + " (" + s.budget.host_limit_origin + "). " +
-        (s.budget.device_is_host ? advice_on_kept(in) : std::string()) + advice_on_spills(in) +
-        "Use optimizer.gradient_dtype = bf16 and optimizer.moment_dtype = bf16, an "
-        "optimizer.gradient_ring (with optimizer.timing = on_arrival), lower schedule.sub_batches, "
-        "optimizer.undo_log, raise schedule.resident_units, use more ranks, or "
-        "raise the limit.\n" +
-        s.to_string());
-  }
+  return {};
+}
+
+void require_fit(const Setup& s) {
+  if (shortage_of(s) != Shortage::kNone) throw OutOfMemory(shortage_text(s));
 }
 
 }  // namespace strata

@@ -3,13 +3,21 @@
 
 #pragma once
 
-#include "plan/plan_inputs.h"
+#include <string>
+
 #include "strata/plan/setup.h"
 
 namespace strata {
 
-/// Throws OutOfMemory, with the plan and the keys to turn, if a setup does not stay within the
-/// limits.
-void require_fit(const Setup& s, const PlanInputs& in);
+/// Which of the two limits a setup does not stay within.
+enum class Shortage { kNone, kDevice, kHost };
+[[nodiscard]] Shortage shortage_of(const Setup& s);
+
+/// Returns what the setup needs of the memory that binds, of which parts, and what limits it, in
+/// one sentence; empty if it fits.
+[[nodiscard]] std::string shortage_text(const Setup& s);
+
+/// Throws OutOfMemory, with this sentence, if a setup does not stay within the limits.
+void require_fit(const Setup& s);
 
 }  // namespace strata

@@ -8,8 +8,10 @@
 
 #include "plan/memory_rules.h"
 #include "plan/plan_inputs.h"
+#include "plan/refusal.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
+#include "strata/base/error.h"
 #include "strata/base/narrow.h"
 
 namespace strata {
@@ -125,18 +127,27 @@ LlamaSizes llama_sizes(const RunConfig& config) {
           .add_dq = config.kernels.attention_backward == AttentionBackwardMode::kFast};
 }
 
-Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);
-  require_fit(s, in);
   s.config = resolved_config(in, s);
   return s;
 }
 
+Setup make_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+  Setup s = plan_setup(given, choices, planned);
+  require_fit(s);
+  return s;
+}
+
 Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget) {
-  return make_setup(given, choices_by_rule(given),
-                    PlannedRank{.rank = rank, .ranks = ranks, .budget = budget, .device = {}});
+  const PlannedRank planned{.rank = rank, .ranks = ranks, .budget = budget, .device = {}};
+  try {
+    return make_setup(given, choices_by_rule(given), planned);
+  } catch (const OutOfMemory&) {
+    throw OutOfMemory(refusal(given, planned));
+  }
 }
 
 double Setup::recompute_flops_per_token() const {

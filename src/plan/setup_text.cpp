@@ -95,11 +95,9 @@ std::string Setup::host_warning() const {
   if (!budget.host_available || host_bytes() <= *budget.host_available) return {};
   return "the run needs " + format_bytes(host_bytes()) + " on the host, and the system says that " +
          format_bytes(*budget.host_available) +
-         " are available: it may be ended when memory runs out. End other programs, use "
-         "optimizer.gradient_dtype and moment_dtype = bf16, fewer schedule.sub_batches or more "
-         "ranks. On a virtual "
-         "machine whose memory grows on demand this may be no problem; memory.host_limit replaces "
-         "what the system says";
+         " are available. memory.host_limit allows it, which is right on a virtual machine whose "
+         "memory grows on demand; elsewhere the run may be ended when memory runs out: lower "
+         "memory.host_limit, or leave it out";
 }
 
 }  // namespace strata

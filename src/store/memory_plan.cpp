@@ -4,11 +4,31 @@
 #include "strata/store/memory_plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/device/arena.h"
 
 namespace strata {
+
+namespace {
+
+/// Returns the lines of one memory, with the largest entries first.
+std::string list(std::string_view memory, std::size_t bytes,
+                 std::vector<MemoryPlan::Entry> entries) {
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::string text = std::string(memory) + ": " + format_bytes(bytes) + "\n";
+  for (const MemoryPlan::Entry& entry : entries) {
+    const std::string size = format_bytes(entry.bytes);
+    text += "  " + entry.name +
+            std::string(entry.name.size() < 36 ? 36 - entry.name.size() : 1, ' ') +
+            std::string(size.size() < 12 ? 12 - size.size() : 0, ' ') + size + "\n";
+  }
+  return text;
+}
+
+}  // namespace
 
 std::byte* MemoryPlan::allocate(Space space, std::string_view name, std::size_t bytes) {
   const std::size_t aligned = round_up(bytes, Arena::kAlignment);
@@ -35,8 +55,18 @@ std::size_t MemoryPlan::bytes(Space space, std::string_view name) const {
   return 0;
 }
 
+void MemoryPlan::add_heap(std::string_view name, std::size_t bytes) {
+  heap_.push_back({Space::kPageable, std::string(name), bytes});
+}
+
+std::size_t MemoryPlan::heap(std::string_view name) const {
+  std::size_t bytes = 0;
+  for (const Entry& entry : heap_) bytes += name.empty() || entry.name == name ? entry.bytes : 0;
+  return bytes;
+}
+
 std::size_t MemoryPlan::host_total() const {
-  return total(Space::kPinned) + total(Space::kPageable);
+  return total(Space::kPinned) + total(Space::kPageable) + heap();
 }
 
 std::string MemoryPlan::to_string() const {
@@ -45,17 +75,9 @@ std::string MemoryPlan::to_string() const {
     std::vector<Entry> own;
     std::copy_if(entries_.begin(), entries_.end(), std::back_inserter(own),
                  [&](const Entry& e) { return e.space == space && e.bytes > 0; });
-    std::stable_sort(own.begin(), own.end(),
-                     [](const Entry& a, const Entry& b) { return a.bytes > b.bytes; });
-    text += std::string(name_of(space)) + ": " + format_bytes(total(space)) + "\n";
-    for (const Entry& entry : own) {
-      const std::string size = format_bytes(entry.bytes);
-      text += "  " + entry.name +
-              std::string(entry.name.size() < 36 ? 36 - entry.name.size() : 1, ' ') +
-              std::string(size.size() < 12 ? 12 - size.size() : 0, ' ') + size + "\n";
-    }
+    text += list(name_of(space), total(space), std::move(own));
   }
-  return text;
+  return text + list("heap", heap(), heap_);
 }
 
 }  // namespace strata

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/limited_child.h"
 
 using namespace strata;
 
@@ -125,4 +126,13 @@ TEST_CASE("usable cores respect the affinity mask") {
   REQUIRE(sched_setaffinity(0, sizeof(before), &before) == 0);
   CHECK(alone == 1);
   CHECK(alone_threads == 1);
+}
+
+TEST_CASE("a pool whose threads cannot all start says which thread and which limit, and ends") {
+  const test::Ended ended = test::with_few_threads([] { const ThreadPool pool(16); });
+  if (ended.skipped) return;
+  CHECK(ended.exit_code == 3);
+  for (const char* part : {"cannot start the thread \"strata-pool-", "ulimit -u", "run.threads"}) {
+    CHECK_THAT(ended.text, ContainsSubstring(part));
+  }
 }

@@ -1,6 +1,7 @@
 // Tests the three ways in which the cpu device executes lanes: all must respect every wait and give
 // the numbers of plain loops.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -9,12 +10,14 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "device/cpu/cpu_device.h"
 #include "device/pipeline.h"
 #include "strata/base/random.h"
 #include "support/catch.h"
+#include "support/limited_child.h"
 
 using namespace strata;
 
@@ -45,6 +48,8 @@ void submit(Device& device, Lane lane, std::function<void()> task) {
 bool comes_true(const std::shared_future<void>& future) {
   return future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
 }
+
+constexpr std::chrono::microseconds kShort{2};
 
 struct Ran {
   std::atomic<int> begin{-1};
@@ -252,5 +257,57 @@ TEST_CASE("a task's captures are gone once its event has passed") {
     submit(*device, Lane::kComm, [token] {});
     device->wait(device->stream(Lane::kComm).record());
     CHECK(token.use_count() == 1);
+  }
+}
+
+TEST_CASE(
+    "a device whose lanes cannot all start says which and why, and nobody waits for the rest") {
+  for (const Execution execution : {Execution::kThreads, Execution::kShuffled}) {
+    // So few that the shuffled execution's one thread is refused too.
+    const int threads = execution == Execution::kThreads ? 3 : 0;
+    const test::Ended ended =
+        test::with_few_threads([&] { (void)make_cpu_device({.execution = execution}); }, threads);
+    if (ended.skipped) return;
+    CHECK(ended.exit_code == 3);
+    CHECK_THAT(ended.text, ContainsSubstring("cannot start the thread"));
+    CHECK_THAT(ended.text, ContainsSubstring("ulimit -u"));
+  }
+}
+
+TEST_CASE("a lane keeps no more submissions in memory than its queue is planned for") {
+  for (const Case& c : queued_executions()) {
+    CAPTURE(c.name);
+    const auto device = make_cpu_device(c.options);
+    const auto token = std::make_shared<int>(0);
+    long most = 0;
+    for (std::uint64_t i = 0; i < 4 * kMostQueued; ++i) {
+      submit(*device, Lane::kOut, [token] { std::this_thread::sleep_for(kShort); });
+      most = std::max(most, token.use_count());
+    }
+    // This one's own, and that of the piece that runs, are not in the queue.
+    CHECK(most <= static_cast<long>(kMostQueued) + 2);
+    CHECK(most > 100);  // they do queue
+    device->synchronize();
+  }
+}
+
+TEST_CASE("full queues of lanes that wait for each other still drain") {
+  constexpr std::uint64_t kSubmissions = 8 * kMostQueued;
+  for (const Case& c : queued_executions()) {
+    CAPTURE(c.name);
+    const auto device = make_cpu_device(c.options);
+    std::atomic<std::uint64_t> ran{0};
+    std::array<Event, kLaneCount> last{};
+    for (std::uint64_t i = 0; i < kSubmissions; ++i) {
+      // Most go to one lane, and any may wait for what is newest on any other.
+      const std::uint64_t bits = random_bits(7, 0, i);
+      const auto lane = static_cast<Lane>(bits % 4 == 0 ? (bits >> 8) % kLaneCount : 1);
+      Stream& stream = device->stream(lane);
+      stream.wait(last[(bits >> 16) % kLaneCount], WaitFor::kFilled);
+      submit(*device, lane, [&] { ++ran; });
+      last[static_cast<std::size_t>(lane)] = stream.record();
+    }
+    device->synchronize();
+    CHECK(ran == kSubmissions);
   }
 }

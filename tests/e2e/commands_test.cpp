@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "e2e/program.h"
@@ -195,8 +196,31 @@ TEST_CASE("a memory limit that does not hold the run exits with 3 before anythin
     const Outcome refused = strata(folder, train_tiny(folder, "run", "--set " + limit));
     CHECK(refused.code == 3);
     CHECK_THAT(refused.text, ContainsSubstring(limit.substr(0, limit.find('='))));
-    CHECK_THAT(refused.text, ContainsSubstring("state.weight"));
+    CHECK_THAT(refused.text, ContainsSubstring(" saves "));
+    CHECK_THAT(refused.text, !ContainsSubstring("state.weight"));  // not the whole plan
   }
+}
+
+TEST_CASE("host memory does not grow with the passes of a step beyond the plan", "[long]") {
+  const Folder folder;
+  const auto bytes = [&](const std::string& name, const std::string& passes) {
+    const Outcome done = strata(
+        folder,
+        train_tiny(folder, name,
+                   "--set run.steps=2 --set run.threads=2 --set model.num_hidden_layers=24 --set "
+                   "data.sequence_length=16 --set schedule.rows=1 --set schedule.sub_batches=8 "
+                   "--set schedule.passes=" +
+                       passes));
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+    const std::vector<nlohmann::json> lines = metrics(folder / name);
+    return std::pair<double, double>{lines.front()["host_planned_bytes"],
+                                     lines.back()["host_peak_bytes"]};
+  };
+  const auto [few_planned, few_peak] = bytes("few", "2");
+  const auto [many_planned, many_peak] = bytes("many", "24");
+  constexpr double kNoise = 8 << 20;  // of the allocator, and of what the libraries load
+  CHECK(many_peak - few_peak <= many_planned - few_planned + kNoise);
 }
 
 TEST_CASE("a run that is not finite any more exits with 4") {

@@ -3,6 +3,7 @@
 
 #include "strata/plan/budget.h"
 
+#include <algorithm>
 #include <string>
 
 #include "strata/base/bytes.h"
@@ -78,19 +79,57 @@ TEST_CASE("without a host limit what the control group leaves is one") {
   CHECK(budget.host_limit == 40 * kKiB);  // what the process already holds is part of its plan
   const std::string text = complaint(test::tiny_config(), budget);
   for (const char* part : {"memory.host_limit is null", "/groups/job", "the limit is 40 KiB",
-                           "30 KiB left of its limit of 60 KiB", "state.weight"}) {
+                           "30 KiB left of its limit of 60 KiB", " pinned, ", " heap, "}) {
     CHECK_THAT(text, ContainsSubstring(part));
   }
   CHECK(complaint(test::tiny_config(), make_budget({}, limited_machine(kGiB))) == "no error");
 }
 
-TEST_CASE("a host limit that is given replaces what the system says") {
+TEST_CASE("without a host limit and a control group a run takes nearly all that is available") {
+  MachineMemory machine;
+  machine.device.backend = "cpu";
+  machine.resident = 10 * kKiB;
+  machine.host.available_bytes = 1000 * kKiB;
+  const Budget budget = make_budget({}, machine);
+  CHECK(budget.host_limit == 980 * kKiB);
+  const std::string text = complaint(test::tiny_config(), budget);
+  for (const char* part :
+       {"memory.host_limit is null", "1000 KiB are available", "grows on demand"}) {
+    CHECK_THAT(text, ContainsSubstring(part));
+  }
+  machine.host.available_bytes = kGiB;
+  CHECK(complaint(test::tiny_config(), make_budget({}, machine)) == "no error");
+}
+
+TEST_CASE("the tighter of a control group and what is available limits the host") {
   MachineMemory machine = limited_machine(30 * kKiB);
-  machine.host.available_bytes = kKiB;
+  machine.host.available_bytes = kGiB;
+  CHECK(make_budget({}, machine).host_limit == 40 * kKiB);
+  machine.host.available_bytes = 10 * kKiB;
+  CHECK(make_budget({}, machine).host_limit < 20 * kKiB);
+}
+
+TEST_CASE("a host limit that is given is believed above what is available, with a warning") {
+  MachineMemory machine;
+  machine.device.backend = "cpu";
+  machine.host.available_bytes = 1000 * kKiB;
   const Budget budget = make_budget(limits({}, kGiB), machine);
   CHECK(budget.host_limit == kGiB);
-  CHECK_FALSE(budget.host_available.has_value());
-  CHECK(complaint(test::tiny_config(), budget) == "no error");
+  const Setup setup = make_setup(test::tiny_config(), 0, 1, budget);
+  for (const std::string& part : {format_bytes(setup.host_bytes()), std::string("970 KiB"),
+                                  std::string("memory.host_limit")}) {
+    CHECK_THAT(setup.host_warning(), ContainsSubstring(part));
+  }
+  machine.host.available_bytes = kGiB;
+  CHECK(make_setup(test::tiny_config(), 0, 1, make_budget(limits({}, kGiB), machine))
+            .host_warning()
+            .empty());
+}
+
+TEST_CASE("a host limit that is given is lowered to what the control group leaves") {
+  const Budget budget = make_budget(limits({}, kGiB), limited_machine(30 * kKiB));
+  CHECK(budget.host_limit == 40 * kKiB);
+  CHECK_THAT(budget.host_limit_origin, ContainsSubstring("memory.host_limit is 1 GiB, but"));
 }
 
 TEST_CASE("ranks of one control group share what it leaves") {
@@ -99,16 +138,77 @@ TEST_CASE("ranks of one control group share what it leaves") {
   CHECK(make_budget({}, machine).host_limit == 110 * kKiB);
 }
 
-TEST_CASE("available memory below the plan is a warning with both figures") {
-  MachineMemory machine;
-  machine.device.backend = "cpu";
-  machine.host.available_bytes = 30 * kKiB;
-  const Setup setup = make_setup(test::tiny_config(), 0, 1, make_budget({}, machine));
-  REQUIRE(setup.host_bytes() > 30 * kKiB);
-  for (const std::string& part : {format_bytes(setup.host_bytes()), std::string("30 KiB"),
-                                  std::string("memory.host_limit")}) {
-    CHECK_THAT(setup.host_warning(), ContainsSubstring(part));
-  }
-  machine.host.available_bytes = setup.host_bytes();
-  CHECK(make_setup(test::tiny_config(), 0, 1, make_budget({}, machine)).host_warning().empty());
+TEST_CASE("on the cpu backend device memory counts against the host's limit") {
+  const RunConfig config = test::tiny_config();
+  Budget budget{.device_is_host = true};
+  const Setup setup = make_setup(config, 0, 1, budget);
+  REQUIRE(setup.device_bytes() > 0);
+  CHECK(setup.host_bytes() == setup.plan.host_total() + setup.device_bytes());
+  budget.host_limit = setup.host_bytes() - 1;
+  CHECK_THAT(complaint(config, budget), ContainsSubstring("as device memory of the cpu backend"));
+}
+
+namespace {
+
+/// Returns the bytes that a text says `change` saves.
+std::size_t saving_in(const std::string& text, const std::string& change) {
+  const std::size_t at = text.find("  " + change + " saves ");
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = at + change.size() + 9;
+  std::string size = text.substr(begin, text.find('\n', begin) - begin);
+  std::erase(size, ' ');
+  return parse_bytes(size);
+}
+
+}  // namespace
+
+TEST_CASE("a refusal names the keys that save most with what they save, and ends with a sentence") {
+  RunConfig config = test::tiny_config();
+  config.run.dtype = DType::kF32;
+  config.optimizer.gradient_dtype = DType::kF32;
+  config.schedule.rows = 2;
+  config.schedule.sub_batches = 4;
+  config.schedule.passes = 1;
+  const auto planned = [](const RunConfig& c) { return make_setup(c, 0, 1, {}); };
+  const std::size_t host = planned(config).host_bytes();
+  const std::string text = complaint(config, {.host_limit = host - 1});
+  CHECK(std::ranges::count(text, '\n') <= 5);
+  CHECK_THAT(text, !ContainsSubstring("state.weight"));
+  CHECK(text.ends_with("lists every byte"));
+
+  RunConfig small = config;
+  small.optimizer.moment_dtype = DType::kBF16;
+  const std::size_t exact = host - planned(small).host_bytes();
+  const std::size_t said = saving_in(text, "optimizer.moment_dtype=bf16");
+  CHECK(said > exact - exact / 50);  // sizes are printed with three digits
+  CHECK(said < exact + exact / 50);
+
+  const std::size_t device = planned(config).device_bytes();
+  RunConfig flat = config;
+  flat.schedule.rows = 1;
+  flat.schedule.sub_batches = 8;
+  const std::string on_device = complaint(config, {.device_limit = 1});
+  REQUIRE(planned(flat).device_bytes() < device);
+  CHECK(saving_in(on_device, "schedule.rows=1 with schedule.sub_batches=8") > 0);
+}
+
+TEST_CASE("a refusal says which units are on the device because the host is too small") {
+  const RunConfig config = test::tiny_config();
+  const Setup all = make_setup(config, 0, 1, {});
+  const Budget budget{.device_limit = all.device_bytes(), .host_limit = all.host_bytes() - kKiB};
+  const std::string text = complaint(config, budget);
+  CHECK_THAT(text, ContainsSubstring("on the device; the limit is"));
+  CHECK_THAT(text, ContainsSubstring("for whose state the host has no room"));
+}
+
+TEST_CASE("a refusal proposes nothing that the other memory cannot hold") {
+  RunConfig config = test::tiny_config();
+  config.schedule.resident_units = 0;
+  const Setup streamed = make_setup(config, 0, 1, {});
+  Budget budget{.host_limit = streamed.host_bytes() - 1};
+  const std::string moved = "schedule.resident_units=null";
+  budget.device_limit = kGiB;
+  CHECK_THAT(complaint(config, budget), ContainsSubstring(moved));
+  budget.device_limit = streamed.device_bytes();
+  CHECK_THAT(complaint(config, budget), !ContainsSubstring(moved));
 }

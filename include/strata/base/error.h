@@ -1,7 +1,7 @@
 // The errors that strata throws on purpose. Each class stands for one kind of cause and carries the
-// exit code that the program ends with: 2 for config and input, 3 for memory, 4 for numbers, 1 for
-// the rest. A message names what is wrong and what to do about it, because main prints nothing
-// else.
+// exit code that the program ends with: 2 for config and input, 3 for memory and threads, 4 for
+// numbers, 1 for the rest. A message names what is wrong and what to do about it, because main
+// prints nothing else.
 #pragma once
 
 #include <stdexcept>
@@ -33,6 +33,13 @@ class ShapeError : public Error {
 /// A memory budget does not hold what was asked of it. The message names the ledger and the option
 /// to change.
 class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const noexcept override { return 3; }
+};
+
+/// The system starts no more threads. The message names the thread and the limits.
+class OutOfThreads : public Error {
  public:
   using Error::Error;
   [[nodiscard]] int exit_code() const noexcept override { return 3; }

@@ -19,8 +19,7 @@ class ThreadPool {
   /// `threads` counts the caller: 1 means no workers at all, and 0 means one thread for each of
   /// `cores`, or for each usable core if there are no `cores`. Worker i, from 1, is bound to
   /// cores[i]: cores[0] is the caller's, whom the pool does not bind. Where the system refuses,
-  /// workers stay unbound, and the log says so. Throws std::system_error if a thread cannot be
-  /// started.
+  /// workers stay unbound, and the log says so. Throws OutOfThreads if a thread cannot be started.
   explicit ThreadPool(int threads, std::span<const int> cores = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -74,6 +74,9 @@ class BatchLoader {
   /// sample, ConfigError for sizes below 1 or a rank that does not exist.
   BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool);
 
+  /// Returns the bytes of host memory that a loader of this shape takes.
+  [[nodiscard]] static std::size_t scratch_bytes(const BatchShape& shape, DocumentMask mask);
+
   /// Returns the samples of the source: (size - 1) / T.
   [[nodiscard]] std::int64_t samples() const { return samples_; }
   /// Throws IoError if none of the first `samples` samples has a target that counts.

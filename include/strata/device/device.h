@@ -78,7 +78,8 @@ class Device {
   [[nodiscard]] virtual double host_busy_s() const { return 0; }
 
   /// Blocks the submitting thread until `event` has passed. A step calls it only before its first
-  /// submission: to run at most one step ahead, and for batch buffers.
+  /// submission: to run at most one step ahead, and for batch buffers. A full queue is waited for
+  /// by Stream::submit, which does not count as a call.
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.
   void synchronize();

@@ -1,7 +1,7 @@
 // One lane of a device as its users see it: copies, sets and host tasks, each a submission with a
 // ticket, and waits for other lanes. Backends derive from Stream and put the work on their own
 // queues; accounting, trace and reasons of waits live here once. Only the submitting thread calls
-// it, and no call blocks unless the execution is eager.
+// it, and a call blocks only if the execution is eager or a queue in host memory is full.
 #pragma once
 
 #include <array>
@@ -19,8 +19,15 @@ namespace strata {
 
 class Device;
 
+/// So many submissions of a lane may be queued in host memory, about as many as a CUDA stream
+/// takes before its launches block.
+inline constexpr std::uint64_t kMostQueued = 1024;
+/// A queued submission takes at most so many bytes of host memory, what it captures included.
+inline constexpr std::size_t kQueuedBytes = 1024;
+
 /// One lane of a device: work runs in submission order. All members are called by the submitting
-/// thread only and never block, unless the eager execution was asked for.
+/// thread only and never block, unless the eager execution was asked for or the lane's queue in
+/// host memory is full: then a submission waits until half of the queue has run.
 class Stream {
  public:
   Stream(Device& device, Lane lane) : device_(device), lane_(lane) {}
@@ -56,6 +63,9 @@ class Stream {
   virtual void enqueue_host(std::function<void()> task);
 
  protected:
+  /// Returns true if what is submitted takes host memory until it has run. Queues of a driver are
+  /// bounded by the driver.
+  [[nodiscard]] virtual bool queues_in_host_memory() const { return false; }
   virtual void do_record(std::uint64_t ticket) = 0;
   virtual void do_wait(Event event) = 0;
   virtual void do_copy(void* to, const void* from, std::size_t bytes) = 0;
@@ -68,6 +78,8 @@ class Stream {
 
  private:
   friend class Device;
+  /// Blocks while the lane's queue is full.
+  void wait_for_room();
   /// Tells the trace of the submission that has just got its ticket, and of the waits before it.
   void record_submission(const SubmissionLabel& label, Footprint footprint);
 

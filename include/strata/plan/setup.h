@@ -102,12 +102,15 @@ struct PlannedRank {
   std::string_view device;  ///< its name, by which predictions know its rates
 };
 
-/// Returns the setup of these choices; what they leave open is decided by rules. It is a pure
-/// function of its arguments. Throws OutOfMemory, with the plan and the key to change, if the
-/// budget does not hold the run.
+/// Returns the setup of these choices, whether the budget holds it or not; what they leave open is
+/// decided by rules. It is a pure function of its arguments.
+[[nodiscard]] Setup plan_setup(const RunConfig& given, const PlanChoices& choices,
+                               const PlannedRank& planned);
+/// Returns likewise a setup that the budget holds. Throws OutOfMemory, with what is needed and what
+/// there is, if it does not.
 [[nodiscard]] Setup make_setup(const RunConfig& given, const PlanChoices& choices,
                                const PlannedRank& planned);
-/// Returns likewise the setup of the rules alone.
+/// Returns likewise the setup of the rules alone. Its OutOfMemory names the keys that help most.
 [[nodiscard]] Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget);
 
 /// Returns the bytes of device memory that a process takes before the arenas, where none can be

@@ -1,6 +1,7 @@
 // The memory plan lists every byte that a run takes. The planner hands it to the same constructors
 // that later take the bytes of arenas, prints it, and holds it against limits; the run makes its
-// arenas as large as its totals. It takes no memory itself and throws nothing.
+// arenas as large as its totals. What a run takes of the heap beside them is listed too. It takes
+// no memory itself and throws nothing.
 
 #pragma once
 
@@ -30,19 +31,25 @@ class MemoryPlan final : public Allocator {
   /// name and space are merged.
   std::byte* allocate(Space space, std::string_view name, std::size_t bytes) override;
 
-  /// Returns the entries in the order in which their names came first.
+  /// Adds bytes that a run takes of the host's heap, outside of all arenas.
+  void add_heap(std::string_view name, std::size_t bytes);
+
+  /// Returns the entries of arenas in the order in which their names came first.
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
-  /// Returns the bytes of all entries of a space.
+  /// Returns the bytes of all entries of a space: those of its arena.
   [[nodiscard]] std::size_t total(Space space) const;
   /// Returns the bytes of the entry of this space and name, or 0 if there is none.
   [[nodiscard]] std::size_t bytes(Space space, std::string_view name) const;
-  /// Returns the bytes of pinned and pageable memory together.
+  /// Returns the bytes of the heap under this name, or all of them.
+  [[nodiscard]] std::size_t heap(std::string_view name = {}) const;
+  /// Returns the bytes of pinned and pageable memory and of the heap together.
   [[nodiscard]] std::size_t host_total() const;
   /// Returns a table for each memory, with the largest entries first.
   [[nodiscard]] std::string to_string() const;
 
  private:
   std::vector<Entry> entries_;
+  std::vector<Entry> heap_;
 };
 
 }  // namespace strata

@@ -37,6 +37,7 @@ class CpuStream final : public Stream {
   }
 
  protected:
+  [[nodiscard]] bool queues_in_host_memory() const override { return true; }
   void do_record(std::uint64_t) override {}
 
   void do_wait(Event event) override {
@@ -78,10 +79,12 @@ class CpuDevice final : public Device {
   ~CpuDevice() override { destroy_streams(); }
 
   [[nodiscard]] DeviceInfo info() const override {
+    const HostMemory host = read_host_memory();
+    const std::size_t available = host.available_bytes.value_or(0);
     return {.backend = "cpu",
             .name = processor_name(),
             .memory_bytes = host_memory_bytes(),
-            .free_bytes = read_host_memory().available_bytes.value_or(0)};
+            .free_bytes = host.group ? std::min(available, host.group->free_bytes) : available};
   }
 
   [[nodiscard]] std::unique_ptr<DeviceMemory> allocate(Space space, std::size_t bytes) override {

@@ -1,5 +1,6 @@
 // Maps anonymous memory. The kernel promises more than it has, so a request larger than the machine
-// is refused here, as a GPU would.
+// or than
+// its control group leaves is refused here, as a GPU would.
 
 #include "device/cpu/cpu_memory.h"
 
@@ -7,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/host_memory.h"
 
 namespace strata {
 
@@ -45,17 +48,24 @@ class Mapping final : public DeviceMemory {
 
 }  // namespace
 
-std::size_t host_memory_bytes() { return pages_in_bytes(_SC_PHYS_PAGES); }
+std::size_t host_memory_bytes() {
+  const std::size_t machine = pages_in_bytes(_SC_PHYS_PAGES);
+  const std::optional<GroupMemory> group = read_host_memory().group;
+  return group ? std::min(machine, group->limit_bytes) : machine;
+}
 
 std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_t& in_use) {
   const std::size_t mapped = std::max<std::size_t>(bytes, 1);
-  // The kernel would promise even what can never fit.
-  void* const data = mapped > host_memory_bytes() ? MAP_FAILED
-                                                  : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // The kernel would promise even what can never fit, and end the process when it is touched.
+  const HostMemory host = read_host_memory();
+  const std::size_t most =
+      std::min(host_memory_bytes(), host.group ? host.group->free_bytes : host_memory_bytes());
+  void* const data = mapped > most ? MAP_FAILED
+                                   : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
     throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
-                      format_bytes(pages_in_bytes(_SC_AVPHYS_PAGES)) + " of " +
+                      format_bytes(std::min(most, pages_in_bytes(_SC_AVPHYS_PAGES))) + " of " +
                       format_bytes(host_memory_bytes()) + " are free");
   }
   constexpr std::size_t kHugePage = 2 * kMiB;

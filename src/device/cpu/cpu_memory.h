@@ -9,7 +9,7 @@
 
 namespace strata {
 
-/// Returns the memory of the whole machine, in bytes.
+/// Returns the bytes of memory of the machine, or the limit of its control group if that is less.
 [[nodiscard]] std::size_t host_memory_bytes();
 
 /// Returns page-aligned host memory, in huge pages where the system has them. While it lives,

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "strata/base/random.h"
-#include "strata/base/this_thread.h"
+#include "strata/base/start_thread.h"
 
 namespace strata {
 
@@ -45,16 +45,18 @@ class EagerExecutor final : public Executor {
 class ThreadsExecutor final : public Executor {
  public:
   explicit ThreadsExecutor(TraceSink* trace) : Executor(trace) {
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      threads_[i] = std::jthread([this, i] { serve(static_cast<Lane>(i)); });
+    try {
+      for (std::size_t i = 0; i < threads_.size(); ++i) {
+        const auto lane = static_cast<Lane>(i);
+        threads_[i] = start_thread(std::string(name_of(lane)), [this, lane] { serve(lane); });
+      }
+    } catch (...) {
+      stop();  // those that have started wait for work, and are joined now
+      throw;
     }
   }
 
-  ~ThreadsExecutor() override {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    for (Queue& queue : queues_) queue.wake.notify_one();
-  }
+  ~ThreadsExecutor() override { stop(); }
 
   void push(Lane lane, Work work) override {
     const std::lock_guard lock(mutex_);
@@ -71,6 +73,12 @@ class ThreadsExecutor final : public Executor {
   }
 
  private:
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    for (Queue& queue : queues_) queue.wake.notify_one();
+  }
+
   struct Queue {
     std::deque<Work> work;
     std::condition_variable wake;
@@ -81,7 +89,6 @@ class ThreadsExecutor final : public Executor {
   }
 
   void serve(Lane lane) {
-    name_this_thread(std::string(name_of(lane)));
     Queue& queue = queues_[index_of(lane)];
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -116,7 +123,7 @@ class ThreadsExecutor final : public Executor {
 class ShuffledExecutor final : public Executor {
  public:
   ShuffledExecutor(TraceSink* trace, std::uint64_t seed)
-      : Executor(trace), seed_(seed), thread_([this] { serve(); }) {}
+      : Executor(trace), seed_(seed), thread_(start_thread("lanes", [this] { serve(); })) {}
 
   ~ShuffledExecutor() override {
     const std::lock_guard lock(mutex_);

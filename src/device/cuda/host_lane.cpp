@@ -11,6 +11,7 @@
 
 #include "src/device/task.h"
 #include "strata/base/error.h"
+#include "strata/base/start_thread.h"
 #include "strata/base/this_thread.h"
 #include "strata/device/device.h"
 
@@ -38,7 +39,9 @@ void poll(const Done& done) {
 }  // namespace
 
 HostLane::HostLane(Device& device, CudaLaneContext& context, int core)
-    : Stream(device, Lane::kHost), context_(context), worker_([this, core] { work(core); }) {}
+    : Stream(device, Lane::kHost),
+      context_(context),
+      worker_(start_thread("strata-host", [this, core] { work(core); })) {}
 
 HostLane::~HostLane() {
   abandon();
@@ -114,7 +117,6 @@ void HostLane::push(Item item) {
 }
 
 void HostLane::work(int core) {
-  name_this_thread("strata-host");
   // If this is refused the pool's workers are too, and they say so.
   if (core >= 0) (void)bind_this_thread({&core, 1});
   std::unique_lock lock(mutex_);

@@ -40,6 +40,7 @@ class HostLane final : public Stream {
   void throw_if_failed();
 
  protected:
+  [[nodiscard]] bool queues_in_host_memory() const override { return true; }
   void do_record(std::uint64_t ticket) override;
   void do_wait(Event event) override;
   void do_copy(void* to, const void* from, std::size_t bytes) override;
@@ -72,7 +73,7 @@ class HostLane final : public Stream {
   std::deque<Item> queue_;      ///< guarded by mutex_
   bool stop_ = false;           ///< guarded by mutex_
   std::exception_ptr failure_;  ///< guarded by mutex_
-  std::thread worker_;          ///< last: starts when everything above exists
+  std::jthread worker_;         ///< last: starts when everything above exists
 };
 
 }  // namespace strata

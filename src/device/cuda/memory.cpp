@@ -18,6 +18,7 @@
 #include "src/device/cuda/check.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/start_thread.h"
 #include "strata/base/thread_pool.h"
 
 namespace strata::cuda {
@@ -102,11 +103,11 @@ void touch(std::byte* data, std::size_t bytes) {
       round_up(bytes / static_cast<std::size_t>(usable_cores()) + 1, kHugePage);
   std::vector<std::jthread> threads;
   for (std::size_t begin = 0; begin < bytes; begin += chunk) {
-    threads.emplace_back([=, end = std::min(begin + chunk, bytes)] {
+    threads.push_back(start_thread("strata-touch", [=, end = std::min(begin + chunk, bytes)] {
       for (std::size_t at = begin; at < end; at += kPage) {
         *static_cast<volatile std::byte*>(data + at) = std::byte{0};
       }
-    });
+    }));
   }
 }
 

@@ -1,0 +1,16 @@
+// What a user is told whose run does not fit: the memory that binds, and the keys that save most of
+// it. Each figure comes from planning the run with that key changed.
+
+#pragma once
+
+#include <string>
+
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// Returns the text for a run that does not fit when the rules alone decide. It takes about as long
+/// as a dozen plans.
+[[nodiscard]] std::string refusal(const RunConfig& given, const PlannedRank& planned);
+
+}  // namespace strata
