@@ -46,8 +46,11 @@ void warn_of_replaced(const std::vector<std::string>& sets) {
     const std::string key = sets[i].substr(0, sets[i].find('=') + 1);
     for (std::size_t j = sets.size() - 1; j > i; --j) {
       if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
-      strata::log::warn("--set {} is replaced by the later --set {}", strata::shortened(sets[i]),
-                        strata::shortened(sets[j]));
+      const auto shown = [](const std::string& text) {  // the log is not configured yet
+        return strata::printable(strata::shortened(text));
+      };
+      strata::log::warn("--set {} is replaced by the later --set {}", shown(sets[i]),
+                        shown(sets[j]));
       break;
     }
   }

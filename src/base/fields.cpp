@@ -101,7 +101,8 @@ const Field* FieldList::find(std::string_view key) const {
 
 void ConfigProblems::add(std::string_view key, std::string_view text) {
   if (++count_ > kMostLines) return;
-  lines_.push_back(shortened(key) + ": " + std::string(text));
+  // A zero byte would end the message.
+  lines_.push_back(printable(shortened(key)) + ": " + printable(text));
 }
 
 void ConfigProblems::throw_if_any(std::string_view source) const {

@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void fail_to_read(const std::string& name, const std::error_code& error) {
   const bool too_long = error == std::errc::filename_too_long;
-  throw IoError((too_long ? shortened(name) : name) + ": cannot be read: " + error.message() +
+  const std::string shown = name.empty() ? "\"\"" : too_long ? shortened(name) : name;
+  throw IoError(shown + ": cannot be read: " + error.message() +
                 ". Name a file or folder that is there and that this user can read");
 }
 

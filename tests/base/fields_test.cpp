@@ -83,6 +83,13 @@ std::string complaint(const std::string& json, const std::vector<std::string>& s
 
 }  // namespace
 
+TEST_CASE("a zero byte in an unknown key does not end the message") {
+  strata::ConfigProblems problems;
+  problems.add(std::string_view("a\0b", 3), "unknown key");
+  CHECK_THROWS_WITH(problems.throw_if_any("run.json"),
+                    "run.json: 1 problem\n  a\\x00b: unknown key");
+}
+
 TEST_CASE("an empty object leaves every default as it is") { CHECK(read("{}") == Outer{}); }
 
 TEST_CASE("every type of field is read") {

@@ -118,7 +118,7 @@ class Scene {
     }
     case_.full_output = dice_.chance(0.03);
     for (const std::string& argument : case_.arguments) {
-      if (!argument.empty()) case_.subjects.push_back(argument.substr(0, 60));
+      case_.subjects.push_back(argument.empty() ? "\"\"" : argument.substr(0, 60));
     }
   }
   /// A file's name, which may be none; not the name of a device that would be written to.
@@ -138,7 +138,7 @@ class Scene {
       CaseFile& file = case_.files[dice_.pick(mutable_)];
       const std::string last = file.name.substr(file.name.rfind('/') + 1);
       case_.subjects.push_back(last);
-      if (dice_.chance(0.2)) {
+      if (file.kind != CaseFile::Kind::kFile || dice_.chance(0.2)) {
         replace(file);
       } else if (file.name.ends_with(".json") && dice_.chance(0.7)) {
         damage_json(dice_, file.content);
@@ -152,6 +152,7 @@ class Scene {
     }
   }
   void replace(CaseFile& file) {
+    file.kind = CaseFile::Kind::kFile;
     constexpr std::array<const char*, 9> kTargets{"/dev/zero",      "/dev/full",    "/dev/null",
                                                   "/dev/urandom",   "/nonexistent", ".",
                                                   "/proc/self/mem", "case.json",    "/etc/passwd"};

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "strata/base/text.h"
+
 namespace strata::fuzz {
 namespace {
 
@@ -61,7 +63,7 @@ std::string bad_form(std::string_view text) {
 }
 
 bool names_a_subject(const Case& c, const std::vector<Key>& keys, std::string_view text) {
-  const auto in_text = [text](std::string_view name) { return contains(text, name); };
+  const auto in_text = [text](std::string_view name) { return contains(text, printable(name)); };
   return std::any_of(c.subjects.begin(), c.subjects.end(), in_text) ||
          std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return in_text(key.path); });
 }

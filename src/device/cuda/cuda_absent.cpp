@@ -10,7 +10,7 @@ Backend make_cuda_backend(const BackendOptions&) {
   throw BackendError(
       "this program was built without the CUDA backend; build it with 'cmake --preset "
       "cuda-release' "
-      "and 'cmake --build --preset cuda-release', or choose the cpu backend");
+      "and 'cmake --build --preset cuda-release', or set run.backend to \"cpu\"");
 }
 
 bool cuda_available() noexcept { return false; }
