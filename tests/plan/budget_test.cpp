@@ -192,15 +192,6 @@ TEST_CASE("a refusal names the keys that save most with what they save, and ends
   CHECK(saving_in(on_device, "schedule.rows=1 with schedule.sub_batches=8") > 0);
 }
 
-TEST_CASE("a refusal says which units are on the device because the host is too small") {
-  const RunConfig config = test::tiny_config();
-  const Setup all = make_setup(config, 0, 1, {});
-  const Budget budget{.device_limit = all.device_bytes(), .host_limit = all.host_bytes() - kKiB};
-  const std::string text = complaint(config, budget);
-  CHECK_THAT(text, ContainsSubstring("on the device; the limit is"));
-  CHECK_THAT(text, ContainsSubstring("for whose state the host has no room"));
-}
-
 TEST_CASE("a refusal proposes nothing that the other memory cannot hold") {
   RunConfig config = test::tiny_config();
   config.schedule.resident_units = 0;
