@@ -24,7 +24,7 @@ std::string foreign_words(std::string_view text) {
                            "LeakSanitizer",
                            "UndefinedBehavior",
                            "runtime error:",
-                           "race:",
+                           "[error] race:",
                            "json.exception",
                            "nlohmann",
                            "std::",
