@@ -70,6 +70,19 @@ std::size_t layer_gradient_bytes(const ModelLayout& layout, const StatePlan& pla
   return largest;
 }
 
+/// Returns the bytes of the largest piece of a shard that is rounded or lands at once: a chunk, or
+/// the largest shard if that is smaller.
+std::size_t piece_bytes(const ModelLayout& layout, const StatePlan& plan) {
+  std::size_t largest = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    const std::size_t element =
+        std::max(size_of(plan.blocks[b].gradient_dtype), size_of(plan.gradient));
+    largest = std::max(
+        largest, static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) * element);
+  }
+  return std::min(kChunkBytes, largest);
+}
+
 }  // namespace
 
 GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, int layer_slots,
@@ -77,7 +90,8 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     : embedding(accumulators(layout, UnitKind::kEmbedding, plan, "gradients.embedding", 1, memory)),
       layers(accumulators(layout, UnitKind::kLayer, plan, "gradients.layers", layer_slots, memory)),
       head(accumulators(layout, UnitKind::kHead, plan, "gradients.head", 1, memory)),
-      rounded(memory.allocate(Space::kDevice, "gradients.rounded", rounds(plan) ? kChunkBytes : 0)),
+      rounded(memory.allocate(Space::kDevice, "gradients.rounded",
+                              rounds(plan) ? piece_bytes(layout, plan) : 0)),
       passing(memory.allocate(
           Space::kDevice, "gradients.passing",
           any(plan, [](const BlockPlan& row) { return row.gradient == Home::kPassing; })
@@ -88,7 +102,7 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
       ring(memory, Space::kPinned, "state.gradient_ring", plan.gradient_ring,
            layer_gradient_bytes(layout, plan)),
       landing(memory, Space::kPinned, "gradients.landing", kLandingSlots,
-              any(plan, summed_on_host) ? kChunkBytes : 0) {
+              any(plan, summed_on_host) ? piece_bytes(layout, plan) : 0) {
   for (const BlockId b : layout.blocks.ids()) {
     const bool on_host = summed_on_host(plan.blocks[b]);
     const bool on_device = plan.blocks[b].sums == SumPlace::kDevice;

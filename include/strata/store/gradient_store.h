@@ -56,8 +56,7 @@ class GradientStore {
     SlotRing embedding;  ///< device: accumulators, [padded] A each; so are the next two
     SlotRing layers;
     SlotRing head;
-    std::byte* rounded =
-        nullptr;  ///< device, kChunkBytes: a chunk in the gradient dtype (out lane)
+    std::byte* rounded = nullptr;  ///< device: a chunk, or less if no shard has one (out lane)
     std::byte* passing = nullptr;  ///< device: a gradient whose home is kPassing
     TensorView norms;  ///< device: squared norms of the block that is leaving (out lane), f64
     SlotRing ring;     ///< pinned: gradients whose home is kRing
