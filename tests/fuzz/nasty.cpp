@@ -172,12 +172,13 @@ std::string quoted(Dice& dice, const std::string& text) {
   return out + '"';
 }
 
-/// A whole number near the present one.
+/// A whole number near the present one; beyond the largest integers it wraps around.
 std::string neighbour(Dice& dice, const std::string& present) {
   const std::int64_t value = std::strtoll(present.c_str(), nullptr, 10);
-  const std::array<std::int64_t, 6> kNear{value - 1, value + 1, value * 2,
-                                          value / 2, -value,    value * 3};
-  return std::to_string(dice.pick(kNear));
+  const auto bits = static_cast<std::uint64_t>(value);
+  const std::array<std::uint64_t, 6> near{
+      bits - 1, bits + 1, bits * 2, static_cast<std::uint64_t>(value / 2), 0 - bits, bits * 3};
+  return std::to_string(static_cast<std::int64_t>(dice.pick(near)));
 }
 
 std::string of_its_type(Dice& dice, const Key& key, const std::string& present) {
