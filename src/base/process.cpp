@@ -3,11 +3,11 @@
 
 #include "strata/base/process.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <sstream>

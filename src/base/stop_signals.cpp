@@ -3,13 +3,12 @@
 
 #include "strata/base/stop_signals.h"
 
-#include <signal.h>
-#include <time.h>
-
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 
 namespace strata {
 

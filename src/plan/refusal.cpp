@@ -82,7 +82,8 @@ struct Saving {
 
 /// Returns what the changes save of the memory that binds, the largest first. What only moves to
 /// the other memory, and finds no room there, is no saving.
-std::vector<Saving> savings(const RunConfig& given, const Setup& refused, PlannedRank planned) {
+std::vector<Saving> savings(const RunConfig& given, const Setup& refused,
+                            const PlannedRank& planned) {
   const bool device = shortage_of(refused) == Shortage::kDevice;
   const Room room(planned.budget, given.memory);
   PlannedRank tight = planned;

@@ -1,8 +1,9 @@
 // Tests what signals do to a process that catches them, by raising them here and in a child.
 
+#include <csignal>
+
 #include "strata/base/stop_signals.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -2,8 +2,7 @@
 
 #include "strata/base/text.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <string>
 
 #include "support/catch.h"

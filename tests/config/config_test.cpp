@@ -3,8 +3,7 @@
 
 #include "strata/config/config.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>

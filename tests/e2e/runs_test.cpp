@@ -1,9 +1,8 @@
 // Tests what happens to runs that meet other runs, signals, full disks and closed pipes, by the
 // program's exit codes and by what is left in its folders.
 
-#include <signal.h>
-
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>

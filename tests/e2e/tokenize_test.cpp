@@ -1,11 +1,11 @@
 // Tests `tokenize`, and what `train` says of token files, as users start them: exit codes, messages
 // and the files that are there afterwards.
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>

@@ -121,7 +121,14 @@ class Watch {
     const double used_s = processor_seconds(pid_);
     if (!ending_.stopped && used_s > job_.limits.training_s && job_.training && job_.training()) {
       ending_.stopped = true;
+      stopped_s_ = now_s;
       allowed_s_ = used_s + job_.limits.processor_s;
+      kill(pid_, SIGTERM);
+    }
+    // A step may be long. A signal that comes again ends the run at once.
+    constexpr double kPatience = 2;
+    if (ending_.stopped && now_s - stopped_s_ > kPatience) {
+      stopped_s_ = now_s;
       kill(pid_, SIGTERM);
     }
     if (used_s > used_s_) worked_s_ = now_s;
@@ -142,6 +149,7 @@ class Watch {
   Ending ending_;
   double begin_s_ = steady_seconds();
   double checked_s_ = begin_s_;
+  double stopped_s_ = 0;        ///< when it was told to end last
   double used_s_ = 0;           ///< of the processor, when it was looked at last
   double worked_s_ = begin_s_;  ///< when that was last seen to grow
   double allowed_s_ = job_.limits.processor_s;

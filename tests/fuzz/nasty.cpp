@@ -103,7 +103,7 @@ constexpr std::array<const char*, 22> kAnything{
 
 /// Pieces of texts, as raw bytes.
 const std::vector<std::string>& texts() {
-  static const std::vector<std::string> kTexts{"",
+  static const std::vector<std::string> pieces{"",
                                                " ",
                                                "a",
                                                ".",
@@ -136,9 +136,8 @@ const std::vector<std::string>& texts() {
                                                "\xc3",
                                                "\xed\xa0\x80",
                                                "\xf4\x90\x80\x80",
-                                               "\xe2\x80\xae"
-                                               "abc"};
-  return kTexts;
+                                               std::string("\xe2\x80\xae") + "abc"};
+  return pieces;
 }
 
 std::string repeated(std::string_view piece, std::size_t count) {
@@ -262,7 +261,8 @@ void damage(Dice& dice, std::string& bytes) {
     case 0:
     case 1:
       for (std::size_t i = 1 + dice.below(8); i > 0; --i) {
-        bytes[range_of(dice, bytes).first] ^= static_cast<char>(1u << dice.below(8));
+        char& byte = bytes[range_of(dice, bytes).first];
+        byte = static_cast<char>(static_cast<unsigned char>(byte) ^ (1u << dice.below(8)));
       }
       break;
     case 2: bytes.resize(begin); break;

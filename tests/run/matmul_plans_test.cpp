@@ -3,8 +3,7 @@
 
 #include "run/matmul_plans.h"
 
-#include <stdlib.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -3,10 +3,10 @@
 
 #include "strata/run/run_folder.h"
 
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <string>
 
