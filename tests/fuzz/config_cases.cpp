@@ -13,7 +13,7 @@ namespace {
 
 /// Valid configs differ in these ways from the tiny one.
 const std::vector<Config>& flavours() {
-  static const std::vector<Config> kFlavours{
+  static const std::vector<Config> all{
       {{"optimizer.timing", "\"speculative\""}},
       {{"optimizer.timing", "\"on_arrival\""}, {"optimizer.grad_clip", "null"}},
       {{"optimizer.timing", "\"on_arrival\""},
@@ -51,7 +51,7 @@ const std::vector<Config>& flavours() {
        {"hardware.attention_backward_tflops", "1"},
        {"hardware.device_gbs", "10"},
        {"hardware.host_gbs", "10"}}};
-  return kFlavours;
+  return all;
 }
 
 /// Keys that bound what a run takes: cases that train leave them as they are.
@@ -156,8 +156,8 @@ class Mutator {
     config_.push_back({path, value});
   }
   static const char* long_key() {
-    static const std::string kLong(3000, 'k');
-    return kLong.c_str();
+    static const std::string long_value(3000, 'k');
+    return long_value.c_str();
   }
   /// Puts a value where a section is expected, or beside it.
   void section(const std::string& path, const std::string& value) {
@@ -170,12 +170,12 @@ class Mutator {
     case_.subjects.push_back(name);
   }
   void bad_set(const std::string& path, const std::string& value) {
-    const std::array<std::string, 10> kSets{
+    const std::array<std::string, 10> set_forms{
         path,        path + '=', '=' + value,       '.' + path + '=' + value, path + ".x=" + value,
         path + ".=", "=",        nasty_text(dice_), path + "==" + value,      path + "x=" + value};
-    sets_.push_back(dice_.pick(kSets));
+    sets_.push_back(dice_.pick(set_forms));
     case_.subjects.push_back(sets_.back().substr(0, 60));
-    case_.subjects.push_back("--set");
+    case_.subjects.emplace_back("--set");
   }
 
   void damage_text(std::string& text) {
@@ -200,11 +200,11 @@ class Mutator {
     }
     if (runs_ && a[0] == std::string("bench") && dice_.chance(0.3)) {
       a.insert(a.end(), {"--json", "bench.json"});
-      case_.outputs.push_back("bench.json");
+      case_.outputs.emplace_back("bench.json");
     }
     if (!runs_ && dice_.chance(0.06)) {
       a.insert(a.end(), {"--device-memory", nasty_size(dice_), "--host-memory", "100GiB"});
-      case_.subjects.push_back("--device-memory");
+      case_.subjects.emplace_back("--device-memory");
     }
     if (!runs_ && dice_.chance(0.02)) case_.full_output = true;
     if (dice_.chance(0.06)) bad_arguments();
