@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <iostream>
-#include <new>
 #include <string>
 #include <vector>
 
@@ -231,9 +229,9 @@ std::string meant(const CLI::App& app, const std::vector<std::string>& arguments
 }
 
 /// Prints why the program ends and returns its exit code.
-int fail(const std::string& message, int exit_code) {
-  std::cerr << "strata: " << strata::printable(message) << '\n';
-  return exit_code;
+int fail(const strata::Failure& failure) {
+  std::cerr << "strata: " << strata::printable(failure.text) << '\n';
+  return failure.exit_code;
 }
 
 /// Prints what the command line is wrong about; help, which is asked for by an exception as well,
@@ -248,8 +246,8 @@ int fail(const CLI::App& app, const CLI::ParseError& error,
   std::string text = strata::shortened(error.what(), 2 * strata::kMostShown);
   const std::string instead = meant(app, arguments);
   if (!instead.empty()) text += "; did you mean " + strata::shortened(instead) + "?";
-  return fail(text + "\nRun with --help for more information.",
-              strata::ConfigError("").exit_code());
+  return fail(
+      {text + "\nRun with --help for more information.", strata::ConfigError("").exit_code()});
 }
 
 /// Throws ConfigError for an argument that is no text: it would go into files that have to be.
@@ -271,15 +269,8 @@ int run_program(int argc, char** argv) {
     return commands.run();
   } catch (const CLI::ParseError& e) {
     return fail(app, e, arguments);
-  } catch (const strata::Error& e) {
-    return fail(e.what(), e.exit_code());
-  } catch (const std::filesystem::filesystem_error& e) {
-    return fail(e.path1().string() + ": " + e.code().message(), strata::IoError("").exit_code());
-  } catch (const std::bad_alloc&) {
-    return fail("the system refused memory; lower memory.host_limit or the model's size",
-                strata::OutOfMemory("").exit_code());
-  } catch (const std::exception& e) {
-    return fail(e.what(), 1);
+  } catch (const std::exception&) {
+    return fail(strata::current_failure());
   }
 }
 
@@ -293,5 +284,5 @@ bool output_arrived() {
 int main(int argc, char** argv) {
   const int code = run_program(argc, argv);
   if (code != 0 || output_arrived()) return code;
-  return fail("standard output could not be written; is the disk full?", 1);
+  return fail({"standard output could not be written; is the disk full?", 1});
 }

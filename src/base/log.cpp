@@ -7,7 +7,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,13 +22,6 @@
 namespace strata::log {
 
 namespace {
-
-/// Returns how many characters a line of the terminal has, or 80 if it does not say.
-std::size_t terminal_width() {
-  winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
-  return size.ws_col;
-}
 
 /// Standard error, with a live line below what was logged if that is a terminal.
 class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
@@ -50,8 +42,9 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
 
  private:
   static void draw(std::string_view text) {
+    const std::size_t columns = terminal_columns(STDERR_FILENO);
     // A line that is as wide as the terminal would leave the cursor on the next one.
-    const std::string shown(text.substr(0, terminal_width() - 1));
+    const std::string shown(text.substr(0, (columns == 0 ? 80 : columns) - 1));
     std::fprintf(stderr, "\r\033[K%s", shown.c_str());
     std::fflush(stderr);
   }

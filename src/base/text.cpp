@@ -103,14 +103,18 @@ std::string wrapped_lines(std::string_view text, std::size_t width) {
   return all;
 }
 
+std::size_t terminal_columns(int descriptor) {
+  winsize window{};
+  return ::ioctl(descriptor, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+}
+
 std::size_t help_columns() {
   std::size_t columns = 0;
   if (const char* text = std::getenv("COLUMNS")) {
     const std::string_view digits = text;
     std::from_chars(digits.data(), digits.data() + digits.size(), columns);
   }
-  winsize window{};
-  if (columns == 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0) columns = window.ws_col;
+  if (columns == 0) columns = terminal_columns(STDOUT_FILENO);
   return columns == 0 ? 80 : std::clamp<std::size_t>(columns, 40, 100);
 }
 

@@ -4,8 +4,7 @@
 
 #include "commands/run_ranks.h"
 
-#include <filesystem>
-#include <new>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,23 +46,14 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
 
 /// Runs `body`; an error is logged and becomes the exit code of all ranks.
 int run_body(Ranks& ranks, const std::function<int()>& body) {
-  int code = 1;
   try {
     return body();
-  } catch (const Error& error) {
-    log::error("{}", error.what());
-    code = error.exit_code();
-  } catch (const std::filesystem::filesystem_error& error) {
-    log::error("{}: {}", error.path1().string(), error.code().message());
-    code = IoError("").exit_code();
-  } catch (const std::bad_alloc&) {
-    log::error("the system refused memory; lower memory.host_limit or the model's size");
-    code = OutOfMemory("").exit_code();
-  } catch (const std::exception& error) {
-    log::error("{}", error.what());
+  } catch (const std::exception&) {
+    const Failure failure = current_failure();
+    log::error("{}", failure.text);
+    if (ranks.size() > 1) ranks.abort(failure.exit_code);
+    return failure.exit_code;
   }
-  if (ranks.size() > 1) ranks.abort(code);
-  return code;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/plan/room.h"
 
 namespace strata {
 
@@ -33,8 +34,9 @@ std::string limited_by(std::size_t limit, const std::string& origin) {
 }  // namespace
 
 Shortage shortage_of(const Setup& s) {
-  if (s.budget.device_limit && s.device_bytes() > *s.budget.device_limit) return Shortage::kDevice;
-  if (s.budget.host_limit && s.host_bytes() > *s.budget.host_limit) return Shortage::kHost;
+  const Room room(s.budget, s.config.memory);
+  if (!room.fits_device(s.use())) return Shortage::kDevice;
+  if (!room.fits_host(s.use())) return Shortage::kHost;
   return Shortage::kNone;
 }
 

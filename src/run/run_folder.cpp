@@ -11,14 +11,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 
 namespace strata {
@@ -36,18 +35,22 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-std::string read_text(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+/// No file that a run writes for others to recognise it by is longer.
+constexpr std::size_t kMostBytes = 1 << 20;
+
+/// Returns the contents of a file, or nothing if it is none that a run writes.
+std::string text_of(const fs::path& file) {
+  try {
+    return read_text_file(file, kMostBytes);
+  } catch (const IoError&) {
+    return {};
+  }
 }
 
 /// Returns whether a config.json is one that a run has written: it names every section. That of a
 /// model does not, nor does what somebody wrote by hand.
 bool is_resolved_config(const fs::path& file) {
-  std::error_code ignored;
-  constexpr std::uintmax_t kMost = 1 << 20;
-  if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) > kMost) return false;
-  const std::string text = read_text(file);
+  const std::string text = text_of(file);
   constexpr std::array<std::string_view, 9> kSections{
       "run", "model", "data", "schedule", "optimizer", "memory", "hardware", "kernels", "debug"};
   return std::ranges::all_of(kSections, [&](std::string_view section) {
@@ -57,7 +60,7 @@ bool is_resolved_config(const fs::path& file) {
 
 /// Returns who holds a lock, as the holder wrote it.
 std::string holder(const fs::path& lock) {
-  const std::string text = read_text(lock);
+  const std::string text = text_of(lock);
   return text.empty() ? "another process" : text.substr(0, text.find('\n'));
 }
 

@@ -16,32 +16,16 @@
 #include <vector>
 
 #include "data/scratch_folder.h"
+#include "e2e/program.h"
 #include "support/catch.h"
 
 namespace strata::test {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct Outcome {
-  int code = -1;
-  std::string text;  ///< standard output and error
-};
-
-std::string read_file(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-/// Runs the program in a shell, after `before`.
-Outcome strata(const ScratchFolder& folder, const std::string& arguments,
-               const std::string& before = "") {
-  const ScratchFolder output;
-  const std::string log = output.file("output.txt");
-  const std::string command =
-      before + STRATA_PROGRAM " " + arguments + " > " + log + " 2>&1 < /dev/null";
-  const int status = std::system(("cd " + folder.file(".") + " && " + command).c_str());
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(log)};
+/// Runs the program in the folder, after `before`.
+Outcome strata_in(const ScratchFolder& folder, const std::string& arguments,
+                  const std::string& before = "") {
+  return run(Folder(), "cd " + folder.file(".") + " && " + before + STRATA_PROGRAM " " + arguments);
 }
 
 std::string train_on(const std::string& data) {
@@ -85,7 +69,7 @@ TEST_CASE("tokenize that finds no room exits with 1 and leaves the earlier file 
   folder.write("long.txt", std::string(1 << 20, 'a'));
   folder.write("out.bin", "STRTOK\r\nearlier");
   const Outcome full =
-      strata(folder, "tokenize long.txt --output out.bin", "ulimit -f 64 && exec ");
+      strata_in(folder, "tokenize long.txt --output out.bin", "ulimit -f 64 && exec ");
   INFO(full.text);
   CHECK(full.code == 1);
   CHECK_THAT(full.text, ContainsSubstring("out.bin: cannot be written: File too large"));
@@ -98,15 +82,15 @@ TEST_CASE("tokenize says what it left out of a folder, and refuses what was name
   folder.write("texts/a.txt", "text");
   folder.write("texts/b.txt", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n");
   folder.write("texts/c.jsonl", "{\"text\": \"one\"}\n");
-  const Outcome walked = strata(folder, "tokenize texts --output out.bin");
+  const Outcome walked = strata_in(folder, "tokenize texts --output out.bin");
   CHECK(walked.code == 0);
   CHECK_THAT(walked.text, ContainsSubstring("1 .jsonl"));
   CHECK_THAT(walked.text, ContainsSubstring("texts/b.txt: is JSON"));
-  const Outcome named = strata(folder, "tokenize texts/c.jsonl --output out.bin");
+  const Outcome named = strata_in(folder, "tokenize texts/c.jsonl --output out.bin");
   CHECK(named.code == 2);
   CHECK_THAT(named.text, ContainsSubstring("texts/c.jsonl: is JSON"));
   CHECK_THAT(named.text, ContainsSubstring("--as-text"));
-  CHECK(strata(folder, "tokenize --as-text texts/c.jsonl --output out.bin").code == 0);
+  CHECK(strata_in(folder, "tokenize --as-text texts/c.jsonl --output out.bin").code == 0);
 }
 
 TEST_CASE("train refuses token files of other programs, widths and tokenizers with exit code 2") {
@@ -117,9 +101,9 @@ TEST_CASE("train refuses token files of other programs, widths and tokenizers wi
   ids[0] = 20240520;
   folder.write("llmc", bytes_of(ids));
   folder.write("a.txt", std::string(4096, 'a'));
-  REQUIRE(strata(folder, "tokenize a.txt --output bytes.bin").code == 0);
+  REQUIRE(strata_in(folder, "tokenize a.txt --output bytes.bin").code == 0);
   const auto refused = [&](const std::string& data, const char* hint) {
-    const Outcome outcome = strata(folder, train_on(data));
+    const Outcome outcome = strata_in(folder, train_on(data));
     INFO(outcome.text);
     CHECK(outcome.code == 2);
     CHECK_THAT(outcome.text, ContainsSubstring(hint));
@@ -128,7 +112,7 @@ TEST_CASE("train refuses token files of other programs, widths and tokenizers wi
   refused("llmc --set data.dtype=u16", "llm.c");
   refused("bytes.bin --set model.vocab_size=256", "model.vocab_size is 256");
   refused("a.txt --set data.dtype=u16", "strata tokenize");
-  CHECK(strata(folder, train_on("u32 --set data.dtype=u32")).code == 0);
+  CHECK(strata_in(folder, train_on("u32 --set data.dtype=u32")).code == 0);
 }
 
 }  // namespace strata::test

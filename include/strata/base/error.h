@@ -66,4 +66,14 @@ class NumericalError : public Error {
   [[nodiscard]] int exit_code() const noexcept override { return 4; }
 };
 
+/// Why the program ends, for a person, and what it ends with.
+struct Failure {
+  std::string text;
+  int exit_code = 1;
+};
+
+/// Returns what the exception that is being handled says; to be called in a handler. One that is
+/// none of the above has the text and the code of the class that its cause belongs to.
+[[nodiscard]] Failure current_failure();
+
 }  // namespace strata

@@ -30,6 +30,8 @@ inline constexpr std::size_t kMostShown = 80;
 /// off stands below the line's second column, if it has one, and below its beginning if not.
 [[nodiscard]] std::string wrapped_lines(std::string_view text, std::size_t width);
 
+/// Returns how many columns the terminal of a file descriptor has, 0 if it is none or does not say.
+[[nodiscard]] std::size_t terminal_columns(int descriptor);
 /// Returns how many columns help may use: what COLUMNS says, else the terminal of standard output,
 /// else 80; from 40 to 100, since longer lines are hard to read.
 [[nodiscard]] std::size_t help_columns();

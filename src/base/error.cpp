@@ -1,0 +1,26 @@
+// Exceptions of the standard library that reach the end of the program are told like strata's own.
+
+#include "strata/base/error.h"
+
+#include <exception>
+#include <filesystem>
+#include <new>
+
+namespace strata {
+
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const Error& e) {
+    return {e.what(), e.exit_code()};
+  } catch (const std::filesystem::filesystem_error& e) {
+    return {e.path1().string() + ": " + e.code().message(), IoError("").exit_code()};
+  } catch (const std::bad_alloc&) {
+    return {"the system refused memory; lower memory.host_limit or the model's size",
+            OutOfMemory("").exit_code()};
+  } catch (const std::exception& e) {
+    return {e.what(), 1};
+  }
+}
+
+}  // namespace strata
