@@ -4,6 +4,7 @@
 #include "strata/plan/setup.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 
 #include "plan/memory_rules.h"
@@ -58,7 +59,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   s.attention = config.kernels.attention;
   s.budget = planned.budget;
   const ScheduleSection& schedule = config.schedule;
-  s.layout = make_layout(model);
+  s.layout = std::make_shared<const ModelLayout>(make_layout(model));
   s.sizes = llama_sizes(config);
   const OptimizerSection& o = config.optimizer;
   const int layers = to_int(model.num_hidden_layers);
