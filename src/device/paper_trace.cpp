@@ -62,9 +62,13 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
 
 }  // namespace
 
+double PaperTrace::weight_of(const Tag& tag) const {
+  const bool of_layer = tag.unit >= 1 && tag.unit <= weights_.layers;
+  return (tag.cell >= 0 ? weights_.cell : 1) * (of_layer ? weights_.layer : 1);
+}
+
 void PaperTrace::add(const TraceRecord& record) {
-  // Work of a cell stands for that of several.
-  const double weight = record.what.tag.cell >= 0 ? cell_weight_ : 1;
+  const double weight = weight_of(record.what.tag);
   const Demand demand = demand_of(record, rates_);
   PaperWork work{.alone_s = weight * demand.alone_s,
                  .submit_s = weight * rates_.submit_us * 1e-6,
@@ -72,6 +76,7 @@ void PaperTrace::add(const TraceRecord& record) {
                  .share = demand.share,
                  .lane = record.lane,
                  .by_submitter = record.by_submitter,
+                 .pass = record.what.tag.pass,
                  .ticket = record.ticket,
                  .first_event = narrow<std::uint32_t>(events_.size())};
   for (const Wait& wait : record.waits) events_.push_back(wait.event);

@@ -13,9 +13,19 @@ namespace strata {
 /// Returns what the cost of recording a step goes by: the units and sub-batches of all its passes.
 [[nodiscard]] double step_cells(const Setup& setup);
 
-/// Returns the setup with fewer sub-batches and passes. Slots and what cells keep and spill are
-/// in the same proportion, and everything else stays as it is. Neither number is 0 or more than
-/// there are.
-[[nodiscard]] Setup reduced_setup(const Setup& whole, int cells, int passes);
+/// Returns likewise the share of one unit in one pass, in sub-batches.
+[[nodiscard]] double cells_of_unit(const Setup& setup);
+
+/// How large a step is.
+struct StepSize {
+  int layers = 1;
+  int cells = 1;
+  int passes = 1;
+};
+
+/// Returns the setup of a step of this size. Slots, what cells keep and spill, and where and when
+/// blocks are updated are in proportion; everything else stays as it is. No number is 0 or more
+/// than there are.
+[[nodiscard]] Setup reduced_setup(const Setup& whole, const StepSize& size);
 
 }  // namespace strata
