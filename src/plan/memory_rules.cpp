@@ -33,10 +33,11 @@ void plan_heap(const DataSection& data, Setup& s) {
 }
 
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
-/// none. The number behind `least` is tried first, since most often it is too large already.
+/// none. What is likeliest is tried first: nothing more than `least` fits, or everything does.
 int largest(int least, int most, const std::function<bool(int)>& fits) {
-  if (least < most && !fits(least + 1)) return least;
-  while (least < most) {
+  if (least >= most || !fits(least + 1)) return least;
+  if (fits(most)) return most;
+  for (++least, --most; least < most;) {
     const int middle = least + (most - least + 1) / 2;
     if (fits(middle)) {
       least = middle;

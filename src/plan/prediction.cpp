@@ -26,16 +26,6 @@ namespace {
 /// step: of the last two the mean is taken.
 constexpr int kSteps = 4;
 
-/// Passes of a reduced step, if there are more: one that begins, two amid others, one that ends.
-constexpr int kPasses = 4;
-/// Layers of a reduced step, if there are more. Where what is left to a layer is its latency, one
-/// that stands for several takes too long.
-constexpr int kMostLayers = 128;
-/// A reduced step has about so many units times sub-batches times passes, but no fewer sub-batches
-/// than these: copies of one hide under compute of another.
-constexpr double kReducedCells = 1536;
-constexpr int kFewestCells = 4;
-
 /// What is predicted of a step, or of a pass of it.
 struct Figures {
   double step_s = 0;
@@ -199,25 +189,13 @@ class DryRun {
   Timeline timeline_;
 };
 
-/// Returns how large a step is recorded: the whole one, or a reduced one if it is too large.
-StepSize recorded_size(const Setup& setup, double whole_cells) {
-  StepSize size{setup.walk.layers, setup.walk.cells, setup.choices.passes};
-  if (step_cells(setup) <= whole_cells) return size;
-  size.layers = std::min(size.layers, kMostLayers);
-  size.passes = std::min(size.passes, kPasses);
-  const double in_chunks = cells_of_unit(setup) - setup.walk.cells;
-  const double cells = kReducedCells / (size.passes * (size.layers + 2.0)) - in_chunks;
-  const int fewest = std::min(setup.walk.cells, kFewestCells);
-  size.cells = std::clamp(static_cast<int>(cells), fewest, setup.walk.cells);
-  return size;
-}
-
 /// Puts steps of this size on paper, each as long as a whole one but for its passes.
 DryRun dry_run(const Setup& setup, const Rates& rates, const StepSize& size) {
   return {reduced_setup(setup, size),
           rates,
           {.cell = static_cast<double>(setup.walk.cells) / size.cells,
            .layer = static_cast<double>(setup.walk.layers) / size.layers,
+           .chunk = static_cast<double>(size.chunk_factor),
            .layers = size.layers}};
 }
 
@@ -281,7 +259,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   const Figures figures = figures_of(setup, known.rates, whole_cells);
   p.step_s = figures.step_s;
   p.once_s = figures.once_s;
-  p.reduced = step_cells(setup) > whole_cells;
+  p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
@@ -301,7 +279,9 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, device, known).empty() || step_cells(setup) > kWholeCells) return {};
+  if (!why_unknown(setup, device, known).empty() ||
+      step_cells(setup, whole_size(setup)) > kWholeCells)
+    return {};
   Recorder recorder;
   record_steps(setup, kTraced, recorder);
   PaperTrace paper(known.rates);

@@ -11,11 +11,36 @@
 
 #include "plan/activation_plan.h"
 #include "plan/memory_rules.h"
+#include "strata/plan/prediction.h"
 #include "strata/store/chunks.h"
 
 namespace strata {
 
 namespace {
+
+/// A reduced step has so many of each, if there are more. Copies of one sub-batch hide under
+/// compute of another, a chunk is sent while the next one is rounded, and the latency of a layer
+/// that stands for many is too long.
+constexpr int kFewestCells = 4;
+constexpr int kFewestChunks = 8;
+constexpr int kMostLayers = 128;
+/// Passes, if there are more: one that begins, two amid others, one that ends.
+constexpr int kPasses = 4;
+
+/// Returns the chunks in which the weights of a layer are loaded, the last one in part.
+double layer_chunks(const Setup& setup) {
+  const Block& layer = setup.layout->blocks[setup.layout->first_layer_block()];
+  const auto bytes = static_cast<double>(layer.shard_elements(setup.state.ranks)) *
+                     static_cast<double>(size_of(setup.state.compute));
+  return bytes / static_cast<double>(kChunkBytes);
+}
+
+/// Returns as how many sub-batches the chunks of a layer count in each pass: weights are loaded
+/// twice, and gradients leave, and are added and rounded.
+double cells_in_chunks(const Setup& setup, const StepSize& size) {
+  constexpr double kChunksOfACell = 7;
+  return layer_chunks(setup) / (size.chunk_factor * kChunksOfACell);
+}
 
 /// Returns a number of boundaries in proportion. As many as forward needs stay as many, and those
 /// beyond are counted apart: less than that makes forward read back.
@@ -86,25 +111,35 @@ void reduce_layers(const Setup& whole, int layers, Setup& s) {
 
 }  // namespace
 
-double layer_chunks(const Setup& setup) {
-  const Block& layer = setup.layout->blocks[setup.layout->first_layer_block()];
-  const auto bytes = static_cast<double>(layer.shard_elements(setup.state.ranks)) *
-                     static_cast<double>(size_of(setup.state.compute));
-  return bytes / static_cast<double>(kChunkBytes);
+StepSize whole_size(const Setup& setup) {
+  return {.layers = setup.walk.layers, .cells = setup.walk.cells, .passes = setup.choices.passes};
 }
 
-double cells_of_unit(const Setup& setup) {
-  constexpr double kChunksOfACell = 7;  // that are as many submissions as a cell
-  return setup.walk.cells + layer_chunks(setup) / kChunksOfACell;
+double step_cells(const Setup& setup, const StepSize& size) {
+  return size.passes * (size.layers + 2.0) * (size.cells + cells_in_chunks(setup, size));
 }
 
-double step_cells(const Setup& setup) {
-  return static_cast<double>(setup.choices.passes) * (setup.walk.layers + 2) * cells_of_unit(setup);
+StepSize recorded_size(const Setup& setup, double whole_cells) {
+  const StepSize whole = whole_size(setup);
+  if (step_cells(setup, whole) <= whole_cells) return whole;
+  StepSize size{.layers = std::min(whole.layers, kMostLayers),
+                .passes = std::min(whole.passes, kPasses)};
+  const double cells = kWholeCells / (size.passes * (size.layers + 2.0));
+  const int fewest = std::min(whole.cells, kFewestCells);
+  const double chunks = cells_in_chunks(setup, size);
+  const auto longest = std::max(1, static_cast<int>(layer_chunks(setup) / kFewestChunks));
+  while (fewest + chunks / size.chunk_factor > cells && size.chunk_factor < longest) {
+    ++size.chunk_factor;
+  }
+  size.cells =
+      std::clamp(static_cast<int>(cells - chunks / size.chunk_factor), fewest, whole.cells);
+  return size;
 }
 
 Setup reduced_setup(const Setup& whole, const StepSize& size) {
   Setup s = whole;
   s.choices.passes = size.passes;
+  s.choices.chunk_factor = size.chunk_factor;
   s.batch.host_slots = 2 * size.passes;
   s.batch.batch.sub_batches = size.cells;
   s.activations.cells = size.cells;

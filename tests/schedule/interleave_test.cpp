@@ -308,9 +308,11 @@ TEST_CASE("state that travels in chunks is updated as the whole would be") {
     }
     for (int step = 0; step < 2; ++step) {
       std::int64_t next = home.begin;
+      int part_number = 0;
       const Event done =
           shuttle.ship(kBlock, device.stream(step == 0 ? Lane::kWeightsIn : Lane::kActivationsIn),
-                       [&](const BlockState& part) {
+                       [&](const BlockState& part, const Tag& of_chunk) {
+                         CHECK(of_chunk.chunk == part_number++);
                          CHECK(part.begin == next);
                          next += part.weight.elements();
                          backend.kernels->run(device.stream(Lane::kOut),

@@ -20,10 +20,11 @@ enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
 inline constexpr std::size_t kShareCount = 5;
 
 /// What stands for how much. Work of a cell, or of a layer, stands for that of so many equal ones,
-/// one after another.
+/// one after another; that of a chunk for so many which move as much together.
 struct PaperWeights {
   double cell = 1;
   double layer = 1;
+  double chunk = 1;
   int layers = 0;  ///< the units from 1 to this one are layers
 };
 
@@ -71,8 +72,6 @@ class PaperTrace final : public TraceSink {
   [[nodiscard]] const Rates& rates() const { return rates_; }
 
  private:
-  [[nodiscard]] double weight_of(const Tag& tag) const;
-
   Rates rates_;
   PaperWeights weights_;
   bool active_ = false;

@@ -49,7 +49,7 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 
 /// A step of so many units times sub-batches times passes is predicted whole. A larger one is
 /// predicted by a reduced one, which costs no more; docs/prediction.md says what that loses.
-inline constexpr double kWholeCells = 1536;
+inline constexpr double kWholeCells = 2048;
 
 /// Predicts a run on a device of this name. It takes no memory but for the recorded steps, which
 /// are those of a smaller run if there are too many sub-batches and passes.
