@@ -33,6 +33,7 @@ struct Figures {
   std::vector<double> busy_s = std::vector<double>(kLaneCount);
   std::vector<double> exposed_s = std::vector<double>(kLaneCount);
   std::vector<double> critical_s = std::vector<double>(kLaneCount + 1);  ///< submission comes last
+  std::size_t records = 0;  ///< that were submitted for it
 
   /// Adds so many times the figures of a pass.
   void add(double times, const Figures& pass) {
@@ -82,6 +83,7 @@ class DryRun {
   [[nodiscard]] Figures figures() const {
     Figures figures = figures_of(amid_steps(), 0.5);
     figures.once_s = timeline_.end_s() - kSteps * step_s();
+    figures.records = trace_.size();
     return figures;
   }
   /// Returns likewise what is predicted of a pass amid others.
@@ -259,6 +261,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   const Figures figures = figures_of(setup, known.rates, whole_cells);
   p.step_s = figures.step_s;
   p.once_s = figures.once_s;
+  p.records = figures.records;
   p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
