@@ -1,6 +1,6 @@
 // A prediction submits four steps to the dry backend, which puts them on paper, and runs them on a
 // timeline. The step amid many is read off the last two, so that the start from an idle machine
-// does not count. A step with too many sub-batches or passes is predicted by a reduced one.
+// does not count. A step that is too large is predicted by a reduced one.
 
 #include "strata/plan/prediction.h"
 
