@@ -13,7 +13,8 @@ namespace {
 
 /// Work as it would run alone.
 struct Demand {
-  double alone_s = 0;
+  double start_s = 0;
+  double moved_s = 0;  ///< the rest
   Share share = Share::kNone;
 };
 
@@ -51,27 +52,30 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
     const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
-    return {r.task_us * 1e-6 + seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
+    return {r.task_us * 1e-6, seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
   }
   if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
-    return {r.copy_us * 1e-6 + seconds(bytes, r.link_gbs, 1e9),
+    return {r.copy_us * 1e-6, seconds(bytes, r.link_gbs, 1e9),
             kind == CostKind::kLinkIn ? Share::kLinkIn : Share::kLinkOut};
   }
-  return {r.kernel_us * 1e-6 + device_s(record, r), Share::kDevice};
+  return {r.kernel_us * 1e-6, device_s(record, r), Share::kDevice};
 }
 
 }  // namespace
 
 void PaperTrace::add(const TraceRecord& record) {
-  // Work of a cell stands for that of several.
-  const double weight = record.what.tag.cell >= 0 ? cell_weight_ : 1;
+  const Tag& tag = record.what.tag;
+  const bool of_layer = tag.unit >= 1 && tag.unit <= weights_.layers;
+  const double times = (tag.cell >= 0 ? weights_.cell : 1) * (of_layer ? weights_.layer : 1);
+  const double pieces = times * (tag.chunk >= 0 ? weights_.chunk : 1);
   const Demand demand = demand_of(record, rates_);
-  PaperWork work{.alone_s = weight * demand.alone_s,
-                 .submit_s = weight * rates_.submit_us * 1e-6,
-                 .pieces = weight,
+  PaperWork work{.alone_s = pieces * demand.start_s + times * demand.moved_s,
+                 .submit_s = pieces * rates_.submit_us * 1e-6,
+                 .pieces = pieces,
                  .share = demand.share,
                  .lane = record.lane,
                  .by_submitter = record.by_submitter,
+                 .pass = tag.pass,
                  .ticket = record.ticket,
                  .first_event = narrow<std::uint32_t>(events_.size())};
   for (const Wait& wait : record.waits) events_.push_back(wait.event);

@@ -80,11 +80,9 @@ std::int64_t Block::shard_elements(int ranks) const {
 }
 
 int ModelLayout::gradient_sources(BlockId block) const {
-  int sources = 0;
-  for (const Unit& unit : units) {
-    for (const BlockId b : unit.blocks) sources += b == block ? 1 : 0;
-  }
-  return sources;
+  const std::vector<BlockId>& of_head = units[head()].blocks;
+  const auto tied = std::ranges::count(of_head.begin() + 1, of_head.end(), block);
+  return 1 + static_cast<int>(tied);
 }
 
 ModelLayout make_layout(const LlamaConfig& c) {

@@ -35,7 +35,7 @@ bool any_updated(const StatePlan& plan, UpdateTime when) {
 }  // namespace
 
 OptimizerEngine::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
-    : shuttle(layout, plan, memory),
+    : shuttle(layout, plan, memory, plan.chunk_factor * StateShuttle::kChunk),
       partials(memory.tensor(Space::kPageable, "optimizer.norms", DType::kF64,
                              {GradientStore::host_partials(layout, plan)})),
       scalars(memory.allocate(Space::kPinned, "optimizer.scalars", sizeof(AdamWScalars))),
@@ -113,7 +113,8 @@ void OptimizerEngine::make_updaters(const OptimizerParts& parts) {
       case UpdatedBy::kShuttle:
         if (shuttle_ == nullptr) {
           auto made = std::make_unique<ShuttleUpdater>(
-              shared, StateShuttle(state_, std::move(memory_.shuttle), shared.device));
+              shared, StateShuttle(state_, std::move(memory_.shuttle), shared.device,
+                                   state_.plan().chunk_factor * StateShuttle::kChunk));
           shuttle_ = made.get();
           keep(std::move(made));
         }

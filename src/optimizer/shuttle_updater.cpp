@@ -28,9 +28,9 @@ void ShuttleUpdater::ship(BlockId block, Stream& in, Event decided, const Tag& t
   out.wait(decided, WaitFor::kDecided);
   const Event home = shuttle_.ship(
       block, in,
-      [&](const BlockState& part) {
+      [&](const BlockState& part, const Tag& of_chunk) {
         p_.rule.submit(p_.kernels, out, block, part, part.grad,
-                       {.scalars = p_.scalars, .nonfinite = p_.device_nonfinite}, tag);
+                       {.scalars = p_.scalars, .nonfinite = p_.device_nonfinite}, of_chunk);
       },
       tag);
   end(block, home);

@@ -8,6 +8,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/device/device.h"
+#include "strata/store/chunks.h"
 
 namespace strata {
 
@@ -102,22 +103,22 @@ StateShuttle::StateShuttle(TrainingState& state, Memory memory, Device& device, 
       home_(state.blocks()) {}
 
 Event StateShuttle::ship(BlockId block, Stream& in,
-                         const std::function<void(const BlockState& part)>& update,
+                         const std::function<void(const BlockState&, const Tag&)>& update,
                          const Tag& tag) {
   const BlockState& home = state_.block(block);
   Event& at_home = home_[block];
   in.wait(at_home, WaitFor::kUpdated);
-  for (std::int64_t done = 0; done < home.weight.elements(); done += chunk_) {
-    const std::int64_t count = std::min(chunk_, home.weight.elements() - done);
-    const BlockState part = part_of(home, done, count);
+  const auto ship_chunk = [&](std::int64_t begin, std::int64_t count, const Tag& of_chunk) {
+    const BlockState part = part_of(home, begin, count);
     Lease slot = ring_.fill(ring_.oldest(), block.value(), in);
     const BlockState there = placed_in(slot.data(), part);
-    copy(in, there, part, tag);
+    copy(in, there, part, of_chunk);
     slot.filled();
     slot.use(out_);
-    update(there);
-    shipped_bytes_ += copy(out_, part, there, tag);
-  }
+    update(there, of_chunk);
+    shipped_bytes_ += copy(out_, part, there, of_chunk);
+  };
+  for_each_chunk(home.weight.elements(), chunk_, tag, ship_chunk);
   at_home = out_.record();
   return at_home;
 }

@@ -136,7 +136,7 @@ class ActivationRule {
     s.kept = named_plan(schedule_.activations.value_or(KeepLevel::kRecompute));
     if (!schedule_.activations) keep_what_fits(s, range);
     if (!choices_.spill) spill_what_fits(s, range);
-    for (std::size_t i = 0; i < cells_; ++i) {
+    for (std::size_t i = 0; i < cells_ && range.from > KeepLevel::kRecompute; ++i) {
       if (s.kept.spills(i) && s.kept.levels[i] < range.from) return false;
     }
     add_scratch(s);
@@ -159,11 +159,12 @@ class ActivationRule {
     for (std::size_t to = 1; to < std::size(kKeepLevels); ++to) {
       const std::size_t bytes = kept_bytes(tensors_, kKeepLevels[to]);
       // When the last cell keeps a tensor, nobody needs scratch for it.
-      const bool all = kept.count(kKeepLevels[to - 1]) == cells_;
+      const bool all = std::ranges::all_of(
+          kept.levels, [&](KeepLevel level) { return level == kKeepLevels[to - 1]; });
       const std::size_t freed = all && kept.least_reach() < kKeepLevels[to] ? bytes : 0;
       if (room > 0 && cells_ * bytes <= room + freed) room += freed;
-      for (std::size_t i = cells_; i-- > 0;) {
-        if (kept.levels[i] != kKeepLevels[to - 1] || bytes > room) continue;
+      for (std::size_t i = cells_; i-- > 0 && bytes <= room;) {
+        if (kept.levels[i] != kKeepLevels[to - 1]) continue;
         kept.levels[i] = kKeepLevels[to];
         kept.reach[i] = std::max(kept.reach[i], kept.levels[i]);
         room -= bytes;

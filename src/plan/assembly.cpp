@@ -30,7 +30,7 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       pinned_taken_s_(steady_seconds()),
       pageable_arena_(take(device_, s, Space::kPageable)),
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
-      state_(s.layout, s.state, arenas_),
+      state_(*s.layout, s.state, arenas_),
       model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
              {take_rope_staging(s.model, s.sizes, arenas_), Llama::rope_bytes(s.model, s.sizes)}),
       weights_(state_, parts.collectives, arenas_, s.weight_slots),

@@ -41,7 +41,7 @@ class Planner {
     const std::optional<double> step_s = queries_.step_s(best_.setup);
     if (!step_s) return std::move(best_);
     step_s_ = *step_s;
-    const auto blocks = static_cast<int>(best_.setup.layout.blocks.size());
+    const auto blocks = static_cast<int>(best_.setup.layout->blocks.size());
     if (best_.setup.choices.resident_units < blocks) {  // else nobody updates on the host
       pick(deferred_candidates({given_, choices_, best_.setup}));
       pick(interleave_candidates({given_, choices_, best_.setup}));

@@ -36,11 +36,11 @@ double cells_of(const Setup& s) {
 /// Returns a cell's share of the bytes of weights that a pass loads.
 double weight_bytes(const Setup& s) {
   int streamed = 0;  // layers whose weights come from the host
-  for (const BlockId b : s.layout.blocks.ids()) {
-    const bool layer = s.layout.blocks[b].kind == UnitKind::kLayer;
+  for (const BlockId b : s.layout->blocks.ids()) {
+    const bool layer = s.layout->blocks[b].kind == UnitKind::kLayer;
     streamed += layer && s.state.blocks[b].weight != Home::kDevice ? 1 : 0;
   }
-  const Block& layer = s.layout.blocks[s.layout.first_layer_block()];
+  const Block& layer = s.layout->blocks[s.layout->first_layer_block()];
   return static_cast<double>(layer.shard_elements(s.state.ranks)) *
          static_cast<double>(size_of(s.state.compute)) * streamed / cells_of(s);
 }
@@ -53,7 +53,7 @@ std::optional<std::size_t> idle_link_bytes(const Setup& s) {
   const bool spilled = s.activations.homes(s.activation_slots) > 0;
   const double boundary = spilled ? static_cast<double>(s.activations.home_bytes()) : 0.0;
   const double state =
-      static_cast<double>(StateShuttle::step_bytes(s.layout, s.state)) / cells_of(s);
+      static_cast<double>(StateShuttle::step_bytes(*s.layout, s.state)) / cells_of(s);
   const bool in_backward = s.choices.timing == UpdateTiming::kOnArrival;
   const bool in_forward = !in_backward || s.choices.deferred_units > 0;
   const double idle = std::min(*forward - (in_forward ? state : 0.0),

@@ -33,9 +33,11 @@ void plan_heap(const DataSection& data, Setup& s) {
 }
 
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
-/// none.
+/// none. What is likeliest is tried first: nothing more than `least` fits, or everything does.
 int largest(int least, int most, const std::function<bool(int)>& fits) {
-  while (least < most) {
+  if (least >= most || !fits(least + 1)) return least;
+  if (fits(most)) return most;
+  for (++least, --most; least < most;) {
     const int middle = least + (most - least + 1) / 2;
     if (fits(middle)) {
       least = middle;
@@ -49,7 +51,7 @@ int largest(int least, int most, const std::function<bool(int)>& fits) {
 class MemoryRules {
  public:
   MemoryRules(Setup& s, const PlanInputs& in)
-      : s_(s), in_(in), blocks_(narrow<int>(s.layout.blocks.size())) {}
+      : s_(s), in_(in), blocks_(narrow<int>(s.layout->blocks.size())) {}
 
   /// Decides which units stay on the device: as many as the host cannot hold, and more if there is
   /// still room when everything else is on the device.
@@ -71,9 +73,9 @@ class MemoryRules {
     StateChoices& choices = s_.choices;
     if (choices.timing != UpdateTiming::kSpeculative || choices.undo_log) return;
     const std::vector<BlockId> all =
-        speculated_blocks(s_.layout, choices, std::numeric_limits<std::size_t>::max());
+        speculated_blocks(*s_.layout, choices, std::numeric_limits<std::size_t>::max());
     const auto with = [&](int blocks) {
-      choices.undo_log = undo_log_bytes(s_.layout, choices, all, static_cast<std::size_t>(blocks));
+      choices.undo_log = undo_log_bytes(*s_.layout, choices, all, static_cast<std::size_t>(blocks));
       place(choices.resident_units);
     };
     with(largest(0, narrow<int>(all.size()), [&](int blocks) {
@@ -131,15 +133,15 @@ class MemoryRules {
 }  // namespace
 
 void plan_fixed(Setup& s) {
-  s.state = plan_state(s.layout, s.choices);
+  s.state = plan_state(*s.layout, s.choices);
   s.plan = {};
   MemoryPlan& plan = s.plan;
-  TrainingState::Memory(s.layout, s.state, plan);
-  WeightStore::Memory(s.layout, s.state, s.weight_slots, plan);
-  GradientStore::Memory(s.layout, s.state, s.gradient_slots, plan);
+  TrainingState::Memory(*s.layout, s.state, plan);
+  WeightStore::Memory(*s.layout, s.state, s.weight_slots, plan);
+  GradientStore::Memory(*s.layout, s.state, s.gradient_slots, plan);
   BatchStore::Memory(s.batch, plan);
   LossStore::Memory(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), plan);
-  OptimizerEngine::Memory(s.layout, s.state, plan);
+  OptimizerEngine::Memory(*s.layout, s.state, plan);
   static_cast<void>(take_boundary_gradients(s.activations, plan));
   static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
 }

@@ -1,6 +1,6 @@
 // A prediction submits four steps to the dry backend, which puts them on paper, and runs them on a
 // timeline. The step amid many is read off the last two, so that the start from an idle machine
-// does not count. A step with too many sub-batches or passes is predicted by a reduced one.
+// does not count. A step that is too large is predicted by a reduced one.
 
 #include "strata/plan/prediction.h"
 
@@ -26,29 +26,22 @@ namespace {
 /// step: of the last two the mean is taken.
 constexpr int kSteps = 4;
 
-/// A reduced step has about so many units times sub-batches times passes.
-constexpr double kReducedCells = 2304;
-/// Passes that a reduced step has if there are more. One pass more is what each further one adds.
-constexpr int kPasses = 3;
-
-/// What is predicted of a setup, in numbers that grow with its passes by the same amount for each.
+/// What is predicted of a step, or of a pass of it.
 struct Figures {
   double step_s = 0;
   double once_s = 0;
   std::vector<double> busy_s = std::vector<double>(kLaneCount);
   std::vector<double> exposed_s = std::vector<double>(kLaneCount);
   std::vector<double> critical_s = std::vector<double>(kLaneCount + 1);  ///< submission comes last
+  std::size_t records = 0;  ///< that were submitted for it
 
-  /// Returns these figures and so many times what they have more than `fewer`.
-  [[nodiscard]] Figures beyond(const Figures& fewer, double times) const {
-    const auto go_on = [times](double more, double less) { return more + times * (more - less); };
-    Figures sum = *this;
-    sum.step_s = go_on(step_s, fewer.step_s);
-    sum.once_s = go_on(once_s, fewer.once_s);
+  /// Adds so many times the figures of a pass.
+  void add(double times, const Figures& pass) {
+    const auto go_on = [times](double sum, double more) { return sum + times * more; };
+    step_s = go_on(step_s, pass.step_s);
     for (auto list : {&Figures::busy_s, &Figures::exposed_s, &Figures::critical_s}) {
-      std::ranges::transform(this->*list, fewer.*list, (sum.*list).begin(), go_on);
+      std::ranges::transform(this->*list, pass.*list, (this->*list).begin(), go_on);
     }
-    return sum;
   }
 };
 
@@ -76,38 +69,63 @@ std::vector<std::size_t> submit_steps(const Setup& setup, int steps, TraceSink& 
 /// Steps on paper, and when they run.
 class DryRun {
  public:
-  /// Each sub-batch takes `cell_weight` times its time.
-  DryRun(const Setup& setup, const Rates& rates, double cell_weight)
-      : trace_(rates, cell_weight),
+  DryRun(const Setup& setup, const Rates& rates, const PaperWeights& weights)
+      : trace_(rates, weights),
         ends_(submit_steps(
             setup, kSteps, trace_, [this] { trace_.start(); }, [this] { return trace_.size(); })),
         timeline_(trace_) {}
 
   /// Returns the seconds of a step amid many.
-  [[nodiscard]] double step_s() const {
-    return (computed_s(kSteps - 1) - computed_s(kSteps - 3)) / 2;
-  }
+  [[nodiscard]] double step_s() const { return span_s(amid_steps()) / 2; }
+  /// Returns likewise the seconds of a pass amid others.
+  [[nodiscard]] double pass_s() const { return span_s(amid_passes()); }
   /// Returns everything that is predicted of a step amid many.
   [[nodiscard]] Figures figures() const {
-    Figures figures{.step_s = step_s(), .once_s = timeline_.end_s() - kSteps * step_s()};
-    // What two more steps add to a trace that begins a step earlier, the gap between two included.
-    const LaneTimes three = lanes(kSteps - 3, kSteps - 1);
-    const LaneTimes one = lanes(kSteps - 3, kSteps - 3);
-    const Timeline::CriticalPath path =
-        timeline_.critical_path(last_compute(kSteps - 1), computed_s(kSteps - 3));
-    for (std::size_t i = 0; i < kLaneCount; ++i) {
-      figures.busy_s[i] = (three.busy_s[i] - one.busy_s[i]) / 2;
-      figures.exposed_s[i] = (three.exposed_s[i] - one.exposed_s[i]) / 2;
-      figures.critical_s[i] = path.lanes_s[i] / 2;
-    }
-    figures.critical_s[kLaneCount] = path.submit_s / 2;
+    Figures figures = figures_of(amid_steps(), 0.5);
+    figures.once_s = timeline_.end_s() - kSteps * step_s();
+    figures.records = trace_.size();
     return figures;
   }
+  /// Returns likewise what is predicted of a pass amid others.
+  [[nodiscard]] Figures pass_figures() const { return figures_of(amid_passes(), 1); }
 
  private:
-  /// Returns when a step's work on the compute lane ends.
-  [[nodiscard]] double computed_s(int step) const {
-    return timeline_.run(last_compute(step)).end_s;
+  /// From the end of one work of the compute lane to the end of another.
+  struct Span {
+    std::size_t from = 0;
+    std::size_t to = 0;
+  };
+  [[nodiscard]] Span amid_steps() const {
+    return {last_compute(begin_of(kSteps - 2)), last_compute(begin_of(kSteps))};
+  }
+  /// The pass before the last of a step.
+  [[nodiscard]] Span amid_passes() const {
+    const int pass = trace_[last_compute(begin_of(kSteps))].pass - 1;
+    std::size_t to = last_compute(begin_of(kSteps));
+    while (trace_[to].pass != pass) to = last_compute(to);
+    std::size_t from = to;
+    while (trace_[from].pass == pass) from = last_compute(from);
+    return {from, to};
+  }
+  [[nodiscard]] double span_s(const Span& span) const {
+    return timeline_.run(span.to).end_s - timeline_.run(span.from).end_s;
+  }
+
+  /// Returns what happens in a span, times `share`.
+  [[nodiscard]] Figures figures_of(const Span& span, double share) const {
+    Figures figures{.step_s = share * span_s(span)};
+    // What it adds to a trace that begins a step earlier, the gap before it included.
+    const LaneTimes with = lanes(span.to + 1);
+    const LaneTimes without = lanes(span.from + 1);
+    const Timeline::CriticalPath path =
+        timeline_.critical_path(span.to, timeline_.run(span.from).end_s);
+    for (std::size_t i = 0; i < kLaneCount; ++i) {
+      figures.busy_s[i] = share * (with.busy_s[i] - without.busy_s[i]);
+      figures.exposed_s[i] = share * (with.exposed_s[i] - without.exposed_s[i]);
+      figures.critical_s[i] = share * path.lanes_s[i];
+    }
+    figures.critical_s[kLaneCount] = share * path.submit_s;
+    return figures;
   }
 
   struct LaneTimes {
@@ -115,11 +133,12 @@ class DryRun {
     std::array<double, kLaneCount> exposed_s{};
   };
 
-  /// Returns what a trace of steps [first, last] shows, as Recorder::exposed_s() says it.
-  [[nodiscard]] LaneTimes lanes(int first, int last) const {
+  /// Returns what a trace from the second step up to record `end` shows, as Recorder::exposed_s()
+  /// says it.
+  [[nodiscard]] LaneTimes lanes(std::size_t end) const {
     LaneTimes times;
     std::array<std::vector<std::size_t>, kLaneCount> on_lane;  // runs in ticket order
-    for (std::size_t i = begin_of(first); i < begin_of(last + 1); ++i) {
+    for (std::size_t i = begin_of(1); i < end; ++i) {
       const PaperWork& work = trace_[i];
       if (work.by_submitter) continue;
       const PredictedRun& run = timeline_.run(i);
@@ -157,14 +176,14 @@ class DryRun {
     return step == 0 ? 0 : ends_.at(static_cast<std::size_t>(step - 1));
   }
 
-  [[nodiscard]] std::size_t last_compute(int step) const {
-    std::size_t i = begin_of(step + 1);
+  /// Returns the last work of the compute lane before record `end`.
+  [[nodiscard]] std::size_t last_compute(std::size_t end) const {
     const auto computes = [](const PaperWork& work) {
       return !work.by_submitter && work.lane == Lane::kCompute;
     };
-    while (!computes(trace_[--i])) {
+    while (!computes(trace_[--end])) {
     }
-    return i;
+    return end;
   }
 
   PaperTrace trace_;
@@ -172,32 +191,24 @@ class DryRun {
   Timeline timeline_;
 };
 
-/// Predicts a setup by one that is cheap to record: itself, or a reduced one. `of` says what of a
-/// DryRun, `go_on` what comes of a number of passes, one fewer, and how many there are beyond.
-template <class Of, class GoOn>
-auto predict_by(const Setup& setup, const Rates& rates, double whole_cells, const Of& of,
-                const GoOn& go_on) {
-  if (step_cells(setup) <= whole_cells) return of(DryRun(setup, rates, 1));
-  const int passes = setup.choices.passes;
-  const bool few = passes <= kPasses + 1;
-  const int submitted = few ? passes : 2 * kPasses + 1;  // in one run, or in two
-  const double per_cell = submitted * (setup.walk.layers + 2.0);
-  const int cells = std::clamp(static_cast<int>(kReducedCells / per_cell), 1, setup.walk.cells);
-  const auto with = [&](int n) {
-    return of(DryRun(reduced_setup(setup, cells, n), rates,
-                     static_cast<double>(setup.walk.cells) / cells));
-  };
-  if (few) return with(passes);
-  return go_on(with(kPasses + 1), with(kPasses), passes - kPasses - 1);
+/// Puts steps of this size on paper, each as long as a whole one but for its passes.
+DryRun dry_run(const Setup& setup, const Rates& rates, const StepSize& size) {
+  return {reduced_setup(setup, size),
+          rates,
+          {.cell = static_cast<double>(setup.walk.cells) / size.cells,
+           .layer = static_cast<double>(setup.walk.layers) / size.layers,
+           .chunk = static_cast<double>(size.chunk_factor),
+           .layers = size.layers}};
 }
 
-/// Returns likewise all figures.
+/// Returns all figures of a setup.
 Figures figures_of(const Setup& setup, const Rates& rates, double whole_cells) {
-  return predict_by(
-      setup, rates, whole_cells, [](const DryRun& run) { return run.figures(); },
-      [](const Figures& more, const Figures& fewer, int times) {
-        return more.beyond(fewer, times);
-      });
+  const StepSize size = recorded_size(setup, whole_cells);
+  const DryRun run = dry_run(setup, rates, size);
+  Figures figures = run.figures();
+  const int further = setup.choices.passes - size.passes;
+  if (further > 0) figures.add(further, run.pass_figures());
+  return figures;
 }
 
 std::vector<Prediction::Part> critical_parts(const Figures& figures) {
@@ -250,7 +261,8 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   const Figures figures = figures_of(setup, known.rates, whole_cells);
   p.step_s = figures.step_s;
   p.once_s = figures.once_s;
-  p.reduced = step_cells(setup) > whole_cells;
+  p.records = figures.records;
+  p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   const std::int64_t tokens =
       setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
@@ -270,7 +282,9 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, device, known).empty() || step_cells(setup) > kWholeCells) return {};
+  if (!why_unknown(setup, device, known).empty() ||
+      step_cells(setup, whole_size(setup)) > kWholeCells)
+    return {};
   Recorder recorder;
   record_steps(setup, kTraced, recorder);
   PaperTrace paper(known.rates);
@@ -289,9 +303,10 @@ std::optional<double> predict_step_s(const Setup& setup, std::string_view device
                                      double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
   if (!why_unknown(setup, device, known).empty()) return std::nullopt;
-  return predict_by(
-      setup, known.rates, whole_cells, [](const DryRun& run) { return run.step_s(); },
-      [](double more, double fewer, int times) { return more + times * (more - fewer); });
+  const StepSize size = recorded_size(setup, whole_cells);
+  const DryRun run = dry_run(setup, known.rates, size);
+  const int further = setup.choices.passes - size.passes;
+  return run.step_s() + (further > 0 ? further * run.pass_s() : 0);
 }
 
 std::string Prediction::to_string() const {

@@ -5,18 +5,47 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
 
 #include "plan/activation_plan.h"
 #include "plan/memory_rules.h"
+#include "strata/plan/prediction.h"
+#include "strata/store/chunks.h"
 
 namespace strata {
 
 namespace {
 
+/// A reduced step has so many of each, if there are more. Copies of one sub-batch hide under
+/// compute of another, a chunk is sent while the next one is rounded, and the latency of a layer
+/// that stands for many is too long.
+constexpr int kFewestCells = 4;
+constexpr int kFewestChunks = 8;
+constexpr int kMostLayers = 128;
+/// Passes, if there are more: one that begins, two amid others, one that ends.
+constexpr int kPasses = 4;
+
+/// Returns the chunks in which the weights of a layer are loaded, the last one in part.
+double layer_chunks(const Setup& setup) {
+  const Block& layer = setup.layout->blocks[setup.layout->first_layer_block()];
+  const auto bytes = static_cast<double>(layer.shard_elements(setup.state.ranks)) *
+                     static_cast<double>(size_of(setup.state.compute));
+  return bytes / static_cast<double>(kChunkBytes);
+}
+
+/// Returns as how many sub-batches the chunks of a layer count in each pass: weights are loaded
+/// twice, and gradients leave, and are added and rounded.
+double cells_in_chunks(const Setup& setup, const StepSize& size) {
+  constexpr double kChunksOfACell = 7;
+  return layer_chunks(setup) / (size.chunk_factor * kChunksOfACell);
+}
+
 /// Returns a number of boundaries in proportion. As many as forward needs stay as many, and those
 /// beyond are counted apart: less than that makes forward read back.
 int reduced_slots(const Setup& whole, const Setup& reduced) {
-  const double share = static_cast<double>(reduced.activations.cells) / whole.activations.cells;
+  const double share = static_cast<double>(reduced.activations.keys()) / whole.activations.keys();
   const auto scaled = [&](int slots) { return static_cast<int>(std::lround(share * slots)); };
   const int needed = whole.activations.forward_slots();
   const int slots = whole.activation_slots;
@@ -28,35 +57,96 @@ int reduced_slots(const Setup& whole, const Setup& reduced) {
                   reduced.activations.forward_slots() + scaled(slots - needed));
 }
 
-/// Lets each cell keep and spill what the one in its middle does of those that it stands for.
-KeepPlan reduced_kept(const KeepPlan& whole, int layers, int cells) {
+/// Returns which of `all` is in the middle of those that number `i` of `few` stands for.
+int middle_of(int i, int few, int all) {
+  return static_cast<int>((2 * std::int64_t{i} + 1) * all / (2 * few));
+}
+
+/// Lets each cell keep and spill what the one in the middle does of those that it stands for.
+KeepPlan reduced_kept(const Setup& whole, int layers, int cells) {
   KeepPlan kept(layers, cells, KeepLevel::kRecompute);
-  kept.slots = whole.slots;
+  kept.slots = whole.kept.slots;
   for (int layer = 0; layer < layers; ++layer) {
     for (int cell = 0; cell < cells; ++cell) {
-      const auto like = static_cast<int>((2 * std::int64_t{cell} + 1) * whole.cells / (2 * cells));
-      kept.levels[kept.index(layer, cell)] = whole.levels[whole.index(layer, like)];
-      kept.reach[kept.index(layer, cell)] = whole.reach[whole.index(layer, like)];
+      const std::size_t like = whole.kept.index(middle_of(layer, layers, whole.walk.layers),
+                                                middle_of(cell, cells, whole.walk.cells));
+      kept.levels[kept.index(layer, cell)] = whole.kept.levels[like];
+      kept.reach[kept.index(layer, cell)] = whole.kept.reach[like];
     }
   }
   return kept;
 }
 
-}  // namespace
-
-double step_cells(const Setup& setup) {
-  return static_cast<double>(setup.choices.passes) * (setup.walk.layers + 2) * setup.walk.cells;
+/// Leaves fewer layers of the model, of which as large a share is on the device, deferred, summed
+/// there or updated speculatively.
+void reduce_layers(const Setup& whole, int layers, Setup& s) {
+  const int all = static_cast<int>(whole.layout->blocks.size());
+  s.model.num_hidden_layers = layers;
+  s.layout = std::make_shared<const ModelLayout>(make_layout(s.model));
+  s.walk.layers = layers;
+  s.activations.layers = layers;
+  s.weight_slots = std::min(whole.weight_slots, layers);
+  s.gradient_slots = std::min(whole.gradient_slots, layers);
+  const auto blocks = static_cast<int>(s.layout->blocks.size());
+  const auto scaled = [&](int n) {
+    return static_cast<int>(std::lround(static_cast<double>(n) * blocks / all));
+  };
+  // The first blocks are meant, and the embedding stays one.
+  const auto first = [&](int n) { return n == 0 ? 0 : std::max(1, scaled(n)); };
+  s.choices.resident_units = first(whole.choices.resident_units);
+  s.choices.device_sums = first(whole.choices.device_sums);
+  s.choices.deferred_units = scaled(whole.choices.deferred_units);
+  if (whole.choices.gradient_ring > 0) {
+    s.choices.gradient_ring = std::min(
+        layers, std::max(scaled(whole.choices.gradient_ring), s.choices.deferred_units + 2));
+  }
+  if (whole.choices.undo_log) {
+    const std::vector<BlockId> found =
+        speculated_blocks(*s.layout, s.choices, std::numeric_limits<std::size_t>::max());
+    const auto speculated = static_cast<std::size_t>(scaled(whole.speculated_units()));
+    s.choices.undo_log =
+        undo_log_bytes(*s.layout, s.choices, found, std::min(found.size(), speculated));
+  }
 }
 
-Setup reduced_setup(const Setup& whole, int cells, int passes) {
+}  // namespace
+
+StepSize whole_size(const Setup& setup) {
+  return {.layers = setup.walk.layers, .cells = setup.walk.cells, .passes = setup.choices.passes};
+}
+
+double step_cells(const Setup& setup, const StepSize& size) {
+  return size.passes * (size.layers + 2.0) * (size.cells + cells_in_chunks(setup, size));
+}
+
+StepSize recorded_size(const Setup& setup, double whole_cells) {
+  const StepSize whole = whole_size(setup);
+  if (step_cells(setup, whole) <= whole_cells) return whole;
+  StepSize size{.layers = std::min(whole.layers, kMostLayers),
+                .passes = std::min(whole.passes, kPasses)};
+  const double cells = kWholeCells / (size.passes * (size.layers + 2.0));
+  const int fewest = std::min(whole.cells, kFewestCells);
+  const double chunks = cells_in_chunks(setup, size);
+  const auto longest = std::max(1, static_cast<int>(layer_chunks(setup) / kFewestChunks));
+  while (fewest + chunks / size.chunk_factor > cells && size.chunk_factor < longest) {
+    ++size.chunk_factor;
+  }
+  size.cells =
+      std::clamp(static_cast<int>(cells - chunks / size.chunk_factor), fewest, whole.cells);
+  return size;
+}
+
+Setup reduced_setup(const Setup& whole, const StepSize& size) {
   Setup s = whole;
-  s.choices.passes = passes;
-  s.batch.host_slots = 2 * passes;
-  s.batch.batch.sub_batches = cells;
-  s.activations.cells = cells;
-  s.walk.cells = cells;
+  s.choices.passes = size.passes;
+  s.choices.chunk_factor = size.chunk_factor;
+  s.batch.host_slots = 2 * size.passes;
+  s.batch.batch.sub_batches = size.cells;
+  s.activations.cells = size.cells;
+  s.walk.cells = size.cells;
+  if (size.layers < whole.walk.layers) reduce_layers(whole, size.layers, s);
   s.activation_slots = reduced_slots(whole, s);
-  s.kept = reduced_kept(whole.kept, s.activations.layers, cells);
+  s.kept = reduced_kept(whole, size.layers, size.cells);
   plan_fixed(s);
   add_activations(s);
   return s;

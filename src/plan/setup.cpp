@@ -4,6 +4,10 @@
 #include "strata/plan/setup.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <memory>
+#include <numeric>
 #include <optional>
 
 #include "plan/memory_rules.h"
@@ -58,7 +62,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   s.attention = config.kernels.attention;
   s.budget = planned.budget;
   const ScheduleSection& schedule = config.schedule;
-  s.layout = make_layout(model);
+  s.layout = std::make_shared<const ModelLayout>(make_layout(model));
   s.sizes = llama_sizes(config);
   const OptimizerSection& o = config.optimizer;
   const int layers = to_int(model.num_hidden_layers);
@@ -151,10 +155,12 @@ Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budg
 }
 
 double Setup::recompute_flops_per_token() const {
+  std::array<std::int64_t, std::size(kKeepLevels)> cells{};  // by what they reach
+  for (const KeepLevel level : kept.reach) ++cells[static_cast<std::size_t>(level)];
   double flops = 0;
   for (const KeptTensor& tensor : kept_tensors()) {
-    const auto again =
-        std::ranges::count_if(kept.reach, [&](KeepLevel level) { return level < tensor.from; });
+    const auto again = std::accumulate(
+        cells.begin(), cells.begin() + static_cast<std::ptrdiff_t>(tensor.from), std::int64_t{0});
     flops += static_cast<double>(again) * tensor.flops_per_token;
   }
   return flops / kept.cells;

@@ -54,19 +54,19 @@ std::string Setup::to_string() const {
 
 std::string Setup::blocks_text() const {
   PerBlock<std::string> names;
-  for (const Block& block : layout.blocks) names.push_back(block.name);
+  for (const Block& block : layout->blocks) names.push_back(block.name);
   return strata::to_string(state.blocks, names);
 }
 
 std::string Setup::state_text() const {
-  const BlockPlan& layer = state.blocks[layout.first_layer_block()];
+  const BlockPlan& layer = state.blocks[layout->first_layer_block()];
   std::string text = std::string(name_of(state.moment)) + " moments, " +
                      std::string(name_of(layer.gradient_dtype)) + " gradients";
   if (state.gradient_ring > 0) {
     text += " in a ring of " + std::to_string(state.gradient_ring);
   }
   text += ", " + std::to_string(choices.resident_units) + " of " +
-          std::to_string(layout.units.size()) + " units resident";
+          std::to_string(layout->units.size()) + " units resident";
   const int interleaved =
       count_blocks([](const BlockPlan& row) { return row.updated_by == UpdatedBy::kShuttle; });
   if (interleaved > 0) text += ", " + std::to_string(interleaved) + " interleaved";

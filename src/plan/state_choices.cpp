@@ -99,6 +99,7 @@ StatePlan without_speculation(const ModelLayout& layout, const StateChoices& cho
                  .rank = choices.rank,
                  .ranks = choices.ranks,
                  .gradient_ring = choices.gradient_ring,
+                 .chunk_factor = choices.chunk_factor,
                  .blocks = {}};
   const Rows rows(layout, choices);
   for (const BlockId b : layout.blocks.ids()) plan.blocks.push_back(rows.row(b));

@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "strata/store/chunks.h"
+
 namespace strata {
 
 std::string_view name_of(Home home) {
@@ -60,6 +62,10 @@ Space space_of(Home home) {
     default:
       throw std::logic_error("a tensor has no memory of its own: " + std::string(name_of(home)));
   }
+}
+
+std::size_t StatePlan::chunk_bytes() const {
+  return static_cast<std::size_t>(chunk_factor) * kChunkBytes;
 }
 
 std::size_t StatePlan::updated_bytes() const {

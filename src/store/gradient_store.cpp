@@ -80,7 +80,7 @@ std::size_t piece_bytes(const ModelLayout& layout, const StatePlan& plan) {
     largest = std::max(
         largest, static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) * element);
   }
-  return std::min(kChunkBytes, largest);
+  return std::min(plan.chunk_bytes(), largest);
 }
 
 }  // namespace
@@ -281,7 +281,8 @@ Lease GradientStore::send_home(const ConstTensorView& shard, BlockId block, cons
   if (home.dtype == shard.dtype) {
     kernels_.run(out, SquaredNorm{.x = shard, .partial = norms}, tag);
     copy_in_chunks(out, static_cast<std::byte*>(home.data),
-                   static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag);
+                   static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag,
+                   state_.plan().chunk_bytes());
   } else if (stays) {
     kernels_.run(out, CastSquaredNorm{.x = shard, .y = home, .partial = norms}, tag);
   } else {
@@ -301,18 +302,18 @@ void GradientStore::round_away(const ConstTensorView& shard, const TensorView& h
   Stream& out = device_.stream(Lane::kOut);
   // A chunk holds whole runs of SquaredNorm::kBlock elements, so its partials are the shard's.
   static_assert(kChunkBytes % (SquaredNorm::kBlock * sizeof(double)) == 0);
-  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
-  for (std::int64_t done = 0; done < home.elements(); done += chunk) {
-    const std::int64_t count = std::min(chunk, home.elements() - done);
+  const auto chunk = static_cast<std::int64_t>(state_.plan().chunk_bytes() / size_of(home.dtype));
+  const auto send = [&](std::int64_t begin, std::int64_t count, const Tag& of_chunk) {
     const TensorView part(memory_.rounded, home.dtype, Shape{count});
     kernels_.run(out,
-                 CastSquaredNorm{.x = shard.slice_rows(done, count),
+                 CastSquaredNorm{.x = shard.slice_rows(begin, count),
                                  .y = part,
-                                 .partial = norms.slice_rows(done / SquaredNorm::kBlock,
+                                 .partial = norms.slice_rows(begin / SquaredNorm::kBlock,
                                                              SquaredNorm::partials(count))},
-                 tag);
-    out.copy(home.slice_rows(done, count).data, part.data, part.bytes().bytes, tag);
-  }
+                 of_chunk);
+    out.copy(home.slice_rows(begin, count).data, part.data, part.bytes().bytes, of_chunk);
+  };
+  for_each_chunk(home.elements(), chunk, tag, send);
 }
 
 /// Adds a contribution to the sum at home. The first one is copied there; later ones land chunk by
@@ -326,19 +327,20 @@ void GradientStore::add_on_host(Lease& lease, BlockId block, int arrived, const 
   offloaded_bytes_ += home.bytes().bytes;
   if (arrived == 1) {
     return copy_in_chunks(out, static_cast<std::byte*>(home.data),
-                          static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag);
+                          static_cast<const std::byte*>(shard.data), home.bytes().bytes, tag,
+                          state_.plan().chunk_bytes());
   }
-  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(home.dtype));
-  for (std::int64_t done = 0; done < home.elements(); done += chunk) {
-    const std::int64_t count = std::min(chunk, home.elements() - done);
+  const auto chunk = static_cast<std::int64_t>(state_.plan().chunk_bytes() / size_of(home.dtype));
+  const auto add = [&](std::int64_t begin, std::int64_t count, const Tag& of_chunk) {
     const int slot = memory_.landing.oldest();
     Lease landed = memory_.landing.fill(slot, block.value(), out);
     const TensorView part(landed.data(), home.dtype, Shape{count});
-    out.copy(part.data, shard.slice_rows(done, count).data, part.bytes().bytes, tag);
+    out.copy(part.data, shard.slice_rows(begin, count).data, part.bytes().bytes, of_chunk);
     landed.filled();
     landed.use(host);
-    host_kernels_.run(host, Accumulate{.x = part, .sum = home.slice_rows(done, count)}, tag);
-  }
+    host_kernels_.run(host, Accumulate{.x = part, .sum = home.slice_rows(begin, count)}, of_chunk);
+  };
+  for_each_chunk(home.elements(), chunk, tag, add);
 }
 
 /// Rounds a finished sum at home to the gradient dtype, through the landing slots. It stays stored
@@ -348,17 +350,17 @@ void GradientStore::round_home(BlockId block, const Tag& tag) {
   const TensorView& home = state_.block(block).grad;
   if (!rounds(plan)) return;
   Stream& host = device_.stream(Lane::kHost);
-  const auto chunk = static_cast<std::int64_t>(kChunkBytes / size_of(plan.gradient));
-  for (std::int64_t done = 0; done < home.elements(); done += chunk) {
-    const std::int64_t count = std::min(chunk, home.elements() - done);
+  const auto chunk = static_cast<std::int64_t>(plan.chunk_bytes() / size_of(plan.gradient));
+  const auto round = [&](std::int64_t begin, std::int64_t count, const Tag& of_chunk) {
     const int slot = memory_.landing.oldest();
     Lease lease = memory_.landing.fill(slot, block.value(), host);
     const TensorView narrow(lease.data(), plan.gradient, Shape{count});
-    const TensorView wide = home.slice_rows(done, count);
-    host_kernels_.run(host, Cast{.x = wide, .y = narrow}, tag);
-    host_kernels_.run(host, Cast{.x = narrow, .y = wide}, tag);
+    const TensorView wide = home.slice_rows(begin, count);
+    host_kernels_.run(host, Cast{.x = wide, .y = narrow}, of_chunk);
+    host_kernels_.run(host, Cast{.x = narrow, .y = wide}, of_chunk);
     lease.filled();
-  }
+  };
+  for_each_chunk(home.elements(), chunk, tag, round);
 }
 
 }  // namespace strata

@@ -125,7 +125,7 @@ bool WeightStore::load(UnitId unit, std::int64_t needed_at, const Tag& tag) {
     in.wait(updated_[b], WaitFor::kUpdated);
     const ByteRange shard = ConstTensorView(state_.block(b).weight).bytes();
     copy_in_chunks(in, to + shard.bytes * static_cast<std::size_t>(state_.plan().rank), shard.begin,
-                   shard.bytes, tag);
+                   shard.bytes, tag, state_.plan().chunk_bytes());
     if (state_.plan(b).weight != Home::kDevice) loaded_bytes_ += shard.bytes;
     to += block_bytes(b);
   }

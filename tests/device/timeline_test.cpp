@@ -326,7 +326,7 @@ TEST_CASE("work of a cell that stands for several lets other kernels in between"
   const Event filled = graph.in(0.5);
   graph.add(Lane::kOut, CostKind::kProduct, 0.25, {filled});
   constexpr double kCells = 4;
-  PaperTrace paper(second_rates(), kCells);
+  PaperTrace paper(second_rates(), {.cell = kCells});
   for (const TraceRecord& record : graph.records()) paper.add(record);
   const Timeline timeline(paper);
   CHECK(near(timeline.run(2).end_s, 1.25));  // after the first of four

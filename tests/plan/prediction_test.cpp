@@ -305,7 +305,8 @@ TEST_CASE("a speculative step is predicted as one that clips nothing") {
   const double early_s = busy_s(predict_on_paper(config).lanes, "host");
   // Weight, low half and moments are read and written once more, and nothing is undone.
   double parameters = 0;
-  for (const Block& block : make_setup(config, 0, 1, {}).layout.blocks) {
+  const Setup whole = make_setup(config, 0, 1, {});
+  for (const Block& block : whole.layout->blocks) {
     parameters += static_cast<double>(block.elements);
   }
   const double copies_s =

@@ -76,7 +76,22 @@ TEST_CASE("a reduced step is predicted within 1 % of the whole one") {
         "schedule.activation_slots=65"}},
       {"llama-1.3b.json",
        {"schedule.sub_batches=64", "schedule.activations=recompute", "schedule.spill_dtype=int8"}},
+      {"llama-1.3b.json",
+       {"schedule.sub_batches=128", "schedule.activations=recompute", "schedule.spill_dtype=int8",
+        "hardware.link_gbs=4"}},
       {"llama-70b.json", {"schedule.sub_batches=4", "schedule.passes=12"}},
+      {"llama-70b.json",
+       {"schedule.sub_batches=4", "schedule.passes=4", "schedule.activation_slots=20",
+        "hardware.link_gbs=10"}},
+      {"llama-1.3b.json",
+       {"model.num_hidden_layers=200", "data.sequence_length=512", "schedule.sub_batches=2",
+        "schedule.passes=8", "hardware.host_gbs=20"}},
+      {"llama-7b.json",
+       {"model.num_hidden_layers=256", "schedule.sub_batches=4", "optimizer.timing=speculative",
+        "memory.host_limit=1200GiB"}},
+      {"llama-7b.json",
+       {"model.num_hidden_layers=256", "schedule.sub_batches=4", "optimizer.timing=on_arrival",
+        "optimizer.grad_clip=null"}},
   };
   for (const Shape& shape : shapes) {
     CAPTURE(shape.file, shape.sets);
@@ -85,6 +100,50 @@ TEST_CASE("a reduced step is predicted within 1 % of the whole one") {
     const double whole_s = predict_step_s(setup, kDevice, kEverything).value();
     const double reduced_s = predict_step_s(setup, kDevice, 0).value();
     CHECK(std::abs(reduced_s - whole_s) <= 0.01 * whole_s);
+  }
+}
+
+namespace {
+
+/// A 405B, whose layers have 200 chunks.
+const std::vector<std::string> kWidest = {
+    "model.num_hidden_layers=126", "model.hidden_size=16384",       "model.intermediate_size=53248",
+    "model.vocab_size=128256",     "model.num_attention_heads=128", "memory.device_limit=130GiB",
+    "schedule.passes=64",          "optimizer.timing=on_arrival",   "optimizer.grad_clip=null"};
+
+}  // namespace
+
+TEST_CASE("a plan of any size records a bounded number of submissions") {
+  const Shape shapes[] = {
+      {"llama-7b.json", {"schedule.sub_batches=57"}},  // the largest that is predicted whole
+      {"llama-7b.json", {"schedule.sub_batches=58"}},
+      {"llama-1.3b.json", {"schedule.sub_batches=1024", "memory.device_limit=null"}},
+      {"llama-70b.json", {"schedule.passes=64"}},
+      {"llama-70b.json",
+       {"schedule.passes=65536", "optimizer.timing=on_arrival", "optimizer.grad_clip=null"}},
+      {"llama-7b.json", {"model.num_hidden_layers=1024", "schedule.passes=64"}},
+      {"llama-7b.json",
+       {"model.num_hidden_layers=1024", "schedule.passes=64", "optimizer.timing=speculative",
+        "memory.host_limit=8TiB"}},
+      {"llama-70b.json", kWidest},
+  };
+  for (const Shape& shape : shapes) {
+    CAPTURE(shape.file, shape.sets);
+    const RunConfig config = config_file(shape.file, shape.sets);
+    const PlannedRank planned{0, 1, planned_budget(config), kDevice};
+    int setups = 0;
+    int predictions = 0;
+    const Placement placement = choose_placement(
+        config, {.setup =
+                     [&](const PlanChoices& choices) {
+                       ++setups;
+                       return make_setup(config, choices, planned);
+                     },
+                 // None is faster than another, so that no list ends early.
+                 .step_s = [&](const Setup&) { return static_cast<double>(++predictions > 0); }});
+    CHECK(setups <= 17);
+    CHECK(predictions <= 17);
+    CHECK(predict(placement.setup, kDevice).records <= 500'000);
   }
 }
 
@@ -117,6 +176,10 @@ TEST_CASE("a plan of any size takes bounded time and memory") {
        {"schedule.sub_batches=64", "optimizer.timing=on_arrival", "optimizer.grad_clip=null"}},
       {"llama-70b.json", {"schedule.passes=64"}},
       {"llama-70b.json", {"schedule.sub_batches=1024", "memory.device_limit=null"}},
+      {"llama-70b.json", kWidest},
+      {"llama-7b.json",
+       {"model.num_hidden_layers=1024", "schedule.passes=64", "optimizer.timing=on_arrival",
+        "optimizer.grad_clip=null"}},
   };
   for (const Shape& shape : shapes) {
     CAPTURE(shape.file, shape.sets);

@@ -43,7 +43,7 @@ double printed_bytes_per_parameter(const Setup& setup) {
 /// Returns the speculated blocks by number, from the last.
 std::vector<int> speculated(const Setup& s) {
   std::vector<int> blocks;
-  for (const BlockId b : s.layout.blocks.ids()) {
+  for (const BlockId b : s.layout->blocks.ids()) {
     if (s.state.blocks[b].updated == UpdateTime::kSpeculated) blocks.push_back(b.value());
   }
   std::reverse(blocks.begin(), blocks.end());
@@ -51,7 +51,7 @@ std::vector<int> speculated(const Setup& s) {
 }
 
 std::size_t log_bytes(const Setup& s, BlockId block) {
-  return round_up(UndoLog::slot_bytes(s.layout, s.state, block), Arena::kAlignment);
+  return round_up(UndoLog::slot_bytes(*s.layout, s.state, block), Arena::kAlignment);
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ TEST_CASE("an undo log takes what the state of its units takes beside gradients"
       const Setup s = make_setup(config, 0, ranks, {});
       std::size_t expected = 0;
       for (const int b : {0, 2, 4}) {
-        const Block& block = s.layout.blocks[BlockId(b)];
+        const Block& block = s.layout->blocks[BlockId(b)];
         expected += round_up(static_cast<std::size_t>(block.shard_elements(ranks)) * bytes, 256);
       }
       CHECK(s.plan.bytes(Space::kPageable, "optimizer.undo_log") == expected);
@@ -184,7 +184,7 @@ TEST_CASE("a plan says 8 to 16 bytes per parameter, by dtypes and gradient ring"
     config.optimizer.moment_dtype = c.moment;
     config.optimizer.gradient_ring = c.ring;
     const Setup setup = make_setup(config, 0, 1, {});
-    const PerBlock<Block>& blocks = setup.layout.blocks;
+    const PerBlock<Block>& blocks = setup.layout->blocks;
     double elements = 0;
     for (const Block& block : blocks) elements += static_cast<double>(block.shard_elements(1));
     double bytes = c.bytes * elements;

@@ -259,7 +259,7 @@ TEST_CASE("an interleaved layer keeps nothing pageable, and its gradient on the 
   config.optimizer.interleave = 0.5;
   const Setup some = make_setup(config, 0, 1, {});
   MemoryPlan layer;  // two of them
-  const auto n = static_cast<std::size_t>(host.layout.blocks[BlockId(1)].shard_elements(1));
+  const auto n = static_cast<std::size_t>(host.layout->blocks[BlockId(1)].shard_elements(1));
   for (int i = 0; i < 2; ++i) {
     layer.allocate(Space::kDevice, "gradient", 2 * n);
     for (const std::size_t size : {2, 4, 4}) layer.allocate(Space::kPinned, "low, m, v", size * n);
@@ -308,9 +308,11 @@ TEST_CASE("state that travels in chunks is updated as the whole would be") {
     }
     for (int step = 0; step < 2; ++step) {
       std::int64_t next = home.begin;
+      int part_number = 0;
       const Event done =
           shuttle.ship(kBlock, device.stream(step == 0 ? Lane::kWeightsIn : Lane::kActivationsIn),
-                       [&](const BlockState& part) {
+                       [&](const BlockState& part, const Tag& of_chunk) {
+                         CHECK(of_chunk.chunk == part_number++);
                          CHECK(part.begin == next);
                          next += part.weight.elements();
                          backend.kernels->run(device.stream(Lane::kOut),

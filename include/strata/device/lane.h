@@ -48,12 +48,13 @@ inline constexpr int kProtectingWaitCount = 7;  ///< all but kTurn
 [[nodiscard]] std::string_view name_of(WaitFor why);
 
 /// Who asked for a submission, for traces and error messages. -1 means that it belongs to no pass,
-/// unit or cell.
+/// unit or cell, and that it is no chunk of something long.
 struct Tag {
   std::string_view phase = "";  ///< a literal: "forward", "backward", "update", ...
   int pass = -1;
   int unit = -1;
   int cell = -1;
+  int chunk = -1;
 };
 
 }  // namespace strata

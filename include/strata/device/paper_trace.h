@@ -19,6 +19,15 @@ namespace strata {
 enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
 inline constexpr std::size_t kShareCount = 5;
 
+/// What stands for how much. Work of a cell, or of a layer, stands for that of so many equal ones,
+/// one after another; that of a chunk for so many which move as much together.
+struct PaperWeights {
+  double cell = 1;
+  double layer = 1;
+  double chunk = 1;
+  int layers = 0;  ///< the units from 1 to this one are layers
+};
+
 /// A submission as it would run alone.
 struct PaperWork {
   double alone_s = 0;
@@ -28,6 +37,7 @@ struct PaperWork {
   Share share = Share::kNone;
   Lane lane = Lane::kCompute;
   bool by_submitter = false;
+  int pass = -1;  ///< that it belongs to, or -1
   std::uint64_t ticket = 0;
   std::uint32_t first_event = 0;  ///< of what it waits for; what was joined comes behind
   std::uint32_t waits_end = 0;
@@ -38,9 +48,8 @@ struct PaperWork {
 /// work of a kind whose rate is 0.
 class PaperTrace final : public TraceSink {
  public:
-  /// Work of a cell stands for that of `cell_weight` equal cells, one after another.
-  explicit PaperTrace(Rates rates, double cell_weight = 1)
-      : rates_(std::move(rates)), cell_weight_(cell_weight) {}
+  explicit PaperTrace(Rates rates, const PaperWeights& weights = {})
+      : rates_(std::move(rates)), weights_(weights) {}
 
   void submitted(TraceRecord record) override { add(record); }
   void ran(Lane, std::uint64_t, double, double) override {}
@@ -64,7 +73,7 @@ class PaperTrace final : public TraceSink {
 
  private:
   Rates rates_;
-  double cell_weight_;
+  PaperWeights weights_;
   bool active_ = false;
   std::vector<PaperWork> works_;
   std::vector<Event> events_;

@@ -66,7 +66,8 @@ struct Unit {
 };
 
 /// The blocks and units of a model. Units are in forward order: embedding, layers, head; layer l is
-/// unit l + 1. Every unit has one block of its own, and blocks are in the same order.
+/// unit l + 1. Every unit has one block of its own, and blocks are in the same order. Only the head
+/// may read another one beside it.
 struct ModelLayout {
   PerBlock<Block> blocks;
   PerUnit<Unit> units;

@@ -39,8 +39,9 @@ class StateShuttle {
   /// Submits the update of a block: its state comes on `in`, is updated and goes home on the out
   /// lane. `update` submits on the out lane what changes a part of the block; the part has its
   /// state in a slot, its gradient in its home on the device, and `begin` is its first element in
-  /// the block. Returns the event after which everything is home.
-  Event ship(BlockId block, Stream& in, const std::function<void(const BlockState& part)>& update,
+  /// the block. It gets the tag of the chunk. Returns the event after which everything is home.
+  Event ship(BlockId block, Stream& in,
+             const std::function<void(const BlockState& part, const Tag& tag)>& update,
              const Tag& tag);
   /// Returns the bytes that have crossed the link so far, each way.
   [[nodiscard]] std::size_t shipped_bytes() const { return shipped_bytes_; }

@@ -21,7 +21,8 @@ struct Prediction {
   std::string unknown;      ///< why there is none; empty: there is one
   std::string rates{};      ///< whose rates it is made with: "H200 (measured)"
   double step_s = 0;        ///< of a step amid many
-  bool reduced = false;     ///< predicted by a step of fewer sub-batches and passes
+  bool reduced = false;     ///< predicted by a smaller step
+  std::size_t records = 0;  ///< submissions that were recorded for it; its time goes by them
   double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
   double tokens_per_s = 0;  ///< of all ranks
   std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
@@ -47,12 +48,13 @@ struct Prediction {
 /// ranks: none is given a connection to them.
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder);
 
-/// A step of so many units times sub-batches times passes is predicted whole. A larger one is
-/// predicted by a reduced one, which costs no more; docs/prediction.md says what that loses.
-inline constexpr double kWholeCells = 1536;
+/// A step of so many units times sub-batches times passes is predicted whole, where seven chunks of
+/// a layer's weights count as a sub-batch. A larger one is predicted by a reduced one, which costs
+/// about as much; docs/prediction.md says what that loses.
+inline constexpr double kWholeCells = 2048;
 
 /// Predicts a run on a device of this name. It takes no memory but for the recorded steps, which
-/// are those of a smaller run if there are too many sub-batches and passes.
+/// are those of a smaller run if there are too many layers, chunks, sub-batches and passes.
 [[nodiscard]] Prediction predict(const Setup& setup, std::string_view device,
                                  double whole_cells = kWholeCells);
 

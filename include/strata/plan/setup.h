@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,9 @@ struct Setup {
   LlamaConfig model;
   HardwareSection hardware;                              ///< of the given config, for predictions
   AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
-  ModelLayout layout;
+  /// The names of a thousand layers are many, and rules copy setups by the dozen while they look
+  /// for the best: all copies share one layout, which nobody changes.
+  std::shared_ptr<const ModelLayout> layout;
   LlamaSizes sizes;
   StateChoices choices;  ///< what the rows of `state` were made of
   StatePlan state;

@@ -31,6 +31,7 @@ struct StateChoices {
   UpdateTiming timing = UpdateTiming::kBeforeUse;
   int deferred_units = 0;  ///< updates that are left for the next forward, see is_deferred()
   std::optional<std::size_t> undo_log{};  ///< bytes, for speculative updates; absent: none
+  int chunk_factor = 1;                   ///< of StatePlan, which predictions of large models raise
 };
 
 /// Returns the rows of all blocks, and the dtypes that stores work with.

@@ -90,8 +90,11 @@ struct StatePlan {
   int rank = 0;
   int ranks = 1;
   int gradient_ring = 0;  ///< slots that gradients whose home is kRing share
+  int chunk_factor = 1;   ///< so many times as long are chunks; more than 1 on paper only
   PerBlock<BlockPlan> blocks;
 
+  /// Returns the bytes of a chunk of what is long.
+  [[nodiscard]] std::size_t chunk_bytes() const;
   /// Returns the bytes that an update changes of one parameter: weight, low half, m and v.
   [[nodiscard]] std::size_t updated_bytes() const;
 };

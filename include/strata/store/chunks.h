@@ -15,13 +15,25 @@ namespace strata {
 /// one piece of 32 MiB.
 inline constexpr std::size_t kChunkBytes = 32 * kMiB;
 
-/// Copies `bytes` on `stream`, as one submission for each piece. Does not block, and throws like
+/// Calls `submit(begin, count, tag)` for each chunk of `size` of something that has `all` elements
+/// or bytes; the tag says that it is one.
+template <class Count, class Submit>
+void for_each_chunk(Count all, Count size, const Tag& tag, const Submit& submit) {
+  Tag of_chunk = tag;
+  for (Count begin = 0; begin < all; begin += size) {
+    ++of_chunk.chunk;
+    submit(begin, std::min(size, all - begin), of_chunk);
+  }
+}
+
+/// Copies `bytes` on `stream`, as one submission for each chunk. Does not block, and throws like
 /// Stream::copy.
 inline void copy_in_chunks(Stream& stream, std::byte* to, const std::byte* from, std::size_t bytes,
-                           const Tag& tag) {
-  for (std::size_t done = 0; done < bytes; done += kChunkBytes) {
-    stream.copy(to + done, from + done, std::min(kChunkBytes, bytes - done), tag);
-  }
+                           const Tag& tag, std::size_t chunk_bytes = kChunkBytes) {
+  for_each_chunk(bytes, chunk_bytes, tag,
+                 [&](std::size_t begin, std::size_t count, const Tag& of_chunk) {
+                   stream.copy(to + begin, from + begin, count, of_chunk);
+                 });
 }
 
 }  // namespace strata
