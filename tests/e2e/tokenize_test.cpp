@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata::test {
 namespace {

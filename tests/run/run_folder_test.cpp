@@ -10,10 +10,10 @@
 #include <fstream>
 #include <string>
 
-#include "data/scratch_folder.h"
 #include "strata/base/error.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata::test {
 namespace {
