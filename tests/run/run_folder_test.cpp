@@ -141,4 +141,16 @@ TEST_CASE("a folder that cannot be made is an error that names it") {
              ContainsSubstring("run.output") && ContainsSubstring("/proc/no/folder"));
 }
 
+TEST_CASE("a path that is too long for the system is not repeated at full length") {
+  const ScratchFolder scratch;
+  std::string long_path = scratch.file("");  // as a whole, while each of its names is short enough
+  while (long_path.size() < 5000) long_path += std::string(9, 'x') + '/';
+  for (const std::string& path : {scratch.file(std::string(300, 'x')), long_path}) {
+    const std::string text = refusal(path);
+    CHECK_THAT(text, ContainsSubstring("run.output") && ContainsSubstring("...: ") &&
+                         ContainsSubstring("give it a shorter path"));
+    CHECK(text.size() < 300);
+  }
+}
+
 }  // namespace strata::test
