@@ -16,6 +16,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/base/start_thread.h"
 #include "strata/base/suggestion.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
@@ -276,7 +277,8 @@ int run_program(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& e) {
     return fail(e.path1().string() + ": " + e.code().message(), strata::IoError("").exit_code());
   } catch (const std::bad_alloc&) {
-    return fail("the system refused memory; lower memory.host_limit or the model's size",
+    return fail("the system refused memory" + strata::address_limit() +
+                    "; lower memory.host_limit or the model's size",
                 strata::OutOfMemory("").exit_code());
   } catch (const std::exception& e) {
     return fail(e.what(), 1);

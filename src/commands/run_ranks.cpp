@@ -13,6 +13,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/base/start_thread.h"
 #include "strata/run/rank_agreement.h"
 
 namespace strata {
@@ -57,7 +58,8 @@ int run_body(Ranks& ranks, const std::function<int()>& body) {
     log::error("{}: {}", error.path1().string(), error.code().message());
     code = IoError("").exit_code();
   } catch (const std::bad_alloc&) {
-    log::error("the system refused memory; lower memory.host_limit or the model's size");
+    log::error("the system refused memory{}; lower memory.host_limit or the model's size",
+               address_limit());
     code = OutOfMemory("").exit_code();
   } catch (const std::exception& error) {
     log::error("{}", error.what());

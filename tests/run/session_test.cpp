@@ -17,6 +17,7 @@
 
 #include "plan/paper_machines.h"
 #include "support/catch.h"
+#include "support/limited_child.h"
 #include "support/scratch_folder.h"
 #include "support/session_run.h"
 #include "support/thread_ranks.h"
@@ -143,6 +144,23 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, ContainsSubstring("debug.execution") && ContainsSubstring("one rank"));
+  }
+}
+
+TEST_CASE("a session whose threads cannot all start ends, whichever of them is refused") {
+  for (int threads = 0; threads <= 6; ++threads) {  // a worker and six lanes are wanted
+    INFO(threads << " threads");
+    const Ended ended = with_few_threads(
+        [] {
+          const auto self = make_self_ranks();
+          const Session session(tiny_config(), *self);
+        },
+        threads);
+    if (ended.skipped) return;
+    CHECK(ended.exit_code == 3);
+    for (const char* part : {"cannot start the thread", "ulimit -u", "run.threads"}) {
+      CHECK_THAT(ended.text, ContainsSubstring(part));
+    }
   }
 }
 
