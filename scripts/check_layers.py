@@ -2,7 +2,8 @@
 """Checks that every #include respects the layers of docs/architecture.md.
 
 A file includes its own layer and lower ones, never upwards and never sideways; backends are included by
-nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend.
+nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend. A test of a layer
+reaches, through helpers too, what the layer itself may include, the backends, and what TESTS_ALSO lists.
 
   scripts/check_layers.py              checks the tree, one line per violation, exit code 1 if any
   scripts/check_layers.py --self-test  checks that violations are found
@@ -28,6 +29,13 @@ BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
             "backend choice": ("src/device/backend/",)}
 BELOW_BACKENDS = {"base", "device", "ops"}
 
+# The layers that tests of a layer reach beside it and lower ones. Folders of tests that are no layer's (golden, bench,
+# fuzz, e2e) test the whole program and reach all of it.
+TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices together with their operators
+              "store": {"config", "plan"},       # plan makes the table of blocks that stores read, and puts
+              "optimizer": {"schedule", "config", "plan"},  # together what a step needs: tests/support/tiny_assembly.h
+              "schedule": {"config", "plan"}}
+
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|assignment\.(h|cpp))|src/device/trace_chrome\.cpp|src/checkpoint/"
               r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/bench_command\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
@@ -46,7 +54,7 @@ BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI
 
 
 def part_of(path):
-    """("backend", name), ("layer", name), or None for tests and scripts, which may include anything."""
+    """("backend", name), ("layer", name), or None for tests (see TestReach) and scripts."""
     for name, prefixes in BACKENDS.items():
         if path.startswith(prefixes):
             return ("backend", name)
@@ -77,6 +85,43 @@ def may_include(path, target):
     return not private and RANK.get(wanted[1], 99) < RANK.get(source[1], 0)
 
 
+class TestReach:
+    """What a file below tests/ reaches through the helpers there that it includes."""
+
+    def __init__(self, read):
+        self.read = read  # the text of a file, or None if there is none
+        self.known = {}
+
+    def of(self, path):
+        """{(layer, file that is reached, helper that includes it)}, headers of layers and private ones alike."""
+        if path not in self.known:
+            self.known[path] = set()  # ends circles
+            found = set()
+            for part in (path, re.sub(r"\.h$", ".cpp", path)):  # a helper's source is linked with it
+                for line in (self.read(part) or "").splitlines():
+                    match = INCLUDE.match(line)
+                    target = match and match[1] == '"' and resolve(part, match[2], lambda p: self.read(p) is not None)
+                    if not target:
+                        continue
+                    if target.startswith("tests/"):
+                        found |= self.of(target) if target != path else set()
+                    elif (part_of(target) or ("",))[0] == "layer":
+                        found.add((part_of(target)[1], target, part))
+            self.known[path] = found
+        return self.known[path]
+
+    def violations(self, path):
+        match = re.match(r"tests/([^/]+)/.*", path)
+        layer = match and match[1]
+        if layer not in RANK:
+            return
+        for reached, header, helper in sorted(self.of(path)):
+            lower = RANK.get(reached, 99) < RANK[layer]
+            if reached != layer and not lower and reached not in TESTS_ALSO.get(layer, ()):
+                through = "" if helper == path else f" through {helper}"
+                yield f"{path}: a test of {layer} may not include {header}{through} (see TESTS_ALSO)"
+
+
 def violations(path, text, exists):
     for number, line in enumerate(text.splitlines(), 1):
         if BACKEND_SWITCH.match(line):
@@ -105,6 +150,8 @@ def check_tree():
         sys.exit(f"check_layers: only {len(files)} source files found; is this the repository?")
     found = [v for f in files
              for v in violations(f, (ROOT / f).read_text(), lambda p: (ROOT / p).is_file())]
+    reach = TestReach(lambda p: (ROOT / p).read_text() if (ROOT / p).is_file() else None)
+    found += [v for f in files for v in reach.violations(f)]
     print("\n".join(found) if found else f"layers: {len(files)} files in order")
     return 1 if found else 0
 
@@ -146,6 +193,28 @@ def self_test():
            ("src/comm/ranks.cpp", "#if defined(HAVE_MPI)")]
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]
     wrong += [f"not found: {c}" for c in bad if len(list(violations(*c, headers.__contains__))) != 1]
+    tests = {"include/strata/base/error.h": "", "include/strata/store/loss_store.h": "", "include/strata/plan/setup.h": "",
+             "include/strata/run/session.h": "", "src/device/cpu/cpu_device.h": "",
+             "tests/support/config.h": '#include "strata/plan/setup.h"',
+             "tests/support/assembly.h": '#include "support/config.h"',
+             "tests/support/whole.h": "", "tests/support/whole.cpp": '#include "strata/run/session.h"',
+             "tests/base/good_test.cpp": '#include "strata/base/error.h"',
+             "tests/comm/good_test.cpp": '#include "device/cpu/cpu_device.h"',
+             "tests/store/good_test.cpp": '#include "strata/store/loss_store.h"\n#include "support/assembly.h"',
+             "tests/run/good_test.cpp": '#include "support/whole.h"',
+             "tests/e2e/good_test.cpp": '#include "support/whole.h"',
+             "tests/base/up_test.cpp": '#include "strata/store/loss_store.h"',
+             "tests/data/sideways_test.cpp": '#include "strata/comm/ranks.h"',
+             "include/strata/comm/ranks.h": "",
+             "tests/model/helper_test.cpp": '#include "support/assembly.h"',
+             "tests/schedule/source_test.cpp": '#include "support/whole.h"'}
+    reach = TestReach(tests.get)
+    for test in tests:
+        found = len(list(reach.violations(test)))
+        expected = 0 if "good" in test or not test.endswith("_test.cpp") else 1
+        if found != expected:
+            wrong.append(f"{found} instead of {expected} violations: {test}")
+        bad += [test] * expected
     print("\n".join(wrong) if wrong else f"layers: self-test passed, {len(bad)} violations found")
     return 1 if wrong else 0
 

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <new>
 
+#include "strata/base/start_thread.h"
+
 namespace strata {
 
 Failure current_failure() {
@@ -16,7 +18,8 @@ Failure current_failure() {
   } catch (const std::filesystem::filesystem_error& e) {
     return {e.path1().string() + ": " + e.code().message(), IoError("").exit_code()};
   } catch (const std::bad_alloc&) {
-    return {"the system refused memory; lower memory.host_limit or the model's size",
+    return {"the system refused memory" + address_limit() +
+                "; lower memory.host_limit or the model's size",
             OutOfMemory("").exit_code()};
   } catch (const std::exception& e) {
     return {e.what(), 1};

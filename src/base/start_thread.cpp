@@ -47,14 +47,16 @@ std::string limits() {
     text +=
         "; this user may have " + std::to_string(*processes) + " processes and threads (ulimit -u)";
   }
-  text += group_limits();
-  if (const auto bytes = soft_limit(RLIMIT_AS)) {
-    text += "; this process may have " + format_bytes(*bytes) + " of addresses (ulimit -v)";
-  }
-  return text;
+  return text + group_limits() + address_limit();
 }
 
 }  // namespace
+
+std::string address_limit() {
+  const std::optional<rlim_t> bytes = soft_limit(RLIMIT_AS);
+  if (!bytes) return {};
+  return "; this process may have " + format_bytes(*bytes) + " of addresses (ulimit -v)";
+}
 
 std::jthread start_thread(const std::string& name, std::function<void()> body) {
   try {

@@ -317,6 +317,7 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;
     synthetic.data.validation.clear();
+    synthetic.run.trace_step = 1;  // two steps are traced at the end: what they take is planned
     if (synthetic.run.steps < 1) {
       throw ConfigError("run.steps: a benchmark measures at least one step");
     }

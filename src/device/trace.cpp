@@ -126,12 +126,17 @@ void Recorder::start() { impl_->active = true; }
 void Recorder::stop() { impl_->active = false; }
 
 void Recorder::clear() {
-  impl_->records.clear();
-  impl_->before.clear();
-  for (auto& lane : impl_->on_lane) lane.clear();
+  impl_->records = std::vector<TraceRecord>();
+  impl_->before = std::vector<Clock>();
+  impl_->on_lane = {};
   impl_->submitter = {};
   const std::lock_guard lock(impl_->runs_mutex);
-  for (auto& lane : impl_->runs) lane.clear();
+  impl_->runs = {};
+}
+
+void Recorder::reserve(std::size_t records) {
+  impl_->records.reserve(records);
+  impl_->before.reserve(records);
 }
 
 void Recorder::submitted(TraceRecord record) {

@@ -47,10 +47,14 @@ json name_event(const char* what, int lane, std::string_view name) {
 }  // namespace
 
 void Recorder::write_chrome_trace(const std::string& file) const {
-  json events = json::array({name_event("process_name", 0, "strata")});
+  // Events are written one by one: as one document they would take several times what they are of.
+  std::ofstream out(file, std::ios::trunc);
+  out << R"({"displayTimeUnit":"ms","traceEvents":[)"
+      << name_event("process_name", 0, "strata").dump();
+  const auto write = [&out](const json& event) { out << ',' << event.dump(); };
   double begin_us = std::numeric_limits<double>::infinity();
   for (int lane = 0; lane < kLaneCount; ++lane) {
-    events.push_back(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));
+    write(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));
     const auto runs = impl_->recorded_runs(static_cast<Lane>(lane));
     if (!runs.empty()) begin_us = std::min(begin_us, runs.front().begin_us);
   }
@@ -59,18 +63,17 @@ void Recorder::write_chrome_trace(const std::string& file) const {
     for (const auto& run : impl_->recorded_runs(static_cast<Lane>(lane))) {
       const auto at = std::ranges::lower_bound(records, run.ticket, {}, &Impl::Position::ticket);
       const TraceRecord& record = impl_->records[at->record];
-      events.push_back({{"ph", "X"},
-                        {"name", record.what.name},
-                        {"cat", name_of(record.what.kind)},
-                        {"pid", 0},
-                        {"tid", lane},
-                        {"ts", run.begin_us - begin_us},
-                        {"dur", run.end_us - run.begin_us},
-                        {"args", arguments(record)}});
+      write({{"ph", "X"},
+             {"name", record.what.name},
+             {"cat", name_of(record.what.kind)},
+             {"pid", 0},
+             {"tid", lane},
+             {"ts", run.begin_us - begin_us},
+             {"dur", run.end_us - run.begin_us},
+             {"args", arguments(record)}});
     }
   }
-  std::ofstream out(file, std::ios::trunc);
-  out << json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() << "\n";
+  out << "]}\n";
   out.close();
   if (!out) throw IoError("cannot write the trace to " + file);
 }

@@ -13,6 +13,7 @@
 #include "plan/activation_plan.h"
 #include "plan/assembly_memory.h"
 #include "strata/base/narrow.h"
+#include "strata/plan/trace_memory.h"
 #include "strata/store/gradient_store.h"
 #include "strata/store/loss_store.h"
 #include "strata/store/weight_store.h"
@@ -22,14 +23,15 @@ namespace strata {
 namespace {
 
 /// Plans what is taken of the host's heap: what lanes of host threads have queued (on a GPU only
-/// the host lane is one; the driver's queues belong to its own memory), and what filling batches
-/// takes.
-void plan_heap(const DataSection& data, Setup& s) {
+/// the host lane is one; the driver's queues belong to its own memory), what filling batches takes,
+/// and what is recorded of traced steps.
+void plan_heap(const RunConfig& given, Setup& s) {
   const std::size_t lanes = s.budget.device_is_host ? kLaneCount : 1;
   s.plan.add_heap("queues", lanes * kMostQueued * kQueuedBytes);
-  const std::size_t loaders = data.validation.empty() ? 1 : 2;
+  const std::size_t loaders = given.data.validation.empty() ? 1 : 2;
   s.plan.add_heap("batch.scratch",
                   loaders * BatchLoader::scratch_bytes(s.batch.batch, s.batch.mask));
+  if (given.run.trace_step) s.plan.add_heap("trace", most_trace_records(s) * kTraceRecordBytes);
 }
 
 /// Returns the largest number in [least, most] for which `fits` says true, or `least` if there is
@@ -89,7 +91,7 @@ class MemoryRules {
     s_.choices.resident_units = resident;
     s_.choices.device_sums = sums;
     plan_fixed(s_);
-    plan_heap(in_.given.data, s_);
+    plan_heap(in_.given, s_);
     plan_activations(s_, in_);
   }
 

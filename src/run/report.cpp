@@ -9,6 +9,7 @@
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/ops/optimizer.h"
+#include "strata/plan/trace_memory.h"
 
 namespace strata {
 
@@ -68,6 +69,7 @@ std::string to_string(const Recorder::WorkTime& updates) {
 void trace_two_steps(Session& session, Recorder& recorder, std::int64_t first,
                      const std::function<void(std::int64_t)>& submit) {
   session.synchronize();
+  recorder.reserve(most_trace_records(session.setup()));
   recorder.start();
   submit(first);
   submit(first + 1);

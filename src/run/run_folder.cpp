@@ -13,18 +13,27 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Returns the path and why the system refuses it; one that is too long is not repeated whole.
+std::string refused(const fs::path& path, const std::error_code& why) {
+  const bool too_long = why == std::errc::filename_too_long;
+  return (too_long ? shortened(path.string()) : path.string()) + ": " + why.message() +
+         (too_long ? "; give it a shorter path" : "");
+}
 
 constexpr std::string_view kLockName = ".lock";
 constexpr std::string_view kOtherFolder = "name another folder with --output";
@@ -91,8 +100,7 @@ void RunFolder::make() const {
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) {
-    throw IoError("run.output: cannot create the folder " + path_.string() + ": " +
-                  error.message());
+    throw IoError("run.output: cannot create the folder " + refused(path_, error));
   }
 }
 
@@ -117,8 +125,8 @@ void RunFolder::lock() {
   const fs::path file = path_ / kLockName;
   lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (lock_ < 0) {
-    throw IoError("run.output: cannot write to the folder " + path_.string() + ": " +
-                  std::strerror(errno));
+    throw IoError("run.output: cannot write to the folder " +
+                  refused(path_, {errno, std::generic_category()}));
   }
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const int why = errno;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "strata/base/bytes.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 using namespace strata;
 

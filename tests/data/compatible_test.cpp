@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "strata/base/error.h"
 #include "strata/base/thread_pool.h"
 #include "strata/data/batch.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 

@@ -16,11 +16,11 @@
 #include <tuple>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "strata/base/error.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata {
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -99,15 +101,18 @@ TEST_CASE("a signal ends a run between its steps, with a last line and an exit c
 
 TEST_CASE("a signal ends a validation between its passes") {
   const Folder folder;
-  tokenize_text(folder);
-  // 60,000 passes of a token a sub-batch, which would take a minute.
+  // A token a pass: however late the signal comes, it finds the validation at work. The file is a
+  // hole and takes no room.
+  const std::string tokens = folder / "zeros.u16";
+  std::ofstream(tokens, std::ios::binary).close();
+  fs::resize_file(tokens, std::uintmax_t{2} << 30);
   const std::string train =
       std::string(STRATA_PROGRAM) + " " +
       train_long(folder,
                  "--set run.eval_every=2 --set data.sequence_length=1 --set "
                  "schedule.rows=1 --set schedule.sub_batches=1 --set data.synthetic=false "
-                 "--set data.train=" +
-                     (folder / "train.bin") + " --set data.validation=" + (folder / "train.bin"));
+                 "--set data.dtype=u16 --set data.train=" +
+                     tokens + " --set data.validation=" + tokens);
   const Outcome ended = run(
       folder, "sh -c \"" + begin_run(folder, train, 2) + "sleep 0.2; kill \\$pid; wait \\$pid\"");
   INFO(ended.text);

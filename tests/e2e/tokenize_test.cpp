@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata::test {
 namespace {

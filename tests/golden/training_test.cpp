@@ -11,6 +11,7 @@
 #include "strata/base/convert.h"
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
+#include "strata/run/session.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
@@ -58,12 +59,12 @@ GoldenRun train_golden(const GoldenModel& golden, const RunConfig& config, int r
     Session session(config, group, hooks);
     session.submit(0, config.optimizer.lr);
     session.synchronize();
-    auto gradients = gather_gradients(session, group);
+    auto gradients = gather_gradients(session.state(), group);
     for (std::int64_t step = 1; step < config.run.steps; ++step) {
       session.submit(step, config.optimizer.lr);
     }
     session.synchronize();
-    auto weights = gather_weights(session, group);
+    auto weights = gather_weights(session.state(), group);
     const std::lock_guard lock(mutex);
     if (group.rank() != 0) return;
     for (const FinishedStep& finished : session.take_finished()) {

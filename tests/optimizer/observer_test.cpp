@@ -107,7 +107,7 @@ RunConfig config_of(const Case& c) {
 std::vector<double> numbers_of(TinyAssembly& assembly) {
   assembly.synchronize();
   std::vector<double> numbers;
-  for (const StepOutcome& o : assembly.outcomes()) {
+  for (const StepOutcome& o : assembly.take_outcomes()) {
     numbers.insert(numbers.end(), {o.loss, o.grad_norm});
   }
   for (const BlockId b : assembly.state().ids()) {
@@ -123,10 +123,11 @@ TEST_CASE("between an update and the next nobody changes a block's state") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    TinyAssembly assembly(config);
+    const auto self = make_self_ranks();
+    TinyAssembly assembly(config, *self);
     Copier copier(assembly, config.run.steps);
     assembly.observe(copier);
-    assembly.submit(0, config.run.steps);
+    assembly.submit_steps(0, config.run.steps);
     assembly.synchronize();
     const auto steps = static_cast<std::size_t>(config.run.steps);
     for (const BlockId b : copier.after().ids()) {
@@ -145,11 +146,12 @@ TEST_CASE("an observer that comes between steps is told of later steps alone") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    TinyAssembly assembly(config);
-    assembly.submit(0, 1);
+    const auto self = make_self_ranks();
+    TinyAssembly assembly(config, *self);
+    assembly.submit_steps(0, 1);
     Copier copier(assembly, config.run.steps);
     assembly.observe(copier);
-    assembly.submit(1, config.run.steps);
+    assembly.submit_steps(1, config.run.steps);
     assembly.synchronize();
     for (const BlockId b : copier.after().ids()) {
       CHECK(copier.updates(b) + 1 == static_cast<std::size_t>(config.run.steps));
@@ -161,12 +163,13 @@ TEST_CASE("an observer changes nothing of what steps compute") {
   for (const Case& c : kCases) {
     INFO(c.name);
     const RunConfig config = config_of(c);
-    TinyAssembly plain(config);
-    plain.submit(0, config.run.steps);
-    TinyAssembly assembly(config);
+    const auto self = make_self_ranks();
+    TinyAssembly plain(config, *self);
+    plain.submit_steps(0, config.run.steps);
+    TinyAssembly assembly(config, *self);
     Copier copier(assembly, config.run.steps);
     assembly.observe(copier);
-    assembly.submit(0, config.run.steps);
+    assembly.submit_steps(0, config.run.steps);
     const std::vector<double> numbers = numbers_of(assembly);
     REQUIRE(numbers.size() > static_cast<std::size_t>(2 * config.run.steps));
     CHECK(numbers == numbers_of(plain));

@@ -10,7 +10,7 @@
 #include "strata/base/error.h"
 #include "strata/plan/setup.h"
 #include "support/catch.h"
-#include "support/tiny_run.h"
+#include "support/tiny_config.h"
 
 namespace {
 

@@ -1,5 +1,4 @@
-// What is chosen where the answer is evident, by invented times and by invented machines. A test
-// also trains with what was chosen, since no choice may change a bit.
+// What is chosen where the answer is evident, by invented times and by invented machines.
 
 #include "strata/plan/choose_placement.h"
 
@@ -7,36 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "data/scratch_folder.h"
 #include "plan/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/rates.h"
 #include "support/catch.h"
-#include "support/tiny_run.h"
+#include "support/scratch_folder.h"
+#include "support/tiny_config.h"
 
 namespace {
 
 using namespace strata;
 using test::config_file;
 using test::fast_machine;
+using test::fast_machine_with_large_layers;
 using test::kNewDevice;
-
-/// Returns a run whose layers are large enough that bytes count, and not the starts of copies.
-RunConfig fast_machine_with_large_layers() {
-  RunConfig config = fast_machine();
-  config.model.llama.hidden_size = 64;
-  config.model.llama.intermediate_size = 256;
-  config.model.llama.num_hidden_layers = 8;
-  return config;
-}
-
-RunConfig slow_host() {
-  RunConfig config = fast_machine_with_large_layers();
-  config.hardware.host_gbs = 1e-3;
-  return config;
-}
+using test::slow_host;
 
 /// Returns what is chosen by times that `step_s` says of a resolved config; nothing is predicted.
 Placement choose_by(const RunConfig& config,
@@ -255,15 +241,4 @@ TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is cho
   CHECK(again.setup.plan.to_string() == first.setup.plan.to_string());
   config.hardware.link_gbs = 1;
   CHECK(plan(config).setup.config.optimizer.interleave == 0.0);
-}
-
-TEST_CASE("a session trains as predictions chose, to the same bits") {
-  RunConfig config = slow_host();
-  const auto self = make_self_ranks();
-  Session session(config, *self);
-  CHECK(session.setup().config.optimizer.interleave > 0.0);
-  REQUIRE(session.choices().size() == 1);
-  const test::RunResult chosen = test::run_steps(session, *self);
-  config.optimizer.interleave = 0;
-  CHECK(chosen == test::run_tiny(config));
 }

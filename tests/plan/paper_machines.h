@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "strata/config/config.h"
-#include "support/tiny_run.h"
+#include "support/tiny_config.h"
 
 namespace strata::test {
 
@@ -27,6 +27,22 @@ inline constexpr const char* kNewDevice = "a device of the future";
   config.hardware.device_gbs = kInstant;
   config.hardware.host_gbs = kInstant;
   config.hardware.link_gbs = kInstant;
+  return config;
+}
+
+/// Returns a run whose layers are large enough that bytes count, and not the starts of copies.
+[[nodiscard]] inline RunConfig fast_machine_with_large_layers() {
+  RunConfig config = fast_machine();
+  config.model.llama.hidden_size = 64;
+  config.model.llama.intermediate_size = 256;
+  config.model.llama.num_hidden_layers = 8;
+  return config;
+}
+
+/// Returns the same with a host so slow that updates on the device are worth it.
+[[nodiscard]] inline RunConfig slow_host() {
+  RunConfig config = fast_machine_with_large_layers();
+  config.hardware.host_gbs = 1e-3;
   return config;
 }
 

@@ -108,12 +108,12 @@ bool same(const Cost& a, const Cost& b) {
 void compare(const RunConfig& config, Ranks& ranks) {
   const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
   Recorder ran, dry;
-  Session session(config, ranks, {.trace = &ran});
+  test::TinyAssembly assembly(config, ranks, {.trace = &ran});
   ran.start();
-  for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
-  session.synchronize();
+  for (int step = 0; step < kSteps; ++step) assembly.submit(step, config.optimizer.lr);
+  assembly.synchronize();
   ran.stop();
-  const std::vector<std::size_t> ends = record_steps(session.setup(), kSteps, dry);
+  const std::vector<std::size_t> ends = record_steps(assembly.setup(), kSteps, dry);
   REQUIRE(ends.size() == kSteps);
   CHECK(ends[0] < ends[1]);
   CHECK((ends.back() < dry.records().size()) == left);
@@ -175,12 +175,12 @@ TEST_CASE("a dry run submits what each of several ranks submits") {
       static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
       RunConfig config = test::tiny_config();
       Recorder ran, dry;
-      Session session(config, ranks, {.trace = &ran});
+      test::TinyAssembly assembly(config, ranks, {.trace = &ran});
       ran.start();
-      for (int step = 0; step < kSteps; ++step) session.submit(step, config.optimizer.lr);
-      session.synchronize();
+      for (int step = 0; step < kSteps; ++step) assembly.submit(step, config.optimizer.lr);
+      assembly.synchronize();
       ran.stop();
-      record_steps(session.setup(), kSteps, dry);
+      record_steps(assembly.setup(), kSteps, dry);
       const std::lock_guard lock(one_at_a_time);
       CHECK(dry.canonical() == ran.canonical());
     });

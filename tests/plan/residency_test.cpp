@@ -1,12 +1,14 @@
 // What the planner decides to leave on the device of the training state and of gradient sums.
 // Budgets are made of setups that name the answer, so that no size is written down.
 
+#include <cstddef>
 #include <string>
 
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/setup.h"
 #include "support/catch.h"
-#include "support/tiny_run.h"
+#include "support/tiny_config.h"
 
 namespace {
 
@@ -60,6 +62,45 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
     CHECK(s.choices.resident_units == units);
     CHECK(s.host_bytes() == host);
     CHECK(s.device_bytes() <= device);
+  }
+}
+
+TEST_CASE("a refusal says which units are on the device because the host has no room for them") {
+  const auto text_of = [](const RunConfig& config, const Budget& budget) -> std::string {
+    try {
+      (void)make_setup(config, 0, 1, budget);
+    } catch (const OutOfMemory& e) {
+      return e.what();
+    }
+    return "fits";
+  };
+  const std::string reason = "units for whose state the host has no room";
+  // One unit of so small a model leaves the host no more: it takes places of its own to arrive.
+  for (int units = 2; units <= kUnits; ++units) {
+    INFO(units << " units");
+    RunConfig named = auto_config();
+    named.schedule.resident_units = units;
+    // The least that the device needs with so many units, and what is then on the host.
+    const PlannedRank tight{.budget = {.device_limit = 1}, .device = ""};
+    const Setup least = plan_setup(named, choices_by_rule(named), tight);
+    const Budget budget{.device_limit = least.device_bytes() - 1,
+                        .host_limit = least.host_bytes(),
+                        .host_limit_origin = "the origin of the limit"};
+    const std::string text = text_of(auto_config(), budget);
+    CHECK_THAT(text, ContainsSubstring("the run needs " + format_bytes(least.device_bytes()) +
+                                       " on the device"));
+    CHECK_THAT(text, ContainsSubstring("It holds " + std::to_string(units) + " " + reason +
+                                       ": its limit is " + format_bytes(least.host_bytes()) +
+                                       " (the origin of the limit)."));
+    CHECK_THAT(text_of(named, budget), ContainsSubstring("on the device"));
+    CHECK_THAT(text_of(named, budget), !ContainsSubstring(reason));  // the user put them there
+    Budget roomy = budget;
+    roomy.device_limit = least.device_bytes();
+    CHECK(text_of(auto_config(), roomy) == "fits");
+    roomy = {.device_limit = 1, .host_limit = std::size_t{1} << 40};
+    CHECK_THAT(text_of(auto_config(), roomy), !ContainsSubstring(reason));
+    roomy.host_limit.reset();
+    CHECK_THAT(text_of(auto_config(), roomy), !ContainsSubstring(reason));
   }
 }
 

@@ -12,7 +12,7 @@
 
 #include "strata/base/bytes.h"
 #include "support/catch.h"
-#include "support/tiny_run.h"
+#include "support/tiny_config.h"
 
 namespace strata::test {
 namespace {

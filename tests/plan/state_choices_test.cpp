@@ -129,4 +129,25 @@ TEST_CASE("the table shows equal rows together") {
   CHECK(std::count(text.begin(), text.end(), '\n') == 4);
 }
 
+TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
+  const auto chosen = [](double share, int resident) {
+    LlamaConfig model = tiny_model();
+    model.num_hidden_layers = 8;
+    const StatePlan plan =
+        plan_state(make_layout(model), {.resident_units = resident, .interleave = share});
+    std::string text;
+    for (const BlockPlan& row : plan.blocks) {
+      text += row.updated_by == UpdatedBy::kShuttle ? 'x' : '.';
+    }
+    return text;
+  };
+  CHECK(chosen(0, 0) == "..........");
+  CHECK(chosen(0.25, 0) == "....x...x.");
+  CHECK(chosen(0.5, 0) == "..x.x.x.x.");
+  CHECK(chosen(0.75, 0) == "..xxx.xxx.");
+  CHECK(chosen(1, 0) == ".xxxxxxxx.");
+  CHECK(chosen(1, 4) == "....xxxxx.");
+  CHECK(chosen(0.5, 3) == "....x.x.x.");
+}
+
 }  // namespace strata::test

@@ -18,8 +18,8 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/session_run.h"
 #include "support/thread_ranks.h"
-#include "support/tiny_run.h"
 
 namespace strata::test {
 namespace {

@@ -13,7 +13,7 @@
 #include "strata/base/error.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
-#include "support/tiny_run.h"
+#include "support/tiny_config.h"
 
 namespace strata::test {
 namespace {

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <string>
 
-#include "data/scratch_folder.h"
 #include "strata/base/error.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 
 namespace strata::test {
 namespace {
@@ -139,6 +139,18 @@ TEST_CASE("a folder has one process, however the one before it ended") {
 TEST_CASE("a folder that cannot be made is an error that names it") {
   CHECK_THAT(refusal("/proc/no/folder"),
              ContainsSubstring("run.output") && ContainsSubstring("/proc/no/folder"));
+}
+
+TEST_CASE("a path that is too long for the system is not repeated at full length") {
+  const ScratchFolder scratch;
+  std::string long_path = scratch.file("");  // as a whole, while each of its names is short enough
+  while (long_path.size() < 5000) long_path += std::string(9, 'x') + '/';
+  for (const std::string& path : {scratch.file(std::string(300, 'x')), long_path}) {
+    const std::string text = refusal(path);
+    CHECK_THAT(text, ContainsSubstring("run.output") && ContainsSubstring("...: ") &&
+                         ContainsSubstring("give it a shorter path"));
+    CHECK(text.size() < 300);
+  }
 }
 
 }  // namespace strata::test

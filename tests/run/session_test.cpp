@@ -15,10 +15,12 @@
 #include <thread>
 #include <vector>
 
-#include "data/scratch_folder.h"
+#include "plan/paper_machines.h"
 #include "support/catch.h"
+#include "support/limited_child.h"
+#include "support/scratch_folder.h"
+#include "support/session_run.h"
 #include "support/thread_ranks.h"
-#include "support/tiny_run.h"
 
 namespace strata::test {
 namespace {
@@ -145,6 +147,23 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
   }
 }
 
+TEST_CASE("a session whose threads cannot all start ends, whichever of them is refused") {
+  for (int threads = 0; threads <= 6; ++threads) {  // a worker and six lanes are wanted
+    INFO(threads << " threads");
+    const Ended ended = with_few_threads(
+        [] {
+          const auto self = make_self_ranks();
+          const Session session(tiny_config(), *self);
+        },
+        threads);
+    if (ended.skipped) return;
+    CHECK(ended.exit_code == 3);
+    for (const char* part : {"cannot start the thread", "ulimit -u", "run.threads"}) {
+      CHECK_THAT(ended.text, ContainsSubstring(part));
+    }
+  }
+}
+
 TEST_CASE("a session whose work failed goes without a word of its own") {
   const auto self = make_self_ranks();
   std::atomic<bool> thrown = false;
@@ -160,7 +179,7 @@ TEST_CASE("a session whose work failed goes without a word of its own") {
         releaser);
   }
   CHECK(thrown);
-  CHECK(run_tiny(tiny_config()).losses.size() == 3);
+  CHECK(run_session(tiny_config()).losses.size() == 3);
 }
 
 TEST_CASE("a validation of several batches is the mean over all valid targets") {
@@ -200,7 +219,7 @@ TEST_CASE("a validation between traced steps has no race and changes no step") {
   RunConfig int8 = spilling;
   int8.schedule.spill_dtype = BoundaryForm::kInt8;
   for (const RunConfig& config : {plain, spilling, int8}) {
-    const RunResult undisturbed = run_tiny(config);
+    const RunResult undisturbed = run_session(config);
     const auto self = make_self_ranks();
     Recorder recorder;
     Session session(config, *self, {.trace = &recorder});
@@ -216,7 +235,7 @@ TEST_CASE("a validation between traced steps has no race and changes no step") {
     std::vector<double> losses;
     for (const FinishedStep& step : session.take_finished()) losses.push_back(step.outcome.loss);
     CHECK(losses == undisturbed.losses);
-    CHECK(gather_weights(session, *self) == undisturbed.weights);
+    CHECK(gather_weights(session.state(), *self) == undisturbed.weights);
   }
 }
 
@@ -238,6 +257,40 @@ TEST_CASE("a validation spills nothing that only backward would read") {
   CHECK(session.kept().loaded_bytes() > 0);
   CHECK(session.activations().spilled_bytes() > 0);
   CHECK(session.evaluate() == exact);  // the learning rate was 0
+}
+
+TEST_CASE("a session trains as predictions chose, to the same bits") {
+  RunConfig config = slow_host();
+  const auto self = make_self_ranks();
+  Session session(config, *self);
+  CHECK(session.setup().config.optimizer.interleave > 0.0);
+  REQUIRE(session.choices().size() == 1);
+  const RunResult chosen = run_steps(session, *self);
+  config.optimizer.interleave = 0;
+  CHECK(chosen == run_session(config));
+}
+
+TEST_CASE("a session submits what an assembly without one does, to the same bits") {
+  RunConfig config = tiny_config();
+  config.run.dtype = DType::kBF16;
+  config.schedule.activation_slots = 4;
+  config.optimizer.interleave = 0.5;
+  for (const int ranks : {1, 2}) {
+    Recorder with;
+    RunResult result;
+    run_ranks(ranks, [&](Ranks& group) {
+      const bool watched = group.rank() == 0;
+      Session session(config, group, {.trace = watched ? &with : nullptr});
+      if (watched) with.start();
+      RunResult own = run_steps(session, group);
+      if (watched) with.stop();
+      if (watched) result = std::move(own);
+    });
+    Recorder without;
+    trace_run(without, config, ranks);
+    CHECK(with.canonical() == without.canonical());
+    CHECK(result == run_tiny(config, ranks));
+  }
 }
 
 }  // namespace strata::test

@@ -80,27 +80,6 @@ RunConfig more_layers_than_lead() {
 
 }  // namespace
 
-TEST_CASE("interleaved layers are a share of those on the host, spread evenly") {
-  const auto chosen = [](double share, int resident) {
-    LlamaConfig model = tiny_model();
-    model.num_hidden_layers = 8;
-    const StatePlan plan =
-        plan_state(make_layout(model), {.resident_units = resident, .interleave = share});
-    std::string text;
-    for (const BlockPlan& row : plan.blocks) {
-      text += row.updated_by == UpdatedBy::kShuttle ? 'x' : '.';
-    }
-    return text;
-  };
-  CHECK(chosen(0, 0) == "..........");
-  CHECK(chosen(0.25, 0) == "....x...x.");
-  CHECK(chosen(0.5, 0) == "..x.x.x.x.");
-  CHECK(chosen(0.75, 0) == "..xxx.xxx.");
-  CHECK(chosen(1, 0) == ".xxxxxxxx.");
-  CHECK(chosen(1, 4) == "....xxxxx.");
-  CHECK(chosen(0.5, 3) == "....x.x.x.");
-}
-
 TEST_CASE("interleaving does not change a bit") {
   for (const Case& c : kCases) {
     INFO(text_of(c));

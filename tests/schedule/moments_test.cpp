@@ -45,9 +45,9 @@ RunConfig base_config(DType dtype) {
 /// Gradients of the last of `steps` steps.
 std::map<std::string, std::vector<double>> last_gradients(const RunConfig& config) {
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  (void)run_steps(session, *self);
-  return gather_gradients(session, *self);
+  TinyAssembly assembly(config, *self);
+  (void)run_steps(assembly, *self);
+  return gather_gradients(assembly.state(), *self);
 }
 
 /// Extent of u = m / correction1 / (sqrt(v / correction2) + eps) around its value at (m, v) while
@@ -193,7 +193,7 @@ class Words final : public TokenSource {
 double final_loss(const RunConfig& config, const Words& words) {
   ThreadPool pool(1);
   std::unique_ptr<BatchLoader> loader;
-  SessionHooks hooks;
+  TinyHooks hooks;
   hooks.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
                    const PassBuffers& out) {
     if (!loader) loader = std::make_unique<BatchLoader>(words, options, pool);
@@ -257,7 +257,7 @@ TEST_CASE("bf16 moments are rounded by the same bits on any number of ranks") {
     RunConfig config = with_moments(base_config(dtype), DType::kBF16);
     config.model.llama.hidden_size = 64;  // layers of several blocks of 4096
     config.run.steps = 4;
-    SessionHooks hooks;
+    TinyHooks hooks;
     hooks.fill = [&](std::int64_t step, int, const BatchOptions& options, const PassBuffers& out) {
       return fill_rank_0_only(config.model.llama, step, options, out);
     };

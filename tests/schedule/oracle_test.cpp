@@ -352,15 +352,15 @@ TEST_CASE("everything resident crosses the link with batches, losses and norms a
   config.schedule.gradient_sums = GradientSums::kDevice;
   config.schedule.activation_slots = std::nullopt;
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  session.submit(0, 1e-3);
-  session.synchronize();
-  CHECK(session.weights().loaded_bytes() == 0);
+  TinyAssembly assembly(config, *self);
+  assembly.submit(0, 1e-3);
+  assembly.synchronize();
+  CHECK(assembly.weights().loaded_bytes() == 0);
   std::size_t norms = 0;
-  for (const Block& block : session.state().layout().blocks) {
+  for (const Block& block : assembly.state().layout().blocks) {
     norms += static_cast<std::size_t>(SquaredNorm::partials(block.elements)) * sizeof(double);
   }
-  CHECK(session.gradients().offloaded_bytes() == norms);
+  CHECK(assembly.gradients().offloaded_bytes() == norms);
 }
 
 TEST_CASE("a gradient ring without its waits is found as a race") {
@@ -516,25 +516,25 @@ TEST_CASE("a step allocates nothing and waits for nothing") {
   RunConfig config = spilling_config();
   config.run.steps = 1;
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  session.submit(0, 1e-3);
-  session.synchronize();
-  const std::int64_t allocations = session.device().allocations();
-  const std::int64_t waits = session.device().wait_calls();
-  session.submit(1, 1e-3);
+  TinyAssembly assembly(config, *self);
+  assembly.submit(0, 1e-3);
+  assembly.synchronize();
+  const std::int64_t allocations = assembly.device().allocations();
+  const std::int64_t waits = assembly.device().wait_calls();
+  assembly.submit(1, 1e-3);
   // The run-ahead limit, and one per batch buffer, before the step's first submission.
-  CHECK(session.device().wait_calls() - waits <= 1 + config.schedule.passes);
-  CHECK(session.device().allocations() == allocations);
-  session.synchronize();
+  CHECK(assembly.device().wait_calls() - waits <= 1 + config.schedule.passes);
+  CHECK(assembly.device().allocations() == allocations);
+  assembly.synchronize();
 }
 
 namespace {
 
 void check_planned_bytes(const RunConfig& config) {
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  const MemoryPlan& plan = session.setup().plan;
-  for (const Arena* arena : session.arenas()) {
+  TinyAssembly assembly(config, *self);
+  const MemoryPlan& plan = assembly.setup().plan;
+  for (const Arena* arena : assembly.arenas()) {
     CHECK(arena->used() == plan.total(arena->space()));
     for (const LedgerEntry& taken : arena->ledger()) {
       const auto planned = std::find_if(plan.entries().begin(), plan.entries().end(),
@@ -545,8 +545,8 @@ void check_planned_bytes(const RunConfig& config) {
       CHECK(planned != plan.entries().end());
     }
   }
-  CHECK(session.device().device_bytes_in_use() >= plan.total(Space::kDevice));
-  CHECK(session.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
+  CHECK(assembly.device().device_bytes_in_use() >= plan.total(Space::kDevice));
+  CHECK(assembly.device().device_bytes_in_use() <= plan.total(Space::kDevice) + kMiB);
 }
 
 }  // namespace

@@ -1,15 +1,11 @@
 // Tests whole steps on a GPU: within rounding against the cpu backend, and bit for bit against
 // other modes on the same GPU.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "run/matmul_plans.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
@@ -24,36 +20,13 @@ bool skipped() {
   return true;
 }
 
-/// Head dims and sizes that tensor cores take.
-RunConfig gpu_config(DType dtype) {
-  RunConfig config = tiny_config();
-  config.run.backend = BackendChoice::kCuda;
-  config.run.dtype = dtype;
-  config.run.steps = 8;
-  LlamaConfig& m = config.model.llama;
-  m.vocab_size = 257;
-  m.hidden_size = 192;
-  m.intermediate_size = 320;
-  m.num_hidden_layers = 4;
-  m.num_attention_heads = 3;
-  m.num_key_value_heads = 1;
-  m.head_dim = 64;
-  m.max_position_embeddings = 256;
-  m.initializer_range = 0.05;
-  config.data.sequence_length = 200;
-  config.optimizer.lr = 3e-3;
-  config.optimizer.interleave = 0;  // predictions may choose another for this device
-  config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
-  return config;
-}
-
 }  // namespace
 
 TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
   if (skipped()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(name_of(dtype)));
-    RunConfig config = gpu_config(dtype);
+    RunConfig config = tiny_gpu_config(dtype);
     // As large as the gradients, so that rounding errors of small ones do not become updates.
     config.optimizer.eps = 1e-3;
     const RunResult gpu = run_tiny(config);
@@ -72,7 +45,7 @@ TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
 
 TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   if (skipped()) return;
-  RunConfig base = gpu_config(DType::kBF16);
+  RunConfig base = tiny_gpu_config(DType::kBF16);
   base.schedule.activations = KeepLevel::kRecompute;
   const RunResult plain = run_tiny(base);
   const auto same = [&](const std::string& what, const RunConfig& config) {
@@ -101,7 +74,7 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
   const auto bytes = [&](KeepLevel level) {
     c.schedule.activations = level;
     const auto self = make_self_ranks();
-    return Session(c, *self).setup().device_bytes();
+    return TinyAssembly(c, *self).setup().device_bytes();
   };
   const std::size_t least = bytes(KeepLevel::kRecompute);
   const std::size_t most = bytes(KeepLevel::kFull);
@@ -144,7 +117,7 @@ TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", 
   if (skipped()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(name_of(dtype)));
-    RunConfig c = gpu_config(dtype);
+    RunConfig c = tiny_gpu_config(dtype);
     c.schedule.activations = KeepLevel::kRecompute;
     const RunResult exact = run_tiny(c);
     c.schedule.spill_dtype = BoundaryForm::kInt8;
@@ -163,7 +136,7 @@ TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cu
   if (skipped()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
     INFO("moments in " << std::string(name_of(moments)));
-    RunConfig c = gpu_config(DType::kBF16);
+    RunConfig c = tiny_gpu_config(DType::kBF16);
     c.optimizer.moment_dtype = moments;
     c.optimizer.grad_clip = std::nullopt;
     const RunResult plain = run_tiny(c);
@@ -184,7 +157,7 @@ TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cu
 
 TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]") {
   if (skipped()) return;
-  RunConfig base = gpu_config(DType::kBF16);
+  RunConfig base = tiny_gpu_config(DType::kBF16);
   base.run.steps = 4;
   base.optimizer.moment_dtype = DType::kBF16;
   base.optimizer.grad_clip = std::nullopt;
@@ -211,7 +184,7 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
 TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]") {
   if (skipped()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
-    RunConfig c = gpu_config(DType::kBF16);
+    RunConfig c = tiny_gpu_config(DType::kBF16);
     c.optimizer.moment_dtype = moments;
     c.optimizer.grad_clip = 1e9;
     std::vector<double> norms = run_tiny(c).norms;
@@ -241,7 +214,7 @@ TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]
 TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
   if (skipped()) return;
   for (const bool tied : {false, true}) {
-    RunConfig c = gpu_config(DType::kBF16);
+    RunConfig c = tiny_gpu_config(DType::kBF16);
     c.model.llama.tie_word_embeddings = tied;
     c.schedule.sub_batches = 2;
     c.schedule.passes = 3;
@@ -253,36 +226,6 @@ TEST_CASE("gradients of passes add up to the same bits on the GPU and on the hos
     c.schedule.resident_units = 6;
     CHECK(run_tiny(c) == plain);
   }
-}
-
-TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the same bits",
-          "[cuda]") {
-  if (skipped()) return;
-  namespace fs = std::filesystem;
-  const fs::path folder =
-      fs::temp_directory_path() / ("strata_plans_" + std::to_string(::getpid()));
-  SessionHooks hooks;
-  hooks.run_folder = folder;
-  RunConfig config = gpu_config(DType::kBF16);
-  const RunResult first_proposals = run_tiny(config);
-  config.kernels.matmul_tuning = MatmulTuning::kAuto;
-  config.kernels.plan_cache = "";
-  const RunResult tuned = run_tiny(config, 1, hooks);
-  MatmulPlanSet plans = load_plan_set(folder / "plans.json");
-  CHECK(run_tiny(config, 1, hooks) == tuned);
-  CHECK(relative_error(tuned.losses, first_proposals.losses) < 4e-3);
-  const MatmulPlanSet again = load_plan_set(folder / "plans.json");
-  REQUIRE(again.plans.size() == plans.plans.size());
-  for (std::size_t i = 0; i < plans.plans.size(); ++i) {
-    CHECK(to_line(again.plans[i]) == to_line(plans.plans[i]));
-  }
-  // The kernel for products without algorithm adds in another order.
-  for (MatmulPlan& plan : plans.plans) plan.algorithm = "plain";
-  save_plan_set(plans, folder / "plans.json");
-  const RunResult plain = run_tiny(config, 1, hooks);
-  CHECK(plain.losses != tuned.losses);
-  CHECK(relative_error(plain.losses, tuned.losses) < 4e-3);
-  fs::remove_all(folder);
 }
 
 namespace {
@@ -313,7 +256,7 @@ void check_traces(RunConfig config) {
 
 TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
   if (skipped()) return;
-  RunConfig config = gpu_config(DType::kBF16);
+  RunConfig config = tiny_gpu_config(DType::kBF16);
   check_traces(config);
   config.optimizer.timing = UpdateTiming::kSpeculative;
   check_traces(config);

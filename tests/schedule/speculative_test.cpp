@@ -247,30 +247,30 @@ struct Left {
   }
 };
 
-Left train(const RunConfig& config, int ranks, const SessionHooks& hooks = {}) {
+Left train(const RunConfig& config, int ranks, const TinyHooks& hooks = {}) {
   std::mutex mutex;
   Left left;
   left.states.resize(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](Ranks& group) {
-    Session session(config, group, hooks);
+    TinyAssembly assembly(config, group, hooks);
     RunResult run;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < config.run.steps; ++step) {
-      session.submit(step, config.optimizer.lr);
+      assembly.submit(step, config.optimizer.lr);
     }
-    session.synchronize();
-    for (const FinishedStep& step : session.take_finished()) {
-      run.losses.push_back(step.outcome.loss);
-      run.norms.push_back(step.outcome.grad_norm);
-      missed.push_back(step.outcome.missed);
+    assembly.synchronize();
+    for (const StepOutcome& step : assembly.take_outcomes()) {
+      run.losses.push_back(step.loss);
+      run.norms.push_back(step.grad_norm);
+      missed.push_back(step.missed);
     }
-    run.weights = gather_weights(session, group);
+    run.weights = gather_weights(assembly.state(), group);
     const std::lock_guard lock(mutex);
-    left.states[static_cast<std::size_t>(group.rank())] = state_of(session.state());
+    left.states[static_cast<std::size_t>(group.rank())] = state_of(assembly.state());
     if (group.rank() != 0) return;
     left.run = std::move(run);
     left.missed = std::move(missed);
-    left.speculated = session.setup().speculated_units();
+    left.speculated = assembly.setup().speculated_units();
   });
   return left;
 }
@@ -377,7 +377,7 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
   config.run.steps = 6;
   config.optimizer.grad_clip = 1e9;
   const LlamaConfig model = config.model.llama;
-  SessionHooks hooks;
+  TinyHooks hooks;
   hooks.fill = [&model](std::int64_t step, int pass, const BatchOptions& options,
                         const PassBuffers& out) {
     const SyntheticTokens tokens(1 << 20, model.vocab_size, 5);
@@ -390,26 +390,26 @@ TEST_CASE("speculative steps without targets or with wrong numbers leave what be
   };
   const auto run = [&](const RunConfig& c) {
     const auto self = make_self_ranks();
-    Session session(c, *self, hooks);
+    TinyAssembly assembly(c, *self, hooks);
     std::vector<State> states;
     std::vector<double> validations;
     std::vector<bool> missed;
     for (std::int64_t step = 0; step < c.run.steps; ++step) {
-      double& weight = session.state().block(BlockId(1)).weight.as<double>()[0];
+      double& weight = assembly.state().block(BlockId(1)).weight.as<double>()[0];
       const double kept = weight;
       if (step == 4) weight = std::numeric_limits<double>::quiet_NaN();
-      session.submit(step, c.optimizer.lr);
-      session.synchronize();
+      assembly.submit(step, c.optimizer.lr);
+      assembly.synchronize();
       if (step == 4) {
         CHECK(std::isnan(weight));
         weight = kept;
       }
-      states.push_back(state_of(session.state()));
+      states.push_back(state_of(assembly.state()));
       // A validation would leave weights on the device that step 4 could use instead of the NaN.
-      if (step != 3) validations.push_back(session.evaluate());
+      if (step != 3) validations.push_back(assembly.evaluate());
     }
-    for (const FinishedStep& step : session.take_finished()) {
-      missed.push_back(step.outcome.missed);
+    for (const StepOutcome& step : assembly.take_outcomes()) {
+      missed.push_back(step.missed);
     }
     return std::tuple(states, validations, missed);
   };

@@ -14,9 +14,9 @@
 namespace strata::test {
 namespace {
 
-std::vector<std::vector<double>> all_masters(Session& session) {
+std::vector<std::vector<double>> all_masters(TinyAssembly& assembly) {
   std::vector<std::vector<double>> masters;
-  for (const BlockId b : session.state().ids()) masters.push_back(session.state().master(b));
+  for (const BlockId b : assembly.state().ids()) masters.push_back(assembly.state().master(b));
   return masters;
 }
 
@@ -45,25 +45,25 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
   RunConfig config = tiny_config();
   config.optimizer.interleave = interleave;
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  session.submit(0, 1e-2);
-  session.synchronize();
-  (void)session.take_finished();
-  double& weight = session.state().block(BlockId(1)).weight.as<double>()[0];
+  TinyAssembly assembly(config, *self);
+  assembly.submit(0, 1e-2);
+  assembly.synchronize();
+  (void)assembly.take_outcomes();
+  double& weight = assembly.state().block(BlockId(1)).weight.as<double>()[0];
   const double kept = weight;
   weight = std::numeric_limits<double>::quiet_NaN();
-  const auto before = all_masters(session);
+  const auto before = all_masters(assembly);
   const std::vector<double> m = [&] {
-    const double* values = session.state().block(BlockId(2)).m.as<double>();
-    return std::vector<double>(values, values + session.state().block(BlockId(2)).m.elements());
+    const double* values = assembly.state().block(BlockId(2)).m.as<double>();
+    return std::vector<double>(values, values + assembly.state().block(BlockId(2)).m.elements());
   }();
-  session.submit(1, 1e-2);
-  session.synchronize();
-  const std::vector<FinishedStep> finished = session.take_finished();
+  assembly.submit(1, 1e-2);
+  assembly.synchronize();
+  const std::vector<StepOutcome> finished = assembly.take_outcomes();
   REQUIRE(finished.size() == 1);
-  CHECK(!finished[0].outcome.applied);
-  CHECK(std::isnan(finished[0].outcome.loss));
-  const auto after = all_masters(session);
+  CHECK(!finished[0].applied);
+  CHECK(std::isnan(finished[0].loss));
+  const auto after = all_masters(assembly);
   for (std::size_t b = 0; b < before.size(); ++b) {
     for (std::size_t i = 0; i < before[b].size(); ++i) {
       if (b == 1 && i == 0) continue;
@@ -71,25 +71,25 @@ TEST_CASE("a step whose loss is not finite changes no weight and is reported") {
     }
   }
   for (std::size_t i = 0; i < m.size(); ++i) {
-    REQUIRE(session.state().block(BlockId(2)).m.as<double>()[i] == m[i]);
+    REQUIRE(assembly.state().block(BlockId(2)).m.as<double>()[i] == m[i]);
   }
   weight = kept;
-  session.submit(2, 1e-2);
-  session.synchronize();
-  CHECK(session.take_finished().at(0).outcome.applied);
+  assembly.submit(2, 1e-2);
+  assembly.synchronize();
+  CHECK(assembly.take_outcomes().at(0).applied);
 }
 
 TEST_CASE("steps that stay not finite end the run with a numerical error") {
   RunConfig config = tiny_config();
   config.run.max_nonfinite_steps = 2;
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  session.state().block(BlockId(1)).weight.as<double>()[0] =
+  TinyAssembly assembly(config, *self);
+  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
       std::numeric_limits<double>::infinity();
-  session.submit(0, 1e-2);
-  session.synchronize();
-  session.submit(1, 1e-2);
-  CHECK_THROWS_AS(session.synchronize(), NumericalError);
+  assembly.submit(0, 1e-2);
+  assembly.synchronize();
+  assembly.submit(1, 1e-2);
+  CHECK_THROWS_AS(assembly.synchronize(), NumericalError);
 }
 
 TEST_CASE("on arrival a loss that is not finite stops the run before any update") {
@@ -97,13 +97,13 @@ TEST_CASE("on arrival a loss that is not finite stops the run before any update"
   config.optimizer.grad_clip = std::nullopt;
   config.optimizer.timing = UpdateTiming::kOnArrival;
   const auto self = make_self_ranks();
-  Session session(config, *self);
-  session.state().block(BlockId(1)).weight.as<double>()[0] =
+  TinyAssembly assembly(config, *self);
+  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
       std::numeric_limits<double>::quiet_NaN();
-  const auto before = all_masters(session);
-  session.submit(0, 1e-2);
-  CHECK_THROWS_WITH(session.synchronize(), ContainsSubstring("step 1:"));
-  const auto after = all_masters(session);
+  const auto before = all_masters(assembly);
+  assembly.submit(0, 1e-2);
+  CHECK_THROWS_WITH(assembly.synchronize(), ContainsSubstring("step 1:"));
+  const auto after = all_masters(assembly);
   for (std::size_t b = 0; b < before.size(); ++b) {
     if (b != 1) CHECK(after[b] == before[b]);
   }
@@ -122,11 +122,12 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
         config.optimizer.deferred_units = 5;  // all, in forward
         if (timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = std::nullopt;
         const auto self = make_self_ranks();
-        Session session(config, *self);
-        session.state().block(BlockId(2)).m.as<float>()[0] = std::numeric_limits<float>::infinity();
+        TinyAssembly assembly(config, *self);
+        assembly.state().block(BlockId(2)).m.as<float>()[0] =
+            std::numeric_limits<float>::infinity();
         const auto train = [&] {
-          for (int step = 0; step < steps; ++step) session.submit(step, 1e-2);
-          session.synchronize();
+          for (int step = 0; step < steps; ++step) assembly.submit(step, 1e-2);
+          assembly.synchronize();
         };
         CHECK_THROWS_WITH(train(), ContainsSubstring("step 1: a weight of"));
       }
@@ -137,7 +138,7 @@ TEST_CASE("a weight that is not finite after its update stops the run with the s
 TEST_CASE("a step without valid targets has no gradient and no update") {
   RunConfig config = tiny_config();
   const auto self = make_self_ranks();
-  SessionHooks hooks;
+  TinyHooks hooks;
   hooks.fill = [](std::int64_t, int, const BatchOptions&, const PassBuffers& out) {
     for (std::size_t i = 0; i < out.ids.size(); ++i) {
       out.ids[i] = 0;
@@ -151,15 +152,15 @@ TEST_CASE("a step without valid targets has no gradient and no update") {
     }
     return std::int64_t{0};
   };
-  Session session(config, *self, hooks);
-  const auto before = all_masters(session);
-  session.submit(0, 1e-2);
-  session.synchronize();
-  const FinishedStep finished = session.take_finished().at(0);
-  CHECK(!finished.outcome.applied);
-  CHECK(finished.outcome.loss == 0.0);
-  CHECK(finished.outcome.grad_norm == 0.0);
-  CHECK(all_masters(session) == before);
+  TinyAssembly assembly(config, *self, hooks);
+  const auto before = all_masters(assembly);
+  assembly.submit(0, 1e-2);
+  assembly.synchronize();
+  const StepOutcome finished = assembly.take_outcomes().at(0);
+  CHECK(!finished.applied);
+  CHECK(finished.loss == 0.0);
+  CHECK(finished.grad_norm == 0.0);
+  CHECK(all_masters(assembly) == before);
 }
 
 TEST_CASE("the norm reported is that of the gradient that was applied, bit for bit") {
@@ -181,10 +182,10 @@ TEST_CASE("the norm reported is that of the gradient that was applied, bit for b
           std::array<double, 2> squares{};
           double norm = 0;
           run_ranks(ranks, [&](Ranks& group) {
-            Session session(config, group);
-            const RunResult result = run_steps(session, group);
+            TinyAssembly assembly(config, group);
+            const RunResult result = run_steps(assembly, group);
             const auto rank = static_cast<std::size_t>(group.rank());
-            squares[rank] = squares_of_gradients(session.state());
+            squares[rank] = squares_of_gradients(assembly.state());
             if (rank == 0) norm = result.norms.back();
           });
           CHECK(norm > 0);

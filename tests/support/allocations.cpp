@@ -4,6 +4,9 @@
 
 #include "support/allocations.h"
 
+#include <malloc.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
@@ -11,16 +14,30 @@
 namespace {
 
 thread_local std::int64_t allocations = 0;
+std::atomic<std::int64_t> live_bytes{0};
+std::atomic<std::int64_t> peak_bytes{0};
 
-void* allocate(std::size_t bytes) noexcept {
+void* counted(void* memory) noexcept {
   ++allocations;
-  return std::malloc(bytes == 0 ? 1 : bytes);
+  const auto bytes = static_cast<std::int64_t>(malloc_usable_size(memory));
+  const std::int64_t live = live_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (live > peak && !peak_bytes.compare_exchange_weak(peak, live, std::memory_order_relaxed)) {
+  }
+  return memory;
 }
 
+void release(void* memory) noexcept {
+  live_bytes.fetch_sub(static_cast<std::int64_t>(malloc_usable_size(memory)),
+                       std::memory_order_relaxed);
+  std::free(memory);
+}
+
+void* allocate(std::size_t bytes) noexcept { return counted(std::malloc(bytes == 0 ? 1 : bytes)); }
+
 void* allocate(std::size_t bytes, std::align_val_t alignment) noexcept {
-  ++allocations;
   const auto align = static_cast<std::size_t>(alignment);
-  return std::aligned_alloc(align, (bytes + align) / align * align);  // at least one multiple
+  return counted(std::aligned_alloc(align, (bytes + align) / align * align));  // at least one
 }
 
 void* or_throw(void* memory) {
@@ -38,13 +55,17 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return allocate(bytes, alignment);
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace strata::test {
 
 std::int64_t allocations_of_this_thread() { return allocations; }
+
+std::int64_t heap_bytes() { return live_bytes; }
+
+std::int64_t heap_peak() { return peak_bytes.exchange(live_bytes); }
 
 }  // namespace strata::test

@@ -1,55 +1,118 @@
-// Does what the start of a session does, less data files, tuned products and the search for a
-// placement.
+// Does what the start of a session does, less data files, tuned products and what is logged. That
+// both submit the same is tested in tests/run.
 
 #include "support/tiny_assembly.h"
 
+#include <array>
+#include <exception>
+#include <utility>
+
 #include "strata/base/narrow.h"
+#include "strata/plan/budget.h"
+#include "strata/plan/choose_placement.h"
 
 namespace strata::test {
 
 namespace {
 
-Backend cpu_backend(const RunConfig& config) {
+Backend backend_of(const RunConfig& config, const TinyHooks& hooks) {
   BackendOptions options;
   options.threads = narrow<int>(config.run.threads);
-  return make_backend(BackendKind::kCpu, options);
+  options.attention = config.kernels.attention;
+  options.device = {.execution = config.debug.execution,
+                    .shuffle_seed = static_cast<std::uint64_t>(config.debug.shuffle_seed),
+                    .poison_slots = config.debug.poison_slots,
+                    .synchronize_each = config.debug.synchronize_each,
+                    .omit_wait = hooks.omit_wait,
+                    .trace = hooks.trace};
+  const bool gpu = config.run.backend == BackendChoice::kCuda;
+  return make_backend(gpu ? BackendKind::kCuda : BackendKind::kCpu, options);
+}
+
+SyntheticTokens tokens_of(const RunConfig& config) {
+  constexpr std::int64_t kTokens = std::int64_t{1} << 40;  // as many as a session's
+  return {kTokens, config.model.llama.vocab_size, static_cast<std::uint64_t>(config.run.seed)};
+}
+
+BatchOptions batch_of(const RunConfig& config, const Ranks& ranks) {
+  BatchOptions options;
+  options.shape = {.rows = config.schedule.rows,
+                   .tokens = config.data.sequence_length,
+                   .sub_batches = config.schedule.sub_batches};
+  options.passes = narrow<int>(config.schedule.passes);
+  options.rank = ranks.rank();
+  options.ranks = ranks.size();
+  options.mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
+  options.seed = static_cast<std::uint64_t>(config.run.seed);
+  options.vocabulary = config.model.llama.vocab_size;
+  return options;
+}
+
+Setup setup_of(const RunConfig& config, Backend& backend, Ranks& ranks) {
+  Llama::prepare(*backend.kernels, config.model.llama, llama_sizes(config));
+  const MachineMemory memory = measure_machine(*backend.device, ranks);
+  return choose_placement(config, PlannedRank{.rank = ranks.rank(),
+                                              .ranks = ranks.size(),
+                                              .budget = make_budget(config.memory, memory),
+                                              .device = backend.device->info().name})
+      .setup;
 }
 
 }  // namespace
 
-TinyAssembly::TinyAssembly(const RunConfig& config)
+TinyAssembly::TinyAssembly(const RunConfig& config, Ranks& ranks, const TinyHooks& hooks)
     : config_(config),
-      backend_(cpu_backend(config)),
-      collectives_(make_collectives(*ranks_, *backend_.device)),
-      tokens_(1 << 20, config.model.llama.vocab_size, static_cast<std::uint64_t>(config.run.seed)),
-      setup_(make_setup(config, 0, 1, {})) {
-  const BatchOptions batch{.shape = {.rows = config.schedule.rows,
-                                     .tokens = config.data.sequence_length,
-                                     .sub_batches = config.schedule.sub_batches},
-                           .passes = narrow<int>(config.schedule.passes),
-                           .seed = static_cast<std::uint64_t>(config.run.seed),
-                           .vocabulary = config.model.llama.vocab_size};
-  loader_ = std::make_unique<BatchLoader>(tokens_, batch, *backend_.pool);
+      ranks_(ranks),
+      hooks_(hooks),
+      backend_(backend_of(config, hooks)),
+      collectives_(make_collectives(ranks, *backend_.device)),
+      tokens_(tokens_of(config)),
+      loader_(tokens_, batch_of(config, ranks), *backend_.pool),
+      setup_(setup_of(config, backend_, ranks)) {
   assembly_ = std::make_unique<Assembly>(
-      setup_, AssemblyParts{backend_, *ranks_, *collectives_},
+      setup_, AssemblyParts{backend_, ranks_, *collectives_},
       [this](const StepOutcome& outcome, std::int64_t) { outcomes_.push_back(outcome); });
   state().initialize(static_cast<std::uint64_t>(config.run.seed),
                      config.model.llama.initializer_range, *backend_.pool);
 }
 
-TinyAssembly::~TinyAssembly() { backend_.device->synchronize(); }
-
-void TinyAssembly::submit(std::int64_t begin, std::int64_t end) {
-  for (std::int64_t step = begin; step < end; ++step) {
-    assembly_->submit(step, config_.optimizer.lr, [&](int pass, const PassBuffers& buffers) {
-      return loader_->fill_pass(step * loader_->samples_per_step(), pass, buffers);
-    });
+TinyAssembly::~TinyAssembly() {
+  try {
+    synchronize();
+  } catch (const std::exception&) {  // a test that wants to see it waits itself
   }
+}
+
+std::int64_t TinyAssembly::fill(std::int64_t step, int pass, const PassBuffers& buffers) {
+  if (hooks_.fill) return hooks_.fill(step, pass, loader_.options(), buffers);
+  return loader_.fill_pass(step * loader_.samples_per_step(), pass, buffers);
+}
+
+void TinyAssembly::submit(std::int64_t step, double lr) {
+  assembly_->submit(
+      step, lr, [&](int pass, const PassBuffers& buffers) { return fill(step, pass, buffers); });
+}
+
+void TinyAssembly::submit_steps(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t step = begin; step < end; ++step) submit(step, config_.optimizer.lr);
 }
 
 void TinyAssembly::synchronize() {
   assembly_->optimizer().submit_updates({.phase = "update"});
   backend_.device->synchronize();
+}
+
+std::vector<StepOutcome> TinyAssembly::take_outcomes() { return std::exchange(outcomes_, {}); }
+
+double TinyAssembly::evaluate() {
+  synchronize();
+  const auto loss_sum = std::make_shared<double>(0.0);  // the task outlives a throw
+  const auto valid = static_cast<double>(fill(0, 0, assembly_->batches().host(0)));
+  assembly_->schedule().evaluate(0, [loss_sum](double loss) { *loss_sum += loss; });
+  synchronize();
+  std::array<double, 2> sums{*loss_sum, valid};
+  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
 }
 
 void TinyAssembly::observe(UpdateObserver& observer) {

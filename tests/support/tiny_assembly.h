@@ -1,9 +1,12 @@
-// Steps of a tiny model without a session: what tests of the layers from stores to schedule need of
-// a run. There is one rank, on a cpu device, with the memory that the rules give it.
+// Steps of a tiny model without a session: what tests of the layers from stores to plan need of a
+// run. One rank's backend, synthetic tokens, placement and assembly are put together as a session
+// puts them together; there are no data files, no tuned products and nothing to measure.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "strata/data/batch.h"
@@ -13,34 +16,58 @@
 
 namespace strata::test {
 
+/// What tests watch and replace. Each may be left out.
+struct TinyHooks {
+  TraceSink* trace = nullptr;                       ///< may be null; must outlive the assembly
+  std::optional<WaitFor> omit_wait = std::nullopt;  ///< left out, to test that races are found
+  /// Fills the batch of a pass instead of the synthetic tokens (step 0, pass 0 for an evaluation),
+  /// and returns the number of valid targets.
+  std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
+      fill = nullptr;
+};
+
 class TinyAssembly {
  public:
-  /// Puts everything together for synthetic tokens and initialises the weights.
-  explicit TinyAssembly(const RunConfig& config);
-  /// Waits for the work in flight, which refers to members.
+  /// Puts one rank together on the cpu backend, or on the GPU if the config names it, and
+  /// initialises the weights. `ranks` outlives the assembly; all ranks call it.
+  TinyAssembly(const RunConfig& config, Ranks& ranks, const TinyHooks& hooks = {});
+  /// Waits for the work in flight, which refers to members; an error of that work is lost.
   ~TinyAssembly();
   TinyAssembly(const TinyAssembly&) = delete;
   TinyAssembly& operator=(const TinyAssembly&) = delete;
 
+  /// Submits a step. Throws what an earlier step's work threw.
+  void submit(std::int64_t step, double lr);
   /// Submits the steps from `begin` up to `end`, each at optimizer.lr.
-  void submit(std::int64_t begin, std::int64_t end);
+  void submit_steps(std::int64_t begin, std::int64_t end);
   /// Submits pending updates and waits for everything.
   void synchronize();
+  /// Returns losses and norms of the steps that have ended since the last call. All work is done:
+  /// synchronize() comes before it.
+  [[nodiscard]] std::vector<StepOutcome> take_outcomes();
+  /// Returns the mean loss of a token of the batch that `fill` of the hooks says, with all pending
+  /// updates done.
+  [[nodiscard]] double evaluate();
   /// Tells the observer of all later updates.
   void observe(UpdateObserver& observer);
 
-  [[nodiscard]] TrainingState& state() { return assembly_->state(); }
+  [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
-  /// Returns losses and norms of the steps that are over.
-  [[nodiscard]] const std::vector<StepOutcome>& outcomes() const { return outcomes_; }
+  [[nodiscard]] TrainingState& state() { return assembly_->state(); }
+  [[nodiscard]] const WeightStore& weights() const { return assembly_->weights(); }
+  [[nodiscard]] const GradientStore& gradients() const { return assembly_->gradients(); }
+  [[nodiscard]] std::vector<const Arena*> arenas() const { return assembly_->arenas(); }
 
  private:
+  std::int64_t fill(std::int64_t step, int pass, const PassBuffers& buffers);
+
   RunConfig config_;
-  std::unique_ptr<Ranks> ranks_ = make_self_ranks();
+  Ranks& ranks_;
+  TinyHooks hooks_;
   Backend backend_;
   std::unique_ptr<Collectives> collectives_;
   SyntheticTokens tokens_;
-  std::unique_ptr<BatchLoader> loader_;
+  BatchLoader loader_;
   Setup setup_;
   std::vector<StepOutcome> outcomes_;  ///< written by the host lane
   std::unique_ptr<Assembly> assembly_;

@@ -26,4 +26,26 @@ RunConfig tiny_config() {
   return config;
 }
 
+RunConfig tiny_gpu_config(DType dtype) {
+  RunConfig config = tiny_config();
+  config.run.backend = BackendChoice::kCuda;
+  config.run.dtype = dtype;
+  config.run.steps = 8;
+  LlamaConfig& m = config.model.llama;
+  m.vocab_size = 257;
+  m.hidden_size = 192;
+  m.intermediate_size = 320;
+  m.num_hidden_layers = 4;
+  m.num_attention_heads = 3;
+  m.num_key_value_heads = 1;
+  m.head_dim = 64;
+  m.max_position_embeddings = 256;
+  m.initializer_range = 0.05;
+  config.data.sequence_length = 200;
+  config.optimizer.lr = 3e-3;
+  config.optimizer.interleave = 0;  // predictions may choose another for this device
+  config.optimizer.gradient_dtype = dtype == DType::kBF16 ? DType::kBF16 : DType::kF32;
+  return config;
+}
+
 }  // namespace strata::test

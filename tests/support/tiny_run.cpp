@@ -1,10 +1,11 @@
-// Runs sessions on ranks that are threads and puts the shards of their results together by tensor
+// Runs assemblies on ranks that are threads and puts the shards of their results together by tensor
 // name.
 
 #include "support/tiny_run.h"
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <mutex>
 
@@ -16,10 +17,9 @@ namespace {
 
 /// Puts the shards of all ranks together and cuts them into tensors.
 std::map<std::string, std::vector<double>> gather(
-    Session& session, Ranks& ranks,
+    const TrainingState& state, Ranks& ranks,
     const std::function<std::vector<double>(BlockId block)>& shard_of) {
   std::map<std::string, std::vector<double>> tensors;
-  TrainingState& state = session.state();
   for (const BlockId b : state.ids()) {
     const std::vector<double> shard = shard_of(b);
     const std::vector<std::byte> bytes =
@@ -37,49 +37,47 @@ std::map<std::string, std::vector<double>> gather(
 
 }  // namespace
 
-std::map<std::string, std::vector<double>> gather_weights(Session& session, Ranks& ranks) {
-  return gather(session, ranks, [&](BlockId block) { return session.state().master(block); });
+std::map<std::string, std::vector<double>> gather_weights(const TrainingState& state,
+                                                          Ranks& ranks) {
+  return gather(state, ranks, [&](BlockId block) { return state.master(block); });
 }
 
-std::map<std::string, std::vector<double>> gather_gradients(Session& session, Ranks& ranks) {
-  return gather(session, ranks, [&](BlockId block) { return session.state().gradient(block); });
+std::map<std::string, std::vector<double>> gather_gradients(const TrainingState& state,
+                                                            Ranks& ranks) {
+  return gather(state, ranks, [&](BlockId block) { return state.gradient(block); });
 }
 
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
                std::optional<WaitFor> omit) {
   run_ranks(ranks, [&](Ranks& group) {
     const bool watched = group.rank() == 0;
-    Session session(config, group, {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
+    TinyAssembly assembly(config, group,
+                          {.trace = watched ? &recorder : nullptr, .omit_wait = omit});
     if (watched) recorder.start();
-    for (std::int64_t step = 0; step < config.run.steps; ++step) {
-      session.submit(step, config.optimizer.lr);
-    }
-    session.synchronize();
+    assembly.submit_steps(0, config.run.steps);
+    assembly.synchronize();
     if (watched) recorder.stop();
   });
 }
 
-RunResult run_steps(Session& session, Ranks& ranks) {
+RunResult run_steps(TinyAssembly& assembly, Ranks& ranks) {
   RunResult result;
-  const RunConfig& config = session.setup().config;
-  for (std::int64_t step = 0; step < config.run.steps; ++step) {
-    session.submit(step, config.optimizer.lr);
+  assembly.submit_steps(0, assembly.setup().config.run.steps);
+  assembly.synchronize();
+  for (const StepOutcome& outcome : assembly.take_outcomes()) {
+    result.losses.push_back(outcome.loss);
+    result.norms.push_back(outcome.grad_norm);
   }
-  session.synchronize();
-  for (const FinishedStep& finished : session.take_finished()) {
-    result.losses.push_back(finished.outcome.loss);
-    result.norms.push_back(finished.outcome.grad_norm);
-  }
-  result.weights = gather_weights(session, ranks);
+  result.weights = gather_weights(assembly.state(), ranks);
   return result;
 }
 
-RunResult run_tiny(const RunConfig& config, int ranks, const SessionHooks& hooks) {
+RunResult run_tiny(const RunConfig& config, int ranks, const TinyHooks& hooks) {
   std::mutex mutex;
   RunResult result;
   run_ranks(ranks, [&](Ranks& group) {
-    Session session(config, group, hooks);
-    RunResult own = run_steps(session, group);
+    TinyAssembly assembly(config, group, hooks);
+    RunResult own = run_steps(assembly, group);
     const std::lock_guard lock(mutex);
     if (group.rank() == 0) result = std::move(own);
   });

@@ -1,16 +1,13 @@
-// Whole training runs of a tiny model in f64, gathered over their ranks. Tests of schedule and
-// train compare such runs with each other.
+// Runs of a tiny model in f64 without a session, gathered over their ranks. Tests of schedule and
+// plan compare such runs with each other.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "strata/run/session.h"
-#include "support/tiny_config.h"
+#include "support/tiny_assembly.h"
 
 namespace strata::test {
 
@@ -26,19 +23,19 @@ struct RunResult {
 /// Trains config.run.steps steps at lr config.optimizer.lr on `ranks` ranks, each with a thread and
 /// a device of its own.
 [[nodiscard]] RunResult run_tiny(const RunConfig& config, int ranks = 1,
-                                 const SessionHooks& hooks = {});
-/// The same steps on a session that exists.
-[[nodiscard]] RunResult run_steps(Session& session, Ranks& ranks);
+                                 const TinyHooks& hooks = {});
+/// The same steps on an assembly that exists.
+[[nodiscard]] RunResult run_steps(TinyAssembly& assembly, Ranks& ranks);
 /// Records the steps of such a run on the first of its ranks, up to the end of their updates, with
 /// one kind of wait left out.
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,
                std::optional<WaitFor> omit = {});
 /// The master weights of all ranks by tensor name.
-[[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(Session& session,
+[[nodiscard]] std::map<std::string, std::vector<double>> gather_weights(const TrainingState& state,
                                                                         Ranks& ranks);
 /// The gradients of the last step as the optimizer read them, likewise.
-[[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(Session& session,
-                                                                          Ranks& ranks);
+[[nodiscard]] std::map<std::string, std::vector<double>> gather_gradients(
+    const TrainingState& state, Ranks& ranks);
 /// ||a - b|| / ||b||; infinity if sizes differ or a value is not finite.
 [[nodiscard]] double relative_error(const std::vector<double>& a, const std::vector<double>& b);
 

@@ -13,4 +13,8 @@ namespace strata {
 /// OutOfThreads, which names the thread and the limits, if the system refuses.
 [[nodiscard]] std::jthread start_thread(const std::string& name, std::function<void()> body);
 
+/// Returns "; this process may have 30 MiB of addresses (ulimit -v)", or nothing if there is no
+/// such limit: for messages about threads, and about memory, that the system refused.
+[[nodiscard]] std::string address_limit();
+
 }  // namespace strata

@@ -99,7 +99,9 @@ class Recorder final : public TraceSink {
 
   void start();  ///< begins to record
   void stop();
-  void clear();
+  void clear();  ///< gives back what the records took
+  /// Makes room for so many records, so that recording them moves none. More find room as well.
+  void reserve(std::size_t records);
   void submitted(TraceRecord record) override;
   void ran(Lane lane, std::uint64_t ticket, double begin_us, double end_us) override;
   void arena(std::string_view name, Space space, ByteRange range) override;

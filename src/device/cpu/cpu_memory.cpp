@@ -14,6 +14,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/start_thread.h"
 
 namespace strata {
 
@@ -66,7 +67,7 @@ std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_
   if (data == MAP_FAILED) {
     throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
                       format_bytes(std::min(most, pages_in_bytes(_SC_AVPHYS_PAGES))) + " of " +
-                      format_bytes(host_memory_bytes()) + " are free");
+                      format_bytes(host_memory_bytes()) + " are free" + address_limit());
   }
   constexpr std::size_t kHugePage = 2 * kMiB;
   if (mapped >= kHugePage)

@@ -1,0 +1,149 @@
+// Tests runs for which the system has too few threads, addresses or memory: each ends, with the
+// limit that was reached, and none waits for a thread that never started.
+
+#include <chrono>
+#include <cstddef>
+#include <fstream>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/control_groups.h"
+#include "e2e/program.h"
+#include "support/catch.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define STRATA_TESTS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define STRATA_TESTS_SANITIZED 1
+#endif
+#endif
+#ifndef STRATA_TESTS_SANITIZED
+#define STRATA_TESTS_SANITIZED 0
+#endif
+
+namespace strata::test {
+namespace {
+
+/// Trains in a shell that `limit` has limited before. Whoever is still there after a minute is
+/// ended, which is a code of its own.
+Outcome train_limited(const Folder& folder, const std::string& limit,
+                      const std::string& more = "") {
+  fs::remove_all(folder / "run");
+  return run(folder, "timeout 60 sh -c '" + limit + " && exec " STRATA_PROGRAM " " +
+                         train_tiny(folder, "run", "--set run.threads=2 " + more) + "'");
+}
+
+/// A control group for processes that join it, below one of this process's. Only some users and
+/// machines allow one: it says why there is none.
+class ControlGroup {
+ public:
+  /// `files` are the names that the limit has in the versions of groups.
+  ControlGroup(const std::string& controller, std::vector<std::string> files) {
+    for (const fs::path& own : control_groups(controller)) {
+      std::error_code error;
+      const fs::path made = own / ("strata_test_" + std::to_string(::getpid()));
+      if (!fs::is_directory(own, error) || !fs::create_directory(made, error)) {
+        why_not_ = made.string() + " cannot be made";
+        if (error) why_not_ += ": " + error.message();
+        continue;
+      }
+      folder_ = made;
+      for (const std::string& file : files) {
+        if (fs::exists(made / file)) limit_ = made / file;
+      }
+      if (!limit_.empty()) return;
+      why_not_ = made.string() + " has no limit";
+      leave();
+    }
+  }
+  ~ControlGroup() { leave(); }
+  ControlGroup(const ControlGroup&) = delete;
+  ControlGroup& operator=(const ControlGroup&) = delete;
+
+  /// Returns whether there is such a group; else it says why not.
+  [[nodiscard]] bool made() const {
+    if (limit_.empty()) WARN("skipped: " << why_not_);
+    return !limit_.empty();
+  }
+  void limit(std::size_t value) {
+    std::ofstream out(limit_);
+    REQUIRE(out << value << std::flush);
+  }
+  [[nodiscard]] std::string folder() const { return folder_.string(); }
+  /// Returns the shell command by which a shell joins.
+  [[nodiscard]] std::string join() const { return "echo $$ > " + folder() + "/cgroup.procs"; }
+
+ private:
+  void leave() {
+    std::error_code busy;  // for a moment, while who was in it goes
+    for (int i = 0; !folder_.empty() && !fs::remove(folder_, busy) && i < 100; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    folder_.clear();
+  }
+
+  fs::path folder_;
+  fs::path limit_;
+  std::string why_not_ = "this process is in no control group";
+};
+
+}  // namespace
+
+TEST_CASE("a run with too few addresses ends, by the limit that its threads or memory reach") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: sanitizers take more addresses than any limit leaves");
+    return;
+  }
+  const Folder folder;
+  constexpr int kLibrariesRefused = 127;  // the program did not start
+  int threads_refused = 0;
+  // From where no thread can start to where the memory of the run is what is missing.
+  for (int mib = 20; mib <= 84; mib += 8) {
+    const Outcome outcome = train_limited(folder, "ulimit -v " + std::to_string(mib * 1024));
+    INFO(mib << " MiB: " << outcome.text);
+    CHECK((outcome.code == 0 || outcome.code == 3 || outcome.code == kLibrariesRefused));
+    if (outcome.code != 3) continue;
+    CHECK_THAT(outcome.text, ContainsSubstring("(ulimit -v)"));
+    if (outcome.text.find("cannot start the thread \"") != std::string::npos) ++threads_refused;
+  }
+  CHECK(threads_refused > 0);
+  CHECK(train_limited(folder, "ulimit -v " + std::to_string(4 * 1024 * 1024)).code == 0);
+}
+
+TEST_CASE("a run in a control group of few processes ends, and names the group") {
+  const Folder folder;
+  ControlGroup group("pids", {"pids.max"});
+  if (!group.made()) return;
+  for (const std::size_t most : {1, 4, 7}) {  // no room for a worker, a lane, the last lane
+    group.limit(most);
+    const Outcome outcome = train_limited(folder, group.join());
+    INFO(outcome.text);
+    CHECK(outcome.code == 3);
+    CHECK_THAT(outcome.text, ContainsSubstring("cannot start the thread \""));
+    CHECK_THAT(outcome.text, ContainsSubstring("pids.max of the control group " + group.folder() +
+                                               " is " + std::to_string(most)));
+  }
+  group.limit(64);
+  CHECK(train_limited(folder, group.join()).code == 0);
+}
+
+TEST_CASE("a run in a control group of little memory is refused by the group's limit") {
+  const Folder folder;
+  ControlGroup group("memory", {"memory.max", "memory.limit_in_bytes"});
+  if (!group.made()) return;
+  constexpr std::size_t kMiB = std::size_t{1} << 20;
+  group.limit(48 * kMiB);
+  const std::string large = "--set model.num_hidden_layers=128 --set data.sequence_length=8";
+  const Outcome refused = train_limited(folder, group.join(), large);
+  INFO(refused.text);
+  CHECK(refused.code == 3);
+  CHECK_THAT(refused.text, ContainsSubstring("the run needs "));
+  CHECK_THAT(refused.text, ContainsSubstring("the control group " + group.folder() + " has "));
+  group.limit(1024 * kMiB);
+  CHECK(train_limited(folder, group.join(), large).code == 0);
+}
+
+}  // namespace strata::test

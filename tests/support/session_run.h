@@ -1,0 +1,17 @@
+// Whole runs of a tiny model through sessions, gathered over their ranks: what tests of the run
+// layer compare with each other, and with runs that have no session (support/tiny_run.h).
+#pragma once
+
+#include "strata/run/session.h"
+#include "support/tiny_run.h"
+
+namespace strata::test {
+
+/// Trains config.run.steps steps at lr config.optimizer.lr on `ranks` ranks, each with a thread, a
+/// device and a session of its own.
+[[nodiscard]] RunResult run_session(const RunConfig& config, int ranks = 1,
+                                    const SessionHooks& hooks = {});
+/// The same steps on a session that exists.
+[[nodiscard]] RunResult run_steps(Session& session, Ranks& ranks);
+
+}  // namespace strata::test
