@@ -43,7 +43,7 @@ std::size_t most_trace_records(const Setup& s) {
                       cells * (kOfOuterCell + chunks * kOfHeadChunk);
   std::int64_t step = kOfStep;
   const auto wide = static_cast<std::int64_t>(size_of(accumulator_of(s.sizes.compute)));
-  for (const Block& block : s.layout.blocks) {
+  for (const Block& block : s.layout->blocks) {
     const std::int64_t shard = block.shard_elements(s.state.ranks);
     const std::int64_t home = pieces(shard * wide, narrow<std::int64_t>(kChunkBytes));
     pass += kOfBlockInPass + home * kOfGradientChunk;
