@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws one step of a trace as an SVG: the six lanes over time, coloured by phase.
+"""Draws one step of a trace as an SVG: the lanes over time, coloured by phase.
 
   scripts/figures/step.py TRACE.json OUT.svg [--step 1|2] [--from MS] [--to MS] [--title TEXT]
 
@@ -16,7 +16,8 @@ import sys
 from html import escape
 from pathlib import Path
 
-LANES = ("compute", "weights_in", "activations_in", "out", "comm", "host")
+LANES = ("compute", "weights_in", "activations_in", "out", "comm", "host", "save")
+RARE = ("save",)  # drawn only where they have work
 # Colours and greys that can be read on white and on black.
 PHASES = {"forward": "#3d85c6", "head": "#9467bd", "backward": "#e08a2c", "offload": "#35a06a",
           "update": "#d1495b", "evaluate": "#17a2b8"}
@@ -181,7 +182,9 @@ def legend(phases, y):
 
 def draw(lanes, window, title, gap_pixels):
     scale = (WIDTH - LEFT - RIGHT) / (window[1] - window[0])
-    bottom = TOP + LANE_HEIGHT * len(LANES)
+    shown = [name for name in LANES if name not in RARE
+             or any(s.end > window[0] and s.begin < window[1] for s in lanes[name])]
+    bottom = TOP + LANE_HEIGHT * len(shown)
     passes = 1 + max((s.pass_ for s in lanes["compute"]), default=0)
     height = bottom + 58
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',
@@ -191,7 +194,7 @@ def draw(lanes, window, title, gap_pixels):
              f".thin{{stroke:{GREY};stroke-width:.8;fill:none}}.bars{{stroke-width:{BAR};fill:none}}"
              f".bar{{stroke-width:12}}.row{{fill:{GREY};fill-opacity:.1}}</style>"]
     phases = set()
-    for i, name in enumerate(LANES):
+    for i, name in enumerate(shown):
         y = TOP + LANE_HEIGHT * i + LANE_HEIGHT / 2
         spans = lanes[name]
         parts.append(f'<rect class="row" x="{LEFT}" y="{y - BAR / 2:g}" '
@@ -216,7 +219,7 @@ def main():
     parser.add_argument("--step", type=int, choices=(1, 2), default=2)
     parser.add_argument("--from", dest="begin_ms", type=float, default=None)
     parser.add_argument("--to", dest="end_ms", type=float, default=None)
-    parser.add_argument("--title", default="the six lanes over the time of one step")
+    parser.add_argument("--title", default="the lanes over the time of one step")
     arguments = parser.parse_args()
 
     lanes = read_lanes(arguments.trace)

@@ -35,6 +35,14 @@ void Device::synchronize() {
   throw_if_failed();
 }
 
+void Device::synchronize_but(Lane lane) {
+  ++wait_calls_;
+  for (const auto& stream : streams_) {
+    if (stream->lane() != lane) join(stream->record());
+  }
+  throw_if_failed();
+}
+
 void Device::join(Event event) {
   if (event.ticket == 0) return;
   do_wait(event);

@@ -14,6 +14,7 @@ std::string_view name_of(Lane lane) {
     case Lane::kOut: return "out";
     case Lane::kComm: return "comm";
     case Lane::kHost: return "host";
+    case Lane::kSave: return "save";
   }
   return "?";
 }
@@ -27,6 +28,7 @@ std::string_view name_of(WaitFor why) {
     case WaitFor::kGathered: return "gathered";
     case WaitFor::kTaken: return "taken";
     case WaitFor::kDecided: return "decided";
+    case WaitFor::kSaved: return "saved";
     case WaitFor::kTurn: return "turn";
   }
   return "?";

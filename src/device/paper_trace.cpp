@@ -49,6 +49,10 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.by_submitter) return {};
   const auto bytes = static_cast<double>(moved_bytes(record.what));
   const CostKind kind = record.what.cost.kind;
+  // Writing to a disk takes next to nothing of the link and of host memory.
+  if (record.lane == Lane::kSave) {
+    return {r.task_us * 1e-6, seconds(bytes, r.disk_gbs, 1e9), Share::kNone};
+  }
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
     const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;

@@ -13,7 +13,15 @@
 namespace strata {
 
 namespace {
+
 std::size_t index_of(Lane lane) { return static_cast<std::size_t>(lane); }
+
+/// Returns why a fill waits for a lane that used the slot.
+WaitFor why_wait_for(Lane user) {
+  if (user == Lane::kHost) return WaitFor::kTaken;
+  return user == Lane::kSave ? WaitFor::kSaved : WaitFor::kReuse;
+}
+
 }  // namespace
 
 Lease::Lease(Lease&& other) noexcept { *this = std::move(other); }
@@ -132,8 +140,7 @@ Lease SlotRing::fill(int slot_index, std::int64_t key, Stream& stream) {
                            " would be filled while it is in use");
   }
   for (const Event& use : slot.last_use) {
-    const WaitFor why = use.lane == Lane::kHost ? WaitFor::kTaken : WaitFor::kReuse;
-    if (use.lane != stream.lane()) stream.wait(use, why);
+    if (use.lane != stream.lane()) stream.wait(use, why_wait_for(use.lane));
   }
   slot.last_use = {};
   change(slot_index, {.key = key, .needed_at = 0, .filled_order = ++fills_});

@@ -65,7 +65,7 @@ void reduce_scatter_leaves_the_sum_in_the_own_shard(Ranks& ranks) {
   reduce_scatter_sums<float>(ranks, 500'001);
 }
 
-/// The submitting thread, the host lane and the comm lane talk at the same time, each in its own
+/// The submitting thread, both host lanes and the comm lane talk at the same time, each in its own
 /// order; none may take another's message, and no order between them may block.
 void channels_and_lane_do_not_meet(Ranks& ranks) {
   constexpr int kTurns = 20;
@@ -73,18 +73,21 @@ void channels_and_lane_do_not_meet(Ranks& ranks) {
   std::vector<std::vector<float>> buffers(
       kTurns, std::vector<float>(static_cast<std::size_t>(100 * ranks.size())));
   std::vector<double> on_host(kTurns, 1000.0 + ranks.rank());
+  std::vector<double> on_save(kTurns, 2000.0 + ranks.rank());
   for (std::size_t t = 0; t < kTurns; ++t) {
     for (float& x : buffers[t]) x = static_cast<float>(t + 1);
     const auto reduce = [&] {
       lane.collectives->reduce_scatter(lane.comm, view_of(buffers[t]), {});
     };
-    const auto sum_on_host = [&] {
-      lane.device->stream(Lane::kHost).host_task("sum", {}, {}, [&ranks, &on_host, t] {
-        ranks.all_reduce_sum({&on_host[t], 1}, Channel::kHost);
-      });
+    const auto sum_on = [&](Lane which, Channel channel, double* value) {
+      lane.device->stream(which).host_task(
+          "sum", {}, {}, [&ranks, channel, value] { ranks.all_reduce_sum({value, 1}, channel); });
     };
+    const auto sum_on_host = [&] { sum_on(Lane::kHost, Channel::kHost, &on_host[t]); };
+    const auto sum_on_save = [&] { sum_on(Lane::kSave, Channel::kSave, &on_save[t]); };
     // Ranks submit to their lanes in different orders.
-    ranks.rank() % 2 == 0 ? (reduce(), sum_on_host()) : (sum_on_host(), reduce());
+    ranks.rank() % 2 == 0 ? (reduce(), sum_on_host(), sum_on_save())
+                          : (sum_on_save(), sum_on_host(), reduce());
     std::array<double, 1> own{static_cast<double>(t)};
     ranks.all_reduce_sum(own, Channel::kSubmit);
     expect(own[0] == static_cast<double>(t) * ranks.size(), "submit channel: wrong sum", ranks);
@@ -97,6 +100,7 @@ void channels_and_lane_do_not_meet(Ranks& ranks) {
                buffers[t][own + 99] == buffers[t][own],
            "comm lane: wrong sum", ranks);
     expect(on_host[t] == 1000.0 * size + size * (size - 1) / 2, "host channel: wrong sum", ranks);
+    expect(on_save[t] == 2000.0 * size + size * (size - 1) / 2, "save channel: wrong sum", ranks);
   }
 }
 

@@ -1,5 +1,6 @@
 // Promises of the control plane.
 #include <array>
+#include <string>
 #include <vector>
 
 #include "comm/check_values.h"
@@ -70,6 +71,22 @@ void barriers_come_between_sums(Ranks& ranks) {
   expect(passed[0] == ranks.size(), "barriers and sums got mixed up", ranks);
 }
 
+void every_channel_answers(Ranks& ranks) {
+  for (int i = 0; i < kChannelCount; ++i) {
+    const auto channel = static_cast<Channel>(i);
+    const std::string name = "channel " + std::to_string(i);
+    ranks.barrier(channel);
+    std::array<double, 1> sum{1.0 + i};
+    ranks.all_reduce_sum(sum, channel);
+    expect(sum[0] == (1.0 + i) * ranks.size(), name + ": wrong sum", ranks);
+    std::vector<std::byte> bytes = bytes_of(ranks.rank(), 5);
+    ranks.broadcast(bytes, ranks.size() - 1, channel);
+    expect_each<std::byte>(
+        bytes, [&](std::int64_t j) { return byte_of(ranks.size() - 1, j); }, name, ranks);
+    expect(ranks.any_failed(ranks.rank() == 0, channel), name + ": rank 0 failed", ranks);
+  }
+}
+
 constexpr RanksCheck kChecks[] = {
     {"all_reduce_sum gives every rank the same bits",
      all_reduce_sum_gives_every_rank_the_same_bits},
@@ -79,6 +96,7 @@ constexpr RanksCheck kChecks[] = {
     {"any_failed is true everywhere if one rank failed",
      any_failed_is_true_everywhere_if_one_rank_failed},
     {"barriers come between sums", barriers_come_between_sums},
+    {"every channel answers", every_channel_answers},
 };
 
 }  // namespace

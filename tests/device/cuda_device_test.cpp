@@ -2,6 +2,7 @@
 // memory and times. It needs a GPU; without one it says so and passes.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -41,16 +42,20 @@ struct Machine {
         pinned(device, Space::kPinned, bytes, "pinned") {}
 
   Stream& lane(Lane which) { return device.stream(which); }
-  Event host(std::function<void()> task) {
-    lane(Lane::kHost).host_task("task", {}, {}, std::move(task));
-    return lane(Lane::kHost).record();
+  Event task(Lane which, std::function<void()> task) {
+    lane(which).host_task("task", {}, {}, std::move(task));
+    return lane(which).record();
   }
+  Event host(std::function<void()> work) { return task(Lane::kHost, std::move(work)); }
 
   Backend backend;
   Device& device;
   Arena memory;
   Arena pinned;
 };
+
+constexpr std::array kHostLanes{Lane::kHost, Lane::kSave};
+static_assert(kHostLanes.size() == kHostLaneCount);
 
 bool all_equal(const std::byte* data, std::size_t bytes, int value) {
   return std::all_of(data, data + bytes, [=](std::byte b) { return b == std::byte(value); });
@@ -66,25 +71,28 @@ TEST_CASE("the CUDA device tells its name and memory", "[cuda]") {
   CHECK(m.device.info().free_bytes < m.device.info().memory_bytes);
 }
 
-TEST_CASE("a device lane waits for a host task", "[cuda]") {
+TEST_CASE("a device lane waits for a task of either host lane", "[cuda]") {
   if (without_gpu()) return;
-  Machine m;
-  std::byte* source = m.pinned.allocate("source", kMiB);
-  std::byte* result = m.pinned.allocate("result", kMiB);
-  std::byte* on_device = m.memory.allocate("buffer", kMiB);
-  std::memset(source, 1, kMiB);
-  const Event filled = m.host([=] {
-    std::this_thread::sleep_for(kLong);
-    std::memset(source, 2, kMiB);
-  });
-  Stream& in = m.lane(Lane::kWeightsIn);
-  in.wait(filled, WaitFor::kUpdated);
-  in.copy(on_device, source, kMiB, {});
-  Stream& out = m.lane(Lane::kOut);
-  out.wait(in.record(), WaitFor::kFilled);
-  out.copy(result, on_device, kMiB, {});
-  m.device.synchronize();
-  CHECK(all_equal(result, kMiB, 2));
+  for (const Lane lane : kHostLanes) {
+    INFO(name_of(lane));
+    Machine m;
+    std::byte* source = m.pinned.allocate("source", kMiB);
+    std::byte* result = m.pinned.allocate("result", kMiB);
+    std::byte* on_device = m.memory.allocate("buffer", kMiB);
+    std::memset(source, 1, kMiB);
+    const Event filled = m.task(lane, [=] {
+      std::this_thread::sleep_for(kLong);
+      std::memset(source, 2, kMiB);
+    });
+    Stream& in = m.lane(Lane::kWeightsIn);
+    in.wait(filled, WaitFor::kUpdated);
+    in.copy(on_device, source, kMiB, {});
+    Stream& out = m.lane(Lane::kOut);
+    out.wait(in.record(), WaitFor::kFilled);
+    out.copy(result, on_device, kMiB, {});
+    m.device.synchronize();
+    CHECK(all_equal(result, kMiB, 2));
+  }
 }
 
 TEST_CASE("every pair of device lanes can wait for one another", "[cuda]") {
@@ -96,7 +104,7 @@ TEST_CASE("every pair of device lanes can wait for one another", "[cuda]") {
     for (int second = 0; second < kLaneCount; ++second) {
       const auto from = static_cast<Lane>(first);
       const auto to = static_cast<Lane>(second);
-      if (from == to || from == Lane::kHost || to == Lane::kHost) continue;
+      if (from == to || is_host_lane(from) || is_host_lane(to)) continue;
       Stream& writer = m.lane(from);
       Stream& reader = m.lane(to);
       // The writer is held up, so a reader that does not wait reads what the last pair wrote.
@@ -112,25 +120,59 @@ TEST_CASE("every pair of device lanes can wait for one another", "[cuda]") {
   }
 }
 
-TEST_CASE("a host task waits for every device lane", "[cuda]") {
+TEST_CASE("tasks of both host lanes wait for every device lane", "[cuda]") {
   if (without_gpu()) return;
   Machine m;
   std::byte* result = m.pinned.allocate("result", kMiB);
-  for (Lane lane :
-       {Lane::kCompute, Lane::kWeightsIn, Lane::kActivationsIn, Lane::kOut, Lane::kComm}) {
-    std::memset(result, 0, kMiB);
-    Stream& device_lane = m.lane(lane);
-    device_lane.wait(m.host([] { std::this_thread::sleep_for(kLong); }), WaitFor::kUpdated);
-    std::byte* on_device = m.memory.allocate(name_of(lane), kMiB);
-    device_lane.set(on_device, 7, kMiB, {});
-    device_lane.copy(result, on_device, kMiB, {});
-    m.lane(Lane::kHost).wait(device_lane.record(), WaitFor::kArrived);
-    std::atomic<bool> arrived = false;
-    m.host([&] { arrived = all_equal(result, kMiB, 7); });
-    m.device.synchronize();
-    INFO(name_of(lane));
-    CHECK(arrived);
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  for (int i = 0; i < kLaneCount; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    if (is_host_lane(lane)) continue;
+    for (const Lane waiting : kHostLanes) {
+      std::memset(result, 0, kMiB);
+      Stream& device_lane = m.lane(lane);
+      device_lane.wait(m.host([] { std::this_thread::sleep_for(kLong); }), WaitFor::kUpdated);
+      device_lane.set(on_device, 7, kMiB, {});
+      device_lane.copy(result, on_device, kMiB, {});
+      m.lane(waiting).wait(device_lane.record(), WaitFor::kArrived);
+      std::atomic<bool> arrived = false;
+      m.task(waiting, [&] { arrived = all_equal(result, kMiB, 7); });
+      m.device.synchronize();
+      INFO(name_of(waiting) << " after " << name_of(lane));
+      CHECK(arrived);
+    }
   }
+}
+
+TEST_CASE("the host lanes wait for each other, and run beside each other", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  for (const Lane first : kHostLanes) {
+    const Lane second = first == Lane::kHost ? Lane::kSave : Lane::kHost;
+    INFO(name_of(second) << " after " << name_of(first));
+    std::atomic<bool> other_ran = false;
+    std::atomic<bool> done = false;
+    std::atomic<bool> in_order = false;
+    const Event held = m.task(first, [&] {
+      while (!other_ran) std::this_thread::sleep_for(1ms);  // hangs if the lanes are one thread
+      std::this_thread::sleep_for(kLong);
+      done = true;
+    });
+    m.task(second, [&] { other_ran = true; });
+    m.lane(second).wait(held, WaitFor::kSaved);
+    m.device.wait(m.task(second, [&] { in_order = done.load(); }));
+    CHECK(in_order);
+  }
+}
+
+TEST_CASE("the CUDA device counts no task of the save lane as work of the host lane", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  m.device.wait(m.task(Lane::kSave, [] { std::this_thread::sleep_for(kLong); }));
+  CHECK(m.device.host_busy_s() == 0);
+  m.device.wait(m.host([] { std::this_thread::sleep_for(kLong); }));
+  m.device.synchronize();
+  CHECK(m.device.host_busy_s() > 0);
 }
 
 TEST_CASE("a lane that waits for the host does not hold up the others", "[cuda]") {
@@ -202,6 +244,23 @@ TEST_CASE("a host task that throws is reported and lets every lane drain", "[cud
   REQUIRE_THROWS_WITH(m.device.synchronize(), ContainsSubstring("the optimizer broke"));
   CHECK_FALSE(ran);
   REQUIRE_THROWS_AS(m.device.throw_if_failed(), std::runtime_error);
+}
+
+TEST_CASE("a task of the save lane that throws is reported, and the host lane skips", "[cuda]") {
+  if (without_gpu()) return;
+  Machine m;
+  std::byte* on_device = m.memory.allocate("buffer", kMiB);
+  const Event failed = m.task(Lane::kSave, [] { throw std::runtime_error("the disk broke"); });
+  m.lane(Lane::kWeightsIn).wait(failed, WaitFor::kSaved);
+  m.lane(Lane::kWeightsIn).set(on_device, 1, kMiB, {});
+  m.lane(Lane::kHost).wait(failed, WaitFor::kSaved);
+  std::atomic<bool> ran = false;
+  m.host([&] {
+    ran = true;
+    throw std::runtime_error("a second failure");
+  });
+  REQUIRE_THROWS_WITH(m.device.synchronize(), ContainsSubstring("the disk broke"));
+  CHECK_FALSE(ran);
 }
 
 TEST_CASE("a device with a failed host task is destroyed without hanging", "[cuda]") {
@@ -277,12 +336,15 @@ TEST_CASE("pageable memory is refused by copies", "[cuda]") {
   REQUIRE_THROWS_AS(m.lane(Lane::kWeightsIn).copy(on_device, data, kMiB, {}), BackendError);
 }
 
-TEST_CASE("the host lane refuses device memory", "[cuda]") {
+TEST_CASE("host lanes refuse device memory", "[cuda]") {
   if (without_gpu()) return;
   Machine m;
   std::byte* on_device = m.memory.allocate("buffer", kMiB);
   std::byte* pinned = m.pinned.allocate("buffer", kMiB);
-  REQUIRE_THROWS_AS(m.lane(Lane::kHost).copy(pinned, on_device, kMiB, {}), BackendError);
+  for (const Lane lane : kHostLanes) {
+    REQUIRE_THROWS_WITH(m.lane(lane).copy(pinned, on_device, kMiB, {}),
+                        ContainsSubstring(std::string(name_of(lane)) + " lane"));
+  }
   REQUIRE_THROWS_AS(m.lane(Lane::kCompute).host_task("task", {}, {}, [] {}), BackendError);
 }
 

@@ -113,13 +113,14 @@ TEST_CASE("every execution gives the numbers of plain loops") {
       test::Pipeline pipeline(*device);
       pipeline.submit(5);
       CHECK(pipeline.weights() == expected);
+      CHECK(pipeline.saved() == test::pipeline_reference(test::Pipeline::kSavedSteps));
     }
   }
 }
 
 TEST_CASE("lanes of the threads execution run at the same time") {
   const auto device = make_cpu_device({.execution = Execution::kThreads});
-  // Every lane waits until all others have begun: impossible for fewer than six threads.
+  // Every lane waits until all others have begun: impossible for fewer threads than lanes.
   std::atomic<int> begun{0};
   std::promise<void> all_begun;
   const std::shared_future<void> signal = all_begun.get_future().share();
@@ -226,6 +227,20 @@ TEST_CASE("a device without failures throws nothing") {
     submit(*device, Lane::kOut, [] {});
     device->synchronize();
     CHECK_NOTHROW(device->throw_if_failed());
+  }
+}
+
+TEST_CASE("tasks of the save lane do not count as work of the host lane") {
+  for (const Case& c : executions()) {
+    CAPTURE(c.name);
+    const auto device = make_cpu_device(c.options);
+    const auto task = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
+    submit(*device, Lane::kSave, task);
+    device->synchronize();
+    CHECK(device->host_busy_s() == 0);
+    submit(*device, Lane::kHost, task);
+    device->synchronize();
+    CHECK(device->host_busy_s() > 0);
   }
 }
 

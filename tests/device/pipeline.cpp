@@ -3,6 +3,8 @@
 
 #include "device/pipeline.h"
 
+#include <algorithm>
+
 namespace strata::test {
 
 namespace {
@@ -28,6 +30,11 @@ Pipeline::Pipeline(Device& device)
     for (std::size_t i = 0; i < kElements; ++i) as_doubles(weights)[i] = initial_weight(unit, i);
     device.host_access("initialise", [&] { return Accesses({}, {{weights, kBytes}}); },
                        {.unit = unit});
+  }
+  for (std::byte*& file : files_) {
+    file = host_arena_.allocate("file", kBytes);
+    std::fill_n(file, kBytes, std::byte{0});
+    device.host_access("initialise", [&] { return Accesses({}, {{file, kBytes}}); }, {});
   }
   factor_ = host_arena_.allocate("factor", sizeof(double));
 }
@@ -101,6 +108,7 @@ void Pipeline::unit_step(int step, int unit) {
   sent_[k] = out.record();
 
   host.wait(out.record(), WaitFor::kArrived);
+  host.wait(saved_[u], WaitFor::kSaved);
   host.host_task(
       "update",
       [&] { return Accesses({{arrived, kBytes}, {weights, kBytes}}, {{weights, kBytes}}); }, tag,
@@ -110,17 +118,34 @@ void Pipeline::unit_step(int step, int unit) {
         }
       });
   taken_[k] = updated_[u] = host.record();
+  if (step + 1 == kSavedSteps) save(unit);
 }
 
-std::vector<double> Pipeline::weights() {
+void Pipeline::save(int unit) {
+  const auto u = static_cast<std::size_t>(unit);
+  const std::byte* const weights = weights_[u];
+  std::byte* const file = files_[u];
+  Stream& save = device_.stream(Lane::kSave);
+  save.wait(updated_[u], WaitFor::kUpdated);
+  save.host_task(
+      "save", [&] { return Accesses({{weights, kBytes}}, {{file, kBytes}}); },
+      {.phase = "save", .unit = unit}, [weights, file] { std::copy_n(weights, kBytes, file); });
+  saved_[u] = save.record();
+}
+
+std::vector<double> Pipeline::read(const std::array<std::byte*, kUnits>& buffers) {
   device_.synchronize();
   std::vector<double> all;
-  for (std::byte* weights : weights_) {
-    device_.host_access("result", [&] { return Accesses({{weights, kBytes}}, {}); }, {});
-    all.insert(all.end(), as_doubles(weights), as_doubles(weights) + kElements);
+  for (std::byte* buffer : buffers) {
+    device_.host_access("result", [&] { return Accesses({{buffer, kBytes}}, {}); }, {});
+    all.insert(all.end(), as_doubles(buffer), as_doubles(buffer) + kElements);
   }
   return all;
 }
+
+std::vector<double> Pipeline::weights() { return read(weights_); }
+
+std::vector<double> Pipeline::saved() { return read(files_); }
 
 std::vector<double> pipeline_reference(int steps) {
   std::vector<double> all;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -120,6 +121,7 @@ TEST_CASE("a profiler sees every lane by name and host tasks where they run", "[
     const Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
     Device& device = *backend.device;
     device.stream(Lane::kHost).host_task("sum", {}, {.phase = "update", .unit = 2}, [] {});
+    device.stream(Lane::kSave).host_task("write", {}, {.phase = "save"}, [] {});
     device.synchronize();
   }
   const std::vector<Heard> heard = tool().take();
@@ -130,12 +132,14 @@ TEST_CASE("a profiler sees every lane by name and host tasks where they run", "[
   for (const char* lane : {"compute", "weights_in", "activations_in", "out", "comm"}) {
     CHECK(said(std::string("stream ") + lane) == 1);
   }
-  REQUIRE(said("push host sum update unit=2") == 1);
-  const auto task = std::find_if(heard.begin(), heard.end(), [](const Heard& h) {
-    return h.text == "push host sum update unit=2";
-  });
-  CHECK(task->thread != std::this_thread::get_id());
-  CHECK(std::count(heard.begin(), heard.end(), Heard{"pop", task->thread}) == 1);
+  std::set<std::thread::id> threads{std::this_thread::get_id()};
+  for (const char* text : {"push host sum update unit=2", "push save write save"}) {
+    REQUIRE(said(text) == 1);
+    const auto task =
+        std::find_if(heard.begin(), heard.end(), [&](const Heard& h) { return h.text == text; });
+    CHECK(threads.insert(task->thread).second);  // each lane has a thread of its own
+    CHECK(std::count(heard.begin(), heard.end(), Heard{"pop", task->thread}) == 1);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "device/cpu/cpu_device.h"
 #include "device/pipeline.h"
 #include "strata/base/random.h"
+#include "strata/device/arena.h"
 #include "strata/device/trace.h"
 #include "support/catch.h"
 
@@ -401,6 +402,33 @@ TEST_CASE("each kind of wait left out of the pipeline is found, from a run with 
   }
 }
 
+TEST_CASE("bytes that the save lane reads must be saved before a host task changes them") {
+  for (const bool waits : {true, false}) {
+    CAPTURE(waits);
+    Recorder trace;
+    trace.start();
+    const auto device = make_cpu_device({.trace = &trace});
+    Arena arena(*device, Space::kPinned, 4096, "host");
+    std::byte* const state = arena.allocate("state", 256);
+    const auto reads = [&] { return Accesses({{state, 256}}, {}); };
+    const auto writes = [&] { return Accesses({}, {{state, 256}}); };
+    Stream& host = device->stream(Lane::kHost);
+    Stream& save = device->stream(Lane::kSave);
+    host.host_task("update", writes, {.pass = 0}, [] {});
+    save.wait(host.record(), WaitFor::kUpdated);
+    save.host_task("save", reads, {}, [] {});
+    if (waits) host.wait(save.record(), WaitFor::kSaved);
+    host.host_task("update", writes, {.pass = 1}, [] {});
+    device->synchronize();
+    CHECK(trace.may_overlap(1, 2) == !waits);
+    const std::vector<Race> races = trace.races();
+    REQUIRE(races.size() == (waits ? 0U : 1U));
+    if (waits) continue;
+    CHECK_THAT(races[0].text, ContainsSubstring("save (save lane, ticket 1) reads"));
+    CHECK_THAT(races[0].text, ContainsSubstring("update (host lane, ticket 2 pass=1) writes"));
+  }
+}
+
 TEST_CASE("the pipeline keeps its promise of overlap") {
   Recorder trace;
   trace.start();
@@ -415,6 +443,7 @@ TEST_CASE("the pipeline keeps its promise of overlap") {
   const std::size_t compute = only("gradient", {.pass = 1, .unit = 1});
   CHECK(trace.may_overlap(compute, only("copy", {.phase = "load", .pass = 1, .unit = 2})));
   CHECK(trace.may_overlap(compute, only("update", {.pass = 1, .unit = 0})));
+  CHECK(trace.may_overlap(compute, only("save", {.phase = "save", .unit = 0})));
   CHECK(trace.may_overlap(compute, only("copy", {.phase = "step", .pass = 1, .unit = 0})));
   CHECK_FALSE(trace.may_overlap(compute, only("copy", {.phase = "load", .pass = 1, .unit = 1})));
   CHECK_FALSE(trace.may_overlap(compute, only("update", {.pass = 1, .unit = 1})));

@@ -95,7 +95,7 @@ TEST_CASE("a reader waits for the content, a filler for everybody who used the s
   CHECK(has(waits, spilled, WaitFor::kReuse));
 }
 
-TEST_CASE("traces tell a host that took the content and a collective that reads it") {
+TEST_CASE("traces tell a host that took the content, one that saved it, and a collective") {
   Rig rig;
   rig.put(0, 1, Lane::kOut);
   const Event filled = rig.stream(Lane::kOut).record();
@@ -104,11 +104,14 @@ TEST_CASE("traces tell a host that took the content and a collective that reads 
   CHECK(has(rig.touch(Lane::kComm), filled, WaitFor::kGathered));
   lease.use(rig.stream(Lane::kHost), WaitFor::kArrived);
   CHECK(has(rig.touch(Lane::kHost), filled, WaitFor::kArrived));
+  lease.use(rig.stream(Lane::kSave), WaitFor::kArrived);
+  CHECK(has(rig.touch(Lane::kSave), filled, WaitFor::kArrived));
   lease.end();
   const Lease again = rig.ring->fill(0, 2, rig.stream(Lane::kOut));
   const std::vector<Wait> waits = rig.touch(Lane::kOut);
   CHECK(has(waits, rig.stream(Lane::kHost).record(), WaitFor::kTaken));
   CHECK(has(waits, rig.stream(Lane::kComm).record(), WaitFor::kReuse));
+  CHECK(has(waits, rig.stream(Lane::kSave).record(), WaitFor::kSaved));
 }
 
 TEST_CASE("content written last by another lane is waited for there") {

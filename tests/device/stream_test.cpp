@@ -247,6 +247,7 @@ TEST_CASE("waits and allocations are counted") {
 TEST_CASE("lanes, waits and spaces have names") {
   CHECK(name_of(Lane::kActivationsIn) == "activations_in");
   CHECK(name_of(Lane::kHost) == "host");
+  CHECK(name_of(Lane::kSave) == "save");
   CHECK(name_of(WaitFor::kGathered) == "gathered");
   CHECK(name_of(WaitFor::kTaken) == "taken");
   CHECK(name_of(Space::kPinned) == "pinned");

@@ -207,6 +207,23 @@ TEST_CASE("host tasks of one thread take nothing from copies") {
   CHECK(near(graph.end_s(rates), 1));
 }
 
+TEST_CASE("what the save lane writes takes its disk's time, and nothing from others") {
+  Rates rates = second_rates();
+  rates.disk_gbs = 0.5;
+  rates.link_in_under_host = rates.link_out_under_host = rates.host_under_copies = 0.5;
+  Graph graph;
+  const Event updated = graph.host(1);
+  graph.add(Lane::kSave, CostKind::kMemory, 2, {updated});  // 2 GB
+  graph.host(3);
+  const PaperTrace paper = graph.paper(rates);
+  check_ends(Timeline(paper), {1, 1 + 2 / 0.5, 4});
+  Graph copies;
+  copies.add(Lane::kSave, CostKind::kMemory, 2);
+  copies.in(3);
+  const PaperTrace beside = copies.paper(rates);
+  check_ends(Timeline(beside), {2 / 0.5, 3});
+}
+
 TEST_CASE("host tasks of all threads are host memory's work, and rare ones take nothing") {
   Graph graph;
   for (const CostKind kind : {CostKind::kPooled, CostKind::kRare}) {

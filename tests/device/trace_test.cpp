@@ -54,12 +54,14 @@ TEST_CASE("the trace of a program is the same in every execution") {
   const std::string eager = canonical_of(Execution::kEager);
   CHECK(canonical_of(Execution::kThreads) == eager);
   CHECK(canonical_of(Execution::kShuffled) == eager);
-  CHECK(std::count(eager.begin(), eager.end(), '\n') == 2 * 4 * 5 + 1 + 4 + 4);
+  CHECK(std::count(eager.begin(), eager.end(), '\n') == 2 * 4 * 5 + 1 + 4 + 8 + 4);
   CHECK_THAT(eager, ContainsSubstring("submitter initialise unit=3 writes host+1280:256\n"));
   CHECK_THAT(eager, ContainsSubstring("weights_in@1 copy load pass=0 unit=0 reads host+512:256 "
                                       "writes device+0:256\n"));
   CHECK_THAT(eager, ContainsSubstring("compute@1 gradient step pass=0 unit=0 reads device+0:256 "
                                       "writes device+512:256 after weights_in@1(filled)\n"));
+  CHECK_THAT(eager, ContainsSubstring("save@1 save save unit=0 reads host+512:256 "
+                                      "writes host+1536:256 after host@6(updated)\n"));
   CHECK_THAT(eager, ContainsSubstring(" joined compute@8 joined weights_in@8 joined out@8"));
 }
 
@@ -328,8 +330,8 @@ TEST_CASE("the Chrome trace is JSON with one event per submission") {
       CHECK(event.at("args").at("waits").size() >= 1);
     }
   }
-  CHECK(submissions.size() == 2 * 4 * 5 + 1 + 1);
-  CHECK(names == std::set<std::string>{"copy", "decide", "gradient", "sum", "update",
+  CHECK(submissions.size() == 2 * 4 * 5 + 1 + 4 + 1);
+  CHECK(names == std::set<std::string>{"copy", "decide", "gradient", "save", "sum", "update",
                                        "with \"quotes\" and \\"});
   CHECK(threads.size() == static_cast<std::size_t>(kLaneCount));
   CHECK(threads[static_cast<int>(Lane::kActivationsIn)] == "activations_in");

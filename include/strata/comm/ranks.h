@@ -21,8 +21,9 @@ class Collectives;
 enum class Channel : std::uint8_t {
   kSubmit,  ///< the submitting thread
   kHost,    ///< tasks on the kHost lane
+  kSave,    ///< tasks on the kSave lane
 };
-inline constexpr int kChannelCount = 2;
+inline constexpr int kChannelCount = 3;
 
 /// A group of ranks. Calls that take a channel block the calling thread until the other ranks have
 /// made theirs, and throw BackendError if the connection fails.

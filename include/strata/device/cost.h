@@ -11,7 +11,8 @@ namespace strata {
 
 /// What the time of a submission goes to.
 enum class CostKind : std::uint8_t {
-  kMemory,   ///< moves bytes of one memory: the host's on the host lane, else the device's
+  kMemory,   ///< moves bytes of one memory: the host's on the host lane, the disk's on the
+             ///< save lane, else the device's
   kPooled,   ///< moves bytes by a host task that has all threads work for it
   kRare,     ///< moves bytes in rare steps only, which are not counted
   kLinkIn,   ///< copies from the host to the device

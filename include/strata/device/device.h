@@ -1,7 +1,7 @@
-// The abstract machine that everything above is written against: six in-order lanes, events between
-// them, and memory. A backend implements it for host threads, CUDA or a dry run, and owns it; the
-// schedule, the stores and the model submit to it from one thread, the submitting thread. Work that
-// fails on a lane is thrown to that thread by throw_if_failed().
+// The abstract machine that everything above is written against: seven in-order lanes, events
+// between them, and memory. A backend implements it for host threads, CUDA or a dry run, and owns
+// it; the schedule, the stores and the model submit to it from one thread, the submitting thread.
+// Work that fails on a lane is thrown to that thread by throw_if_failed().
 #pragma once
 
 #include <array>
@@ -53,8 +53,8 @@ class DeviceMemory {
   [[nodiscard]] virtual std::byte* data() const = 0;
 };
 
-/// The abstract machine of one rank: six lanes, events, memory. Everything is called by one thread,
-/// the submitting thread.
+/// The abstract machine of one rank: seven lanes, events, memory. Everything is called by one
+/// thread, the submitting thread.
 class Device {
  public:
   explicit Device(const DeviceOptions& options);
@@ -83,6 +83,8 @@ class Device {
   void wait(Event event);
   /// Blocks until every lane is idle, then throws what a lane threw, if any did.
   void synchronize();
+  /// Likewise, but leaves one lane out.
+  void synchronize_but(Lane lane);
   /// Rethrows the first exception of a lane's work.
   virtual void throw_if_failed() = 0;
   /// Tells the trace that the submitting thread itself touches memory that lanes use. `accesses` is

@@ -1,6 +1,6 @@
-// The words of the abstract machine: its six lanes, events between them, reasons of waits, and tags
-// that say who asked for work. Everything is a plain value; device, stores, schedule and traces
-// speak in these.
+// The words of the abstract machine: its seven lanes, events between them, reasons of waits, and
+// tags that say who asked for work. Everything is a plain value; device, stores, schedule and
+// traces speak in these.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,17 @@ enum class Lane : std::uint8_t {
   kActivationsIn,  ///< host to device: batches, spilled activations; in forward also state
   kOut,            ///< device to host: gradients, activations, losses, state; updates
   kComm,           ///< collectives
-  kHost,           ///< tasks on host threads: optimizer, sums, metrics
+  kHost,           ///< tasks on a host thread: optimizer, sums, metrics
+  kSave,           ///< tasks on a second host thread: snapshots of the state go to files
 };
-inline constexpr int kLaneCount = 6;
+inline constexpr int kLaneCount = 7;
+/// The lanes whose work is host tasks on every backend.
+inline constexpr int kHostLaneCount = 2;
+/// Returns true for these. Their threads make no call of a device, and they cannot touch its
+/// memory.
+[[nodiscard]] constexpr bool is_host_lane(Lane lane) {
+  return lane == Lane::kHost || lane == Lane::kSave;
+}
 /// Returns the name of a lane in traces and messages, such as "weights_in".
 [[nodiscard]] std::string_view name_of(Lane lane);
 
@@ -41,9 +49,10 @@ enum class WaitFor : std::uint8_t {
   kGathered,  ///< a collective's input must be complete, or its output
   kTaken,     ///< the host must have finished with a buffer before it is written again
   kDecided,   ///< what the host decides (clip factor, skip) must be known before a device reads it
+  kSaved,     ///< what is about to change must have been written to its file, or copied for it
   kTurn,      ///< protects nothing: lets another lane have the link that they share first
 };
-inline constexpr int kProtectingWaitCount = 7;  ///< all but kTurn
+inline constexpr int kProtectingWaitCount = 8;  ///< all but kTurn
 /// Returns the name of a reason in traces, such as "filled".
 [[nodiscard]] std::string_view name_of(WaitFor why);
 

@@ -27,6 +27,7 @@ struct Rates {
   double link_gbs = 0;                   ///< copies each way
   double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
   double task_gbs = 0;                   ///< other host tasks, of one thread
+  double disk_gbs = 1;                   ///< tasks of the save lane; an estimate, not measured
   std::vector<OperatorShare> operators;  ///< those that are not near device_gbs or host_gbs
 
   /// The length of rows at which attention has half of its rate.
@@ -37,7 +38,7 @@ struct Rates {
 
   double kernel_us = 0;  ///< what starting and ending a kernel takes after the one before
   double copy_us = 0;    ///< the same for a copy
-  double task_us = 0;    ///< the same for work of the host lane
+  double task_us = 0;    ///< the same for a task of the host or the save lane
   double submit_us = 0;  ///< the submitting thread's time for one submission
 
   /// The share of its rate that remains while copies run both ways; one way takes half of the loss.

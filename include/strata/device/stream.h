@@ -48,8 +48,10 @@ class Stream {
   void copy(void* to, const void* from, std::size_t bytes, const Tag& tag);
   /// Sets every byte of `to` to `value`.
   void set(void* to, std::uint8_t value, std::size_t bytes, const Tag& tag);
-  /// Runs `task` on a host thread in lane order: on kHost, and on any lane of the cpu backend.
-  /// An exception marks the device failed (Device::throw_if_failed); later tasks are skipped.
+  /// Runs `task` on a host thread in lane order: on kHost and kSave, and on any lane of the cpu
+  /// backend.
+  /// An exception marks the device failed (Device::throw_if_failed); later tasks of all lanes
+  /// are skipped.
   /// `accesses` is called if somebody records, before the task can run; {} touches nothing.
   void host_task(std::string_view name, FunctionRef<Accesses()> accesses, const Tag& tag,
                  std::function<void()> task, const Cost& cost = {});

@@ -27,7 +27,7 @@ struct Work {
   bool timed = false;          ///< report when it ran to the trace
 };
 
-/// Runs the work of six lanes. `push` and `wait` are called by the submitting thread. After the
+/// Runs the work of seven lanes. `push` and `wait` are called by the submitting thread. After the
 /// first task that throws, the tasks of all lanes are skipped while their tickets still pass, so
 /// whoever waits goes on.
 class Executor {

@@ -1,5 +1,5 @@
-// Tickets in memory that host and device both see: how a stream waits for the host lane, and the
-// host lane for streams, without a CPU thread in between. The device's lanes share one set of
+// Tickets in memory that host and device both see: how a stream waits for a host lane, and a
+// host lane for any other, without a CPU thread in between. The device's lanes share one set of
 // counters; passed() and publish() may be called by any thread.
 #pragma once
 

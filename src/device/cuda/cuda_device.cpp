@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array kDeviceLanes{Lane::kCompute, Lane::kWeightsIn, Lane::kActivationsIn,
                                   Lane::kOut, Lane::kComm};
-static_assert(kDeviceLanes.size() + 1 == kLaneCount);
+static_assert(kDeviceLanes.size() + kHostLaneCount == kLaneCount);
 
 /// Throws BackendError that says how to build the program for the GPU if it has no code for it.
 void require_code(int device_index) {
@@ -65,15 +65,21 @@ CudaDevice::CudaDevice(const DeviceOptions& options, std::span<const int> cores)
     set_stream(lane, std::move(created));
   }
   cuda::require_independent(context_.driver, handles);
-  set_stream(Lane::kHost,
-             std::make_unique<HostLane>(*this, context_, cores.empty() ? -1 : cores.front()));
+  const int core = cores.empty() ? -1 : cores.front();
+  try {
+    set_stream(Lane::kHost, std::make_unique<HostLane>(*this, Lane::kHost, context_, core));
+    set_stream(Lane::kSave, std::make_unique<HostLane>(*this, Lane::kSave, context_, -1));
+  } catch (...) {
+    destroy_streams();  // a thread that has started uses the context, which goes before the streams
+    throw;
+  }
 }
 
 CudaDevice::~CudaDevice() {
   for (Lane lane : kDeviceLanes) {
     const cudaError_t code = cudaStreamSynchronize(device_lane(lane).handle());
     // Counters of a lost device stand still: nobody may go on waiting for them.
-    if (code != cudaSuccess) host_lane().abandon();
+    if (code != cudaSuccess) context_.host_failure.abandon();
     STRATA_CUDA_CHECK_IN_DESTRUCTOR(code);
   }
   destroy_streams();
@@ -93,21 +99,22 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate(Space space, std::size_t byte
 
 std::size_t CudaDevice::device_bytes_in_use() const { return meter_.bytes_in_use(); }
 
-void CudaDevice::throw_if_failed() { host_lane().throw_if_failed(); }
+void CudaDevice::throw_if_failed() { context_.host_failure.throw_if_failed(); }
 
 void CudaDevice::require_alive() {
   for (Lane lane : kDeviceLanes) {
     const cudaError_t state = cudaStreamQuery(device_lane(lane).handle());
     if (state == cudaSuccess || state == cudaErrorNotReady) continue;
-    host_lane().abandon();
+    context_.host_failure.abandon();
     STRATA_CUDA_CHECK(state);
   }
 }
 
 void CudaDevice::do_wait(Event event) {
-  if (event.lane == Lane::kHost) {
+  if (is_host_lane(event.lane)) {
     constexpr std::chrono::milliseconds kBetweenChecks{100};
-    while (!host_lane().wait_on_host(event.ticket, kBetweenChecks)) require_alive();
+    HostLane& lane = host_lane(event.lane);
+    while (!lane.wait_on_host(event.ticket, kBetweenChecks)) require_alive();
   } else {
     device_lane(event.lane).wait_on_host(event.ticket);
   }

@@ -1,4 +1,4 @@
-// The CUDA device of a rank: five streams, one host thread, and what they share. The backend owns
+// The CUDA device of a rank: five streams, two host threads, and what they share. The backend owns
 // it; the submitting thread alone calls it and has this device selected.
 #pragma once
 
@@ -14,13 +14,14 @@
 
 namespace strata {
 
-/// Five CUDA streams and one host thread. Lanes run truly in parallel, so the execution options of
+/// Five CUDA streams and two host threads. Lanes run truly in parallel, so the execution options of
 /// the CPU backend mean nothing here.
 class CudaDevice final : public Device {
  public:
   /// Makes `options.device_index` the calling thread's CUDA device. Throws BackendError if it is
-  /// not there, or if its streams do not run independently of each other. The host lane's thread is
-  /// bound to the first of `cores`, if there are any.
+  /// not there, or if its streams do not run independently of each other. The thread of the lane
+  /// kHost is bound to the first of `cores`, if there are any; that of kSave, which mostly waits
+  /// for a disk, runs where it may.
   explicit CudaDevice(const DeviceOptions& options, std::span<const int> cores = {});
   ~CudaDevice() override;
 
@@ -35,7 +36,7 @@ class CudaDevice final : public Device {
   void do_wait(Event event) override;
 
  private:
-  [[nodiscard]] HostLane& host_lane() { return static_cast<HostLane&>(stream(Lane::kHost)); }
+  [[nodiscard]] HostLane& host_lane(Lane lane) { return static_cast<HostLane&>(stream(lane)); }
   [[nodiscard]] CudaStream& device_lane(Lane lane) {
     return static_cast<CudaStream&>(stream(lane));
   }

@@ -1,5 +1,5 @@
-// Submits to a CUDA stream. Waits between streams go through events, waits for the host lane
-// through its counter; copies are cut where pinned memory was registered in slices.
+// Submits to a CUDA stream. Waits between streams go through events, waits for host lanes
+// through their counters; copies are cut where pinned memory was registered in slices.
 
 #include "src/device/cuda/cuda_stream.h"
 
@@ -66,7 +66,7 @@ void CudaStream::do_record(std::uint64_t ticket) {
 }
 
 void CudaStream::do_wait(Event event) {
-  if (event.lane == Lane::kHost) {
+  if (is_host_lane(event.lane)) {
     if (context_.counters.passed(event)) return;
     cuda::wait_counter(context_.driver, handle_, context_.counters.device(event.lane),
                        cuda::TicketCounters::low(event.ticket));

@@ -1,5 +1,5 @@
 // A device lane on CUDA: one non-blocking stream, its events by ticket, and its counter for the
-// host. The device owns the lanes, and they share its context. This and the host lane are the only
+// host. The device owns the lanes, and they share its context. This and the host lanes are the only
 // places that turn events of the machine into CUDA waits.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "src/device/cuda/counters.h"
 #include "src/device/cuda/driver.h"
 #include "src/device/cuda/event_pool.h"
+#include "src/device/cuda/host_failure.h"
 #include "src/device/cuda/profiler.h"
 #include "src/device/cuda/span_timer.h"
 #include "strata/device/stream.h"
@@ -24,7 +25,8 @@ struct CudaLaneContext {
   cuda::TicketCounters counters;
   cuda::SpanTimer timer;
   cuda::Profiler profiler{};
-  std::atomic<double> host_busy_us{0};  ///< written by the host lane's thread alone
+  HostFailure host_failure{};
+  std::atomic<double> host_busy_us{0};  ///< of kHost; written by its thread alone
 };
 
 /// A device lane: one non-blocking CUDA stream.
@@ -58,8 +60,8 @@ class CudaStream final : public Stream {
   std::optional<cuda::ProfilerRange> range_;  ///< of the submission under way
 };
 
-/// Returns the CUDA stream of a lane. Throws BackendError for kHost and for lanes of other
-/// backends.
+/// Returns the CUDA stream of a lane. Throws BackendError for host lanes and for lanes of
+/// other backends.
 [[nodiscard]] cudaStream_t native_stream(Stream& stream);
 
 }  // namespace strata

@@ -1,4 +1,4 @@
-// Runs host tasks in order. Waits for device lanes poll their counters: a short spin, then growing
+// Runs host tasks in order. Waits for other lanes poll their counters: a short spin, then growing
 // pauses, which delay a task less than a copy's start-up does.
 
 #include "src/device/cuda/host_lane.h"
@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -38,13 +39,13 @@ void poll(const Done& done) {
 
 }  // namespace
 
-HostLane::HostLane(Device& device, CudaLaneContext& context, int core)
-    : Stream(device, Lane::kHost),
+HostLane::HostLane(Device& device, Lane lane, CudaLaneContext& context, int core)
+    : Stream(device, lane),
       context_(context),
-      worker_(start_thread("strata-host", [this, core] { work(core); })) {}
+      worker_(start_thread("strata-" + std::string(name_of(lane)), [this, core] { work(core); })) {}
 
 HostLane::~HostLane() {
-  abandon();
+  context_.host_failure.abandon();
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -53,16 +54,9 @@ HostLane::~HostLane() {
   worker_.join();
 }
 
-void HostLane::abandon() { skip_.store(true, std::memory_order_release); }
-
-void HostLane::throw_if_failed() {
-  const std::lock_guard lock(mutex_);
-  if (failure_) std::rethrow_exception(failure_);
-}
-
 bool HostLane::wait_on_host(std::uint64_t ticket, std::chrono::milliseconds limit) const {
   const auto deadline = std::chrono::steady_clock::now() + limit;
-  const auto passed = [&] { return context_.counters.passed({Lane::kHost, ticket}); };
+  const auto passed = [&] { return context_.counters.passed({lane(), ticket}); };
   poll([&] { return passed() || std::chrono::steady_clock::now() >= deadline; });
   return passed();
 }
@@ -75,7 +69,10 @@ void HostLane::enqueue_host(std::function<void()> task) {
 void HostLane::do_record(std::uint64_t) {}
 
 void HostLane::do_wait(Event event) {
-  static_cast<CudaStream&>(device().stream(event.lane)).tell_host(event.ticket);
+  // Host lanes publish every ticket by themselves.
+  if (!is_host_lane(event.lane)) {
+    static_cast<CudaStream&>(device().stream(event.lane)).tell_host(event.ticket);
+  }
   push({.event = event});
 }
 
@@ -93,7 +90,8 @@ void HostLane::do_set(void* to, std::uint8_t value, std::size_t bytes) {
 void HostLane::require_host_memory(const void* memory, std::size_t bytes) const {
   const ByteRange range{static_cast<const std::byte*>(memory), bytes};
   if (device().space_of(range) == Space::kDevice) {
-    throw BackendError("the host lane cannot touch device memory: copy it on a device lane");
+    throw BackendError("the " + std::string(name_of(lane())) +
+                       " lane cannot touch device memory: copy it on a device lane");
   }
 }
 
@@ -102,7 +100,7 @@ void HostLane::do_announce(const SubmissionLabel& label) {
 }
 
 void HostLane::do_begin(std::uint64_t ticket) {
-  current_.event = {Lane::kHost, ticket};
+  current_.event = {lane(), ticket};
   current_.timed = context_.timer.active();
 }
 
@@ -126,7 +124,7 @@ void HostLane::work(int core) {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    if (item.event.lane == Lane::kHost) {
+    if (item.event.lane == lane()) {
       run(item);
       context_.counters.publish(item.event);
     } else {
@@ -138,26 +136,22 @@ void HostLane::work(int core) {
 }
 
 void HostLane::await(Event event) const {
-  poll([&] { return context_.counters.passed(event) || skip_.load(std::memory_order_acquire); });
+  poll([&] { return context_.counters.passed(event) || context_.host_failure.abandoned(); });
 }
 
 void HostLane::run(const Item& item) {
-  if (skip_.load(std::memory_order_acquire)) return;
+  if (context_.host_failure.abandoned()) return;
   try {
-    const cuda::ProfilerRange range(context_.profiler, Lane::kHost, item.name, item.tag);
+    const cuda::ProfilerRange range(context_.profiler, lane(), item.name, item.tag);
     const double begin_us = context_.timer.now_us();
     if (item.task) item.task();
     const double end_us = context_.timer.now_us();
-    context_.host_busy_us.store(context_.host_busy_us.load() + end_us - begin_us);
-    if (item.timed) {
-      context_.timer.sink()->ran(Lane::kHost, item.event.ticket, begin_us, end_us);
+    if (lane() == Lane::kHost) {
+      context_.host_busy_us.store(context_.host_busy_us.load() + end_us - begin_us);
     }
+    if (item.timed) context_.timer.sink()->ran(lane(), item.event.ticket, begin_us, end_us);
   } catch (...) {
-    {
-      const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
-    }
-    abandon();
+    context_.host_failure.fail(std::current_exception());
   }
 }
 

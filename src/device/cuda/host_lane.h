@@ -1,14 +1,13 @@
-// The host lane of a CUDA device: sums, norms and AdamW run here, in order, beside the streams. The
-// device owns it, the submitting thread submits to it, and its one thread does the work and makes
-// no CUDA call. An exception of a task is kept for throw_if_failed().
+// A lane of host tasks of a CUDA device, beside the streams: `host`, where sums, norms and AdamW
+// run, and `save`, where snapshots are written. The device owns both, the submitting thread submits
+// to them, and each has one thread that does the work, in order, and makes no CUDA call. An
+// exception of a task is kept in the context for the device to throw.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <mutex>
 #include <string_view>
@@ -19,25 +18,22 @@
 
 namespace strata {
 
-/// The host lane of a CUDA device: one worker thread that makes no CUDA call. It waits for device
+/// A host lane of a CUDA device: one worker thread that makes no CUDA call. It waits for other
 /// lanes by reading their counters, and publishes its own ticket after every submission.
 ///
-/// A task that throws marks the lane failed: later waits and tasks are skipped, but their tickets
-/// are still published, so that device lanes behind them drain.
+/// A task that throws fails all host lanes: their later waits and tasks are skipped, but tickets
+/// are still published, so that whoever waits for them goes on.
 class HostLane final : public Stream {
  public:
-  /// `context` must outlive the lane. Its thread is bound to `core`, unless that is -1.
-  HostLane(Device& device, CudaLaneContext& context, int core);
-  /// Abandons what has not run.
+  /// `lane` is a host lane, and `context` must outlive it. Its thread is bound to `core`, unless
+  /// that is -1.
+  HostLane(Device& device, Lane lane, CudaLaneContext& context, int core);
+  /// Abandons what has not run, here and on the other host lanes: the device is going.
   ~HostLane() override;
 
   void enqueue_host(std::function<void()> task) override;
   /// Blocks the submitting thread until `ticket` has passed, or for `limit`; true if it has passed.
   [[nodiscard]] bool wait_on_host(std::uint64_t ticket, std::chrono::milliseconds limit) const;
-  /// Skips what has not run and every wait; used when the device is lost.
-  void abandon();
-  /// Rethrows the first exception of a task, if there was one.
-  void throw_if_failed();
 
  protected:
   [[nodiscard]] bool queues_in_host_memory() const override { return true; }
@@ -50,7 +46,7 @@ class HostLane final : public Stream {
   void do_end(std::uint64_t ticket) override;
 
  private:
-  /// A wait for a device lane, or (with the lane kHost) one submission.
+  /// A wait for another lane or, if the event is this lane's, one submission.
   struct Item {
     Event event;                   ///< waited for, or published when the task has run
     std::function<void()> task{};  ///< may be empty
@@ -61,19 +57,17 @@ class HostLane final : public Stream {
   void push(Item item);
   void work(int core);
   void run(const Item& item);
-  /// Polls until `event` has passed or the lane is to skip its work.
+  /// Polls until `event` has passed or work is to be skipped.
   void await(Event event) const;
   void require_host_memory(const void* memory, std::size_t bytes) const;
 
   CudaLaneContext& context_;
   Item current_;  ///< the submission under way
-  std::atomic<bool> skip_ = false;
   std::mutex mutex_;
   std::condition_variable filled_;
-  std::deque<Item> queue_;      ///< guarded by mutex_
-  bool stop_ = false;           ///< guarded by mutex_
-  std::exception_ptr failure_;  ///< guarded by mutex_
-  std::jthread worker_;         ///< last: starts when everything above exists
+  std::deque<Item> queue_;  ///< guarded by mutex_
+  bool stop_ = false;       ///< guarded by mutex_
+  std::jthread worker_;     ///< last: starts when everything above exists
 };
 
 }  // namespace strata

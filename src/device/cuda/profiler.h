@@ -1,4 +1,4 @@
-// Names the lanes' work for profilers as NVTX ranges. Streams and the host lane open a range around
+// Names the lanes' work for profilers as NVTX ranges. Streams and host lanes open a range around
 // each submission; without a profiler that costs one comparison.
 #pragma once
 

@@ -21,8 +21,10 @@ namespace {
 
 constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 constexpr const char* kWanted = "32";  ///< the most that CUDA gives
-/// The fewest connections: one for each lane, and some for the streams that libraries make.
-constexpr int kLeast = kLaneCount + 4;
+/// Connections for the streams that are no lanes: the clock of traces and those of libraries.
+constexpr int kOthers = 5;
+/// The fewest connections: one for each lane that is a stream, and those.
+constexpr int kLeast = kLaneCount - kHostLaneCount + kOthers;
 /// How long a stream may take to move; long, since the device may be busy with other programs.
 constexpr std::chrono::seconds kPatience{10};
 

@@ -1,5 +1,5 @@
 // Measures when each submission of the device lanes ran, for traces. The lanes share one timer,
-// whose clock the host lane uses too; nothing is recorded while no trace is active. A pair of
+// whose clock the host lanes use too; nothing is recorded while no trace is active. A pair of
 // events brackets each submission, and flush() reads them after they have passed.
 #pragma once
 
