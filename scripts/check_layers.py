@@ -34,10 +34,11 @@ BELOW_BACKENDS = {"base", "device", "ops"}
 TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices together with their operators
               "store": {"config", "plan"},       # plan makes the table of blocks that stores read, and puts
               "optimizer": {"schedule", "config", "plan"},  # together what a step needs: tests/support/tiny_assembly.h
+              "checkpoint": {"config", "plan"},  # likewise: the state that is saved has homes by that table
               "schedule": {"config", "plan"}}
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|assignment\.(h|cpp))|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/bench_command\.cpp|tests/")
+              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/(bench|inspect)_command\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl.*", r"src/comm/nccl_"),
@@ -45,6 +46,7 @@ ROOMS = [  # (header, files that may include it)
     (r"CLI/.*", r"src/main\.cpp"),
     (r"nlohmann/.*", JSON_FILES),
     (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp"),
+    (r"xxhash\.h", r"src/checkpoint/xxh3\.cpp"),
     (r"catch2/.*", r"tests/support/"),
     (r".*mmintrin\.h", r"kernels/cpu/simd/"),
 ]
@@ -189,6 +191,7 @@ def self_test():
            ("src/comm/mpi_ranks.cpp", "#include <nccl.h>"),
            ("src/commands/train_command.cpp", "#include <CLI/CLI.hpp>"),
            ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
+           ("src/checkpoint/manifest.cpp", "#include <xxhash.h>"),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
            ("src/comm/ranks.cpp", "#if defined(HAVE_MPI)")]
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]

@@ -19,9 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json read_json_object(const std::filesystem::path& file) {
-  constexpr std::size_t kMostBytes = 16 * kMiB;
-  const std::string text = read_text_file(file, kMostBytes);
+Json read_json_object(std::string_view text, const std::string& source) {
   std::string problem = "not a JSON object";
   try {
     Json json = parse_json<Json>(text);
@@ -29,7 +27,7 @@ Json read_json_object(const std::filesystem::path& file) {
   } catch (const std::exception& e) {
     problem = "not valid JSON: " + json_problem(e);
   }
-  throw ConfigError(file.string() + ": " + problem);
+  throw ConfigError(source + ": " + problem);
 }
 
 /// Returns the value at `key`, or null where the key is missing.
@@ -194,8 +192,8 @@ void take_rope(const Json& json, Json& known, ConfigProblems& problems) {
 
 }  // namespace
 
-LlamaConfig load_llama_config(const std::filesystem::path& file) {
-  const Json json = read_json_object(file);
+LlamaConfig parse_llama_config(std::string_view text, const std::string& source) {
+  const Json json = read_json_object(text, source);
   ConfigProblems problems;
   check_supported(json, problems);
 
@@ -208,12 +206,17 @@ LlamaConfig load_llama_config(const std::filesystem::path& file) {
     if (!value.is_null()) known[field.key] = value;
   }
   take_rope(json, known, problems);
-  problems.throw_if_any(file.string());
+  problems.throw_if_any(source);
 
-  read_fields(fields, known.dump(), file.string());
+  read_fields(fields, known.dump(), source);
   config.validate(problems, "");
-  problems.throw_if_any(file.string());
+  problems.throw_if_any(source);
   return config;
+}
+
+LlamaConfig load_llama_config(const std::filesystem::path& file) {
+  constexpr std::size_t kMostBytes = 16 * kMiB;
+  return parse_llama_config(read_text_file(file, kMostBytes), file.string());
 }
 
 }  // namespace strata

@@ -54,6 +54,7 @@ void with_type(StoredType type, F&& f) {
     case StoredType::kF16: return f(F16{});
     case StoredType::kI64: return f(std::int64_t{});
     case StoredType::kI32: return f(std::int32_t{});
+    case StoredType::kI16: return f(std::int16_t{});
   }
 }
 
@@ -102,7 +103,7 @@ const StoredTensor& SafetensorsFile::info(std::string_view name) const {
   }
   if (!found->second.unsupported.empty()) {
     throw IoError(in_tensor(path(), name) + "dtype " + found->second.unsupported +
-                  " is not supported: convert the file to BF16, F16, F32 or F64 (I32, I64)");
+                  " is not supported: convert the file to BF16, F16, F32 or F64 (I16, I32, I64)");
   }
   return found->second;
 }

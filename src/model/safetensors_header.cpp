@@ -27,6 +27,7 @@ struct TypeInfo {
 constexpr TypeInfo kTypes[] = {
     {StoredType::kF64, "F64", 8}, {StoredType::kF32, "F32", 4}, {StoredType::kBF16, "BF16", 2},
     {StoredType::kF16, "F16", 2}, {StoredType::kI64, "I64", 8}, {StoredType::kI32, "I32", 4},
+    {StoredType::kI16, "I16", 2},
 };
 
 const TypeInfo& info_of(StoredType type) {

@@ -149,6 +149,11 @@ void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
   decided_.reset();
 }
 
+void OptimizerEngine::resume(std::int64_t updates, std::int64_t nonfinite_in_a_row) {
+  updates_ = updates;
+  nonfinite_in_a_row_ = nonfinite_in_a_row;
+}
+
 std::function<void(double)> OptimizerEngine::loss_receiver() {
   catch_up(1, {.phase = "update"});
   return [this](double sum) {
@@ -285,9 +290,11 @@ void OptimizerEngine::decide() {
   for (const auto& updater : updaters_) {
     if (!updater->settle(*scalars_)) outcome.missed = true;
   }
+  nonfinite_in_a_row_ = finite ? 0 : nonfinite_in_a_row_ + 1;
+  outcome.updates = updates_;
+  outcome.nonfinite_in_a_row = nonfinite_in_a_row_;
   report_(outcome);
   if (finite) {
-    nonfinite_in_a_row_ = 0;
     if (step_.plan.valid_tokens == 0) {
       log::warn("step {}: no token has a target; nothing was updated", step_.plan.number());
     }
@@ -295,7 +302,6 @@ void OptimizerEngine::decide() {
   }
   log::warn("step {}: loss or gradient norm is not finite; the update is skipped",
             step_.plan.number());
-  ++nonfinite_in_a_row_;
 }
 
 /// Runs as a host task, after what undoes early updates: throws NumericalError after too many steps

@@ -195,6 +195,42 @@ void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool) {
   });
 }
 
+void TrainingState::clear(ThreadPool& pool) {
+  for (const BlockId b : ids()) {
+    const BlockState& s = memory_.blocks[b];
+    const Tag tag{.phase = "initialize", .unit = b.value()};
+    for (const TensorView* view : {&s.weight, &s.low, &s.m, &s.v, &s.grad}) {
+      if (!*view) continue;
+      const ByteRange range = ConstTensorView(*view).bytes();
+      if (device_.space_of(range) == Space::kDevice) {
+        device_.stream(Lane::kWeightsIn).set(view->data, 0, range.bytes, tag);
+      } else {
+        zero(*view, pool);
+      }
+    }
+  }
+  device_.synchronize();
+}
+
+void TrainingState::write(BlockId id, TensorView BlockState::*tensor, std::int64_t first,
+                          std::span<const std::byte> bytes) {
+  const TensorView& view = block(id).*tensor;
+  auto* to =
+      static_cast<std::byte*>(view.data) + static_cast<std::size_t>(first) * size_of(view.dtype);
+  if (device_.space_of({to, bytes.size()}) != Space::kDevice) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    return;
+  }
+  Stream& in = device_.stream(Lane::kWeightsIn);
+  const std::size_t most = memory_.staging_bytes;
+  for (std::size_t done = 0; done < bytes.size(); done += most) {
+    const std::size_t part = std::min(most, bytes.size() - done);
+    std::memcpy(memory_.staged_weight, bytes.data() + done, part);
+    in.copy(to + done, memory_.staged_weight, part, {.phase = "initialize", .unit = id.value()});
+    device_.synchronize();  // the next part is staged in the same place
+  }
+}
+
 TensorView TrainingState::on_host(const TensorView& tensor, std::vector<std::byte>& copy) const {
   if (!tensor || device_.space_of(ConstTensorView(tensor).bytes()) != Space::kDevice) return tensor;
   const std::size_t bytes = tensor.bytes().bytes;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "strata/base/dtype.h"
 #include "strata/base/fields.h"
 
 namespace strata {
@@ -83,5 +84,16 @@ struct LlamaConfig {
 /// model that strata computes exactly (another architecture, biases, another activation or rope
 /// scaling).
 [[nodiscard]] LlamaConfig load_llama_config(const std::filesystem::path& file);
+/// Reads the text of such a file likewise; messages begin with `source`.
+[[nodiscard]] LlamaConfig parse_llama_config(std::string_view text, const std::string& source);
+
+/// Returns the text of a Hugging Face config.json of a model whose files hold weights in `weight`
+/// (bf16, f32 or f64). `imported` is the config.json that the model came with: all its keys stay,
+/// and what `config` says otherwise is set. Where there is none, the text says all that
+/// transformers needs. parse_llama_config reads the result as `config`, but for a rope scaling that
+/// changes nothing, which becomes none. Throws ConfigError if `imported` is no LLaMA that strata
+/// reads.
+[[nodiscard]] std::string llama_config_text(const LlamaConfig& config, DType weight,
+                                            std::optional<std::string_view> imported);
 
 }  // namespace strata

@@ -18,7 +18,7 @@
 namespace strata {
 
 /// Element types of tensors in safetensors files that strata reads.
-enum class StoredType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32 };
+enum class StoredType : std::uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kI16 };
 /// Returns the name of a type as it is written in the file: "F64", "BF16", ...
 [[nodiscard]] std::string_view name_of(StoredType type);
 /// Returns the bytes of one element.

@@ -41,7 +41,9 @@ struct StepOutcome {
   double loss = 0;       ///< mean over all valid tokens of the step
   double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
   double lr = 0;
-  bool applied = true;  ///< false: the step was skipped (not finite, or without valid tokens)
+  bool applied = true;       ///< false: the step was skipped (not finite, or without valid tokens)
+  std::int64_t updates = 0;  ///< that were applied so far, this one included
+  std::int64_t nonfinite_in_a_row = 0;  ///< steps up to this one that were not finite
   bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or not finite)
 };
 
@@ -82,6 +84,9 @@ class OptimizerEngine {
   OptimizerEngine(const OptimizerEngine&) = delete;  // updaters refer to members
   OptimizerEngine& operator=(const OptimizerEngine&) = delete;
 
+  /// Goes on behind so many applied updates and steps in a row that were not finite. To be called
+  /// before the first step.
+  void resume(std::int64_t updates, std::int64_t nonfinite_in_a_row);
   /// Tells `observer`, which outlives the engine, of every update that is submitted from now on. To
   /// be called between steps, after submit_updates(): else those that wait for a load are among
   /// them.
@@ -155,7 +160,7 @@ class OptimizerEngine {
   std::optional<Event> decided_;
   bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
   std::int64_t updates_ = 0;
-  int nonfinite_in_a_row_ = 0;
+  std::int64_t nonfinite_in_a_row_ = 0;
 };
 
 }  // namespace strata

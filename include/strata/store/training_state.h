@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "strata/base/tensor.h"
@@ -75,6 +76,13 @@ class TrainingState {
   /// Reads weights from Hugging Face files, slice by slice; moments and gradients become 0. Blocks
   /// likewise. Throws IoError that names a tensor that is missing or has another shape.
   void load(const SafetensorsDirectory& files, ThreadPool& pool);
+  /// Sets all state to 0, likewise.
+  void clear(ThreadPool& pool);
+  /// Writes `bytes` to one of a block's tensors, from element `first` of the shard on, wherever it
+  /// lives. On the host several threads may do so at once; on the device the submitting thread
+  /// alone, which it blocks.
+  void write(BlockId block, TensorView BlockState::*tensor, std::int64_t first,
+             std::span<const std::byte> bytes);
   /// Returns the master weights of the shard in f64, which is exact. Waits for the device if they
   /// live there; elsewhere the caller must have waited for updates of the block.
   [[nodiscard]] std::vector<double> master(BlockId block) const;

@@ -1,0 +1,109 @@
+// One checkpoint while this rank writes its share of it: made, filled block by block, and committed
+// by all ranks together, or given up. Its members run on the save lane, in the same order on every
+// rank. Nothing that goes wrong with files is thrown: the save has failed from then on, does
+// nothing more, and says so in its report; training does not notice.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/thread_pool.h"
+#include "strata/checkpoint/checkpoint_layout.h"
+#include "strata/checkpoint/files.h"
+#include "strata/checkpoint/manifest.h"
+#include "strata/checkpoint/model_folder.h"
+#include "strata/checkpoint/window_buffers.h"
+#include "strata/comm/ranks.h"
+#include "strata/store/training_state.h"
+
+namespace strata {
+
+/// What all saves of a run share; it outlives them.
+struct SaveParts {
+  Files& files;
+  Ranks& ranks;
+  const ModelLayout& model;
+  const CheckpointLayout& layout;
+  const std::vector<SmallFile>& small_files;  ///< of the model's folder
+  ThreadPool& writers;                        ///< of the save lane alone
+  WindowBuffers& buffers;                     ///< at least one
+  std::filesystem::path folder;  ///< that holds the run's checkpoints; made if it is not there
+  std::int64_t keep = 1;         ///< checkpoints that stay, see remove_old_checkpoints
+};
+
+/// What becomes known of a step when it ends.
+struct StepFacts {
+  std::int64_t updates = 0;
+  std::int64_t nonfinite_in_a_row = 0;
+  double loss = 0;
+  double grad_norm = 0;
+};
+
+/// What came of a save.
+struct SaveReport {
+  std::int64_t step = 0;         ///< steps done
+  std::filesystem::path folder;  ///< of the checkpoint
+  std::string failure;           ///< why there is none; empty if it is committed
+  std::string warning;           ///< what else went wrong; training need not mind
+  std::uint64_t bytes = 0;       ///< that this rank wrote
+  double seconds = 0;            ///< from the first file operation to the end of the last
+};
+
+class CheckpointSave {
+ public:
+  /// `facts` has everything of the manifest but its files and what StepFacts has. `name` is that of
+  /// the temporary folder, the same on all ranks.
+  CheckpointSave(SaveParts parts, Manifest facts, std::string name);
+
+  /// Makes the folder with its files, without their contents.
+  void prepare();
+  /// Writes this rank's share of a block, and synchronises it. `state` is where its tensors lie in
+  /// host memory; `state.begin` says which elements of the block they are.
+  void write(BlockId block, const BlockState& state);
+  /// Says what became of the step; by any thread, before commit().
+  void tell(const StepFacts& facts);
+  /// Makes it a checkpoint if every rank has written its share: from one moment to the next it is
+  /// there as a whole. It takes the place of one of the same step, which is damaged or was left
+  /// behind by a run that has gone back.
+  void commit();
+
+  [[nodiscard]] std::int64_t step() const { return manifest_.step; }
+  /// Returns what came of it, after commit().
+  [[nodiscard]] const SaveReport& report() const { return report_; }
+
+ private:
+  template <class Body>
+  void attempt(const Body& body);
+  void fail(std::string why);
+  [[nodiscard]] bool vote();
+  void make_files();
+  void write_file(const StateFile& file, BlockId block, const BlockState& state,
+                  std::vector<std::uint64_t>& hashes);
+  [[nodiscard]] std::vector<ManifestFile> gather_hashes();
+  void publish();
+  void clean_up();
+
+  SaveParts p_;
+  Manifest manifest_;
+  std::filesystem::path temporary_;
+  std::filesystem::path replaced_;   ///< what had the checkpoint's name before
+  std::vector<ManifestFile> small_;  ///< of rank 0
+  /// Of this rank's slices: by block, first those of the model's file, then those of the state's.
+  PerBlock<std::vector<std::uint64_t>> hashes_;
+  std::mutex facts_mutex_;
+  std::optional<StepFacts> facts_;  ///< guarded by facts_mutex_
+  double begun_s_ = 0;
+  SaveReport report_;
+};
+
+/// Returns the name of the checkpoint of a step: "step-00001000".
+[[nodiscard]] std::string checkpoint_name(std::int64_t step);
+/// Temporary folders of checkpoints begin so, and so do those that are being deleted.
+inline constexpr std::string_view kTemporaryPrefix = ".unfinished-";
+
+}  // namespace strata

@@ -1,0 +1,41 @@
+// Makes a Hugging Face folder of a checkpoint: its weights as they are streamed to the device, or
+// the f32 masters that AdamW updates. Files are read window by window and verified, so that what is
+// written was read as the manifest says, and a model of any size takes the same memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+
+#include "strata/base/dtype.h"
+#include "strata/base/thread_pool.h"
+#include "strata/checkpoint/checkpoint_folder.h"
+#include "strata/checkpoint/files.h"
+#include "strata/model/config.h"
+
+namespace strata {
+
+/// How far an export is.
+struct ExportProgress {
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes = 0;  ///< of all files of weights, or of all files where they are copied
+};
+
+/// What is made of which checkpoint.
+struct ModelExport {
+  const FoundCheckpoint& checkpoint;
+  LlamaConfig model;            ///< the checkpoint's
+  DType weight = DType::kBF16;  ///< of the files that are made: bf16 or f32
+  std::filesystem::path to;     ///< a folder that is there, without files of these names
+  /// Called now and then, by one thread at a time; what it throws ends the export.
+  std::function<void(const ExportProgress&)> progress;
+};
+
+/// Writes the files of the model to `to` and synchronises them, but not the folder. Weights that
+/// the checkpoint holds in this dtype are copied with all of model/, byte for byte; others are
+/// joined from their halves, which is exact, or rounded to nearest (f64 to bf16 through f32). Takes
+/// three windows of memory for each thread of the pool. Throws IoError that names the file that is
+/// damaged, missing, of another model or cannot be written.
+void export_model(Files& files, const ModelExport& what, ThreadPool& pool);
+
+}  // namespace strata

@@ -1,0 +1,29 @@
+// Reads the state of a checkpoint into a run's homes, whatever the number of ranks, the placement
+// and the dtypes of both. Every byte that is used was verified, and nothing is held but a few
+// windows of files: what a rank needs is what training needs.
+#pragma once
+
+#include <filesystem>
+
+#include "strata/base/thread_pool.h"
+#include "strata/checkpoint/files.h"
+#include "strata/checkpoint/manifest.h"
+#include "strata/checkpoint/window_buffers.h"
+#include "strata/store/training_state.h"
+
+namespace strata {
+
+/// Sets this rank's shards to what the checkpoint holds; gradients become 0. Masters become f32 or
+/// split into two halves, and moments f32 or bf16 (rounded to nearest), as the state has them.
+/// Blocks the calling thread, the submitting one. Throws IoError that names the file and bytes that
+/// are missing, unreadable or not what the manifest says, also in files that hold no state.
+void load_state(const Files& files, const std::filesystem::path& checkpoint,
+                const Manifest& manifest, TrainingState& state, ThreadPool& pool,
+                WindowBuffers& buffers);
+
+/// Reads every file of a checkpoint and throws IoError, as load_state does, for the first byte that
+/// is not what the manifest says.
+void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoint,
+                       const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers);
+
+}  // namespace strata

@@ -1,0 +1,82 @@
+// The manifest makes a folder a checkpoint: it is written last, names every other file, and says
+// what the bytes of each must hash to, its own included. What is not in it does not belong to the
+// checkpoint; a folder without one is no checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/checkpoint/checkpoint_layout.h"
+#include "strata/checkpoint/files.h"
+
+namespace strata {
+
+/// Hashes are taken of windows of so many bytes, from the beginning of a file on.
+inline constexpr std::uint64_t kHashWindow = std::uint64_t{16} << 20;
+
+/// Returns the 64-bit XXH3 of bytes.
+[[nodiscard]] std::uint64_t xxh3(std::span<const std::byte> bytes);
+
+/// Returns how many windows bytes [begin, end) of a file reach into.
+[[nodiscard]] constexpr std::uint64_t windows_of(std::uint64_t begin, std::uint64_t end) {
+  return begin < end ? (end - 1) / kHashWindow - begin / kHashWindow + 1 : 0;
+}
+
+/// What a rank wrote of a file: bytes [begin, end), and the XXH3 of what of every window of the
+/// file lies in them, in order.
+struct SliceHashes {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::int64_t update = 0;  ///< number of the update after which these bytes are the state
+  std::vector<std::uint64_t> windows;
+  bool operator==(const SliceHashes&) const = default;
+};
+
+/// One file of the checkpoint but the manifest.
+struct ManifestFile {
+  std::string path;  ///< in the checkpoint's folder, with "/"
+  std::uint64_t bytes = 0;
+  std::vector<SliceHashes> slices;  ///< by begin; they cover the file
+  bool operator==(const ManifestFile&) const = default;
+};
+
+/// What became of the run up to the checkpoint, and what it holds.
+struct Manifest {
+  std::int64_t step = 0;                ///< steps that were done
+  std::int64_t updates = 0;             ///< of them, those that were applied: t of AdamW
+  std::int64_t samples = 0;             ///< of the training data that were consumed
+  std::int64_t nonfinite_in_a_row = 0;  ///< steps up to this one that were skipped as not finite
+  double loss = 0;                      ///< of the last step
+  double grad_norm = 0;                 ///< likewise
+  bool finite = true;         ///< loss and norm are; else one that is not is null in the text, and
+                              ///< not a number once it was read
+  std::string program;        ///< version and commit that wrote it
+  std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
+  std::string config = "{}";  ///< the resolved run config as a JSON object
+  CheckpointTypes types;
+  std::vector<ManifestFile> files;  ///< by path
+
+  /// Returns the manifest as a JSON text whose last key is the hash of all text before it. `model`
+  /// and `config` stand in it as objects, so reading gives them in other lines, with equal values.
+  /// Throws IoError if parse would refuse the text: better no checkpoint than one that none reads.
+  [[nodiscard]] std::string to_string() const;
+  /// Reads one. Throws IoError that names `file`, the field and what is wrong: a hash that differs,
+  /// a format of a later program, no JSON, a field that is missing, unknown, given twice or of
+  /// another kind, paths that leave the folder, slices that do not cover a file. It takes memory in
+  /// proportion to the text, whatever that claims.
+  [[nodiscard]] static Manifest parse(std::string_view text, const std::filesystem::path& file);
+};
+
+/// The manifest's name in a checkpoint's folder.
+inline constexpr std::string_view kManifestName = "manifest.json";
+/// A longer manifest is not read. One of 70B parameters, and so 840 GB, has about 2 MiB.
+inline constexpr std::size_t kMostManifestBytes = std::size_t{256} << 20;
+/// Reads the manifest of a checkpoint's folder, and checks that its files are there and as long as
+/// it says. Throws IoError.
+[[nodiscard]] Manifest read_manifest(const Files& files, const std::filesystem::path& checkpoint);
+
+}  // namespace strata

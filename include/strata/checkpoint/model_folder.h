@@ -1,0 +1,45 @@
+// What makes model/ of a checkpoint a folder of Hugging Face beside its weights: config.json, the
+// index of the weights, and the files of the tokenizer that an imported model came with. They are
+// small and do not change in a run, so a run makes them once, before its first step.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/checkpoint/checkpoint_layout.h"
+#include "strata/checkpoint/files.h"
+#include "strata/model/config.h"
+#include "strata/model/layout.h"
+
+namespace strata {
+
+/// A file that is written as a whole, by one rank.
+struct SmallFile {
+  std::string path;  ///< in the checkpoint's folder, such as "model/config.json"
+  std::string contents;
+};
+
+/// The folder of the model that a run began with, or model/ of the checkpoint that it goes on from.
+struct ImportedFolder {
+  const Files* files = nullptr;  ///< that it is among; may be null if there is no folder
+  std::filesystem::path folder;  ///< empty: there is none
+};
+
+/// Returns the files of model/ that hold no weights, by path. The config.json of an imported model
+/// keeps all its keys, and its tokenizer's files are copied; else there are a new config.json and
+/// no tokenizer. Throws IoError for a file there that cannot be read or has more than 256 MiB,
+/// ConfigError for a config.json that strata does not read.
+[[nodiscard]] std::vector<SmallFile> model_folder_files(const CheckpointLayout& files,
+                                                        const ModelLayout& layout,
+                                                        const LlamaConfig& config,
+                                                        const ImportedFolder& imported = {});
+
+/// The folder of a checkpoint in which they lie, as paths of files begin.
+inline constexpr std::string_view kModelFolder = "model/";
+/// Returns whether a file of this name, without a folder, may be part of a model that strata wrote:
+/// weights, config.json, the index, or what is copied with them.
+[[nodiscard]] bool is_model_file(std::string_view name);
+
+}  // namespace strata

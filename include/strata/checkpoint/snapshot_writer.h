@@ -1,0 +1,129 @@
+// Takes snapshots of the training state while training goes on (DataStates-LLM, 2024). A snapshot
+// is the state behind one step: every block as it is after its last update of that step and before
+// its first of the next. Nothing stops for it. A block is written from its home, and its next
+// update waits until it is; or it is staged: copied first, so that only the copy is waited for.
+// State on the device that has no copy of its own goes through one that all of it shares, block by
+// block, and the out lane waits for each to be written. The submitting thread calls all members but
+// tell().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/optimizer/optimizer_engine.h"
+#include "strata/optimizer/updater.h"
+
+namespace strata {
+
+/// What a planner decides of snapshots.
+struct SnapshotPlan {
+  CheckpointTypes types;
+  int writers = 1;          ///< threads of the save lane
+  std::size_t staging = 0;  ///< bytes that may be taken to stage blocks
+  bool operator==(const SnapshotPlan&) const = default;
+};
+
+/// Returns the types in which the checkpoints of a run hold its state.
+[[nodiscard]] CheckpointTypes checkpoint_types(const StatePlan& plan);
+/// Returns the blocks in the order in which their updates are submitted in a step.
+[[nodiscard]] std::vector<BlockId> update_order(const StatePlan& plan);
+
+class SnapshotWriter final : public UpdateObserver {
+ public:
+  /// This is the memory that snapshots take.
+  struct Memory {
+    Memory(const ModelLayout& layout, const StatePlan& plan, const SnapshotPlan& snapshots,
+           Allocator& memory);
+
+    /// Takes what stages blocks in addition, for a plan that was made with none.
+    static void add_staging(const ModelLayout& layout, const StatePlan& plan, std::size_t staging,
+                            Allocator& memory);
+
+    std::byte* buffers = nullptr;   ///< pageable
+    std::size_t buffer_bytes = 0;   ///< of one
+    std::size_t buffers_bytes = 0;  ///< of all, and room to align them
+    PerBlock<BlockState> staged;    ///< where staged blocks are copied to; of others all is absent
+    std::byte* passage = nullptr;   ///< pinned
+    PerBlock<BlockState> passing;   ///< likewise, of blocks on the device that are not staged: all
+                                    ///< of them in the passage
+  };
+
+  /// `state` and the arenas outlive the writer. `pool` is that of the host lane. Throws
+  /// OutOfMemory, OutOfThreads.
+  SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool& pool, const SnapshotPlan& plan);
+
+  /// Returns what saves need of this writer.
+  [[nodiscard]] ThreadPool& writers() { return writers_; }
+  [[nodiscard]] WindowBuffers& buffers() { return buffers_; }
+  [[nodiscard]] const CheckpointLayout& layout() const { return layout_; }
+  /// Returns the bytes of this rank's state that are staged.
+  [[nodiscard]] std::size_t staged_bytes() const;
+
+  /// Begins a snapshot of the state behind the step that is submitted next; updates of the one
+  /// before may still wait for a load. There is no snapshot under way.
+  void begin(std::shared_ptr<CheckpointSave> save);
+  /// To be called for every step: says that all of it is submitted but the updates that wait for a
+  /// load, and that `told` comes after tell().
+  void end_step(Event told);
+  /// Writes the state as it is. Everything that was submitted is done, and no update waits for a
+  /// load. At least one step was submitted.
+  void write_now(std::shared_ptr<CheckpointSave> save);
+  /// Says what became of a step. Run on the host lane.
+  void tell(const StepOutcome& outcome);
+
+  /// Returns whether a snapshot is under way whose report was not taken.
+  [[nodiscard]] bool busy() const { return save_ != nullptr; }
+  /// Returns what came of the snapshot, once it has ended, and lets the next one begin.
+  [[nodiscard]] std::optional<SaveReport> take_report();
+  /// Blocks until the snapshot under way has ended, if there is one whose updates are all
+  /// submitted.
+  void wait();
+
+  void before_update(BlockId block, Stream& lane) override;
+  void after_update(BlockId block, Event done) override;
+
+ private:
+  [[nodiscard]] Accesses staging() const;
+  void touch_staging();
+  void take(BlockId block, Event done);
+  void stage(BlockId block, const BlockState& to, Event done, Event free);
+  void write(BlockId block, const BlockState& from);
+  void finish_blocks();
+  [[nodiscard]] static Tag tag_of(BlockId block) {
+    return {.phase = "save", .unit = block.value()};
+  }
+
+  TrainingState& state_;
+  Device& device_;
+  ThreadPool& pool_;
+  CheckpointLayout layout_;
+  Memory memory_;
+  ThreadPool writers_;
+  WindowBuffers buffers_;
+  Stream& lane_;  ///< save
+
+  std::shared_ptr<CheckpointSave> save_;  ///< until its report is taken
+  PerBlock<std::uint8_t> wanted_;         ///< of the snapshot under way: not yet behind its update
+  PerBlock<Event> taken_;                 ///< after it the block's state may change
+  std::vector<BlockId> later_;            ///< staged blocks, which are written after all others
+  std::size_t left_ = 0;                  ///< blocks that are wanted
+  std::int64_t steps_ = 0;                ///< that were submitted
+  std::int64_t wanted_update_ = 0;        ///< number of the one behind which a block is wanted
+  PerBlock<std::int64_t> updates_;        ///< that were submitted, one a step
+  std::optional<Event> told_;
+  std::optional<Event> committed_;  ///< the end of the snapshot under way
+  Event passed_;                    ///< after it the passage is free
+  Event last_;                      ///< the end of the snapshot before it
+
+  std::mutex mutex_;
+  std::shared_ptr<CheckpointSave> listener_;  ///< guarded by mutex_: whom tell() tells
+  std::optional<StepFacts> last_facts_;       ///< guarded by mutex_: of the last step told of
+  bool ended_ = false;                        ///< guarded by mutex_
+};
+
+}  // namespace strata

@@ -1,0 +1,417 @@
+// Writes and reads manifests. A hash at the end of the text finds what a disk or a transfer did to
+// it. What passes the hash is still read as if by a stranger: every number is checked before
+// anything is computed from it, and nothing is allocated but what the text itself has.
+
+#include "strata/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/text.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::json;
+// Keeps keys as they come, for those who read the text. Each new key is compared with all others,
+// so only this program's own texts become one.
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr std::int64_t kFormat = 1;
+
+// ---- the hash at the end ------------------------------------------------------------------------
+
+// Every byte of the text is either hashed or one of these, or a digit of the hash.
+constexpr std::string_view kBeforeHash = ",\n\"xxh3\": \"";
+constexpr std::string_view kAfterHash = "\"\n}\n";
+constexpr std::size_t kHashDigits = 16;
+
+std::string hex(std::uint64_t hash) {
+  char digits[kHashDigits + 1];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+/// Returns what hex() wrote, or nothing of another text.
+std::optional<std::uint64_t> parse_hex(std::string_view digits) {
+  if (digits.size() != kHashDigits) return std::nullopt;
+  std::uint64_t value = 0;
+  for (const char c : digits) {
+    const bool decimal = c >= '0' && c <= '9';
+    if (!decimal && !(c >= 'a' && c <= 'f')) return std::nullopt;
+    value = value << 4 | static_cast<std::uint64_t>(decimal ? c - '0' : c - 'a' + 10);
+  }
+  return value;
+}
+
+std::uint64_t hash_of(std::string_view text) {
+  return xxh3(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+/// Throws IoError without a file's name unless `text` ends with the hash of what stands before.
+void check_hash(std::string_view text) {
+  constexpr std::size_t kEnd = kBeforeHash.size() + kHashDigits + kAfterHash.size();
+  const std::size_t hashed = text.size() < kEnd ? 0 : text.size() - kEnd;
+  const std::string_view end = text.substr(hashed);
+  const bool complete =
+      end.size() == kEnd && end.starts_with(kBeforeHash) && end.ends_with(kAfterHash);
+  const auto written =
+      complete ? parse_hex(end.substr(kBeforeHash.size(), kHashDigits)) : std::nullopt;
+  if (!written) throw IoError("does not end with its xxh3, so it was not written to its end");
+  if (const std::uint64_t found = hash_of(text.substr(0, hashed)); found != *written) {
+    throw IoError("xxh3 is " + hex(*written) + ", but its text has " + hex(found) +
+                  ": it is not what was written");
+  }
+}
+
+// ---- what every manifest must fulfil ------------------------------------------------------------
+
+[[noreturn]] void refuse(const std::string& field, const std::string& problem) {
+  throw IoError(shortened(printable(field)) + ": " + problem);
+}
+
+/// Throws IoError unless `path` names something in the checkpoint's folder, in one way only.
+void check_path(const std::string& path, const std::string& field) {
+  constexpr std::size_t kMostBytes = 255;  // of a name, as file systems have it
+  const std::string shown_path = '"' + shortened(printable(path)) + '"';
+  if (path == kManifestName) refuse(field, "names the manifest itself");
+  for (const char c : path) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code < 0x20 || code == 0x7f || c == '\\') {
+      refuse(field, shown_path + " has a character that no file here has");
+    }
+  }
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view name = std::string_view(path).substr(begin, end - begin);
+    if (name.empty() || name == "." || name == ".." || name.size() > kMostBytes) {
+      refuse(field, shown_path + " is not the path of a file in the checkpoint's folder");
+    }
+    begin = end + 1;
+  }
+}
+
+void check_slices(const ManifestFile& file, std::int64_t updates, const std::string& field) {
+  std::uint64_t covered = 0;
+  for (std::size_t i = 0; i < file.slices.size(); ++i) {
+    const SliceHashes& slice = file.slices[i];
+    const std::string here = field + ".slices[" + std::to_string(i) + "]";
+    if (slice.begin != covered) {
+      refuse(here + ".begin", "is " + std::to_string(slice.begin) +
+                                  ", but the slices before it end at " + std::to_string(covered));
+    }
+    if (slice.end <= slice.begin || slice.end > file.bytes) {
+      refuse(here + ".end", "is " + std::to_string(slice.end) + ", outside of " +
+                                std::to_string(slice.begin + 1) + " to " +
+                                std::to_string(file.bytes));
+    }
+    if (slice.update < 0 || slice.update > updates) {
+      refuse(here + ".update", "is " + std::to_string(slice.update) + ", but there were " +
+                                   std::to_string(updates) + " updates");
+    }
+    if (const std::uint64_t windows = windows_of(slice.begin, slice.end);
+        windows != slice.windows.size()) {
+      refuse(here + ".xxh3", "has " + std::to_string(slice.windows.size()) + " hashes for " +
+                                 std::to_string(windows) + " windows");
+    }
+    covered = slice.end;
+  }
+  if (covered != file.bytes) {
+    refuse(field + ".slices",
+           "cover " + std::to_string(covered) + " of " + std::to_string(file.bytes) + " bytes");
+  }
+}
+
+/// Throws IoError without a file's name if no run could have written this. Reading and writing both
+/// call it.
+void check(const Manifest& manifest) {
+  for (const auto& [field, value] :
+       {std::pair("step", manifest.step), std::pair("updates", manifest.updates),
+        std::pair("samples", manifest.samples),
+        std::pair("nonfinite_in_a_row", manifest.nonfinite_in_a_row)}) {
+    if (value < 0) refuse(field, "is negative");
+  }
+  for (const auto& [field, value] :
+       {std::pair("updates", manifest.updates),
+        std::pair("nonfinite_in_a_row", manifest.nonfinite_in_a_row)}) {
+    if (value > manifest.step) {
+      refuse(field,
+             "is " + std::to_string(value) + " after " + std::to_string(manifest.step) + " steps");
+    }
+  }
+  if (manifest.finite && !(std::isfinite(manifest.loss) && std::isfinite(manifest.grad_norm))) {
+    refuse("finite", "is true, but loss or grad_norm is not a finite number");
+  }
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    const ManifestFile& file = manifest.files[i];
+    const std::string field = "files[" + std::to_string(i) + "]";
+    check_path(file.path, field + ".path");
+    if (i > 0 && manifest.files[i - 1].path >= file.path) {
+      refuse(field + ".path",
+             '"' + shortened(printable(file.path)) + "\" does not come after the path before it");
+    }
+    check_slices(file, manifest.updates, field);
+  }
+}
+
+// ---- dtypes -------------------------------------------------------------------------------------
+
+constexpr DType kWeightTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kMomentTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
+
+// ---- reading ------------------------------------------------------------------------------------
+
+/// Remembers a key that occurs twice in one object, which the parser itself lets pass.
+class DuplicateKey {
+ public:
+  template <class AnyJson>
+  void operator()(Json::parse_event_t event, const AnyJson& parsed) {
+    if (event == Json::parse_event_t::object_start) {
+      open_.emplace_back();
+    } else if (event == Json::parse_event_t::object_end) {
+      open_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      const auto& key = parsed.template get_ref<const std::string&>();
+      if (!open_.back().insert(key).second) refuse(key, "is given twice in one object");
+    }
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+};
+
+/// Takes the members of one JSON object, each once. `where` is what messages name it, and empty for
+/// the outermost.
+class Members {
+ public:
+  Members(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
+    if (!object.is_object()) refuse(where_.empty() ? "text" : where_, "is not a JSON object");
+  }
+
+  [[nodiscard]] std::string path_of(std::string_view key) const {
+    return (where_.empty() ? "" : where_ + ".") + std::string(key);
+  }
+  const Json& take(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end()) refuse(path_of(key), "is missing");
+    taken_.insert(key);
+    return *found;
+  }
+  /// Takes an integer that is not negative.
+  std::int64_t count(const char* key) {
+    const Json& value = take(key);
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMost) {
+      refuse(path_of(key), "expected an integer from 0 to 2^63 - 1, found " + shown(value));
+    }
+    return value.get<std::int64_t>();
+  }
+  std::uint64_t bytes(const char* key) { return static_cast<std::uint64_t>(count(key)); }
+  bool boolean(const char* key) {
+    const Json& value = take(key);
+    if (!value.is_boolean()) refuse(path_of(key), "expected true or false, found " + shown(value));
+    return value.get<bool>();
+  }
+  /// Takes a number, or null, which stands for one that JSON does not have.
+  double number(const char* key) {
+    const Json& value = take(key);
+    if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
+    if (!value.is_number()) {
+      refuse(path_of(key), "expected a number or null, found " + shown(value));
+    }
+    return value.get<double>();
+  }
+  const std::string& text(const char* key) {
+    const Json& value = take(key);
+    if (!value.is_string()) refuse(path_of(key), "expected a text, found " + shown(value));
+    return value.get_ref<const std::string&>();
+  }
+  const Json& list(const char* key) {
+    const Json& value = take(key);
+    if (!value.is_array()) refuse(path_of(key), "expected a list, found " + shown(value));
+    return value;
+  }
+  /// Takes an object and returns its text.
+  std::string object(const char* key) {
+    const Json& value = take(key);
+    if (!value.is_object()) refuse(path_of(key), "expected an object, found " + shown(value));
+    return value.dump(2);
+  }
+  DType dtype(const char* key, std::span<const DType> valid) {
+    const std::string& name = text(key);
+    for (const DType type : valid) {
+      if (name_of(type) == name) return type;
+    }
+    refuse(path_of(key), "expected bf16, f32 or f64, found \"" + shortened(printable(name)) + '"');
+  }
+  /// Throws if there is a member that was not taken.
+  void finish() const {
+    for (const auto& [key, value] : object_.items()) {
+      if (!taken_.contains(key)) refuse(path_of(key), "is no key of a manifest");
+    }
+  }
+
+ private:
+  const Json& object_;
+  std::string where_;
+  std::set<std::string, std::less<>> taken_;
+};
+
+SliceHashes read_slice(const Json& json, const std::string& where) {
+  Members members(json, where);
+  SliceHashes slice;
+  slice.begin = members.bytes("begin");
+  slice.end = members.bytes("end");
+  slice.update = members.count("update");
+  for (const Json& window : members.list("xxh3")) {
+    const auto hash =
+        window.is_string() ? parse_hex(window.get_ref<const std::string&>()) : std::nullopt;
+    if (!hash) refuse(where + ".xxh3", "expected 16 hex digits, found " + shown(window));
+    slice.windows.push_back(*hash);
+  }
+  members.finish();
+  return slice;
+}
+
+ManifestFile read_file(const Json& json, const std::string& where) {
+  Members members(json, where);
+  ManifestFile file;
+  file.path = members.text("path");
+  file.bytes = members.bytes("bytes");
+  for (const Json& slice : members.list("slices")) {
+    file.slices.push_back(
+        read_slice(slice, where + ".slices[" + std::to_string(file.slices.size()) + "]"));
+  }
+  members.finish();
+  return file;
+}
+
+Manifest read(const Json& json) {
+  Members members(json, "");
+  // First, since a later format may have other keys.
+  if (const std::int64_t format = members.count("format"); format != kFormat) {
+    refuse("format",
+           "is " + std::to_string(format) + ", this program reads " + std::to_string(kFormat) +
+               (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
+  }
+  Manifest manifest;
+  manifest.step = members.count("step");
+  manifest.updates = members.count("updates");
+  manifest.samples = members.count("samples");
+  manifest.nonfinite_in_a_row = members.count("nonfinite_in_a_row");
+  manifest.loss = members.number("loss");
+  manifest.grad_norm = members.number("grad_norm");
+  manifest.finite = members.boolean("finite");
+  manifest.program = members.text("program");
+  manifest.model = members.object("model");
+  manifest.config = members.object("config");
+  manifest.types.weight = members.dtype("weight", kWeightTypes);
+  manifest.types.moment = members.dtype("moment", kMomentTypes);
+  for (const Json& file : members.list("files")) {
+    manifest.files.push_back(
+        read_file(file, "files[" + std::to_string(manifest.files.size()) + "]"));
+  }
+  (void)members.text("xxh3");  // was compared before the text was parsed
+  members.finish();
+  return manifest;
+}
+
+// ---- writing ------------------------------------------------------------------------------------
+
+/// Returns a text as a JSON object.
+OrderedJson object_of(const std::string& text, const char* field) {
+  try {
+    auto json = parse_json<OrderedJson>(text, JsonComments::kRefuse, DuplicateKey());
+    if (json.is_object()) return json;
+  } catch (const std::exception& e) {
+    refuse(field, json_problem(e));
+  }
+  refuse(field, "is not a JSON object");
+}
+
+OrderedJson number_or_null(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
+}
+
+/// Appends one file, one line for it and one for each slice.
+void append(std::string& text, const ManifestFile& file) {
+  text += R"({"path": )" + Json(file.path).dump() + R"(, "bytes": )" + std::to_string(file.bytes) +
+          R"(, "slices": [)";
+  for (std::size_t i = 0; i < file.slices.size(); ++i) {
+    const SliceHashes& slice = file.slices[i];
+    text += (i == 0 ? "\n" : ",\n");
+    text += R"(  {"begin": )" + std::to_string(slice.begin) + R"(, "end": )" +
+            std::to_string(slice.end) + R"(, "update": )" + std::to_string(slice.update) +
+            R"(, "xxh3": [)";
+    for (std::size_t w = 0; w < slice.windows.size(); ++w) {
+      text += (w == 0 ? "\"" : ", \"") + hex(slice.windows[w]) + '"';
+    }
+    text += "]}";
+  }
+  text += "]}";
+}
+
+/// Returns the whole text but for its hash and what follows that.
+std::string hashed_text(const Manifest& manifest) {
+  const OrderedJson head{{"format", kFormat},
+                         {"step", manifest.step},
+                         {"updates", manifest.updates},
+                         {"samples", manifest.samples},
+                         {"nonfinite_in_a_row", manifest.nonfinite_in_a_row},
+                         {"loss", number_or_null(manifest.loss)},
+                         {"grad_norm", number_or_null(manifest.grad_norm)},
+                         {"finite", manifest.finite},
+                         {"program", manifest.program},
+                         {"weight", name_of(manifest.types.weight)},
+                         {"moment", name_of(manifest.types.moment)},
+                         {"model", object_of(manifest.model, "model")},
+                         {"config", object_of(manifest.config, "config")}};
+  std::string text = "{";
+  for (const auto& [key, value] : head.items()) {
+    text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + value.dump(1);
+  }
+  text += ",\n\"files\": [";
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    text += i == 0 ? "\n " : ",\n ";
+    append(text, manifest.files[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::string Manifest::to_string() const {
+  std::string text;
+  try {
+    text = hashed_text(*this);
+  } catch (const std::exception& e) {
+    throw IoError(std::string(kManifestName) + ": " + json_problem(e));
+  }
+  const std::string hash = hex(hash_of(text));
+  text.append(kBeforeHash).append(hash).append(kAfterHash);
+  (void)parse(text, kManifestName);
+  return text;
+}
+
+Manifest Manifest::parse(std::string_view text, const std::filesystem::path& file) {
+  try {
+    if (text.size() > kMostManifestBytes) throw IoError("is longer than a manifest may be");
+    check_hash(text);
+    Manifest manifest = read(parse_json<Json>(text, JsonComments::kRefuse, DuplicateKey()));
+    check(manifest);
+    return manifest;
+  } catch (const Json::exception& e) {
+    throw IoError(file.string() + ": its JSON cannot be read: " + json_problem(e));
+  } catch (const Error& e) {
+    throw IoError(file.string() + ": " + e.what());
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,76 @@
+// Makes the small files of model/. They come from the model's config, from the layout of the
+// checkpoint, and from the folder of an imported model, which is input and read as such.
+
+#include "strata/checkpoint/model_folder.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "strata/base/bytes.h"
+#include "strata/base/narrow.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostBytes = 256 * kMiB;
+constexpr const char* kConfig = "config.json";
+constexpr const char* kIndex = "model.safetensors.index.json";
+/// Whatever transformers may look for to make tokens, and to generate.
+constexpr const char* kCopied[] = {
+    "added_tokens.json", "chat_template.jinja",     "generation_config.json",
+    "merges.txt",        "special_tokens_map.json", "tokenizer.json",
+    "tokenizer.model",   "tokenizer_config.json",   "vocab.json"};
+
+/// Returns the text of kIndex: which file holds which tensor.
+std::string index_text(const CheckpointLayout& files, const ModelLayout& layout) {
+  nlohmann::json map = nlohmann::json::object();
+  std::int64_t elements = 0;
+  for (const BlockId id : layout.blocks.ids()) {
+    const fs::path file = files.blocks[id].model.path;
+    for (const Segment& segment : layout.blocks[id].segments) {
+      elements += segment.elements();
+      for (const SourceTensor& source : segment.sources)
+        map[source.name] = file.filename().string();
+    }
+  }
+  const std::uint64_t bytes =
+      narrow<std::uint64_t>(elements) * files.types.bytes_of(StatePart::kWeight);
+  const nlohmann::json index{{"metadata", {{"total_parameters", elements}, {"total_size", bytes}}},
+                             {"weight_map", std::move(map)}};
+  return index.dump(2) + '\n';
+}
+
+}  // namespace
+
+std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const ModelLayout& layout,
+                                          const LlamaConfig& config,
+                                          const ImportedFolder& imported) {
+  std::vector<SmallFile> result;
+  const auto add = [&](const std::string& name, std::string contents) {
+    result.push_back({std::string(kModelFolder) + name, std::move(contents)});
+  };
+  std::optional<std::string> config_text;
+  if (!imported.folder.empty()) {
+    const Files& from = *imported.files;
+    config_text = read_whole(from, imported.folder / kConfig, kMostBytes);
+    for (const char* name : kCopied) {
+      const fs::path file = imported.folder / name;
+      if (from.kind(file) != Files::Kind::kNothing) add(name, read_whole(from, file, kMostBytes));
+    }
+  }
+  add(kConfig, llama_config_text(config, files.types.weight, config_text));
+  add(kIndex, index_text(files, layout));
+  std::ranges::sort(result, {}, &SmallFile::path);
+  return result;
+}
+
+bool is_model_file(std::string_view name) {
+  return name == kConfig || name == kIndex || name.ends_with(".safetensors") ||
+         std::ranges::find(kCopied, name) != std::end(kCopied);
+}
+
+}  // namespace strata

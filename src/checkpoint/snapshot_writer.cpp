@@ -1,0 +1,349 @@
+// Writes are submitted in the order in which blocks become final, and staged ones last: nobody
+// waits for those. All of them are tasks of one lane, so a snapshot is written front to back, and
+// its commit comes after all of them.
+
+#include "strata/checkpoint/snapshot_writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <ranges>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/store/chunks.h"
+
+namespace strata {
+
+namespace {
+
+bool on_device(const BlockPlan& row) { return row.weight == Home::kDevice; }
+
+/// Returns the bytes of a block's shard in a snapshot.
+std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockId block) {
+  return static_cast<std::size_t>(layout.blocks[block].shard_elements(plan.ranks)) *
+         plan.updated_bytes();
+}
+
+/// Returns the blocks that have memory of their own to be copied to, as many as `staging` holds:
+/// first those on the device, whose copies the out lane would wait for, and from the one that is
+/// updated last on, since those in front are written soonest.
+PerBlock<std::uint8_t> staged_blocks(const ModelLayout& layout, const StatePlan& plan,
+                                     std::size_t staging) {
+  PerBlock<std::uint8_t> staged(layout.blocks.size());
+  const std::vector<BlockId> order = update_order(plan);
+  bool full = false;
+  for (const bool device : {true, false}) {
+    for (const BlockId b : order | std::views::reverse) {
+      if (on_device(plan.blocks[b]) != device) continue;
+      const std::size_t bytes = shard_bytes(layout, plan, b);
+      full = full || bytes > staging;
+      if (full) continue;
+      staging -= bytes;
+      staged[b] = 1;
+    }
+  }
+  return staged;
+}
+
+/// Returns the bytes of pinned memory through which blocks on the device pass one after the other:
+/// those of the largest.
+std::size_t passage_bytes(const ModelLayout& layout, const StatePlan& plan) {
+  std::size_t most = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    if (on_device(plan.blocks[b])) most = std::max(most, shard_bytes(layout, plan, b));
+  }
+  return most;
+}
+
+/// Returns the bytes of a buffer for any window of the files of this model, without making them:
+/// a plan is made too often for that.
+std::size_t window_bytes(const ModelLayout& layout, const CheckpointTypes& types) {
+  constexpr std::size_t kHeaders = 64 * kKiB;  // and the ends of flat tensors
+  std::int64_t most = 0;
+  for (const Block& block : layout.blocks) most = std::max(most, block.elements);
+  const std::size_t each =
+      std::max(types.bytes_of(StatePart::kWeight), types.bytes_of(StatePart::kLow) +
+                                                       types.bytes_of(StatePart::kM) +
+                                                       types.bytes_of(StatePart::kV));
+  return round_up(std::min(static_cast<std::size_t>(kHashWindow),
+                           kHeaders + static_cast<std::size_t>(most) * each),
+                  kFileAlignment);
+}
+
+/// Returns views of a block's shard in the passage.
+BlockState in_passage(const ModelLayout& layout, const StatePlan& plan, BlockId block,
+                      std::byte* passage) {
+  const Shape shape{layout.blocks[block].shard_elements(plan.ranks)};
+  const auto next = [&](DType dtype) {
+    const TensorView view(passage, dtype, shape);
+    passage += static_cast<std::size_t>(shape[0]) * size_of(dtype);
+    return view;
+  };
+  BlockState copy;
+  copy.begin = shape[0] * plan.rank;
+  copy.m = next(plan.moment);  // the widest first: all are aligned then
+  copy.v = next(plan.moment);
+  copy.weight = next(plan.compute);
+  if (plan.compute == DType::kBF16) copy.low = next(DType::kI16);
+  return copy;
+}
+
+/// Takes memory for the copy of a block's shard.
+BlockState take_copy(const ModelLayout& layout, const StatePlan& plan, BlockId block,
+                     Allocator& memory) {
+  const Space space = on_device(plan.blocks[block]) ? Space::kPinned : Space::kPageable;
+  const Shape shape{layout.blocks[block].shard_elements(plan.ranks)};
+  BlockState copy;
+  copy.begin = shape[0] * plan.rank;
+  copy.weight = memory.tensor(space, "checkpoint.staging", plan.compute, shape);
+  if (plan.compute == DType::kBF16) {
+    copy.low = memory.tensor(space, "checkpoint.staging", DType::kI16, shape);
+  }
+  copy.m = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
+  copy.v = memory.tensor(space, "checkpoint.staging", plan.moment, shape);
+  return copy;
+}
+
+}  // namespace
+
+CheckpointTypes checkpoint_types(const StatePlan& plan) {
+  return {.weight = plan.compute, .moment = plan.moment};
+}
+
+std::vector<BlockId> update_order(const StatePlan& plan) {
+  std::vector<BlockId> order;
+  for (const BlockId b : plan.blocks.ids()) order.push_back(b);
+  const auto early = [&](BlockId b) { return plan.blocks[b].updated == UpdateTime::kOnArrival; };
+  const auto late = std::ranges::stable_partition(order, early);
+  std::ranges::reverse(order.begin(), late.begin());  // gradients arrive from the head on
+  std::ranges::stable_partition(
+      late, [&](BlockId b) { return plan.blocks[b].updated != UpdateTime::kBeforeLoad; });
+  return order;
+}
+
+SnapshotWriter::Memory::Memory(const ModelLayout& layout, const StatePlan& plan,
+                               const SnapshotPlan& snapshots, Allocator& memory) {
+  buffer_bytes = window_bytes(layout, snapshots.types) + kFileAlignment;
+  buffers_bytes = static_cast<std::size_t>(snapshots.writers) * buffer_bytes + kFileAlignment;
+  buffers = memory.allocate(Space::kPageable, "checkpoint.buffers", buffers_bytes);
+  const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, snapshots.staging);
+  passage = memory.allocate(Space::kPinned, "checkpoint.passage", passage_bytes(layout, plan));
+  for (const BlockId b : layout.blocks.ids()) {
+    staged.push_back(copied[b] != 0 ? take_copy(layout, plan, b, memory) : BlockState{});
+    const bool passes = copied[b] == 0 && on_device(plan.blocks[b]) && passage != nullptr;
+    passing.push_back(passes ? in_passage(layout, plan, b, passage) : BlockState{});
+  }
+}
+
+void SnapshotWriter::Memory::add_staging(const ModelLayout& layout, const StatePlan& plan,
+                                         std::size_t staging, Allocator& memory) {
+  const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, staging);
+  for (const BlockId b : layout.blocks.ids()) {
+    if (copied[b] != 0) static_cast<void>(take_copy(layout, plan, b, memory));
+  }
+}
+
+SnapshotWriter::SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool& pool,
+                               const SnapshotPlan& plan)
+    : state_(state),
+      device_(arenas.device()),
+      pool_(pool),
+      layout_(make_checkpoint_layout(state.layout(), plan.types)),
+      memory_(state.layout(), state.plan(), plan, arenas),
+      writers_(plan.writers),
+      buffers_({memory_.buffers, memory_.buffers_bytes}, memory_.buffer_bytes),
+      lane_(device_.stream(Lane::kSave)),
+      wanted_(state.blocks()),
+      taken_(state.blocks()),
+      updates_(state.blocks()) {
+  // The first snapshot would wait for the system to find memory for the copies.
+  lane_.host_task(
+      "touch_staging", [this] { return staging(); }, {.phase = "initialize"},
+      [this] { touch_staging(); });
+  last_ = lane_.record();
+}
+
+/// Returns that everything is written into which state is copied.
+Accesses SnapshotWriter::staging() const {
+  Accesses all;
+  for (const BlockState& to : memory_.staged) {
+    for (const auto tensor : kUpdatedTensors) {
+      if (to.*tensor) all.writes.push_back((to.*tensor).bytes());
+    }
+  }
+  return all;
+}
+
+void SnapshotWriter::touch_staging() {
+  constexpr std::size_t kPage = 4096;
+  const std::vector<ByteRange> ranges = staging().writes;
+  writers_.parallel_for(static_cast<std::int64_t>(ranges.size()), 1,
+                        [&](std::int64_t begin, std::int64_t end) {
+                          for (auto i = begin; i < end; ++i) {
+                            const ByteRange& range = ranges[static_cast<std::size_t>(i)];
+                            auto* data = const_cast<std::byte*>(range.begin);
+                            for (std::size_t at = 0; at < range.bytes; at += kPage) {
+                              data[at] = std::byte{0};
+                            }
+                          }
+                        });
+}
+
+std::size_t SnapshotWriter::staged_bytes() const {
+  std::size_t bytes = 0;
+  for (const BlockState& to : memory_.staged) {
+    for (const auto tensor : kUpdatedTensors) {
+      if (to.*tensor) bytes += (to.*tensor).bytes().bytes;
+    }
+  }
+  return bytes;
+}
+
+void SnapshotWriter::begin(std::shared_ptr<CheckpointSave> save) {
+  save_ = std::move(save);
+  std::ranges::fill(wanted_, std::uint8_t{1});
+  left_ = wanted_.size();
+  wanted_update_ = steps_ + 1;
+  later_.clear();
+  told_.reset();
+  if (committed_) last_ = *std::exchange(committed_, std::nullopt);
+  {
+    const std::lock_guard lock(mutex_);
+    listener_ = save_;
+    ended_ = false;
+  }
+  lane_.host_task("begin_snapshot", {}, {.phase = "save"}, [save = save_] { save->prepare(); });
+}
+
+void SnapshotWriter::tell(const StepOutcome& outcome) {
+  const std::lock_guard lock(mutex_);
+  last_facts_ = {.updates = outcome.updates,
+                 .nonfinite_in_a_row = outcome.nonfinite_in_a_row,
+                 .loss = outcome.loss,
+                 .grad_norm = outcome.grad_norm};
+  if (listener_ && listener_->step() == outcome.step + 1) listener_->tell(*last_facts_);
+}
+
+void SnapshotWriter::before_update(BlockId block, Stream& lane) {
+  if (taken_[block].ticket != 0) lane.wait(taken_[block], WaitFor::kSaved);
+}
+
+void SnapshotWriter::after_update(BlockId block, Event done) {
+  if (++updates_[block] == wanted_update_) take(block, done);
+}
+
+/// Takes the state of a block, which is final after `done`, into the snapshot under way.
+void SnapshotWriter::take(BlockId block, Event done) {
+  if (wanted_[block] == 0) return;
+  wanted_[block] = 0;
+  --left_;
+  if (memory_.staged[block].weight) {
+    stage(block, memory_.staged[block], done, last_);
+    later_.push_back(block);
+  } else if (memory_.passing[block].weight) {
+    stage(block, memory_.passing[block], done, passed_);
+    lane_.wait(taken_[block], WaitFor::kArrived);
+    write(block, memory_.passing[block]);
+    passed_ = lane_.record();
+  } else {
+    lane_.wait(done, WaitFor::kUpdated);
+    write(block, state_.block(block));
+    taken_[block] = lane_.record();
+  }
+  finish_blocks();
+}
+
+/// Submits the copy of a block, whose state is final after `done`, to where nobody reads any more
+/// after `free`.
+void SnapshotWriter::stage(BlockId block, const BlockState& to, Event done, Event free) {
+  const BlockState& home = state_.block(block);
+  const bool device = on_device(state_.plan(block));
+  Stream& lane = device_.stream(device ? Lane::kOut : Lane::kHost);
+  lane.wait(done, WaitFor::kUpdated);
+  lane.wait(free, WaitFor::kReuse);
+  for (const auto tensor : kUpdatedTensors) {
+    const TensorView& from = home.*tensor;
+    if (!from) continue;
+    const std::size_t bytes = from.bytes().bytes;
+    auto* target = static_cast<std::byte*>((to.*tensor).data);
+    const auto* source = static_cast<const std::byte*>(from.data);
+    if (device) {
+      copy_in_chunks(lane, target, source, bytes, tag_of(block));
+      continue;
+    }
+    lane.host_task(
+        "stage_state", [&] { return Accesses({from.bytes()}, {(to.*tensor).bytes()}); },
+        tag_of(block),
+        [this, target, source, bytes] {
+          constexpr std::size_t kPiece = kMiB;
+          pool_.parallel_for(static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece), 1,
+                             [&](std::int64_t begin, std::int64_t end) {
+                               const std::size_t first = static_cast<std::size_t>(begin) * kPiece;
+                               const std::size_t last = static_cast<std::size_t>(end) * kPiece;
+                               std::memcpy(target + first, source + first,
+                                           std::min(last, bytes) - first);
+                             });
+        },
+        {.kind = CostKind::kPooled});
+  }
+  taken_[block] = lane.record();
+}
+
+/// Submits the write of a block from where it lies now.
+void SnapshotWriter::write(BlockId block, const BlockState& from) {
+  const auto accesses = [&] {
+    Accesses all;
+    for (const auto tensor : kUpdatedTensors) {
+      if (from.*tensor) all.reads.push_back((from.*tensor).bytes());
+    }
+    return all;
+  };
+  lane_.host_task("write_snapshot", accesses, tag_of(block),
+                  [save = save_, block, from] { save->write(block, from); });
+}
+
+/// Submits what comes after the last block's update.
+void SnapshotWriter::finish_blocks() {
+  if (left_ > 0 || !told_ || committed_) return;
+  for (const BlockId b : later_) {
+    lane_.wait(taken_[b], WaitFor::kArrived);
+    write(b, memory_.staged[b]);
+  }
+  lane_.wait(*told_, WaitFor::kDecided);
+  lane_.host_task("commit_snapshot", {}, {.phase = "save"}, [this, save = save_] {
+    save->commit();
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  });
+  committed_ = lane_.record();
+}
+
+void SnapshotWriter::end_step(Event told) {
+  ++steps_;
+  if (!save_ || told_) return;
+  told_ = told;
+  finish_blocks();
+}
+
+void SnapshotWriter::write_now(std::shared_ptr<CheckpointSave> save) {
+  {
+    const std::lock_guard lock(mutex_);
+    save->tell(last_facts_.value());
+  }
+  begin(std::move(save));
+  told_ = device_.stream(Lane::kHost).record();
+  for (const BlockId b : state_.ids()) take(b, *told_);
+}
+
+std::optional<SaveReport> SnapshotWriter::take_report() {
+  const std::lock_guard lock(mutex_);
+  if (!save_ || !ended_) return std::nullopt;
+  listener_.reset();
+  return std::exchange(save_, nullptr)->report();
+}
+
+void SnapshotWriter::wait() {
+  if (committed_) device_.wait(*committed_);
+}
+
+}  // namespace strata

@@ -1,0 +1,92 @@
+// Writes the config.json of a Hugging Face model: that of an imported model with all its keys, or a
+// new one. What the reader says of the result is what the model is; a test holds this.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/model/config.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string_view torch_name(DType dtype) {
+  switch (dtype) {
+    case DType::kBF16: return "bfloat16";
+    case DType::kF32: return "float32";
+    case DType::kF64: return "float64";
+    default: throw ShapeError("model files hold no " + std::string(name_of(dtype)));
+  }
+}
+
+/// Returns what every LLaMA has that strata trains, beside its sizes. Which ids begin and end a
+/// text is the tokenizer's business, of which strata knows nothing.
+Json new_model() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"hidden_act", "silu"},
+          {"attention_bias", false},
+          {"attention_dropout", 0.0},
+          {"mlp_bias", false},
+          {"pretraining_tp", 1},
+          {"use_cache", true},
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
+/// Returns a field as JSON; a section as an object, or as null where it changes nothing.
+Json value_of(const Field& field) {
+  if (field.type != FieldType::kSection) return Json::parse(field_text(field));
+  if (std::holds_alternative<std::monostate>(field.get())) return nullptr;
+  Json section = Json::parse(write_fields(field.section()));
+  const bool no_scaling = section.at("rope_type") == enum_name(kRopeTypeNames, RopeType::kDefault);
+  return no_scaling ? Json() : section;
+}
+
+/// Sets what a config says of the rotary embedding in the keys that all versions of transformers
+/// read, and takes out those that might contradict them.
+void set_rope(Json& json, const FieldList& fields) {
+  json.erase("rope_parameters");
+  json.erase("original_max_position_embeddings");
+  for (const char* key : {"rope_theta", "rope_scaling"}) json[key] = value_of(*fields.find(key));
+}
+
+}  // namespace
+
+std::string llama_config_text(const LlamaConfig& config, DType weight,
+                              std::optional<std::string_view> imported) {
+  Json json = new_model();
+  LlamaConfig wanted = config;
+  const FieldList fields = fields_of(wanted);
+  std::vector<std::string> keys;  // to be set: dotted inside of rope_scaling
+  if (imported) {
+    keys = differing_fields(parse_llama_config(*imported, "config.json"), config);
+    json = Json::parse(*imported);
+  } else {
+    for (const Field& field : fields.all()) keys.push_back(field.key);
+  }
+  for (const std::string& key : keys) {
+    if (key.starts_with("rope_")) continue;
+    json[key] = value_of(*fields.find(key));
+    if (json[key].is_null()) json.erase(key);
+  }
+  if (std::ranges::any_of(keys, [](const std::string& key) { return key.starts_with("rope_"); })) {
+    set_rope(json, fields);
+  }
+  // Transformers 5 writes dtype and reads both.
+  if (json.contains("dtype")) json["dtype"] = torch_name(weight);
+  if (json.contains("torch_dtype") || !json.contains("dtype")) {
+    json["torch_dtype"] = torch_name(weight);
+  }
+  return json.dump(2) + '\n';
+}
+
+}  // namespace strata

@@ -1,0 +1,341 @@
+// Tests that manifests read back as they were written, and that nothing damaged or made up is taken
+// for one. Texts that should pass the hash get theirs from a writer of this file.
+
+#include "strata/checkpoint/manifest.h"
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+
+#include "checkpoint/file_places.h"
+#include "checkpoint/memory_files.h"
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kWindow = kHashWindow;
+
+Manifest example() {
+  Manifest m;
+  m.step = 120;
+  m.updates = 118;
+  m.samples = 7680;
+  m.nonfinite_in_a_row = 1;
+  m.loss = 2.718281828459045;
+  m.grad_norm = 0.1;
+  m.program = "0.1.0 (\"abc\")";
+  m.model = R"({"vocab_size":61,"rope_theta":10000.0})";
+  m.config = R"({"optimizer":{"lr":0.0003},"run":{"output":"r\u00fcn","steps":200}})";
+  m.types = {DType::kBF16, DType::kF32};
+  m.files = {{"model/config.json", 5, {{0, 5, 0, {0x0123456789abcdefU}}}},
+             {"model/empty.txt", 0, {}},
+             {"state/layers.0.safetensors",
+              2 * kWindow + 10,
+              {{0, 4096, 118, {1}},
+               {4096, kWindow, 118, {2}},
+               {kWindow, kWindow + 1, 118, {3}},
+               {kWindow + 1, 2 * kWindow + 10, 118, {4, 0xffffffffffffffffU}}}}};
+  return m;
+}
+
+/// Ends a text as manifests do, with its hash.
+std::string signed_text(const std::string& text) {
+  char hash[17];
+  const std::uint64_t value = xxh3(std::as_bytes(std::span(text)));
+  std::snprintf(hash, sizeof(hash), "%016llx", static_cast<unsigned long long>(value));
+  return text + ",\n\"xxh3\": \"" + hash + "\"\n}\n";
+}
+
+/// Returns a manifest as JSON without its hash.
+Json json_of(const Manifest& manifest) {
+  Json json = Json::parse(manifest.to_string());
+  json.erase("xxh3");
+  return json;
+}
+std::string text_of(const Json& json) {
+  std::string text = json.dump();
+  text.pop_back();  // the brace
+  return signed_text(text);
+}
+
+std::string complaint(const std::string& text) {
+  try {
+    (void)Manifest::parse(text, "run/step-3/manifest.json");
+  } catch (const IoError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+/// What is said of the example after `change`.
+std::string complaint(const std::function<void(Json&)>& change) {
+  Json json = json_of(example());
+  change(json);
+  return complaint(text_of(json));
+}
+
+void check_equal(const Manifest& a, const Manifest& b) {
+  CHECK(a.step == b.step);
+  CHECK(a.updates == b.updates);
+  CHECK(a.samples == b.samples);
+  CHECK(a.nonfinite_in_a_row == b.nonfinite_in_a_row);
+  CHECK((a.loss == b.loss || (std::isnan(a.loss) && !std::isfinite(b.loss))));
+  CHECK((a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && !std::isfinite(b.grad_norm))));
+  CHECK(a.finite == b.finite);
+  CHECK(a.program == b.program);
+  CHECK(nlohmann::json::parse(a.model) == nlohmann::json::parse(b.model));
+  CHECK(nlohmann::json::parse(a.config) == nlohmann::json::parse(b.config));
+  CHECK(a.types == b.types);
+  CHECK(a.files == b.files);
+}
+
+}  // namespace
+
+TEST_CASE("xxh3 is the published function") {
+  const auto hash = [](std::string_view text) {
+    return xxh3(std::as_bytes(std::span(text.data(), text.size())));
+  };
+  CHECK(hash("") == 0x2d06800538d394c2U);
+  CHECK(hash("a") == 0xe6c632b61e964e1fU);
+  CHECK(hash("abc") == 0x78af5f94892f3950U);
+}
+
+TEST_CASE("windows are counted where a range begins and ends in one") {
+  CHECK(windows_of(0, 0) == 0);
+  CHECK(windows_of(0, 1) == 1);
+  CHECK(windows_of(0, kWindow) == 1);
+  CHECK(windows_of(0, kWindow + 1) == 2);
+  CHECK(windows_of(kWindow - 1, kWindow + 1) == 2);
+  CHECK(windows_of(kWindow, 3 * kWindow) == 2);
+  CHECK(windows_of(0, std::numeric_limits<std::uint64_t>::max()) == std::uint64_t{1} << 40);
+}
+
+TEST_CASE("a manifest reads back as it was written") {
+  check_equal(Manifest::parse(example().to_string(), "m"), example());
+  check_equal(Manifest::parse(Manifest().to_string(), "m"), Manifest());
+  for (const DType weight : {DType::kBF16, DType::kF32, DType::kF64}) {
+    Manifest m = example();
+    m.types = {weight, weight};
+    m.loss = -1e-310;
+    m.step = m.updates = m.samples = std::numeric_limits<std::int64_t>::max();
+    check_equal(Manifest::parse(m.to_string(), "m"), m);
+  }
+}
+
+TEST_CASE("numbers that JSON does not have are null in a manifest") {
+  Manifest m = example();
+  m.finite = false;
+  m.loss = std::numeric_limits<double>::quiet_NaN();
+  m.grad_norm = std::numeric_limits<double>::infinity();
+  CHECK(json_of(m)["loss"].is_null());
+  check_equal(Manifest::parse(m.to_string(), "m"), m);
+  m.finite = true;
+  CHECK_THROWS_AS(m.to_string(), IoError);
+}
+
+TEST_CASE("a manifest is an object for any reader of JSON") {
+  const Json json = Json::parse(example().to_string());
+  CHECK(json["format"] == 1);
+  CHECK(json["config"]["optimizer"]["lr"] == 0.0003);
+  CHECK(json["files"][0]["slices"][0]["xxh3"][0] == "0123456789abcdef");
+  CHECK(json.back().is_string());
+  CHECK(json.contains("xxh3"));
+}
+
+TEST_CASE("a manifest with any one bit flipped is refused") {
+  const std::string text = example().to_string();
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      if (complaint(damaged).find("run/step-3/manifest.json: ") != 0) {
+        FAIL("byte " << i << ", bit " << bit << ": " << complaint(damaged));
+      }
+    }
+  }
+}
+
+TEST_CASE("a manifest that is cut, or has anything behind it, is refused") {
+  const std::string text = example().to_string();
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    if (complaint(text.substr(0, size)) == "no error") FAIL("cut to " << size << " bytes");
+  }
+  CHECK_THAT(complaint(text.substr(0, 100)), ContainsSubstring("not written to its end"));
+  CHECK(complaint(text + "\n") != "no error");
+  CHECK(complaint(text + text) != "no error");
+  CHECK(complaint("\n" + text) != "no error");
+}
+
+TEST_CASE("a manifest of a later format is refused by its number, whatever else it has") {
+  const std::string text =
+      complaint([](Json& json) { json = {{"format", 2}, {"shape", {{"of", "things to come"}}}}; });
+  CHECK_THAT(text, ContainsSubstring("format: is 2, this program reads 1"));
+}
+
+TEST_CASE("fields that are missing, unknown, given twice or of another kind are named") {
+  const Json whole = json_of(example());
+  for (const auto& [key, value] : whole.items()) {
+    INFO(key);
+    const std::string name = key;
+    CHECK_THAT(complaint([&](Json& j) { j.erase(name); }),
+               ContainsSubstring(name + ": is missing"));
+    for (const Json& other : {Json("text"), Json(-1), Json(1.5), Json(true), Json(),
+                              Json::array({1}), Json{{"a", 1}}}) {
+      const bool fits = (other.type() == value.type() && !value.is_array()) ||
+                        (value.is_number_float() && (other.is_number() || other.is_null()));
+      // A number that is null contradicts `finite`, and a text need not be a dtype.
+      if (fits && !other.is_null() && name != "weight" && name != "moment") continue;
+      INFO(other.dump());
+      CHECK(complaint([&](Json& j) { j[name] = other; }) != "no error");
+    }
+  }
+  CHECK_THAT(complaint([](Json& j) { j["speed"] = 1; }), ContainsSubstring("speed: is no key"));
+  CHECK_THAT(complaint([](Json& j) { j["files"][0]["mode"] = 1; }),
+             ContainsSubstring("files[0].mode: is no key"));
+  CHECK_THAT(complaint([](Json& j) { j["files"][2]["slices"][1].erase("end"); }),
+             ContainsSubstring("files[2].slices[1].end: is missing"));
+  std::string twice = whole.dump();
+  twice.pop_back();
+  CHECK_THAT(complaint(signed_text(twice + ",\"step\":3")),
+             ContainsSubstring("step: is given twice"));
+  CHECK_THAT(complaint([](Json& j) { j["step"] = std::uint64_t{1} << 63; }),
+             ContainsSubstring("step: expected an integer from 0 to 2^63 - 1"));
+  CHECK_THAT(complaint([](Json& j) { j["updates"] = 121; }),
+             ContainsSubstring("updates: is 121 after 120 steps"));
+}
+
+TEST_CASE("paths that leave the checkpoint's folder, or name it another way, are refused") {
+  for (const char* path :
+       {"", "/etc/passwd", "..", "../x", "model/../../x", "model//x", "model/", "./x", "model/./x",
+        "manifest.json", "a\\b", "a\nb", "\x7f", "state/\x01"}) {
+    INFO(path);
+    CHECK_THAT(complaint([&](Json& j) { j["files"][0]["path"] = path; }),
+               ContainsSubstring("files[0].path: "));
+  }
+  CHECK_THAT(complaint([](Json& j) { j["files"][0]["path"] = std::string(300, 'a'); }),
+             ContainsSubstring("files[0].path: "));
+  CHECK_THAT(complaint([](Json& j) { j["files"][0]["path"] = std::string("a\0b", 3); }),
+             ContainsSubstring("files[0].path: "));
+  CHECK_THAT(complaint([](Json& j) { j["files"][0]["path"] = "model/empty.txt"; }),
+             ContainsSubstring("files[1].path: \"model/empty.txt\" does not come after"));
+}
+
+TEST_CASE("slices that do not cover their file once are refused") {
+  const auto slice = [](Json& j, std::size_t i) -> Json& { return j["files"][2]["slices"][i]; };
+  const auto first = [&](const char* key, const Json& value) {
+    return complaint([&](Json& j) { slice(j, 0)[key] = value; });
+  };
+  CHECK_THAT(first("begin", 1), ContainsSubstring("files[2].slices[0].begin: is 1"));
+  CHECK_THAT(first("end", 4095), ContainsSubstring("slices[1].begin: is 4096"));
+  CHECK_THAT(first("end", 4097), ContainsSubstring("slices[1].begin: is 4096"));
+  CHECK_THAT(first("end", 0), ContainsSubstring("files[2].slices[0].end: is 0"));
+  CHECK_THAT(first("end", std::numeric_limits<std::int64_t>::max()),
+             ContainsSubstring("slices[0].end: is 9223372036854775807, outside"));
+  CHECK_THAT(first("update", 119), ContainsSubstring("slices[0].update: is 119"));
+  CHECK_THAT(first("xxh3", Json::array()), ContainsSubstring("has 0 hashes for 1 windows"));
+  CHECK_THAT(first("xxh3", {"0123456789abcdef", "0123456789abcdef"}),
+             ContainsSubstring("has 2 hashes for 1 windows"));
+  for (const Json& hash :
+       {Json("0123456789ABCDEF"), Json("123456789abcdef"), Json("0x23456789abcdef"),
+        Json("00123456789abcdef"), Json(" 123456789abcdef"), Json(7)}) {
+    CHECK_THAT(first("xxh3", Json::array({hash})), ContainsSubstring("expected 16 hex digits"));
+  }
+  CHECK_THAT(complaint([](Json& j) { j["files"][2]["slices"].erase(3); }),
+             ContainsSubstring("files[2].slices: cover 16777217 of 33554442 bytes"));
+  CHECK_THAT(complaint([](Json& j) { j["files"][0]["slices"] = Json::array(); }),
+             ContainsSubstring("files[0].slices: cover 0 of 5 bytes"));
+  CHECK_THAT(complaint([](Json& j) { j["files"][1]["bytes"] = std::int64_t{1} << 62; }),
+             ContainsSubstring("files[1].slices: cover 0 of"));
+}
+
+TEST_CASE("a checkpoint is read with files that are there and as long as its manifest says") {
+  MemoryFiles files("/run");
+  const auto complaint_of_folder = [&] {
+    return io_error_of([&] { (void)read_manifest(files, "/run/step-3"); });
+  };
+  CHECK(complaint_of_folder() == "/run/step-3: is no checkpoint: it has no manifest.json");
+  Manifest m = example();
+  m.files.pop_back();
+  files.make_folder("/run/step-3");
+  files.make_folder("/run/step-3/model");
+  write_whole(files, "/run/step-3/manifest.json", bytes_of(m.to_string()));
+  CHECK_THAT(complaint_of_folder(), ContainsSubstring("model/config.json: is missing, but"));
+  write_whole(files, "/run/step-3/model/config.json", bytes_of("1234"));
+  write_whole(files, "/run/step-3/model/empty.txt", {});
+  CHECK_THAT(complaint_of_folder(), ContainsSubstring("config.json: has 4 bytes, but"));
+  files.remove("/run/step-3/model/config.json");
+  write_whole(files, "/run/step-3/model/config.json", bytes_of("12345"));
+  check_equal(read_manifest(files, "/run/step-3"), m);
+  files.remove("/run/step-3/model/empty.txt");
+  files.make_folder("/run/step-3/model/empty.txt");
+  CHECK_THAT(complaint_of_folder(), ContainsSubstring("model/empty.txt"));
+  files.remove("/run/step-3/manifest.json");
+  write_whole(files, "/run/step-3/manifest.json", bytes_of("{}"));
+  CHECK_THAT(complaint_of_folder(), ContainsSubstring("manifest.json: does not end with its xxh3"));
+}
+
+TEST_CASE("a manifest that would be refused is not written") {
+  Manifest m = example();
+  m.files[0].path = "../x";
+  CHECK_THROWS_AS(m.to_string(), IoError);
+  m = example();
+  m.files[2].slices.pop_back();
+  CHECK_THROWS_AS(m.to_string(), IoError);
+  m = example();
+  m.config = "[1]";
+  CHECK_THROWS_AS(m.to_string(), IoError);
+  m = example();
+  m.model = "{\"a\": 1, \"a\": 2}";
+  CHECK_THROWS_AS(m.to_string(), IoError);
+  m = example();
+  m.program = "\xff";
+  CHECK_THROWS_AS(m.to_string(), IoError);
+}
+
+TEST_CASE("made-up manifests with a right hash are refused or read, and nothing else") {
+  std::mt19937_64 random(7);
+  const std::string whole = [] {
+    std::string text = json_of(example()).dump();
+    text.pop_back();
+    return text;
+  }();
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const std::string pieces[] = {"{",
+                                "}",
+                                "[",
+                                "]",
+                                "\"",
+                                ",",
+                                ":",
+                                "-",
+                                "1e999",
+                                "null",
+                                "18446744073709551616",
+                                "9223372036854775807",
+                                "\\u0000",
+                                "\xff"};
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = whole;
+    for (std::size_t n = 1 + below(3); n > 0; --n) {
+      const std::size_t at = below(text.size());
+      switch (below(4)) {
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + below(8)); break;
+        case 2: text.insert(at, pieces[below(std::size(pieces))]); break;
+        default: text.insert(at, text.substr(below(text.size()), below(100))); break;
+      }
+    }
+    (void)complaint(signed_text(text));  // throws what is no IoError
+  }
+  CHECK_THAT(complaint(signed_text("{\"format\":" + std::string(100000, '['))),
+             ContainsSubstring("nest more than 64 levels"));
+}
+
+}  // namespace strata
