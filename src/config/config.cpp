@@ -3,6 +3,9 @@
 
 #include "strata/config/config.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cinttypes>
@@ -13,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -64,11 +68,30 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
   return config;
 }
 
+RunConfig parse_run_config(std::string_view text, std::string_view source) {
+  RunConfig config;
+  read_fields(config, text, source, {});
+  return config;
+}
+
 void save_run_config(const RunConfig& config, const std::filesystem::path& file) {
-  std::ofstream out(file, std::ios::binary);
+  const std::filesystem::path unfinished = file.string() + ".tmp";
+  std::error_code failed;
+  std::filesystem::remove(unfinished, failed);  // of a run that was killed
+  std::ofstream out(unfinished, std::ios::binary);
   out << write_fields(config);
   out.close();
-  if (!out) throw IoError(file.string() + ": cannot be written");
+  bool written = out.good();
+  if (written) {
+    const int descriptor = ::open(unfinished.c_str(), O_RDONLY | O_CLOEXEC);
+    written = descriptor >= 0 && ::fsync(descriptor) == 0;
+    if (descriptor >= 0) ::close(descriptor);
+  }
+  if (written) std::filesystem::rename(unfinished, file, failed);
+  if (written && !failed) return;
+  std::error_code ignored;
+  std::filesystem::remove(unfinished, ignored);
+  throw IoError(file.string() + ": cannot be written" + (failed ? ": " + failed.message() : ""));
 }
 
 std::string config_hash(const RunConfig& config) {

@@ -46,6 +46,10 @@ void RunSection::fields(FieldList& f) {
         "Ends the run after this many steps in a row whose loss or gradient norm is not finite; "
         "fewer are skipped. Raise it for a run that recovers from more. With optimizer.timing "
         "on_arrival the first one ends the run.");
+  f.add("wall_limit", wall_limit,
+        "Says after how many minutes the run ends by itself, early enough to save a checkpoint; "
+        "null is only limited by SLURM's end of the job, which counts in any case. Set it where "
+        "another batch system gives the job a time.");
 }
 
 void ModelSection::fields(FieldList& f) {
@@ -207,6 +211,29 @@ void OptimizerSection::fields(FieldList& f) {
         "tenth of run.steps is usual.");
 }
 
+void CheckpointSection::fields(FieldList& f) {
+  f.add("every_steps", every_steps,
+        "Says how many steps pass between checkpoints; null saves none in between. Set it so that "
+        "what a crash costs is no more than you can spare.");
+  f.add("every_minutes", every_minutes,
+        "Says how many minutes pass between checkpoints, beside every_steps; null goes by steps "
+        "alone. Set it where the length of steps is not known.");
+  f.add("at_end", at_end,
+        "Saves a checkpoint of the last step, and one when SIGINT, SIGTERM or SIGUSR1 ends the run "
+        "before it. Set false for runs whose model nobody needs.");
+  f.add("keep", keep,
+        "Says how many checkpoints stay, the newest ones; the newest whose loss is finite always "
+        "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "
+        "disk, 8 with bf16 moments.");
+  f.add("staging", staging,
+        "Says how much host memory may hold copies of state that waits to be written. State that "
+        "is not copied holds up its next update until it is on the disk. null takes what "
+        "memory.host_limit leaves; lower it to leave memory to others.");
+  f.add("writers", writers,
+        "Says how many threads hash and write a checkpoint, each with a buffer of 16 MiB. Raise it "
+        "where a fast disk is not busy while a checkpoint is saved.");
+}
+
 void MemorySection::fields(FieldList& f) {
   f.add("device_limit", device_limit,
         "Limits the device memory of a rank, everything included; null takes nearly all that is "
@@ -296,6 +323,9 @@ void RunConfig::fields(FieldList& f) {
         "time ([schedule](schedule.md)).");
   f.add("optimizer", optimizer,
         "AdamW, its learning rate, and when and where it runs ([schedule](schedule.md)).");
+  f.add("checkpoint", checkpoint,
+        "When `train` saves the state of the run, and how many checkpoints stay "
+        "([checkpoints](checkpoints.md)).");
   f.add("memory", memory, "Limits that the memory plan stays within ([memory](memory.md)).");
   f.add("hardware", hardware,
         "Rates of the machine, for a device that strata does not know "

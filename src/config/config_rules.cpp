@@ -54,6 +54,8 @@ void check_run(const RunConfig& c, Rules r) {
   r.at_least("log_every", run.log_every, 1);
   r.at_least("threads", run.threads, 0);
   r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
+  r.refuse_if(run.wall_limit && !(*run.wall_limit > 0), "wall_limit",
+              "must be above 0; null sets no limit");
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step && *run.trace_step >= run.steps, "trace_step",
@@ -184,6 +186,14 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
               "next forward, one that is filled and one that is read");
 }
 
+void check_checkpoint(const CheckpointSection& c, Rules r) {
+  r.at_least("every_steps", c.every_steps, 1);
+  r.refuse_if(c.every_minutes && !(*c.every_minutes > 0), "every_minutes",
+              "must be above 0; null saves none by time");
+  r.at_least("keep", c.keep, 1);
+  r.in_range("writers", c.writers, 1, 256);
+}
+
 void check_optimizer(const RunConfig& c, Rules r) {
   const OptimizerSection& o = c.optimizer;
   r.refuse_if(!(o.lr >= 0), "lr", "must not be negative");
@@ -256,6 +266,7 @@ void RunConfig::validate(std::string_view source) const {
   check_schedule(*this, Rules(problems, "schedule"));
   check_optimizer(*this, Rules(problems, "optimizer"));
   check_gradient_ring(*this, Rules(problems, "optimizer"));
+  check_checkpoint(checkpoint, Rules(problems, "checkpoint"));
   Rules memory_rules(problems, "memory");
   memory_rules.refuse_if(memory.device_limit && memory.device_limit->bytes == 0, "device_limit",
                          "must be above 0; null: what is free");

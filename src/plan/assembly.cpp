@@ -44,19 +44,27 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
                   parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {
+                   if (snapshots_) snapshots_->tell(outcome);
                    report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
                  }),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
                 s.walk, device_.stream(Lane::kCompute),
-                take_boundary_gradients(s.activations, arenas_)) {}
-
-std::int64_t Assembly::global_count(std::int64_t local) {
-  std::array<double, 1> count{static_cast<double>(local)};  // exact below 2^53
-  ranks_.all_reduce_sum(count, Channel::kSubmit);
-  return static_cast<std::int64_t>(count[0]);
+                take_boundary_gradients(s.activations, arenas_)) {
+  if (!s.snapshots) return;
+  snapshots_.emplace(state_, arenas_, *parts.backend.pool, *s.snapshots);
+  optimizer_.observe(*snapshots_);
 }
 
-void Assembly::submit(std::int64_t step, double lr, const Fill& fill) {
+Assembly::Agreed Assembly::agree(std::int64_t valid, bool due) {
+  const bool busy = snapshots_ && snapshots_->busy();
+  std::array<double, 3> sums{static_cast<double>(valid),  // exact below 2^53
+                             due ? 1.0 : 0.0, busy ? 1.0 : 0.0};
+  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  return {.valid = static_cast<std::int64_t>(sums[0]),
+          .save = snapshots_ && sums[1] > 0 && sums[2] == 0};
+}
+
+bool Assembly::submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish) {
   const auto parity = static_cast<std::size_t>(step % 2);
   device_.wait(step_ends_[parity]);  // at most one step ahead
   device_.throw_if_failed();
@@ -67,13 +75,17 @@ void Assembly::submit(std::int64_t step, double lr, const Fill& fill) {
     slots.push_back(static_cast<int>(parity) * passes + pass);
     valid += fill(pass, batches_.host(slots.back()));
   }
-  valid = global_count(valid);
+  const Agreed agreed = agree(valid, wish.due);
+  valid = agreed.valid;
   for (const int slot : slots) {
     batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
   }
   step_tokens_[parity] = valid;
+  if (agreed.save) snapshots_->begin(wish.make());
   schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
   step_ends_[parity] = device_.stream(Lane::kHost).record();
+  if (snapshots_) snapshots_->end_step(step_ends_[parity]);
+  return agreed.save;
 }
 
 }  // namespace strata

@@ -23,10 +23,10 @@ namespace strata {
 namespace {
 
 /// Plans what is taken of the host's heap: what lanes of host threads have queued (on a GPU only
-/// the host lane is one; the driver's queues belong to its own memory), what filling batches takes,
-/// and what is recorded of traced steps.
+/// the host lanes are some; the driver's queues belong to its own memory), what filling batches
+/// takes, and what is recorded of traced steps.
 void plan_heap(const RunConfig& given, Setup& s) {
-  const std::size_t lanes = s.budget.device_is_host ? kLaneCount : 1;
+  const std::size_t lanes = s.budget.device_is_host ? kLaneCount : kHostLaneCount;
   s.plan.add_heap("queues", lanes * kMostQueued * kQueuedBytes);
   const std::size_t loaders = given.data.validation.empty() ? 1 : 2;
   s.plan.add_heap("batch.scratch",
@@ -84,6 +84,13 @@ class MemoryRules {
       with(blocks);
       return in_.room.keeps_host_reserve(s_.use());
     }));
+  }
+
+  /// Stages what the host still has memory for, where nobody said how much.
+  void place_staging() {
+    if (!s_.snapshots || in_.given.checkpoint.staging) return;
+    s_.snapshots->staging = in_.room.left_to_stage(s_.use());
+    SnapshotWriter::Memory::add_staging(*s_.layout, s_.state, s_.snapshots->staging, s_.plan);
   }
 
  private:
@@ -146,12 +153,14 @@ void plan_fixed(Setup& s) {
   OptimizerEngine::Memory(*s.layout, s.state, plan);
   static_cast<void>(take_boundary_gradients(s.activations, plan));
   static_cast<void>(take_rope_staging(s.model, s.sizes, plan));
+  if (s.snapshots) SnapshotWriter::Memory(*s.layout, s.state, *s.snapshots, plan);
 }
 
 void plan_memory(Setup& s, const PlanInputs& in) {
   MemoryRules rules(s, in);
   rules.place_state();
   rules.place_undo_log();
+  rules.place_staging();
 }
 
 }  // namespace strata

@@ -65,6 +65,11 @@ std::size_t Room::left_to_spill(const MemoryUse& use) const {
   return std::min(host, given_.spill_limit ? given_.spill_limit->bytes : kAny);
 }
 
+std::size_t Room::left_to_stage(const MemoryUse& use) const {
+  return budget_.host_limit ? left(*budget_.host_limit - *budget_.host_limit / 16, use.host_bytes)
+                            : 0;
+}
+
 bool Room::allows_spills(const MemoryUse& use, std::size_t spilled) const {
   return may_spill_cells() && keeps_host_reserve(use) &&
          (!given_.spill_limit || spilled <= given_.spill_limit->bytes);

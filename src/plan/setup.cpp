@@ -75,6 +75,12 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                    .dtype = config.run.dtype,
                    .form = schedule.spill_dtype};
   s.walk = {.layers = layers, .cells = s.activations.cells};
+  if (config.checkpoint.enabled()) {
+    const StatePlan state = plan_state(*s.layout, s.choices);
+    s.snapshots = {.types = checkpoint_types(state),
+                   .writers = to_int(config.checkpoint.writers),
+                   .staging = config.checkpoint.staging ? config.checkpoint.staging->bytes : 0};
+  }
   constexpr int kWeightSlots = 3;  // one computes while two load
   s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
   s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));

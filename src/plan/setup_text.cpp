@@ -48,8 +48,17 @@ std::string Setup::to_string() const {
          "\nactivations kept on the device, " + kept_text() +
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
-         " bytes per parameter over all ranks: " + state_text() + "\n" +
+         " bytes per parameter over all ranks: " + state_text() + "\n" + snapshots_text() +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
+}
+
+std::string Setup::snapshots_text() const {
+  if (!snapshots) return {};
+  const std::size_t staged = plan.bytes(Space::kPageable, "checkpoint.staging") +
+                             plan.bytes(Space::kPinned, "checkpoint.staging");
+  const CheckpointLayout files = make_checkpoint_layout(*layout, snapshots->types);
+  return "checkpoints: " + format_bytes(files.bytes()) + " of all ranks; " + format_bytes(staged) +
+         " of this rank's share is copied before it is written, and holds up no update\n";
 }
 
 std::string Setup::blocks_text() const {

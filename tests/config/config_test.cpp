@@ -266,6 +266,16 @@ TEST_CASE("a run without training data is synthetic where data is optional") {
   CHECK_FALSE(minimal({}, TrainingData::kOptional).data.synthetic);
 }
 
+TEST_CASE("a config that cannot be written whole leaves the one that is there") {
+  const Folder folder;
+  strata::save_run_config(minimal(), folder.path / "config.json");
+  std::filesystem::create_directories(folder.path / "config.json.tmp/in the way");
+  CHECK_THROWS_WITH(strata::save_run_config(minimal({"run.steps=7"}), folder.path / "config.json"),
+                    ContainsSubstring("config.json: cannot be written"));
+  CHECK(strata::differing_fields(minimal(), strata::load_run_config(folder.path / "config.json"))
+            .empty());
+}
+
 TEST_CASE("the resolved config reads back to the same values") {
   const Folder folder;
   const RunConfig c = minimal({"memory.device_limit=24GiB", "optimizer.grad_clip=0.7",

@@ -12,6 +12,7 @@ RunConfig tiny_config() {
   config.run.dtype = DType::kF64;
   config.run.steps = 3;
   config.run.threads = 2;
+  config.checkpoint = CheckpointSection::none();  // tests of checkpoints ask for them
   config.model.llama = tiny_model();
   config.data.synthetic = true;
   config.data.sequence_length = 7;

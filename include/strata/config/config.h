@@ -115,6 +115,7 @@ struct RunSection {
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kOff;
   std::int64_t max_nonfinite_steps = 3;
+  std::optional<double> wall_limit;  ///< minutes
   void fields(FieldList& f);
 };
 
@@ -173,6 +174,25 @@ struct OptimizerSection {
   void fields(FieldList& f);
 };
 
+struct CheckpointSection {
+  std::optional<std::int64_t> every_steps;
+  std::optional<double> every_minutes;
+  bool at_end = true;  ///< of the run, and when a signal ends it
+  std::int64_t keep = 2;
+  std::optional<ByteSize> staging;
+  std::int64_t writers = 4;
+  void fields(FieldList& f);
+
+  /// Returns whether the run may save checkpoints.
+  [[nodiscard]] bool enabled() const { return every_steps || every_minutes || at_end; }
+  /// Returns the section of a run that saves none.
+  [[nodiscard]] static CheckpointSection none() {
+    CheckpointSection section;
+    section.at_end = false;
+    return section;
+  }
+};
+
 struct MemorySection {
   std::optional<ByteSize> device_limit;
   std::optional<ByteSize> host_limit;
@@ -213,6 +233,7 @@ struct RunConfig {
   DataSection data;
   ScheduleSection schedule;
   OptimizerSection optimizer;
+  CheckpointSection checkpoint;
   MemorySection memory;
   HardwareSection hardware;
   KernelsSection kernels;
@@ -244,7 +265,11 @@ enum class TrainingData : std::uint8_t { kRequired, kOptional };
 [[nodiscard]] RunConfig load_run_config(const std::filesystem::path& file,
                                         std::span<const std::string> sets = {},
                                         TrainingData training_data = TrainingData::kRequired);
-/// Writes the config as JSON that load_run_config reads back to the same values.
+/// Returns the config that write_fields() has written: a resolved one, whose model stands in it.
+/// Throws ConfigError that names `source`.
+[[nodiscard]] RunConfig parse_run_config(std::string_view text, std::string_view source);
+/// Writes the config as JSON that load_run_config reads back to the same values. Who is killed
+/// meanwhile leaves what was there before.
 void save_run_config(const RunConfig& config, const std::filesystem::path& file);
 /// The command that makes docs/config.md.
 inline constexpr std::string_view kConfigReferenceCommand =

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "strata/comm/collectives.h"
@@ -24,6 +26,12 @@ struct AssemblyParts {
   Collectives& collectives;  ///< of these ranks on this backend's device
 };
 
+/// Says whether a rank wants the state behind a step to be saved, and makes the save.
+struct SnapshotWish {
+  bool due = false;  ///< on this rank; one that is makes all ranks save
+  std::function<std::shared_ptr<CheckpointSave>()> make = nullptr;
+};
+
 /// The arenas, stores, model, optimizer and schedule of a rank, and the way in which steps are
 /// submitted. It is the same on a device that trains and on one that only records.
 class Assembly {
@@ -40,9 +48,14 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
-  /// unfinished. Throws what an earlier step's work threw.
-  void submit(std::int64_t step, double lr, const Fill& fill);
+  /// unfinished. Returns whether a snapshot of the state behind it has begun: if a rank wishes it,
+  /// and no rank is busy with the one before. Throws what an earlier step's work threw.
+  bool submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
 
+  /// Goes on behind so many applied updates, see OptimizerEngine::resume.
+  void resume(std::int64_t updates, std::int64_t nonfinite_in_a_row) {
+    optimizer_.resume(updates, nonfinite_in_a_row);
+  }
   [[nodiscard]] TrainingState& state() { return state_; }
   [[nodiscard]] const Llama& model() const { return model_; }
   [[nodiscard]] const WeightStore& weights() const { return weights_; }
@@ -52,6 +65,8 @@ class Assembly {
   [[nodiscard]] OptimizerEngine& optimizer() { return optimizer_; }
   [[nodiscard]] BatchStore& batches() { return batches_; }
   [[nodiscard]] Schedule& schedule() { return schedule_; }
+  /// Returns what takes snapshots, or null if the setup has none.
+  [[nodiscard]] SnapshotWriter* snapshots() { return snapshots_ ? &*snapshots_ : nullptr; }
   /// Returns the seconds that it took to get device memory, and pinned memory.
   [[nodiscard]] double device_arena_s() const { return device_taken_s_ - begun_s_; }
   [[nodiscard]] double pinned_arena_s() const { return pinned_taken_s_ - device_taken_s_; }
@@ -61,8 +76,12 @@ class Assembly {
   }
 
  private:
-  /// Returns the sum over all ranks. Every rank calls it.
-  [[nodiscard]] std::int64_t global_count(std::int64_t local);
+  /// What all ranks together have of a step.
+  struct Agreed {
+    std::int64_t valid = 0;  ///< targets
+    bool save = false;       ///< a rank wishes it and none is busy
+  };
+  [[nodiscard]] Agreed agree(std::int64_t valid, bool due);
 
   const Setup& setup_;
   Device& device_;
@@ -85,6 +104,7 @@ class Assembly {
   LossStore losses_;
   OptimizerEngine optimizer_;
   Schedule schedule_;
+  std::optional<SnapshotWriter> snapshots_;
 
   std::array<Event, 2> step_ends_{};  ///< of the last two steps, by parity
   std::array<std::int64_t, 2> step_tokens_{};

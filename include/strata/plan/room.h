@@ -55,6 +55,8 @@ class Room {
   [[nodiscard]] bool may_spill_cells() const;
   /// Returns the host bytes that cells may still spill by choice, 0 if they may not spill.
   [[nodiscard]] std::size_t left_to_spill(const MemoryUse& use) const;
+  /// Returns the host bytes that may still stage state for checkpoints, 0 without a limit.
+  [[nodiscard]] std::size_t left_to_stage(const MemoryUse& use) const;
   /// Returns true if a plan of which `spilled` bytes are what cells spill is one that left_to_spill
   /// would have allowed.
   [[nodiscard]] bool allows_spills(const MemoryUse& use, std::size_t spilled) const;

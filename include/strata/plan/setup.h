@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "strata/checkpoint/snapshot_writer.h"
 #include "strata/config/config.h"
 #include "strata/model/layout.h"
 #include "strata/model/llama.h"
@@ -48,6 +50,7 @@ struct Setup {
   KeepPlan kept;
   Walk walk;
   OptimizerOptions optimizer;
+  std::optional<SnapshotPlan> snapshots;  ///< absent: the run saves no checkpoints
   int weight_slots = 0;
   int activation_slots = 0;
   int gradient_slots = 0;
@@ -82,6 +85,9 @@ struct Setup {
   [[nodiscard]] std::string state_text() const;
   /// Returns what goes to the host: "264 boundaries, 96 cells up to attention_out".
   [[nodiscard]] std::string spilled_text() const;
+  /// Returns what a checkpoint has, and what of it is copied before it is written; empty if the
+  /// run saves none.
+  [[nodiscard]] std::string snapshots_text() const;
   /// Returns the FLOPs per token that backward spends on computing again what forward neither kept
   /// nor spilled.
   [[nodiscard]] double recompute_flops_per_token() const;
