@@ -34,6 +34,7 @@ struct RunArguments {
   std::string device_memory;
   std::string host_memory;
   bool overwrite = false;
+  strata::ResumeRequest resume;
   strata::BenchOptions bench;
   strata::PlanOptions plan;
 };
@@ -95,6 +96,8 @@ class CommandLine {
     add_plan(app);
     add_bench(app);
     add_tokenize(app);
+    add_inspect(app);
+    add_export(app);
     add_config_help(app);
   }
   [[nodiscard]] int run() const { return action_(); }
@@ -104,11 +107,23 @@ class CommandLine {
     CLI::App& train = add_run_command(app, "train", "Train a model", run_);
     train.add_option("--output", run_.output, "run folder (run.output)")->type_name("DIR");
     train.add_flag("--overwrite", run_.overwrite, "replace the run that is in the run folder");
+    train
+        .add_option(
+            "--resume", run_.resume.from,
+            "go on from a checkpoint: auto, the newest whole one of the run folder if there "
+            "is one; a step of it; or the folder of a checkpoint or of another run")
+        ->type_name("auto|STEP|DIR");
+    train
+        .add_option("--allow", run_.resume.allowed,
+                    "a key that may differ from the checkpoint's though it changes the numbers")
+        ->type_name("KEY")
+        ->allow_extra_args(false);
     train.callback([this] {
       action_ = [this] {
         return strata::train_command(
             [this] { return load(run_, strata::TrainingData::kRequired); },
-            run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse);
+            {.old_run = run_.overwrite ? strata::OldRun::kReplace : strata::OldRun::kRefuse,
+             .resume = run_.resume});
       };
     });
   }
@@ -170,6 +185,40 @@ class CommandLine {
                       "take what looks like JSON or another format for text, if it is valid UTF-8");
     tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
   }
+  void add_inspect(CLI::App& app) {
+    CLI::App& inspect = *app.add_subcommand(
+        "inspect", "Show what a checkpoint or a model holds, and verify its files");
+    inspect
+        .add_option("path", inspect_.path,
+                    "a checkpoint, a run folder (its newest whole checkpoint is shown), or the "
+                    "folder of a Hugging Face model")
+        ->required();
+    inspect.add_flag("--verify", inspect_.verify,
+                     "read every byte of the checkpoint and compare it with the manifest");
+    inspect.add_flag("--files", inspect_.every_file,
+                     "list every file and tensor, also those of layers that are alike");
+    inspect.add_flag("--json", inspect_.json, "print one JSON object, with every file and tensor");
+    inspect.callback([this] { action_ = [this] { return strata::inspect_command(inspect_); }; });
+  }
+  void add_export(CLI::App& app) {
+    CLI::App& command = *app.add_subcommand(
+        "export",
+        "Make a Hugging Face model of a checkpoint, in bf16 or with the exact f32 masters");
+    command
+        .add_option("checkpoint", export_.checkpoint,
+                    "a checkpoint, or a run folder, whose newest whole one is taken")
+        ->required();
+    command.add_option("folder", export_.to, "the folder to make")->required();
+    command
+        .add_option("--dtype", export_.dtype,
+                    "of the weights: bf16, or f32, which is exact where the checkpoint has low "
+                    "halves; what the checkpoint holds in more digits is rounded to nearest")
+        ->check(CLI::IsMember({"bf16", "f32"}))
+        ->type_name("bf16|f32")
+        ->capture_default_str();
+    command.add_flag("--overwrite", export_.overwrite, "replace the model that is in the folder");
+    command.callback([this] { action_ = [this] { return strata::export_command(export_); }; });
+  }
   void add_config_help(CLI::App& app) {
     CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
     help.add_flag("--markdown", markdown_, "as docs/config.md has them");
@@ -184,6 +233,8 @@ class CommandLine {
 
   RunArguments run_;
   strata::TokenizeOptions tokenize_;
+  strata::InspectOptions inspect_;
+  strata::ExportOptions export_;
   bool markdown_ = false;
   std::function<int()> action_;
 };

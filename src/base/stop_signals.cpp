@@ -15,10 +15,11 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kEchoMs = 1000;
-constexpr std::array<int, 2> kCaught{SIGINT, SIGTERM};
+constexpr std::array<int, 3> kCaught{SIGINT, SIGTERM, SIGUSR1};
 constexpr std::array<int, 2> kIgnored{SIGPIPE, SIGXFSZ};
 
 std::atomic<int> first_signal{0};
+std::atomic<int> save_requests{0};
 std::atomic<std::int64_t> first_ms{0};
 static_assert(std::atomic<int>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);
@@ -41,18 +42,23 @@ extern "C" void remember_signal(int signal) {
   raise(signal);  // is delivered when the handler returns
 }
 
+extern "C" void remember_save(int) { save_requests = 1; }
+
 }  // namespace
 
 std::string signal_name(int signal) {
   switch (signal) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
+    case SIGUSR1: return "SIGUSR1";
+    case kTimeOver: return "the time limit";
     default: return "signal " + std::to_string(signal);
   }
 }
 
 struct StopSignals::Actions {
   std::array<struct sigaction, kCaught.size()> caught;
+  struct sigaction save;
   std::array<struct sigaction, kIgnored.size()> ignored;
 };
 
@@ -67,6 +73,9 @@ StopSignals::StopSignals() : before_(std::make_unique<Actions>()) {
     sigaction(kCaught[i], nullptr, &before_->caught[i]);
     if (before_->caught[i].sa_handler != SIG_IGN) sigaction(kCaught[i], &action, nullptr);
   }
+  save_requests = 0;
+  action.sa_handler = remember_save;
+  sigaction(SIGUSR2, &action, &before_->save);
   action.sa_handler = SIG_IGN;
   for (std::size_t i = 0; i < kIgnored.size(); ++i) {
     sigaction(kIgnored[i], &action, &before_->ignored[i]);
@@ -74,6 +83,7 @@ StopSignals::StopSignals() : before_(std::make_unique<Actions>()) {
 }
 
 StopSignals::~StopSignals() {
+  sigaction(SIGUSR2, &before_->save, nullptr);
   for (std::size_t i = 0; i < kCaught.size(); ++i) {
     sigaction(kCaught[i], &before_->caught[i], nullptr);
   }
@@ -83,5 +93,7 @@ StopSignals::~StopSignals() {
 }
 
 int StopSignals::received() const { return first_signal; }
+
+bool StopSignals::take_save_request() { return save_requests.exchange(0) != 0; }
 
 }  // namespace strata

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +27,11 @@
 #include "strata/run/metrics.h"
 #include "strata/run/progress.h"
 #include "strata/run/report.h"
+#include "strata/run/resume.h"
 #include "strata/run/run_folder.h"
+#include "strata/run/save_agenda.h"
 #include "strata/run/session.h"
+#include "strata/run/time_limit.h"
 
 namespace strata {
 
@@ -38,13 +43,16 @@ std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(byt
 /// ones were submitted. Steps are counted from 0 here, and from 1 where a person reads them.
 class Trainer {
  public:
-  Trainer(const RunConfig& config, Ranks& ranks, const StopSignals& signals,
-          const RunFolder* folder)
+  Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, const RunFolder* folder,
+          const CheckpointPlace& place)
       : ranks_(ranks),
         signals_(signals),
         folder_(folder),
+        place_(place),
+        time_limit_(config.run.wall_limit),
         session_(config, ranks,
                  {.trace = &recorder_,
+                  .checkpoints = place,
                   .run_folder = config.run.output,
                   .may_end = [this] { end_if_asked(); }}),
         config_(session_.setup().config),
@@ -53,8 +61,13 @@ class Trainer {
         peak_(device_peak(session_)),
         progress_({.steps = config_.run.steps,
                    .tokens_per_step = session_.global_tokens_per_step(),
+                   .tokens_before = place.first_sample() * config.data.sequence_length,
                    .validations = session_.has_validation() ? validations_of(config_.run) : 0,
-                   .has_mfu = peak_.tflops > 0}) {}
+                   .has_mfu = peak_.tflops > 0}),
+        saves_(config.checkpoint, config.run.steps, place.first_step(), steady_seconds()),
+        done_(place.first_step()) {
+    if (session_.checkpoints() != nullptr) save_s_ = session_.checkpoints()->expected_s();
+  }
   ~Trainer() { log::live(""); }
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -71,16 +84,22 @@ class Trainer {
       if (metrics_) metrics_->end(end_metrics("error"));
       throw;
     }
+    const bool saved = save_at_end();
     end(interrupted);
-    return interrupted ? interrupted->exit_code() : 0;
+    if (!interrupted) return 0;
+    return saved ? kSavedExitCode : interrupted->exit_code();
   }
 
  private:
+  /// EX_TEMPFAIL of sysexits.h: the run can go on.
+  static constexpr int kSavedExitCode = 75;
+
   bool first() const { return ranks_.rank() == 0; }
 
   /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
   void end_if_asked() {
-    const std::array<int, 1> own{signals_.received()};
+    std::array<int, 1> own{signals_.received()};
+    if (own[0] == 0 && time_limit_.is_over(2 * longest_step_s_ + 1.5 * save_s_)) own[0] = kTimeOver;
     const std::vector<std::byte> bytes =
         ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
     std::vector<int> all(static_cast<std::size_t>(ranks_.size()));
@@ -110,23 +129,82 @@ class Trainer {
   void steps() {
     reference_s_ = steady_seconds();
     const std::optional<std::int64_t> traced = first_traced(config_.run);
-    for (std::int64_t step = 0; step < config_.run.steps;) {
+    while (done_ < config_.run.steps) {
       end_if_asked();
-      if (step == traced) {
-        trace(step);
-        step += 2;
+      if (done_ == traced) {
+        trace(done_);
       } else {
-        submit(step++);
+        submit(done_);
       }
       report_finished();
-      if (validation_due(config_.run, step)) evaluate(step);
+      if (validation_due(config_.run, done_)) evaluate(done_);
     }
     session_.synchronize();
     report_finished();
   }
 
   void submit(std::int64_t step) {
-    session_.submit(step, lr_at(config_.optimizer, config_.run.steps, step));
+    if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+    const double now_s = steady_seconds();
+    const bool due = session_.checkpoints() != nullptr && saves_.due(step + 1, now_s);
+    const double lr = lr_at(config_.optimizer, config_.run.steps, step);
+    if (session_.submit(step, lr, due)) {
+      saved_before_ = saves_.saved();
+      saves_.begun(step + 1, now_s);
+    }
+    done_ = step + 1;
+    report_save();
+  }
+
+  /// Returns whether somebody has put the file into the run folder that asks for a checkpoint, and
+  /// takes it away.
+  bool save_file_is_there() const {
+    std::error_code ignored;
+    return folder_ != nullptr && std::filesystem::remove(folder_->save_request(), ignored);
+  }
+
+  /// Reports a save that has ended.
+  void report_save() {
+    if (session_.checkpoints() == nullptr) return;
+    const std::optional<SaveReport> report = session_.checkpoints()->take_report();
+    if (!report) return;
+    save_s_ = std::max(save_s_, report->seconds);
+    if (!report->failure.empty()) saves_.failed(saved_before_);
+    if (!first()) return;
+    const bool saved = report->failure.empty();
+    if (saved) {
+      log::info("checkpoint of step {} saved in {:.1f} s: {}", report->step, report->seconds,
+                report->folder.string());
+    } else {
+      log::error("the checkpoint of step {} was not saved: {}; training goes on", report->step,
+                 report->failure);
+    }
+    if (!report->warning.empty()) log::warn("{}", report->warning);
+    Metric why{"failure", {}};
+    if (!saved) why.value = report->failure;
+    metrics_->checkpoint(std::vector<Metric>{{"step", report->step},
+                                             {"saved", saved},
+                                             {"seconds", report->seconds},
+                                             {"bytes", static_cast<std::int64_t>(report->bytes)},
+                                             {"steps_waited", saves_.steps_waited()},
+                                             why});
+  }
+
+  /// Waits for what is being saved and saves the last state if it is not. Returns whether it is.
+  bool save_at_end() {
+    Checkpointer* checkpoints = session_.checkpoints();
+    if (checkpoints == nullptr) return false;
+    log::live("saving a checkpoint");
+    checkpoints->wait();
+    report_save();
+    if (config_.checkpoint.at_end && saves_.saved() != done_) {
+      saved_before_ = saves_.saved();
+      saves_.begun(done_, steady_seconds());
+      checkpoints->save_now(done_, session_.samples_after(done_));
+      report_save();
+    }
+    log::live("");
+    return saves_.saved() == done_;
   }
 
   void start() {
@@ -135,11 +213,12 @@ class Trainer {
     if (!first()) return;
     for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
     save_run_config(config_, folder_->config());
-    metrics_.emplace(folder_->metrics());
+    metrics_.emplace(folder_->metrics(),
+                     place_.resume ? MetricsLog::OldLines::kKeep : MetricsLog::OldLines::kRemove);
     const DeviceInfo info = session_.device().info();
     Metric peak{"peak_tflops", {}};
     if (peak_.tflops > 0) peak.value = peak_.tflops;
-    metrics_->start(std::vector<Metric>{
+    std::vector<Metric> metrics{
         {"parameters", config_.model.llama.parameter_count()},
         {"backend", info.backend},
         {"device", info.name},
@@ -150,12 +229,17 @@ class Trainer {
         {"recompute_flops_per_token", session_.setup().recompute_flops_per_token()},
         {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
-        {"host_planned_bytes", static_cast<std::int64_t>(session_.setup().host_bytes())}});
+        {"host_planned_bytes", static_cast<std::int64_t>(session_.setup().host_bytes())}};
+    if (!place_.resume) return metrics_->start(metrics);
+    metrics.push_back({"step", place_.first_step()});
+    metrics.push_back({"checkpoint", place_.resume->folder.string()});
+    metrics_->resume(metrics);
   }
 
   void report_finished() {
     for (const FinishedStep& finished : session_.take_finished()) {
       const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
+      longest_step_s_ = std::max(longest_step_s_, step_s);
       last_finished_s_ = finished.finished_s;
       if (!first()) continue;
       StepMetrics m;
@@ -310,16 +394,23 @@ class Trainer {
   }
 
   Ranks& ranks_;
-  const StopSignals& signals_;
+  StopSignals& signals_;
   const RunFolder* folder_;  ///< null but on rank 0
+  CheckpointPlace place_;
   Recorder recorder_;
+  TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next two
+  double longest_step_s_ = 0;
+  double save_s_ = 0;  ///< of the longest save
   Session session_;
   RunConfig config_;  ///< resolved
   double flops_per_token_ = 0;
   DevicePeak peak_;
   bool peak_warned_ = false;
   Progress progress_;
-  int lines_ = 0;  ///< of progress, that were shown
+  SaveAgenda saves_;
+  std::int64_t done_;              ///< steps that were submitted, of all of the run
+  std::int64_t saved_before_ = 0;  ///< SaveAgenda::saved() when the last save began
+  int lines_ = 0;                  ///< of progress, that were shown
   std::optional<MetricsLog> metrics_;
   double begun_s_ = 0;      ///< when the first step was
   double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
@@ -328,21 +419,55 @@ class Trainer {
   std::int64_t missed_ = 0;                ///< steps whose early updates were undone
 };
 
+/// Says from where a run goes on, and what is different now. Returns whether anything is left to
+/// do: whoever starts a run again until it is done need not look whether it is. Throws ConfigError
+/// if too much is different.
+bool go_on_from(const FoundCheckpoint& checkpoint, const RunConfig& config,
+                const ResumeRequest& request) {
+  const std::vector<std::string> differences = compare_with_checkpoint(config, checkpoint, request);
+  log::info("resumes  {} (step {})", checkpoint.folder.string(), checkpoint.manifest.step);
+  for (const std::string& line : differences) log::info("         {}", line);
+  if (checkpoint.manifest.step < config.run.steps) return true;
+  const std::string done = checkpoint.folder.string() + " has done " +
+                           std::to_string(checkpoint.manifest.step) + " steps, and run.steps is " +
+                           std::to_string(config.run.steps) + "; raise it to go on";
+  if (request.from != "auto") throw ConfigError("--resume: " + done);
+  log::info("done: {}", done);
+  return false;
+}
+
 }  // namespace
 
-int train_command(const LoadConfig& load, OldRun old_run) {
+int train_command(const LoadConfig& load, const TrainOptions& options) {
   return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
-    const StopSignals signals;
+    StopSignals signals;
     std::optional<RunFolder> folder;
-    if (ranks.rank() == 0) folder.emplace(config.run.output, old_run);
+    if (ranks.rank() == 0) {
+      folder.emplace(config.run.output,
+                     options.resume.from.empty() ? options.old_run : OldRun::kResume);
+    }
     ranks.barrier(Channel::kSubmit);
     log::configure(ranks.rank(), ranks.size(), folder ? folder->log().string() : std::string());
     log::info("folder   {}", config.run.output);
-    try {
-      return Trainer(config, ranks, signals, folder ? &*folder : nullptr).run();
-    } catch (const Interrupted& interrupted) {
-      log::info("{} before the first step", interrupted.what());
-      return interrupted.exit_code();
+    const std::unique_ptr<Files> files = make_system_files();
+    const std::filesystem::path run_folder = config.run.output;
+    CheckpointPlace place{
+        .files = files.get(), .folder = run_folder / kCheckpointsName, .resume = {}};
+    if (folder) remove_unfinished(*files, place.folder);
+    ResumeRequest resume = options.resume;
+    while (true) {
+      place.resume = find_resume(*files, resume, run_folder, ranks);
+      if (place.resume && !go_on_from(*place.resume, config, resume)) return 0;
+      try {
+        return Trainer(config, ranks, signals, folder ? &*folder : nullptr, place).run();
+      } catch (const DamagedCheckpoint& damaged) {
+        if (resume.from != "auto") throw;
+        log::warn("passed over: {}", damaged.what());
+        resume.below = place.resume->manifest.step;
+      } catch (const Interrupted& interrupted) {
+        log::info("{} before the first step", interrupted.what());
+        return interrupted.exit_code();
+      }
     }
   });
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
@@ -73,23 +74,50 @@ bool write_all(int descriptor, std::string_view text, std::int64_t at) {
   return true;
 }
 
+/// Returns the bytes up to the end of the last whole line of a file.
+std::int64_t end_of_last_line(int descriptor) {
+  std::array<char, 4096> text{};
+  std::int64_t end = ::lseek(descriptor, 0, SEEK_END);
+  while (end > 0) {
+    const std::int64_t begin = std::max<std::int64_t>(0, end - std::int64_t{text.size()});
+    const ssize_t count =
+        ::pread(descriptor, text.data(), static_cast<std::size_t>(end - begin), begin);
+    if (count <= 0) return 0;
+    const std::size_t newline =
+        std::string_view(text.data(), static_cast<std::size_t>(count)).rfind('\n');
+    if (newline != std::string_view::npos) return begin + static_cast<std::int64_t>(newline) + 1;
+    end = begin;
+  }
+  return 0;
+}
+
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& file)
+MetricsLog::MetricsLog(const std::filesystem::path& file, OldLines old)
     : file_(file),
-      descriptor_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
+      descriptor_(::open(file.c_str(),
+                         O_RDWR | O_CREAT | O_CLOEXEC | (old == OldLines::kRemove ? O_TRUNC : 0),
+                         0666)) {
   if (descriptor_ < 0) {
     throw IoError(file_.string() + ": cannot be written: " + std::strerror(errno));
   }
+  // The next line is written over what a run that was killed left of its last one.
+  if (old == OldLines::kKeep) whole_bytes_ = end_of_last_line(descriptor_);
 }
 
 MetricsLog::~MetricsLog() { ::close(descriptor_); }
 
-void MetricsLog::start(std::span<const Metric> metrics) {
+void MetricsLog::start(std::span<const Metric> metrics) { begin("start", metrics); }
+
+void MetricsLog::resume(std::span<const Metric> metrics) { begin("resume", metrics); }
+
+void MetricsLog::checkpoint(std::span<const Metric> metrics) { write("checkpoint", {metrics}); }
+
+void MetricsLog::begin(std::string_view event, std::span<const Metric> metrics) {
   const BuildInfo build = build_info();
   const std::array<Metric, 2> program{
       {{"version", std::string(build.version)}, {"commit", std::string(build.commit)}}};
-  write("start", {program, metrics});
+  write(event, {program, metrics});
 }
 
 void MetricsLog::step(const StepMetrics& m, std::span<const Metric> extras) {

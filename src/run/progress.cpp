@@ -98,7 +98,7 @@ std::string Progress::line(std::time_t now) const {
   const auto per_second = [&](double amount) { return seconds > 0 ? amount / seconds : 0.0; };
   const double left_s = eta_s();
   return layout({.step = fmt::format("{}/{}", last_.step, goal_.steps),
-                 .tokens = format_count(tokens_),
+                 .tokens = format_count(goal_.tokens_before + tokens_),
                  .loss = fmt::format("{:.4f}", line_loss_ / static_cast<double>(line_steps_)),
                  .norm = fmt::format("{:.4g}", last_.grad_norm),
                  .lr = fmt::format("{:.2e}", last_.lr),

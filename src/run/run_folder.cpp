@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -21,6 +22,8 @@
 #include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/checkpoint/disk_probe.h"
 
 namespace strata {
 
@@ -87,6 +90,7 @@ RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
   lock();
   try {
     require_room(old_run);
+    remove_probes();
     if (old_run == OldRun::kReplace) remove_old_run();
   } catch (...) {
     ::close(lock_);
@@ -98,9 +102,20 @@ RunFolder::~RunFolder() { ::close(lock_); }
 
 void RunFolder::make() const {
   std::error_code error;
+  std::vector<fs::path> missing;  // from the innermost on
+  for (fs::path folder = fs::absolute(path_).lexically_normal(); !is_there(folder);
+       folder = folder.parent_path()) {
+    if (folder.has_filename()) missing.push_back(folder);
+  }
   fs::create_directories(path_, error);
   if (error) {
     throw IoError("run.output: cannot create the folder " + refused(path_, error));
+  }
+  // A checkpoint survives a crash only if the folder does.
+  try {
+    for (const fs::path& folder : missing) make_system_files()->sync_folder(folder.parent_path());
+  } catch (const IoError& failed) {
+    log::warn("{}", failed.what());
   }
 }
 
@@ -113,12 +128,13 @@ void RunFolder::require_room(OldRun old_run) const {
                       std::string(kOtherFolder));
   }
   std::string held;
-  for (const fs::path& file : {config(), metrics()}) {
+  for (const fs::path& file : {config(), metrics(), checkpoints()}) {
     if (is_there(file)) held += (held.empty() ? "" : ", ") + file.filename().string();
   }
-  if (held.empty() || old_run == OldRun::kReplace) return;
+  if (held.empty() || old_run != OldRun::kRefuse) return;
   throw ConfigError("run.output: " + path_.string() + " holds a run (" + held + "); " +
-                    std::string(kOtherFolder) + ", or replace that run with --overwrite");
+                    std::string(kOtherFolder) +
+                    ", go on with that run by --resume auto, or replace it with --overwrite");
 }
 
 void RunFolder::lock() {
@@ -146,6 +162,15 @@ void RunFolder::lock() {
   }
 }
 
+/// Removes the scratch files of probes whose process was killed.
+void RunFolder::remove_probes() const {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with(kProbePrefix)) fs::remove(entry.path(), error);
+  }
+}
+
 /// Removes what a run leaves but its config.
 void RunFolder::remove_old_run() const {
   std::vector<fs::path> files{metrics(), log(), trace(), path_ / "plans.json"};
@@ -153,6 +178,13 @@ void RunFolder::remove_old_run() const {
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
     if (name.starts_with("plans.json.") && name.ends_with(".tmp")) files.push_back(entry.path());
+  }
+  if (fs::is_directory(checkpoints(), error)) {
+    const std::unique_ptr<Files> system = make_system_files();
+    remove_unfinished(*system, checkpoints());
+    for (const std::int64_t step : list_checkpoints(*system, checkpoints())) {
+      remove_all(*system, checkpoints() / checkpoint_name(step));
+    }
   }
   for (const fs::path& file : files) {
     if (!is_there(file)) continue;

@@ -89,6 +89,7 @@ std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::str
 
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
     : config_(config), ranks_(ranks), hooks_(hooks) {
+  if (!hooks_.checkpoints) config_.checkpoint = CheckpointSection::none();
   startup_.program_s = process_age_s();
   Lap lap;
   const BackendKind kind = choose_backend(config);
@@ -132,6 +133,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
   }
+  if (setup_.snapshots) write_gbs_ = require_disk(*hooks_.checkpoints, setup_, ranks);
   startup_.plans_s = lap();
   may_end();
   assemble();
@@ -141,7 +143,10 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
 /// session down.
 Session::~Session() {
   try {
-    if (backend_.device) synchronize();
+    if (backend_.device) {
+      synchronize();
+      backend_.device->synchronize();  // what is being saved
+    }
   } catch (const std::exception& error) {
     log::debug("while ending the session: {}", error.what());
   }
@@ -223,12 +228,17 @@ void Session::assemble() {
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
   may_end();
   const Setup& s = setup_;
-  if (s.config.model.path.empty()) {
+  if (hooks_.checkpoints && hooks_.checkpoints->resume) {
+    load_checkpoint(*hooks_.checkpoints->files, *hooks_.checkpoints->resume, *assembly_,
+                    *backend_.pool, ranks_);
+  } else if (s.config.model.path.empty()) {
     state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);
   } else {
     state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
   }
+  // It copies files of the checkpoint that were verified as it was loaded.
+  if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, ranks_);
   startup_.weights_s = lap();
 }
 
@@ -236,18 +246,25 @@ std::int64_t Session::global_tokens_per_step() const {
   return config_.tokens_per_step() * ranks_.size();
 }
 
-void Session::submit(std::int64_t step, double lr) {
+std::int64_t Session::samples_after(std::int64_t steps) const {
+  const std::int64_t first = hooks_.checkpoints ? hooks_.checkpoints->first_sample() : 0;
+  return first + (steps - first_step()) * train_->samples_per_step();
+}
+
+bool Session::submit(std::int64_t step, double lr, bool save) {
   const LinkBytes before = link_bytes();
   step_links_.emplace_back();
-  assembly_->submit(step, lr, [&](int pass, const PassBuffers& buffers) {
-    const std::int64_t valid =
-        hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
-                    : train_->fill_pass(step * train_->samples_per_step(), pass, buffers);
+  const auto fill = [&](int pass, const PassBuffers& buffers) {
+    const std::int64_t valid = hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
+                                           : train_->fill_pass(samples_after(step), pass, buffers);
     const bool last = pass + 1 == setup_.choices.passes;
     if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
     return valid;
-  });
+  };
+  const auto make_save = [&] { return checkpoints_->make_save(step + 1, samples_after(step + 1)); };
+  const bool saves = assembly_->submit(step, lr, fill, {.due = save, .make = make_save});
   step_links_.back() = link_bytes() - before;
+  return saves;
 }
 
 LinkBytes Session::link_bytes() const {
@@ -318,7 +335,7 @@ void Session::observe(UpdateObserver& observer) {
 
 void Session::synchronize() {
   assembly_->optimizer().submit_updates({.phase = "update"});
-  backend_.device->synchronize();
+  backend_.device->synchronize_but(Lane::kSave);
 }
 
 }  // namespace strata

@@ -21,8 +21,8 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   const std::vector<nlohmann::json> lines = metrics(folder / "run");
   std::vector<std::string> events;
   for (const nlohmann::json& line : lines) events.push_back(line["event"]);
-  REQUIRE(events ==
-          std::vector<std::string>{"start", "step", "step", "step", "trace", "step", "end"});
+  REQUIRE(events == std::vector<std::string>{"start", "step", "step", "step", "trace", "step",
+                                             "checkpoint", "end"});
   for (const std::size_t at : {1, 2, 3, 5}) {
     const nlohmann::json& line = lines[at];
     CHECK(line["step"] == (at < 4 ? at : 4));
@@ -109,10 +109,12 @@ TEST_CASE("a trace moves no validation, whichever step it names") {
   const Folder folder;
   const std::string data = tokenize_text(folder);
   const auto events = [&](const std::string& trace_step) {
-    const Outcome done =
-        strata(folder, train_tiny(folder, trace_step,
-                                  data + " --set run.steps=8 --set run.eval_every=3 " +
-                                      "--set run.trace_step=" + trace_step));
+    const Outcome done = strata(
+        folder,
+        train_tiny(folder, trace_step,
+                   data +
+                       " --set checkpoint.at_end=false --set run.steps=8 --set run.eval_every=3 " +
+                       "--set run.trace_step=" + trace_step));
     INFO(done.text);
     REQUIRE(done.code == 0);
     CHECK(done.text.find("race:") == std::string::npos);

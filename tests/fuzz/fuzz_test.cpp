@@ -41,7 +41,7 @@ std::string judge_child(const std::function<int()>& body) {
   const Listing before = list(folder.path());
   const Ending ending =
       run_child({.folder = folder.path(),
-                 .limits = {.processor_s = 0.3, .idle_s = 0.3, .resident_bytes = 256ul << 20},
+                 .limits = {.processor_s = 0.3, .idle_s = 0.3, .resident_bytes = 64ul << 20},
                  .training = {},
                  .body = body});
   return judge(c, {}, ending, before, list(folder.path()));

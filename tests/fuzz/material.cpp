@@ -129,6 +129,7 @@ Material load_material(const fs::path& repository, const fs::path& scratch) {
                                           {"run.steps", "2"},
                                           {"run.threads", "1"},
                                           {"run.output", "\"run\""},
+                                          {"checkpoint.at_end", "false"},
                                           {"optimizer.warmup_steps", "0"}}) {
     set(material.tiny, path, json);
   }

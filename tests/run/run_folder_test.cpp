@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -134,6 +135,14 @@ TEST_CASE("a folder has one process, however the one before it ended") {
   close(ready[0]);
   close(ready[1]);
   CHECK(refusal(scratch.file(".")) == "no error");
+}
+
+TEST_CASE("scratch files of probes that were killed go when the next run comes") {
+  const ScratchFolder scratch;
+  const std::string probe = scratch.file(".strata-probe-12ab");
+  std::ofstream(probe) << "scratch";
+  CHECK(refusal(scratch.file(".")) == "no error");
+  CHECK_FALSE(std::filesystem::exists(probe));
 }
 
 TEST_CASE("a folder that cannot be made is an error that names it") {

@@ -1,8 +1,9 @@
-// SIGINT and SIGTERM as something that a run asks for between its steps. A command that must not
-// end in the middle of a step makes one StopSignals; whoever notices a signal throws Interrupted,
-// which carries the exit code that shells expect.
+// SIGINT, SIGTERM and SIGUSR1 as something that a run asks for between its steps. A command that
+// must not end in the middle of a step makes one StopSignals; whoever notices a signal throws
+// Interrupted, which carries the exit code that shells expect.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,9 @@
 
 namespace strata {
 
-/// Returns "SIGINT", "SIGTERM", or "signal N" for others.
+/// Stands among signals for the end of the time that a run has.
+inline constexpr int kTimeOver = SIGXCPU;
+/// Returns "SIGINT", "SIGTERM", "SIGUSR1", "the time limit", or "signal N" for others.
 [[nodiscard]] std::string signal_name(int signal);
 
 /// The program was asked to end. The exit code is 128 and the signal's number.
@@ -24,11 +27,12 @@ class Interrupted : public Error {
   int signal_;
 };
 
-/// Catches SIGINT and SIGTERM while it lives, unless the process was started with them ignored. The
-/// first signal is remembered. A later one ends the process at once, as if nothing were caught; but
-/// not within a second of the first, because launchers and shells may send a signal to a process
-/// and to its group. Writing to a closed pipe or past a limit of file sizes is an error of the
-/// write meanwhile, and no signal. There is one at a time; it may be made and asked by any thread.
+/// Catches SIGINT, SIGTERM and SIGUSR1 (which batch systems send before the time is over) while it
+/// lives, unless the process was started with them ignored. The first signal is remembered. A later
+/// one ends the process at once, as if nothing were caught; but not within a second of the first,
+/// because launchers and shells may send a signal to a process and to its group. Writing to a
+/// closed pipe or past a limit of file sizes is an error of the write meanwhile, and no signal.
+/// There is one at a time; it may be made and asked by any thread.
 class StopSignals {
  public:
   StopSignals();
@@ -38,6 +42,9 @@ class StopSignals {
 
   /// Returns the signal that came first, or 0 if none did.
   [[nodiscard]] int received() const;
+  /// Returns whether SIGUSR2 has come since the last call: it asks for a checkpoint, and ends
+  /// nothing.
+  [[nodiscard]] bool take_save_request();
 
  private:
   struct Actions;

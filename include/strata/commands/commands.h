@@ -1,7 +1,7 @@
 // This header has the sub-commands of the program. The command line calls one of them, with a
 // config that it has validated, and ends with the exit code that is returned. `train` and `bench`
 // run on every rank, load the config there and refuse ranks whose runs differ; they log what goes
-// wrong, take down the other ranks and return its code. `plan` and `tokenize` throw an Error.
+// wrong, take down the other ranks and return its code. The others throw an Error.
 
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/run/resume.h"
 #include "strata/run/run_folder.h"
 
 namespace strata {
@@ -18,6 +19,28 @@ namespace strata {
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
+};
+
+/// This is what `train` is told beside the config.
+struct TrainOptions {
+  OldRun old_run = OldRun::kRefuse;
+  ResumeRequest resume;
+};
+
+/// This is what `inspect` is told.
+struct InspectOptions {
+  std::filesystem::path path;  ///< of a checkpoint, of a run or of a Hugging Face model
+  bool verify = false;         ///< every byte is read and compared with the manifest
+  bool every_file = false;     ///< files and tensors of layers that are alike are not put together
+  bool json = false;           ///< the result is one JSON object
+};
+
+/// This is what `export` is told.
+struct ExportOptions {
+  std::filesystem::path checkpoint;  ///< or of a run, whose newest whole checkpoint is taken
+  std::filesystem::path to;          ///< the folder that is made
+  std::string dtype = "bf16";        ///< of the weights there: "bf16" or "f32"
+  bool overwrite = false;            ///< a model that lies there is replaced
 };
 
 /// Reads and validates the config that the command line names.
@@ -28,9 +51,10 @@ struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
 };
 
-/// Trains a model and writes the run folder that the config names as run.output. SIGINT and SIGTERM
-/// end the run between two steps, with 128 and the signal's number as exit code.
-int train_command(const LoadConfig& load, OldRun old_run);
+/// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM
+/// and SIGUSR1 end the run between two steps: with exit code 75 if its last state is saved, so that
+/// it can go on, else with 128 and the signal's number.
+int train_command(const LoadConfig& load, const TrainOptions& options);
 /// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
 /// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
 /// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.
@@ -41,5 +65,14 @@ int bench_command(const LoadConfig& load, const BenchOptions& options);
 /// Makes token files of text, shows progress on standard error and prints what was made. Throws
 /// IoError or ConfigError.
 int tokenize_command(TokenizeOptions options);
+
+/// Prints what a checkpoint or a model holds. Throws IoError that names a file that is missing or
+/// damaged, and ConfigError for a manifest whose model or config this program does not read.
+int inspect_command(const InspectOptions& options);
+/// Makes a Hugging Face folder of a checkpoint, shows progress on standard error and prints what
+/// was made. The folder gets its name when it is whole. SIGINT and SIGTERM end it without one.
+/// Throws IoError for files that are damaged or cannot be written, ConfigError for a folder that is
+/// not replaced.
+int export_command(const ExportOptions& options);
 
 }  // namespace strata

@@ -43,8 +43,11 @@ struct Metric {
 /// say, is lost as a whole; the log warns of the first, and the next ones are tried again.
 class MetricsLog {
  public:
-  /// Creates the file, or empties it. Throws IoError if that fails.
-  explicit MetricsLog(const std::filesystem::path& file);
+  /// What becomes of lines that are in the file.
+  enum class OldLines : std::uint8_t { kRemove, kKeep };
+  /// Creates the file, empties it, or goes on behind its last whole line. Throws IoError if that
+  /// fails.
+  explicit MetricsLog(const std::filesystem::path& file, OldLines old = OldLines::kRemove);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
@@ -52,6 +55,11 @@ class MetricsLog {
   /// Writes {"event":"start","version","commit", ...}: the program, then whatever describes the
   /// run, such as parameters, device, ranks and planned bytes.
   void start(std::span<const Metric> metrics);
+  /// Writes {"event":"resume", ...} in place of it where a run goes on: the lines behind it count
+  /// from the step that it names, whatever stands before it.
+  void resume(std::span<const Metric> metrics);
+  /// Writes {"event":"checkpoint", ...}, what came of a save.
+  void checkpoint(std::span<const Metric> metrics);
   /// Writes {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu",
   /// ...}, where `extras` follow.
   void step(const StepMetrics& metrics, std::span<const Metric> extras = {});
@@ -65,6 +73,7 @@ class MetricsLog {
   [[nodiscard]] std::int64_t lost_lines() const { return lost_lines_; }
 
  private:
+  void begin(std::string_view event, std::span<const Metric> metrics);
   void write(std::string_view event, std::initializer_list<std::span<const Metric>> parts);
 
   std::filesystem::path file_;

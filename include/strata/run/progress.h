@@ -16,6 +16,7 @@ namespace strata {
 struct ProgressGoal {
   std::int64_t steps = 0;
   std::int64_t tokens_per_step = 0;  ///< of all ranks
+  std::int64_t tokens_before = 0;    ///< that the run had seen when it was resumed
   std::int64_t validations = 0;      ///< of the whole run
   bool has_mfu = false;              ///< steps will have one: a column is kept for it
 };

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "strata/checkpoint/checkpoint_folder.h"
+
 namespace strata {
 
 /// What becomes of a run that lies in the folder already.
 enum class OldRun : std::uint8_t {
   kRefuse,   ///< it stays, and the new one is refused
   kReplace,  ///< its files go
+  kResume,   ///< it stays, and the new one adds to it
 };
 
 /// A folder that this process alone writes to while the object lives. The lock is the kernel's
@@ -33,12 +36,16 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "train.log"; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / kCheckpointsName; }
+  /// Returns the name of a file that somebody makes to ask for a checkpoint.
+  [[nodiscard]] std::filesystem::path save_request() const { return path_ / "save"; }
   [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace.json"; }
 
  private:
   void make() const;
   void require_room(OldRun old_run) const;
   void lock();
+  void remove_probes() const;
   void remove_old_run() const;
 
   std::filesystem::path path_;

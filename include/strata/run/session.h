@@ -22,6 +22,7 @@
 #include "strata/plan/assembly.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/setup.h"
+#include "strata/run/checkpointer.h"
 #include "strata/run/startup.h"
 
 namespace strata {
@@ -57,6 +58,8 @@ struct SessionHooks {
   /// returns the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
       fill = nullptr;
+  /// Where checkpoints are saved and read; absent: the run neither saves nor resumes.
+  std::optional<CheckpointPlace> checkpoints = std::nullopt;
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
   /// Called where the work may be ended: between the parts of the start and between the passes of a
   /// validation, on all ranks at the same places. What it throws comes out of the call that was
@@ -101,16 +104,28 @@ class Session {
   /// Returns the tokens of all ranks in a step, ignored targets included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
 
+  /// Returns how many steps the run had done before this session: those of the checkpoint that it
+  /// goes on from.
+  [[nodiscard]] std::int64_t first_step() const {
+    return hooks_.checkpoints ? hooks_.checkpoints->first_step() : 0;
+  }
   /// Reads the batch of `step` (counted from 0) and submits the step. Blocks first until at most
-  /// one earlier step is unfinished. Throws what an earlier step's work threw.
-  void submit(std::int64_t step, double lr);
+  /// one earlier step is unfinished. Throws what an earlier step's work threw. If `save` is true on
+  /// any rank and nothing is being saved, a checkpoint of the state behind the step is begun;
+  /// returns whether it is.
+  bool submit(std::int64_t step, double lr, bool save = false);
+  /// Returns what saves checkpoints, or null if the run saves none.
+  [[nodiscard]] Checkpointer* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
+  /// Returns how many samples are consumed when `steps` steps are done.
+  [[nodiscard]] std::int64_t samples_after(std::int64_t steps) const;
   /// Returns the steps that have finished since the last call, in order. Does not block.
   [[nodiscard]] std::vector<FinishedStep> take_finished();
   /// Returns the mean loss of a token over the validation set (run.eval_batches passes of it, or
   /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
   /// set or hooks that fill.
   [[nodiscard]] double evaluate();
-  /// Blocks until everything that was submitted is done, pending updates included.
+  /// Blocks until everything that was submitted is done, pending updates included, but for
+  /// checkpoints that are being saved.
   void synchronize();
 
  private:
@@ -132,6 +147,8 @@ class Session {
   std::unique_ptr<TokenSource> train_source_, validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
   std::unique_ptr<Assembly> assembly_;
+  double write_gbs_ = 0;  ///< of the disk that takes checkpoints
+  std::optional<Checkpointer> checkpoints_;
 
   std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
   StartupTimes startup_;

@@ -1,0 +1,81 @@
+// The checkpoints of one run: where they are, what goes into them beside the state, and how a run
+// begins with one. A session has a Checkpointer if its run saves; the submitting thread calls it.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/checkpoint/checkpoint_folder.h"
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/checkpoint/files.h"
+#include "strata/checkpoint/snapshot_writer.h"
+#include "strata/comm/ranks.h"
+#include "strata/plan/assembly.h"
+#include "strata/plan/setup.h"
+
+namespace strata {
+
+/// Where a run keeps its checkpoints, and the one that it goes on from.
+struct CheckpointPlace {
+  Files* files = nullptr;        ///< outlives the session
+  std::filesystem::path folder;  ///< that holds them
+  std::optional<FoundCheckpoint> resume;
+
+  [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
+  [[nodiscard]] std::int64_t first_sample() const { return resume ? resume->manifest.samples : 0; }
+};
+
+/// Throws IoError, on all ranks, if no checkpoint of this setup can be written there: the folder
+/// takes no files, or has not the room for even one. Returns the GB/s of a short test. All ranks
+/// call it, before memory is taken.
+[[nodiscard]] double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks);
+
+/// A checkpoint that looked whole has bytes that are not those that were written. The message names
+/// the file.
+class DamagedCheckpoint : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+/// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws
+/// DamagedCheckpoint on all ranks if one of them could not read it. All ranks call it.
+void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
+                     ThreadPool& pool, Ranks& ranks);
+
+class Checkpointer {
+ public:
+  /// All arguments outlive it. The assembly has a writer of snapshots. Throws IoError if a file of
+  /// the imported model that goes into every checkpoint cannot be read.
+  /// `write_gbs` is what require_disk() has found.
+  Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
+               Assembly& assembly, Ranks& ranks);
+
+  /// Returns how many seconds a save will probably take, by what was written at the start.
+  [[nodiscard]] double expected_s() const { return expected_s_; }
+  /// Returns a save of the state behind `steps` steps and `samples` samples.
+  [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(std::int64_t steps, std::int64_t samples);
+  /// Writes the state as it is, which is that behind so many steps, and blocks until it is
+  /// committed or has failed. Everything that was submitted is done.
+  void save_now(std::int64_t steps, std::int64_t samples);
+  /// Blocks until nothing is being saved.
+  void wait() { writer_.wait(); }
+  /// Returns what came of the save that has ended since the last call, if one did.
+  [[nodiscard]] std::optional<SaveReport> take_report() { return writer_.take_report(); }
+
+ private:
+  const CheckpointPlace& place_;
+  const Setup& setup_;
+  SnapshotWriter& writer_;
+  Ranks& ranks_;
+  std::vector<SmallFile> small_files_;
+  double expected_s_ = 0;
+  std::int64_t saves_ = 0;  ///< that were begun
+};
+
+}  // namespace strata

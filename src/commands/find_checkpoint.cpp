@@ -1,0 +1,94 @@
+// A run folder and a Hugging Face model both have a config.json, so what only one of them has
+// decides: a manifest, a folder of checkpoints, files of weights.
+
+#include "commands/find_checkpoint.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+#include "strata/base/error.h"
+#include "strata/checkpoint/checkpoint_save.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_weights(const Files& files, const fs::path& folder) {
+  const std::vector<std::string> names = files.list(folder);
+  return std::ranges::count(names, "config.json") > 0 &&
+         std::ranges::any_of(
+             names, [](const std::string& name) { return name.ends_with(".safetensors"); });
+}
+
+OtherCheckpoint look_at(const Files& files, const fs::path& folder) {
+  try {
+    return {.folder = folder, .manifest = read_manifest(files, folder), .problem = {}};
+  } catch (const IoError& error) {
+    return {.folder = folder, .manifest = {}, .problem = error.what()};
+  }
+}
+
+/// Returns the newest whole checkpoint of a folder with the others.
+NamedFolder newest_of(const Files& files, const fs::path& folder) {
+  NamedFolder result;
+  std::string problems;
+  for (const std::int64_t step : list_checkpoints(files, folder) | std::views::reverse) {
+    OtherCheckpoint one = look_at(files, folder / checkpoint_name(step));
+    if (one.manifest && !result.checkpoint) {
+      result.checkpoint = {std::move(one.folder), std::move(*one.manifest)};
+      continue;
+    }
+    problems += "\n  " + one.problem;
+    result.others.push_back(std::move(one));
+  }
+  if (!result.checkpoint) throw IoError(folder.string() + ": no checkpoint is whole:" + problems);
+  for (const std::string& name : files.list(folder)) {
+    if (!name.starts_with(kTemporaryPrefix)) continue;
+    result.others.push_back(
+        {.folder = folder / name,
+         .manifest = {},
+         .problem = (folder / name).string() + ": a save or a deletion that did not end, or that " +
+                    "is at work; the next start of the run removes what is left over"});
+  }
+  return result;
+}
+
+}  // namespace
+
+NamedFolder find_named_folder(const Files& files, const fs::path& path) {
+  std::error_code error;
+  const fs::path folder = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
+  const fs::path named =
+      folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  if (error || files.kind(folder) == Files::Kind::kNothing) {
+    throw IoError(path.string() + ": there is nothing of this name");
+  }
+  if (files.kind(folder) == Files::Kind::kFolder) {
+    const bool has_manifest = files.kind(folder / kManifestName) != Files::Kind::kNothing;
+    if (has_manifest || step_of_name(named.string())) {
+      return {.checkpoint = FoundCheckpoint{folder, read_manifest(files, folder)}, .others = {}};
+    }
+    for (const fs::path& checkpoints : {folder / kCheckpointsName, folder}) {
+      if (!list_checkpoints(files, checkpoints).empty()) return newest_of(files, checkpoints);
+    }
+    if (holds_weights(files, folder)) return {};
+  }
+  throw IoError(path.string() +
+                ": is neither a checkpoint, nor a run folder with one, nor the folder of a Hugging "
+                "Face model; name a folder such as RUN, RUN/" +
+                std::string(kCheckpointsName) + "/" + checkpoint_name(1000) + " or a model");
+}
+
+LlamaConfig model_of(const FoundCheckpoint& checkpoint) {
+  const std::string source = (checkpoint.folder / kManifestName).string() + ": model";
+  LlamaConfig model;
+  read_fields(model, checkpoint.manifest.model, source);
+  ConfigProblems problems;
+  model.validate(problems, "");
+  problems.throw_if_any(source);
+  return model;
+}
+
+}  // namespace strata

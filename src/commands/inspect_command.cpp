@@ -1,0 +1,266 @@
+// `inspect` reads the manifest of a checkpoint, or the config of a model, and the headers of their
+// tensor files: what they hold is known in a moment, however large they are. Only --verify reads
+// what the files hold.
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/find_checkpoint.h"
+#include "commands/tensor_files.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/base/text.h"
+#include "strata/base/thread_pool.h"
+#include "strata/checkpoint/load_state.h"
+#include "strata/commands/commands.h"
+#include "strata/config/config.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// A key whose value is not the default.
+struct ChangedKey {
+  std::string path;
+  std::string value;  ///< as JSON
+};
+
+/// Everything that is shown of a checkpoint or of a model.
+struct Inspected {
+  fs::path folder;
+  LlamaConfig model;
+  std::vector<ListedFile> files;
+  std::uint64_t bytes = 0;  ///< of all files
+  // Of a checkpoint alone:
+  std::optional<Manifest> manifest;
+  std::vector<ChangedKey> changed;
+  std::vector<OtherCheckpoint> others;
+};
+
+struct Verified {
+  std::uint64_t bytes = 0;
+  double seconds = 0;
+  [[nodiscard]] double bytes_per_s() const {
+    return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+  }
+};
+
+/// Returns the keys of a run's config that differ from the defaults, but for the model's: those are
+/// shown as the model.
+std::vector<ChangedKey> changed_keys(const FoundCheckpoint& checkpoint) {
+  const RunConfig config =
+      parse_run_config(checkpoint.manifest.config, (checkpoint.folder / kManifestName).string());
+  std::map<std::string, std::string> defaults;
+  for (const FieldText& field : field_texts(RunConfig{})) defaults[field.path] = field.value;
+  std::vector<ChangedKey> changed;
+  for (const FieldText& field : field_texts(config)) {
+    const auto found = defaults.find(field.path);
+    const bool differs = found == defaults.end() || found->second != field.value;
+    if (differs && !field.path.starts_with("model.")) changed.push_back({field.path, field.value});
+  }
+  return changed;
+}
+
+Inspected inspect_checkpoint(NamedFolder named) {
+  Inspected result;
+  result.folder = named.checkpoint->folder;
+  result.model = model_of(*named.checkpoint);
+  result.changed = changed_keys(*named.checkpoint);
+  result.others = std::move(named.others);
+  result.manifest = std::move(named.checkpoint->manifest);
+  for (const ManifestFile& file : result.manifest->files) {
+    result.files.push_back(list_file(result.folder, file.path, file.bytes));
+  }
+  return result;
+}
+
+Inspected inspect_model(const Files& files, const fs::path& folder) {
+  Inspected result;
+  result.folder = folder;
+  result.model = load_llama_config(folder / "config.json");
+  for (const std::string& name : files.list(folder)) {
+    if (!name.ends_with(".safetensors")) continue;
+    result.files.push_back(list_file(folder, name, files.open(folder / name)->bytes()));
+  }
+  return result;
+}
+
+Verified verify(const Files& files, const Inspected& inspected) {
+  ThreadPool pool(0);
+  const auto threads = static_cast<std::size_t>(pool.threads());
+  const std::size_t bytes = threads * kHashWindow + kFileAlignment;
+  const auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  WindowBuffers buffers({memory.get(), bytes}, kHashWindow);
+  const double begin_s = steady_seconds();
+  verify_checkpoint(files, inspected.folder, *inspected.manifest, pool, buffers);
+  return {.bytes = inspected.bytes, .seconds = steady_seconds() - begin_s};
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+std::string count_text(std::int64_t count, const std::string& what) {
+  return format_count(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string model_text(const LlamaConfig& model) {
+  std::string text =
+      format_count(model.parameter_count()) +
+      " parameters: " + count_text(model.num_hidden_layers, "layer") + ", hidden " +
+      format_count(model.hidden_size) + ", ffn " + format_count(model.intermediate_size) + ", " +
+      count_text(model.num_attention_heads, "head") + " of " + format_count(model.head_size());
+  if (model.kv_heads() != model.num_attention_heads) {
+    text += ", " + count_text(model.kv_heads(), "kv head");
+  }
+  text += ", vocabulary " + format_count(model.vocab_size);
+  return text + (model.tie_word_embeddings ? ", tied embeddings" : "");
+}
+
+std::string dtypes_text(const CheckpointTypes& types) {
+  std::string text = "weights " + std::string(name_of(types.weight));
+  if (types.bytes_of(StatePart::kLow) > 0) text += " with low halves (f32 together)";
+  return text + ", moments " + std::string(name_of(types.moment));
+}
+
+std::string loss_text(const Manifest& manifest) {
+  return fmt::format("{:.4f}, norm {:.4f}, {}", manifest.loss, manifest.grad_norm,
+                     manifest.finite ? "finite" : "not finite");
+}
+
+std::string facts_text(const Manifest& manifest) {
+  std::string text = "  step     " + format_count(manifest.step) + ", " +
+                     count_text(manifest.updates, "update") + ", " +
+                     count_text(manifest.samples, "sample");
+  if (manifest.nonfinite_in_a_row > 0) {
+    text += ", the last " + count_text(manifest.nonfinite_in_a_row, "step") + " skipped";
+  }
+  text += "\n  loss     " + loss_text(manifest);
+  text += "\n  program  " + manifest.program;
+  return text + "\n  dtypes   " + dtypes_text(manifest.types) + "\n";
+}
+
+std::string text_of(const Inspected& inspected, bool every_file) {
+  std::string text = (inspected.manifest ? "checkpoint " : "model ") + inspected.folder.string();
+  text += "\n";
+  if (inspected.manifest) text += facts_text(*inspected.manifest);
+  text += "  model    " + model_text(inspected.model) + "\n  files    " +
+          format_count(static_cast<std::int64_t>(inspected.files.size())) + ", " +
+          format_bytes(static_cast<std::size_t>(inspected.bytes)) + "\n";
+  text += "\nfiles\n" + (every_file ? full_text(inspected.files) : grouped_text(inspected.files));
+  if (!inspected.changed.empty()) text += "\nconfig, where it differs from the defaults\n";
+  for (const ChangedKey& key : inspected.changed) text += "  " + key.path + ": " + key.value + "\n";
+  if (!inspected.others.empty()) text += "\nother checkpoints of the run\n";
+  for (const OtherCheckpoint& other : inspected.others) {
+    text += other.manifest ? "  " + other.folder.filename().string() + ": loss " +
+                                 loss_text(*other.manifest) + "\n"
+                           : "  not whole: " + other.problem + "\n";
+  }
+  return printable(text);
+}
+
+std::string text_of(const Verified& verified, std::size_t files) {
+  return "\nverified " + count_text(static_cast<std::int64_t>(files), "file") + ", " +
+         format_bytes(static_cast<std::size_t>(verified.bytes)) +
+         fmt::format(" in {:.2f} s, ", verified.seconds) +
+         format_bytes(static_cast<std::size_t>(verified.bytes_per_s())) +
+         "/s: every byte is what the manifest says\n";
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+/// Returns a number, or null for one that JSON does not have.
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+void add_facts(Json& json, const Manifest& manifest) {
+  json["step"] = manifest.step;
+  json["updates"] = manifest.updates;
+  json["samples"] = manifest.samples;
+  json["nonfinite_in_a_row"] = manifest.nonfinite_in_a_row;
+  json["loss"] = number_or_null(manifest.loss);
+  json["grad_norm"] = number_or_null(manifest.grad_norm);
+  json["finite"] = manifest.finite;
+  json["program"] = manifest.program;
+  json["weight_dtype"] = name_of(manifest.types.weight);
+  json["moment_dtype"] = name_of(manifest.types.moment);
+}
+
+Json json_of(const std::vector<ListedFile>& files) {
+  Json list = Json::array();
+  for (const ListedFile& file : files) {
+    Json tensors = Json::array();
+    for (const ListedTensor& tensor : file.tensors) {
+      tensors.push_back({{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}});
+    }
+    list.push_back({{"path", file.path}, {"bytes", file.bytes}, {"tensors", std::move(tensors)}});
+  }
+  return list;
+}
+
+Json json_of(const OtherCheckpoint& other) {
+  Json json{{"path", other.folder.string()}, {"whole", other.manifest.has_value()}};
+  if (other.manifest) {
+    add_facts(json, *other.manifest);
+  } else {
+    json["problem"] = other.problem;
+  }
+  return json;
+}
+
+Json json_of(const Inspected& inspected, const std::optional<Verified>& verified) {
+  Json json{{"kind", inspected.manifest ? "checkpoint" : "model"},
+            {"path", inspected.folder.string()}};
+  if (inspected.manifest) add_facts(json, *inspected.manifest);
+  json["parameters"] = inspected.model.parameter_count();
+  json["model"] = Json::parse(write_fields(inspected.model));
+  json["bytes"] = inspected.bytes;
+  json["files"] = json_of(inspected.files);
+  if (!inspected.manifest) return json;
+  json["config"] = parse_json<Json>(inspected.manifest->config);
+  json["others"] = Json::array();
+  for (const OtherCheckpoint& other : inspected.others) json["others"].push_back(json_of(other));
+  if (!verified) return json;
+  json["verified"] = {{"bytes", verified->bytes},
+                      {"seconds", verified->seconds},
+                      {"bytes_per_s", verified->bytes_per_s()}};
+  return json;
+}
+
+}  // namespace
+
+int inspect_command(const InspectOptions& options) {
+  log::configure(0, 1, "");
+  const std::unique_ptr<Files> files = make_system_files();
+  NamedFolder named = find_named_folder(*files, options.path);
+  if (options.verify && !named.checkpoint) {
+    throw ConfigError("--verify: " + options.path.string() +
+                      " is a model, of which nothing says what its bytes should be; only "
+                      "checkpoints have a manifest");
+  }
+  Inspected inspected =
+      named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, options.path);
+  for (const ListedFile& file : inspected.files) inspected.bytes += file.bytes;
+  if (!options.json) std::cout << text_of(inspected, options.every_file) << std::flush;
+  std::optional<Verified> verified;
+  if (options.verify) verified = verify(*files, inspected);
+  if (options.json) {
+    std::cout << json_of(inspected, verified).dump(2, ' ', false, Json::error_handler_t::replace)
+              << '\n';
+  } else if (verified) {
+    std::cout << text_of(*verified, inspected.files.size());
+  }
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,135 @@
+// What identifies a run goes into each manifest: the program, the resolved config and the model. A
+// model that was imported keeps the keys and tokenizer files of its folder, and so does one that
+// goes on from a checkpoint, whose own model folder has them.
+
+#include "strata/run/checkpointer.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/fields.h"
+#include "strata/base/version.h"
+#include "strata/checkpoint/disk_probe.h"
+#include "strata/checkpoint/load_state.h"
+#include "strata/run/rank_agreement.h"
+
+namespace strata {
+
+namespace {
+
+/// Returns the bytes of a buffer that holds any window of a checkpoint's files.
+std::size_t window_bytes(const Manifest& manifest) {
+  std::uint64_t longest = 0;
+  for (const ManifestFile& file : manifest.files) longest = std::max(longest, file.bytes);
+  return round_up(static_cast<std::size_t>(std::min(longest, kHashWindow)), kFileAlignment) +
+         kFileAlignment;
+}
+
+/// Returns the files of the model's folder that hold no weights. An imported model is on this
+/// machine, wherever checkpoints are.
+std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& setup,
+                                   const CheckpointLayout& layout) {
+  const std::unique_ptr<Files> machine = make_system_files();
+  ImportedFolder imported{.files = machine.get(), .folder = setup.config.model.path};
+  if (place.resume) imported = {.files = place.files, .folder = place.resume->folder / "model"};
+  return model_folder_files(layout, *setup.layout, setup.model, imported);
+}
+
+}  // namespace
+
+void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
+                     ThreadPool& pool, Ranks& ranks) {
+  // The buffers of saves are made for the files of this run. Where it saves nothing, or the
+  // checkpoint's files have other dtypes, others are taken for as long as it is read.
+  const std::size_t each = window_bytes(from.manifest);
+  WindowBuffers* buffers =
+      assembly.snapshots() != nullptr ? &assembly.snapshots()->buffers() : nullptr;
+  std::vector<std::byte> memory;
+  std::optional<WindowBuffers> own;
+  if (buffers == nullptr || buffers->bytes_each() < each) {
+    constexpr std::size_t kMost = 8;
+    const std::size_t count = std::min(static_cast<std::size_t>(pool.threads()), kMost);
+    memory.resize(count * each + kFileAlignment);
+    buffers = &own.emplace(memory, each);
+  }
+  std::string failure;
+  try {
+    load_state(files, from.folder, from.manifest, assembly.state(), pool, *buffers);
+  } catch (const IoError& error) {
+    failure = error.what();
+  }
+  for (const std::string& text : gather_texts(failure, ranks)) {
+    if (!text.empty()) throw DamagedCheckpoint(text);
+  }
+  assembly.resume(from.manifest.updates, from.manifest.nonfinite_in_a_row);
+}
+
+double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
+  const std::uint64_t needed =
+      make_checkpoint_layout(*setup.layout, setup.snapshots->types).bytes();
+  std::string failure;
+  std::array<double, 1> write_gbs{};
+  if (ranks.rank() == 0) {
+    try {
+      ProbeSize size;
+      size.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size.bytes, needed));
+      const DiskProbe probe = probe_disk(*place.files, place.folder.parent_path(), size);
+      write_gbs[0] = probe.write_gbs;
+      if (probe.free_bytes && *probe.free_bytes < needed) {
+        failure = "run.output: " + place.folder.parent_path().string() + " has room for " +
+                  format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
+                  format_bytes(needed) +
+                  "; free space, name another folder, or save none (checkpoint.at_end = false, "
+                  "without checkpoint.every_steps and every_minutes)";
+      }
+    } catch (const IoError& error) {
+      failure = error.what();
+    }
+  }
+  failure = gather_texts(failure, ranks)[0];
+  if (!failure.empty()) throw IoError(failure);
+  ranks.broadcast(std::as_writable_bytes(std::span(write_gbs)), 0, Channel::kSubmit);
+  return write_gbs[0];
+}
+
+Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
+                           Assembly& assembly, Ranks& ranks)
+    : place_(place),
+      setup_(setup),
+      writer_(*assembly.snapshots()),
+      ranks_(ranks),
+      small_files_(small_files(place, setup, writer_.layout())),
+      expected_s_(write_gbs > 0 ? static_cast<double>(writer_.layout().bytes()) / 1e9 / write_gbs
+                                : 0) {}
+
+std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std::int64_t samples) {
+  Manifest facts;
+  facts.step = steps;
+  facts.samples = samples;
+  facts.program = version_text(build_info());
+  facts.model = write_fields(setup_.model);
+  facts.config = write_fields(setup_.config);
+  facts.types = writer_.layout().types;
+  return std::make_shared<CheckpointSave>(SaveParts{.files = *place_.files,
+                                                    .ranks = ranks_,
+                                                    .model = *setup_.layout,
+                                                    .layout = writer_.layout(),
+                                                    .small_files = small_files_,
+                                                    .writers = writer_.writers(),
+                                                    .buffers = writer_.buffers(),
+                                                    .folder = place_.folder,
+                                                    .keep = setup_.config.checkpoint.keep},
+                                          std::move(facts),
+                                          checkpoint_name(steps) + "-" + std::to_string(++saves_));
+}
+
+void Checkpointer::save_now(std::int64_t steps, std::int64_t samples) {
+  writer_.write_now(make_save(steps, samples));
+  writer_.wait();
+}
+
+}  // namespace strata

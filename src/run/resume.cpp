@@ -1,0 +1,156 @@
+// A config is compared with the resolved one of the checkpoint, key by key. What changes the
+// numbers is listed here; everything else only changes where and how fast they are computed.
+
+#include "strata/run/resume.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <string_view>
+#include <system_error>
+
+#include "strata/base/error.h"
+#include "strata/base/fields.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/run/rank_agreement.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 20> kNumberKeys{"run.seed",
+                                                       "run.dtype",
+                                                       "data.train",
+                                                       "data.sequence_length",
+                                                       "data.dtype",
+                                                       "data.eos_token",
+                                                       "data.document_mask",
+                                                       "data.synthetic",
+                                                       "optimizer.lr",
+                                                       "optimizer.betas",
+                                                       "optimizer.eps",
+                                                       "optimizer.weight_decay",
+                                                       "optimizer.decay_norms",
+                                                       "optimizer.grad_clip",
+                                                       "optimizer.gradient_dtype",
+                                                       "optimizer.moment_dtype",
+                                                       "optimizer.lr_schedule",
+                                                       "optimizer.warmup_steps",
+                                                       "optimizer.min_lr_ratio",
+                                                       "optimizer.wsd_decay_steps"};
+
+std::optional<std::int64_t> as_step(std::string_view text) {
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(step)
+                                                                  : std::nullopt;
+}
+
+/// Returns the folder of the checkpoint that is meant, or nothing.
+std::string find_folder(const Files& files, const ResumeRequest& request, const fs::path& run) {
+  std::vector<std::string> skipped;
+  const auto newest = [&](const fs::path& folder) {
+    const auto found = newest_checkpoint(files, folder / kCheckpointsName, skipped, request.below);
+    for (const std::string& why : skipped) log::warn("passed over: {}", why);
+    return found ? found->folder.string() : std::string();
+  };
+  if (request.from == "auto") return newest(run);
+  const auto step = as_step(request.from);
+  const fs::path named =
+      step ? run / kCheckpointsName / checkpoint_name(*step) : fs::path(request.from);
+  if (files.kind(named / kManifestName) == Files::Kind::kFile) {
+    try {
+      static_cast<void>(read_manifest(files, named));
+    } catch (const IoError& error) {
+      throw ConfigError("--resume " + request.from + ": " + error.what());
+    }
+    return named.string();
+  }
+  const std::string in_run = newest(named);
+  if (!in_run.empty()) return in_run;
+  throw ConfigError("--resume " + request.from + ": " + named.string() +
+                    " is no checkpoint, and no run folder with one; name another, or \"auto\" for "
+                    "the newest whole one of the run folder");
+}
+
+/// Returns a config whose values say what they stand for, where a key that is not given, or is
+/// "auto", stands for one that follows from other keys.
+RunConfig spelled_out(RunConfig config) {
+  config.optimizer.gradient_dtype = config.gradient_dtype();
+  LlamaConfig& model = config.model.llama;
+  model.num_key_value_heads = model.kv_heads();
+  model.head_dim = model.head_size();
+  const bool scaled = model.rope_scaling && model.rope_scaling->rope_type != RopeType::kDefault;
+  if (!scaled) model.rope_scaling = RopeScaling{};  // so that its keys are there to be compared
+  return config;
+}
+
+/// Returns whether the learning rate of a step depends on how many there are.
+bool ends_with_the_run(const OptimizerSection& optimizer) {
+  return optimizer.lr_schedule != LrSchedule::kConstant;
+}
+
+}  // namespace
+
+std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
+                                           const fs::path& run_folder, Ranks& ranks) {
+  if (request.from.empty()) return std::nullopt;
+  std::string folder;
+  std::string failure;
+  if (ranks.rank() == 0) {
+    try {
+      folder = find_folder(files, request, run_folder);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  failure = gather_texts(failure, ranks)[0];
+  if (!failure.empty()) throw ConfigError(failure);
+  folder = gather_texts(folder, ranks)[0];
+  if (folder.empty()) return std::nullopt;
+  return FoundCheckpoint{folder, read_manifest(files, folder)};
+}
+
+std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
+                                                 const FoundCheckpoint& checkpoint,
+                                                 const ResumeRequest& request) {
+  const std::string source = (checkpoint.folder / kManifestName).string();
+  const RunConfig before = parse_run_config(checkpoint.manifest.config, source);
+  std::map<std::string, std::string, std::less<>> old;
+  for (const FieldText& field : field_texts(spelled_out(before))) old[field.path] = field.value;
+  const bool steps_count = ends_with_the_run(config.optimizer);
+  std::vector<std::string> lines;
+  std::string refused;
+  for (const FieldText& field : field_texts(spelled_out(config))) {
+    const auto was = old.find(field.path);
+    if (was == old.end() || was->second == field.value) continue;
+    const bool of_model = field.path.starts_with("model.") && field.path != "model.path";
+    const bool counts = std::ranges::find(kNumberKeys, field.path) != kNumberKeys.end() ||
+                        (field.path == "run.steps" && steps_count);
+    // The planner may choose where and how fast, not what: there "null" is a value like others.
+    const bool open = field.value == "null" || field.value == "\"auto\"";
+    if (open && !of_model && !counts) continue;
+    lines.push_back(field.path + ": was " + shortened(was->second) + ", is " +
+                    shortened(field.value));
+    if (of_model) {
+      refused += "\n  " + lines.back() + " (another model; this cannot be allowed)";
+      continue;
+    }
+    const bool allowed = std::ranges::find(request.allowed, field.path) != request.allowed.end();
+    if (counts && !allowed) refused += "\n  " + lines.back() + " (--allow " + field.path + ")";
+  }
+  if (!refused.empty()) {
+    throw ConfigError("--resume: " + checkpoint.folder.string() +
+                      " was saved with other values of keys that change the numbers of the run; "
+                      "set them as they were, or allow each of them:" +
+                      refused);
+  }
+  return lines;
+}
+
+}  // namespace strata

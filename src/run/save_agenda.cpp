@@ -1,0 +1,23 @@
+// What is due stays due until begun() is called.
+
+#include "strata/run/save_agenda.h"
+
+namespace strata {
+
+bool SaveAgenda::due(std::int64_t done, double now_s) {
+  if (due_) ++waited_;  // the last call said so, and nothing has begun
+  constexpr double kMinute = 60;
+  due_ = due_ || asked_ || (config_.every_steps && done % *config_.every_steps == 0) ||
+         (config_.every_minutes && now_s - last_s_ >= kMinute * *config_.every_minutes) ||
+         (config_.at_end && done == steps_);
+  return due_;
+}
+
+void SaveAgenda::begun(std::int64_t done, double now_s) {
+  due_ = false;
+  asked_ = false;
+  saved_ = done;
+  last_s_ = now_s;
+}
+
+}  // namespace strata

@@ -1,0 +1,494 @@
+// Tests what `train` says and does about checkpoints, and that no death of the program costs more
+// than the steps since the last one: what goes on from it has the bits of a run that never died.
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "e2e/program.h"
+#include "support/catch.h"
+
+namespace strata::test {
+
+namespace {
+
+const std::string kProgram = STRATA_PROGRAM " ";
+
+/// Arguments of a run of steps that take a millisecond.
+std::string train_short(const Folder& folder, const std::string& name, const std::string& more) {
+  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+         " --set data.sequence_length=16 --set schedule.rows=1 --set run.threads=1"
+         " --set run.log_every=1000 --set run.steps=12 --set checkpoint.every_steps=4"
+         " --set checkpoint.keep=1 " +
+         more;
+}
+
+/// The program at work, until it ends by itself or by a signal.
+class Process {
+ public:
+  Process(const Folder& folder, const std::string& command) : log_(folder / "process.txt") {
+    child_ = ::fork();
+    if (child_ != 0) return;
+    const std::string all = "exec " + command + " > " + log_ + " 2>&1 < /dev/null";
+    ::signal(SIGINT, SIG_DFL);
+    ::execl("/bin/sh", "sh", "-c", all.c_str(), nullptr);
+    ::_exit(127);
+  }
+  ~Process() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void send(int signal) const { ::kill(child_, signal); }
+  /// Waits for the end; returns the exit code, or minus the signal.
+  int wait() {
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    child_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  [[nodiscard]] std::string text() const { return read_file(log_); }
+
+ private:
+  std::string log_;
+  pid_t child_ = -1;
+};
+
+/// Waits, at most a minute, until a file of a run has this text.
+void wait_for(const std::string& file, const std::string& text) {
+  for (int i = 0; i < 6000; ++i) {
+    if (read_file(file).find(text) != std::string::npos) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  FAIL(file << " does not get " << text);
+}
+
+std::string checkpoint(const std::string& run_folder, long step) {
+  std::string digits = std::to_string(step);
+  digits.insert(0, 8 - digits.size(), '0');
+  return run_folder + "/checkpoints/step-" + digits;
+}
+
+/// Returns what differs between two checkpoints of the same step, or nothing.
+std::string difference(const std::string& one, const std::string& other) {
+  std::size_t files = 0;
+  for (const std::string part : {"/model", "/state"}) {
+    if (!fs::exists(one + part) || !fs::exists(other + part)) return "one is missing";
+    for (const fs::directory_entry& entry : fs::directory_iterator(one + part)) {
+      const std::string name = part + "/" + entry.path().filename().string();
+      if (read_file(one + name) != read_file(other + name)) return name + " differs";
+      ++files;
+    }
+    for (const fs::directory_entry& entry : fs::directory_iterator(other + part)) {
+      if (!fs::exists(one + part + "/" + entry.path().filename().string())) return "one more file";
+    }
+  }
+  if (files == 0) return "there are no files";
+  nlohmann::json a = nlohmann::json::parse(read_file(one + "/manifest.json"));
+  nlohmann::json b = nlohmann::json::parse(read_file(other + "/manifest.json"));
+  for (const char* const key : {"config", "hash", "xxh3"}) {  // where the run lies
+    a.erase(key);
+    b.erase(key);
+  }
+  return a == b ? "" : "the manifest differs";
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& run_folder, const std::string& event) {
+  std::vector<nlohmann::json> lines;
+  for (const nlohmann::json& line : metrics(run_folder)) {
+    if (line["event"] == event) lines.push_back(line);
+  }
+  return lines;
+}
+
+/// Goes on with the run, and checks that it ends as the reference did.
+void check_goes_on(const Folder& folder, const std::string& more, long steps) {
+  const Outcome done = strata(folder, train_short(folder, "run", more + " --resume auto"));
+  INFO(done.text);
+  REQUIRE(done.code == 0);
+  CHECK(difference(checkpoint(folder / "reference", steps), checkpoint(folder / "run", steps)) ==
+        "");
+  // Of a run that died behind its last commit the one before is there as well, and nothing else.
+  const std::vector<std::string> names = names_in(folder / "run/checkpoints");
+  CHECK(names.size() <= 2);
+  for (const std::string& name : names) CHECK(name.starts_with("step-"));
+}
+
+/// Kills runs at every `stride`-th call that changes files, from the first on; returns the kills.
+int kill_at_calls(long first, long stride) {
+  const Folder folder;
+  const std::string preload = "env LD_PRELOAD=" STRATA_KILL_AT_CALL " ";
+  const Outcome reference = run(folder, preload + "KILL_COUNT_FILE=" + (folder / "count") + " " +
+                                            kProgram + train_short(folder, "reference", ""));
+  INFO(reference.text);
+  REQUIRE(reference.code == 0);
+  const long calls = std::stol(read_file(folder / "count"));
+  REQUIRE(calls > 150);
+  int kills = 0;
+  for (long call = first; call <= calls; call += stride) {
+    fs::remove_all(folder / "run");
+    Process process(folder, preload + "KILL_AT_CALL=" + std::to_string(call) + " " + kProgram +
+                                train_short(folder, "run", ""));
+    const int code = process.wait();
+    INFO("call " << call << " of " << calls << "\n" << process.text());
+    REQUIRE((code == -SIGKILL || code == 0));  // which saves there are depends on their time
+    kills += code == 0 ? 0 : 1;
+    if (code != 0) check_goes_on(folder, "", 12);
+  }
+  return kills;
+}
+
+/// Kills one run at random moments until it has done all steps, which must be seen to happen.
+int kill_at_moments(unsigned seed, int wanted) {
+  constexpr long kSteps = 400;
+  const Folder folder;
+  const std::string steps =
+      "--set checkpoint.every_steps=5 --set run.steps=" + std::to_string(kSteps);
+  REQUIRE(strata(folder, train_short(folder, "reference", steps)).code == 0);
+  std::minstd_rand random(seed);
+  int kills = 0;
+  while (kills < wanted) {
+    fs::remove_all(folder / "run");
+    int code = -SIGKILL;
+    while (code == -SIGKILL) {
+      Process process(folder, kProgram + train_short(folder, "run", steps + " --resume auto"));
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 300000));
+      if (kills < wanted) process.send(SIGKILL);
+      code = process.wait();
+      INFO(process.text());
+      REQUIRE((code == -SIGKILL || code == 0));
+      kills += code == 0 ? 0 : 1;
+    }
+    CHECK(difference(checkpoint(folder / "reference", kSteps),
+                     checkpoint(folder / "run", kSteps)) == "");
+  }
+  return kills;
+}
+
+}  // namespace
+
+TEST_CASE("a run that is killed at a call that changes files goes on with its own bits") {
+  CHECK(kill_at_calls(20, 67) >= 3);
+}
+
+TEST_CASE("a run that is killed at any call that changes files goes on with its own bits",
+          "[slow]") {
+  CHECK(kill_at_calls(1, 2) >= 75);
+}
+
+TEST_CASE("a run that is killed at random moments goes on with its own bits") {
+  CHECK(kill_at_moments(1, 4) >= 4);
+}
+
+TEST_CASE("a run that is killed 30 times at random moments goes on with its own bits", "[slow]") {
+  CHECK(kill_at_moments(2, 30) >= 30);
+}
+
+TEST_CASE("runs are killed for as long as KILL_SECONDS says", "[slow]") {
+  const char* const seconds = std::getenv("KILL_SECONDS");
+  if (seconds == nullptr) return;  // by hand
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(std::atol(seconds));
+  int at_moments = 0;
+  int at_calls = 0;
+  for (unsigned seed = 100; std::chrono::steady_clock::now() < end; ++seed) {
+    at_moments += kill_at_moments(seed, 40);
+    at_calls += kill_at_calls(1 + seed % 13, 13);
+    std::printf("%d kills at random moments, %d at calls\n", at_moments, at_calls);
+    std::fflush(stdout);
+  }
+}
+
+TEST_CASE("--resume auto begins where there is nothing to go on from") {
+  const Folder folder;
+  const Outcome begun = strata(folder, train_short(folder, "run", "--resume auto"));
+  INFO(begun.text);
+  CHECK(begun.code == 0);
+  CHECK(losses(folder / "run").size() == 12);
+  CHECK(lines_of(folder / "run", "resume").empty());
+  CHECK(names_in(folder / "run/checkpoints") == std::vector<std::string>{"step-00000012"});
+}
+
+TEST_CASE("a second run in a folder with a run is told of --resume and --overwrite") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_short(folder, "run", "")).code == 0);
+  const Outcome refused = strata(folder, train_short(folder, "run", ""));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("holds a run") && ContainsSubstring("checkpoints") &&
+                               ContainsSubstring("--resume") && ContainsSubstring("--overwrite"));
+  CHECK(fs::exists(checkpoint(folder / "run", 12)));
+  const Outcome replaced =
+      strata(folder, train_short(folder, "run", "--overwrite --set run.steps=6"));
+  CHECK(replaced.code == 0);
+  CHECK(names_in(folder / "run/checkpoints") == std::vector<std::string>{"step-00000006"});
+}
+
+TEST_CASE("a checkpoint that is named and not there is an error of the command") {
+  const Folder folder;
+  const std::string keep = "--set checkpoint.keep=3 ";
+  REQUIRE(strata(folder, train_short(folder, "run", keep)).code == 0);
+  for (const std::string& name :
+       {std::string("7"), folder / "nowhere", folder / "run/checkpoints/step-00000099"}) {
+    const Outcome refused = strata(folder, train_short(folder, "run", keep + "--resume " + name));
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring("--resume " + name));
+  }
+}
+
+TEST_CASE("a run that is done is an error if it is named, and a success to --resume auto") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_short(folder, "run", "")).code == 0);
+  const std::string before = read_file(folder / "run/metrics.jsonl");
+  for (const auto& [from, code] : {std::pair("auto", 0), std::pair("12", 2)}) {
+    const Outcome done =
+        strata(folder, train_short(folder, "run", std::string("--resume ") + from));
+    INFO(done.text);
+    CHECK(done.code == code);
+    CHECK_THAT(done.text, ContainsSubstring("has done 12 steps") && ContainsSubstring("run.steps"));
+    CHECK(read_file(folder / "run/metrics.jsonl") == before);
+  }
+}
+
+TEST_CASE("a run goes on from a step, a folder or the newest checkpoint, and says so") {
+  const Folder folder;
+  const std::string keep = "--set checkpoint.keep=5 --set checkpoint.every_steps=null ";
+  REQUIRE(strata(folder, train_short(folder, "run", keep + "--set run.steps=6")).code == 0);
+  REQUIRE(strata(folder, train_short(folder, "reference", "")).code == 0);
+  for (const std::string& from :
+       {std::string("6"), checkpoint(folder / "run", 6), folder / "run", std::string("auto")}) {
+    fs::remove_all(folder / "again");
+    fs::copy(folder / "run", folder / "again", fs::copy_options::recursive);
+    const Outcome resumed = strata(folder, train_short(folder, "again", keep + "--resume " + from));
+    INFO(from << "\n" << resumed.text);
+    CHECK(resumed.code == 0);
+    CHECK_THAT(resumed.text, ContainsSubstring("resumes") &&
+                                 ContainsSubstring("step-00000006 (step 6)") &&
+                                 ContainsSubstring("run.steps: was 6, is 12"));
+    CHECK(difference(checkpoint(folder / "reference", 12), checkpoint(folder / "again", 12)) == "");
+    const std::vector<nlohmann::json> lines = lines_of(folder / "again", "resume");
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0]["step"] == 6);
+    CHECK_THAT(lines[0]["checkpoint"].get<std::string>(), ContainsSubstring("step-00000006"));
+    CHECK(losses(folder / "again") == losses(folder / "reference"));
+  }
+}
+
+TEST_CASE("a damaged checkpoint is named, and the one before it is taken") {
+  const Folder folder;
+  const std::string keep = "--set checkpoint.keep=2 --set checkpoint.every_steps=6 ";
+  REQUIRE(strata(folder, train_short(folder, "run", keep)).code == 0);
+  REQUIRE(strata(folder, train_short(folder, "reference", "")).code == 0);
+  REQUIRE(names_in(folder / "run/checkpoints").size() == 2);
+  fs::resize_file(checkpoint(folder / "run", 12) + "/state/head.safetensors", 100);
+  const Outcome resumed = strata(folder, train_short(folder, "run", keep + "--resume auto"));
+  INFO(resumed.text);
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.text, ContainsSubstring("passed over") &&
+                               ContainsSubstring("state/head.safetensors") &&
+                               ContainsSubstring("(step 6)"));
+  CHECK(difference(checkpoint(folder / "reference", 12), checkpoint(folder / "run", 12)) == "");
+}
+
+TEST_CASE("keys that change the numbers need --allow") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_short(folder, "run", "--set run.steps=6")).code == 0);
+  const std::string other = "--resume auto --set optimizer.lr=0.002 --set run.seed=3 ";
+  const Outcome refused = strata(folder, train_short(folder, "run", other));
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("optimizer.lr: was 0.001, is 0.002") &&
+                               ContainsSubstring("--allow optimizer.lr") &&
+                               ContainsSubstring("--allow run.seed"));
+  const std::string model = "--resume auto --set model.num_hidden_layers=3 ";
+  const Outcome never =
+      strata(folder, train_short(folder, "run", model + "--allow model.num_hidden_layers"));
+  CHECK(never.code == 2);
+  CHECK_THAT(never.text, ContainsSubstring("another model"));
+  const Outcome allowed =
+      strata(folder, train_short(folder, "run", other + "--allow optimizer.lr --allow run.seed"));
+  INFO(allowed.text);
+  CHECK(allowed.code == 0);
+  CHECK_THAT(allowed.text, ContainsSubstring("optimizer.lr: was 0.001, is 0.002"));
+}
+
+TEST_CASE("a signal saves the last state, and the run goes on from it bit by bit") {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    const Folder folder;
+    const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
+    Process process(folder, kProgram + train_short(folder, "run", open_end));
+    wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+    process.send(signal);
+    const int code = process.wait();
+    INFO(process.text());
+    REQUIRE(code == 75);
+    const long done = metrics(folder / "run").back()["steps"];
+    CHECK(fs::exists(checkpoint(folder / "run", done)));
+    CHECK(lines_of(folder / "run", "checkpoint").back()["saved"] == true);
+    const std::string steps = "--set run.steps=" + std::to_string(done + 6) + " ";
+    REQUIRE(strata(folder, train_short(folder, "reference", steps)).code == 0);
+    check_goes_on(folder, steps, done + 6);
+    CHECK(losses(folder / "run") == losses(folder / "reference"));
+  }
+}
+
+TEST_CASE("a signal to a run that does not save has the exit code of the signal") {
+  const Folder folder;
+  Process process(folder, kProgram + train_short(folder, "run",
+                                                 "--set run.steps=1000000 --set "
+                                                 "checkpoint.every_steps=null --set "
+                                                 "checkpoint.at_end=false"));
+  wait_for(folder / "run/metrics.jsonl", "\"step\":5,");
+  process.send(SIGTERM);
+  CHECK(process.wait() == 128 + SIGTERM);
+  CHECK_FALSE(fs::exists(folder / "run/checkpoints"));
+}
+
+TEST_CASE("SIGUSR2 and a file named save ask for a checkpoint") {
+  const Folder folder;
+  Process process(folder, kProgram + train_short(folder, "run",
+                                                 "--set run.steps=1000000 --set "
+                                                 "checkpoint.every_steps=null"));
+  const std::string metrics_file = folder / "run/metrics.jsonl";
+  wait_for(metrics_file, "\"step\":5,");
+  process.send(SIGUSR2);
+  wait_for(metrics_file, "\"event\":\"checkpoint\"");
+  std::ofstream(folder / "run/save").close();
+  for (int i = 0; i < 1000 && lines_of(folder / "run", "checkpoint").size() < 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK_FALSE(fs::exists(folder / "run/save"));
+  process.send(SIGTERM);
+  CHECK(process.wait() == 75);
+  const std::vector<nlohmann::json> saves = lines_of(folder / "run", "checkpoint");
+  REQUIRE(saves.size() == 3);
+  for (const nlohmann::json& save : saves) CHECK(save["saved"] == true);
+}
+
+TEST_CASE("a run whose checkpoints would not fit is refused before its first step") {
+  const Folder folder;
+  const std::string limited = "bash -c 'ulimit -f 100; " + kProgram;
+  const Outcome refused = run(folder, limited + train_short(folder, "run", "") + "'");
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("run.output") && ContainsSubstring("ulimit -f"));
+  const std::string none = "--set checkpoint.at_end=false --set checkpoint.every_steps=null";
+  CHECK(run(folder, limited + train_short(folder, "none", none) + "'").code == 0);
+}
+
+TEST_CASE("a full disk costs a checkpoint, and neither the run nor the one before") {
+  const Folder folder;
+  fs::create_directories(folder / "small");
+  const std::string mount =
+      "unshare -m sh -c 'mount -t tmpfs -o size=4m none " + (folder / "small") + " && ";
+  if (run(folder, mount + "true'").code != 0) {
+    WARN("skipped: no file system may be mounted here");
+    return;
+  }
+  // Step 4 fits, and nothing beside it; after it the disk has room again only for a run that goes
+  // on.
+  const Outcome done = run(
+      folder, mount + kProgram + train_short(folder, "small/run", "--set run.steps=9") +
+                  "; code=$?; ls " + (folder / "small/run/checkpoints") + "; grep -h checkpoint " +
+                  (folder / "small/run/metrics.jsonl") + "; exit $code'");
+  INFO(done.text);
+  CHECK(done.code == 0);
+  CHECK_THAT(done.text, ContainsSubstring("No space left on device") &&
+                            ContainsSubstring("training goes on") &&
+                            ContainsSubstring("\"saved\":true") &&
+                            ContainsSubstring("\"saved\":false"));
+  CHECK_THAT(done.text, !ContainsSubstring(".unfinished-step-00000009-1\n"));
+}
+
+#ifdef STRATA_MPIEXEC
+TEST_CASE("a run of two ranks goes on with one or four", "[mpi]") {
+  const Folder folder;
+  const auto train = [&](const std::string& name, int rows, const std::string& more) {
+    return train_short(folder, name,
+                       "--set checkpoint.every_steps=null --set schedule.rows=" +
+                           std::to_string(rows) + " " + more);
+  };
+  const Outcome begun = strata_on_ranks(folder, 2, train("two", 2, "--set run.steps=6"));
+  INFO(begun.text);
+  REQUIRE(begun.code == 0);
+  REQUIRE(strata(folder, train("reference", 4, "")).code == 0);
+  const std::vector<double> wanted = losses(folder / "reference");
+  for (const int ranks : {1, 2, 4}) {
+    fs::remove_all(folder / "run");
+    fs::copy(folder / "two", folder / "run", fs::copy_options::recursive);
+    const Outcome resumed =
+        strata_on_ranks(folder, ranks, train("run", 4 / ranks, "--resume auto"));
+    INFO(ranks << " ranks\n" << resumed.text);
+    REQUIRE(resumed.code == 0);
+    const std::vector<double> got = losses(folder / "run");
+    REQUIRE(got.size() == wanted.size());
+    for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - wanted[i]) < 1e-4);
+  }
+}
+
+TEST_CASE("two ranks that are told to end save, and go on with their own bits", "[mpi]") {
+  const Folder folder;
+  const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
+  Process process(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") +
+                              STRATA_MPIEXEC + " -n 2 " + kProgram +
+                              train_short(folder, "run", open_end));
+  wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+  const std::string holder = read_file(folder / "run/.lock");
+  ::kill(static_cast<pid_t>(std::stol(holder.substr(holder.find(' ')))), SIGTERM);
+  const int code = process.wait();
+  INFO(process.text());
+  CHECK(code == 75);
+  const long done = metrics(folder / "run").back()["steps"];
+  const std::string steps = "--set run.steps=" + std::to_string(done + 6) + " ";
+  REQUIRE(strata_on_ranks(folder, 2, train_short(folder, "reference", steps)).code == 0);
+  REQUIRE(strata_on_ranks(folder, 2, train_short(folder, "run", steps + "--resume auto")).code ==
+          0);
+  CHECK(difference(checkpoint(folder / "reference", done + 6),
+                   checkpoint(folder / "run", done + 6)) == "");
+}
+#endif
+
+TEST_CASE("auto goes on from an older checkpoint where a byte of the newest has changed") {
+  const Folder folder;
+  REQUIRE(strata(folder, train_short(folder, "whole", "")).code == 0);
+  REQUIRE(strata(folder, train_short(folder, "run", "--set run.steps=8 --set checkpoint.keep=2"))
+              .code == 0);
+  const std::string damaged = checkpoint(folder / "run", 8) + "/state/layers.2.safetensors";
+  {
+    std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(5000);
+    file.put('\x5a');
+  }
+  const Outcome resumed = strata(folder, train_short(folder, "run", "--resume auto"));
+  INFO(resumed.text);
+  REQUIRE(resumed.code == 0);
+  CHECK_THAT(resumed.text, ContainsSubstring("passed over: " + damaged) &&
+                               ContainsSubstring("step-00000004 (step 4)"));
+  CHECK(difference(checkpoint(folder / "run", 12), checkpoint(folder / "whole", 12)) == "");
+  const Outcome named = strata(folder, train_short(folder, "other", "--resume " + damaged));
+  CHECK(named.code == 2);
+}
+
+}  // namespace strata::test

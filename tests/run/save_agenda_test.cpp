@@ -1,0 +1,100 @@
+// Tests when checkpoints are due, against lists made by hand.
+
+#include "strata/run/save_agenda.h"
+
+#include <vector>
+
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+CheckpointSection section(std::optional<std::int64_t> steps, std::optional<double> minutes,
+                          bool at_end = false) {
+  CheckpointSection config;
+  config.every_steps = steps;
+  config.every_minutes = minutes;
+  config.at_end = at_end;
+  return config;
+}
+
+/// The steps behind which saves begin, if nothing keeps them from it; a step takes 20 s.
+std::vector<std::int64_t> saves(const CheckpointSection& config, std::int64_t steps,
+                                std::int64_t first = 0) {
+  constexpr double kStepS = 20;
+  SaveAgenda agenda(config, steps, first, 1000);
+  std::vector<std::int64_t> found;
+  for (std::int64_t done = first + 1; done <= steps; ++done) {
+    const double now_s = 1000 + kStepS * static_cast<double>(done - first);
+    if (!agenda.due(done, now_s)) continue;
+    agenda.begun(done, now_s);
+    CHECK(agenda.saved() == done);
+    found.push_back(done);
+  }
+  CHECK(agenda.steps_waited() == 0);
+  return found;
+}
+
+using Steps = std::vector<std::int64_t>;
+
+}  // namespace
+
+TEST_CASE("checkpoints are due every so many steps of the whole run, and at its end") {
+  CHECK(saves(section(3, {}), 8) == Steps{3, 6});
+  CHECK(saves(section(3, {}, true), 8) == Steps{3, 6, 8});
+  CHECK(saves(section(4, {}, true), 8) == Steps{4, 8});
+  CHECK(saves(section(1, {}), 3) == Steps{1, 2, 3});
+  CHECK(saves(section(3, {}), 8, 4) == Steps{6});  // goes on behind step 4
+  CHECK(saves(section({}, {}, true), 8, 7) == Steps{8});
+  CHECK(saves(section({}, {}), 8) == Steps{});
+}
+
+TEST_CASE("checkpoints are due so many minutes after the last one began") {
+  CHECK(saves(section({}, 1.0), 8) == Steps{3, 6});
+  CHECK(saves(section({}, 0.5), 8) == Steps{2, 4, 6, 8});
+  CHECK(saves(section(4, 1.0), 10) == Steps{3, 4, 7, 8});
+  CHECK(saves(section({}, 1.0), 20, 10) == Steps{13, 16, 19});
+}
+
+TEST_CASE("a checkpoint that somebody asks for is due once, and waited for by nobody") {
+  SaveAgenda agenda(section({}, {}), 10, 0, 0);
+  CHECK(!agenda.due(1, 0));
+  agenda.ask();
+  CHECK(agenda.due(2, 0));
+  agenda.begun(2, 0);
+  CHECK(agenda.steps_waited() == 0);
+  CHECK(!agenda.due(3, 0));
+  agenda.ask();
+  agenda.ask();
+  CHECK(agenda.due(4, 0));
+  agenda.begun(4, 0);
+  CHECK(!agenda.due(5, 0));
+}
+
+TEST_CASE("a save that is due stays due until it begins, and the steps it waits are counted") {
+  SaveAgenda agenda(section(4, {}), 20, 0, 0);
+  for (std::int64_t done = 1; done <= 3; ++done) CHECK(!agenda.due(done, 0));
+  for (std::int64_t done = 4; done <= 6; ++done) CHECK(agenda.due(done, 0));  // one is under way
+  CHECK(agenda.saved() == 0);
+  CHECK(agenda.due(7, 0));
+  agenda.begun(7, 0);
+  CHECK(agenda.saved() == 7);
+  CHECK(agenda.steps_waited() == 3);
+  CHECK(agenda.due(8, 0));
+  agenda.begun(8, 0);
+  CHECK(!agenda.due(9, 0));
+  CHECK(agenda.steps_waited() == 3);
+}
+
+TEST_CASE("what a failed save was to save is not saved") {
+  SaveAgenda agenda(section(4, 1.0), 20, 3, 0);
+  CHECK(agenda.saved() == 3);  // what the run goes on from
+  CHECK(agenda.due(4, 10));
+  agenda.begun(4, 10);
+  agenda.failed(3);
+  CHECK(agenda.saved() == 3);
+  CHECK(!agenda.due(5, 69));
+  CHECK(agenda.due(6, 70));  // a minute after it began
+}
+
+}  // namespace strata
