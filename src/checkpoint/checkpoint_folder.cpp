@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <system_error>
 
 #include "strata/base/error.h"
@@ -62,7 +61,9 @@ std::optional<FoundCheckpoint> newest_checkpoint(const Files& files,
                                                  const std::filesystem::path& folder,
                                                  std::vector<std::string>& skipped,
                                                  std::optional<std::int64_t> below) {
-  for (const std::int64_t step : list_checkpoints(files, folder) | std::views::reverse) {
+  std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);
+  std::ranges::reverse(newest_first);
+  for (const std::int64_t step : newest_first) {
     if (below && step >= *below) continue;
     const std::filesystem::path checkpoint = folder / checkpoint_name(step);
     try {
@@ -83,11 +84,12 @@ void remove_unfinished(Files& files, const std::filesystem::path& folder) {
 
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, std::int64_t keep) {
-  const std::vector<std::int64_t> steps = list_checkpoints(files, folder);
+  std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);
+  std::ranges::reverse(newest_first);
   std::vector<std::int64_t> gone;
   std::int64_t kept = 0;
   bool has_finite = false;
-  for (const std::int64_t step : steps | std::views::reverse) {
+  for (const std::int64_t step : newest_first) {
     const std::string name = checkpoint_name(step);
     const bool left_behind = step > newest;
     const bool finite = !left_behind && !has_finite && is_finite(files, folder / name);

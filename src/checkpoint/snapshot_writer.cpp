@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <utility>
 
 #include "strata/base/bytes.h"
@@ -30,10 +29,11 @@ std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockI
 PerBlock<std::uint8_t> staged_blocks(const ModelLayout& layout, const StatePlan& plan,
                                      std::size_t staging) {
   PerBlock<std::uint8_t> staged(layout.blocks.size());
-  const std::vector<BlockId> order = update_order(plan);
+  std::vector<BlockId> last_first = update_order(plan);
+  std::ranges::reverse(last_first);
   bool full = false;
   for (const bool device : {true, false}) {
-    for (const BlockId b : order | std::views::reverse) {
+    for (const BlockId b : last_first) {
       if (on_device(plan.blocks[b]) != device) continue;
       const std::size_t bytes = shard_bytes(layout, plan, b);
       full = full || bytes > staging;

@@ -4,7 +4,6 @@
 #include "commands/find_checkpoint.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -34,7 +33,9 @@ OtherCheckpoint look_at(const Files& files, const fs::path& folder) {
 NamedFolder newest_of(const Files& files, const fs::path& folder) {
   NamedFolder result;
   std::string problems;
-  for (const std::int64_t step : list_checkpoints(files, folder) | std::views::reverse) {
+  std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);
+  std::ranges::reverse(newest_first);
+  for (const std::int64_t step : newest_first) {
     OtherCheckpoint one = look_at(files, folder / checkpoint_name(step));
     if (one.manifest && !result.checkpoint) {
       result.checkpoint = {std::move(one.folder), std::move(*one.manifest)};

@@ -160,7 +160,7 @@ TEST_CASE("no crash loses a committed checkpoint or leaves half of one") {
   CHECK(replayed.states > 4000);
 }
 
-TEST_CASE("no crash of all there are loses a committed checkpoint", "[long]") {
+TEST_CASE("no crash of all there are loses a committed checkpoint", "[slow]") {
   for (const auto& [ranks, keep] : {std::pair(1, 1), std::pair(2, 2)}) {
     const Replayed replayed = replay(Story(options_of(ranks, keep)), {});
     INFO(ranks << " ranks, " << replayed.states << " states: " << replayed.problem);

@@ -107,7 +107,7 @@ TEST_CASE("an operation of a save that fails fails the save and nothing else") {
   CHECK(fail_each(failing_config({.resident = 2, .interleave = 0.5}, Staged::kHalf), 5, EIO) > 50);
 }
 
-TEST_CASE("each operation of a save may fail", "[long]") {
+TEST_CASE("each operation of a save may fail", "[slow]") {
   const Numbers numbers{.moments = DType::kBF16};
   for (const int error : {ENOSPC, EIO, EROFS}) {
     for (const Placement& placement : placements_of(numbers)) {

@@ -100,7 +100,7 @@ TEST_CASE("steps from the mark past the next updates have no race") {
   check_races({{.tied = true}, {.moments = DType::kBF16, .passes = 3}, {.ranks = 2}}, 1);
 }
 
-TEST_CASE("snapshots have no race, whatever the placement and the staging", "[long]") {
+TEST_CASE("snapshots have no race, whatever the placement and the staging", "[slow]") {
   check_races({{},
                {.tied = true},
                {.moments = DType::kBF16, .passes = 3},

@@ -398,7 +398,7 @@ TEST_CASE("what snapshots take is planned to the byte") {
   }
 }
 
-TEST_CASE("checkpoints of all numbers and placements are those of stopped runs", "[long]") {
+TEST_CASE("checkpoints of all numbers and placements are those of stopped runs", "[slow]") {
   check_ways(all_numbers(), 1);
 }
 

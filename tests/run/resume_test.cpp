@@ -100,7 +100,7 @@ TEST_CASE("a run that goes on ends as one that was not interrupted, wherever its
   check_resumes_everywhere({{.dtype = DType::kF64, .passes = 3}, {.ranks = 2}}, 1);
 }
 
-TEST_CASE("runs of all numbers go on in every placement", "[long]") {
+TEST_CASE("runs of all numbers go on in every placement", "[slow]") {
   std::vector<Numbers> all;
   for (const int ranks : {1, 2, 4}) {
     for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF64}) {
