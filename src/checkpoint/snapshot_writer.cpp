@@ -111,13 +111,17 @@ CheckpointTypes checkpoint_types(const StatePlan& plan) {
 }
 
 std::vector<BlockId> update_order(const StatePlan& plan) {
-  std::vector<BlockId> order;
-  for (const BlockId b : plan.blocks.ids()) order.push_back(b);
-  const auto early = [&](BlockId b) { return plan.blocks[b].updated == UpdateTime::kOnArrival; };
-  const auto late = std::ranges::stable_partition(order, early);
-  std::ranges::reverse(order.begin(), late.begin());  // gradients arrive from the head on
-  std::ranges::stable_partition(
-      late, [&](BlockId b) { return plan.blocks[b].updated != UpdateTime::kBeforeLoad; });
+  std::vector<BlockId> on_arrival, decided, before_load;
+  for (const BlockId b : plan.blocks.ids()) {
+    switch (plan.blocks[b].updated) {
+      case UpdateTime::kOnArrival: on_arrival.push_back(b); break;
+      case UpdateTime::kBeforeLoad: before_load.push_back(b); break;
+      default: decided.push_back(b);
+    }
+  }
+  std::vector<BlockId> order(on_arrival.rbegin(), on_arrival.rend());  // from the head on
+  order.insert(order.end(), decided.begin(), decided.end());
+  order.insert(order.end(), before_load.begin(), before_load.end());
   return order;
 }
 
