@@ -142,14 +142,17 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
 /// Work in flight refers to members, so it ends before they go, also when an error takes the
 /// session down.
 Session::~Session() {
-  try {
-    if (backend_.device) {
-      synchronize();
-      backend_.device->synchronize();  // what is being saved
+  if (!backend_.device) return;
+  const auto attempt = [](const auto& wait) {
+    try {
+      wait();
+    } catch (const std::exception& error) {
+      log::debug("while ending the session: {}", error.what());
     }
-  } catch (const std::exception& error) {
-    log::debug("while ending the session: {}", error.what());
-  }
+  };
+  attempt([this] { synchronize(); });
+  attempt(
+      [this] { backend_.device->synchronize(); });  // what is being saved, also if a lane failed
 }
 
 void Session::may_end() const {
