@@ -13,17 +13,6 @@
 #include "e2e/program.h"
 #include "support/catch.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define STRATA_TESTS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define STRATA_TESTS_SANITIZED 1
-#endif
-#endif
-#ifndef STRATA_TESTS_SANITIZED
-#define STRATA_TESTS_SANITIZED 0
-#endif
-
 namespace strata::test {
 namespace {
 
