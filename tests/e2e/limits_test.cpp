@@ -30,7 +30,7 @@ Outcome train_limited(const Folder& folder, const std::string& limit,
 class ControlGroup {
  public:
   /// `files` are the names that the limit has in the versions of groups.
-  ControlGroup(const std::string& controller, std::vector<std::string> files) {
+  ControlGroup(const std::string& controller, const std::vector<std::string>& files) {
     for (const fs::path& own : control_groups(controller)) {
       std::error_code error;
       const fs::path made = own / ("strata_test_" + std::to_string(::getpid()));
