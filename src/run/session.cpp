@@ -87,8 +87,12 @@ std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::str
 
 }  // namespace
 
+Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted)
+    : config_(config), ranks_(ranks), hooks_(hooks) {}
+
+// Delegates, so that an error below comes after construction and the destructor ends what runs.
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
-    : config_(config), ranks_(ranks), hooks_(hooks) {
+    : Session(config, ranks, hooks, Unstarted()) {
   if (!hooks_.checkpoints) config_.checkpoint = CheckpointSection::none();
   startup_.program_s = process_age_s();
   Lap lap;
@@ -150,7 +154,7 @@ Session::~Session() {
       log::debug("while ending the session: {}", error.what());
     }
   };
-  attempt([this] { synchronize(); });
+  if (assembly_) attempt([this] { synchronize(); });
   attempt(
       [this] { backend_.device->synchronize(); });  // what is being saved, also if a lane failed
 }

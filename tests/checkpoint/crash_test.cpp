@@ -153,7 +153,7 @@ std::string problem_without(int ranks, std::int64_t keep, LeaveOut leave_out) {
 
 }  // namespace
 
-TEST_CASE("no crash loses a committed checkpoint or leaves half of one") {
+TEST_CASE("no crash loses a committed checkpoint or leaves half of one", "[long]") {
   const Replayed replayed = replay(Story(options_of(2, 1)), {.save_every = 20, .one_of = 5});
   INFO(replayed.states << " states: " << replayed.problem);
   CHECK(replayed.problem.empty());
@@ -191,7 +191,7 @@ TEST_CASE("the same seed has the ranks' operations in the same order") {
   }
 }
 
-TEST_CASE("each sync that a save leaves out is found by a crash") {
+TEST_CASE("each sync that a save leaves out is found by a crash", "[long]") {
   const auto folder_named = [](const std::string& name) {
     return [name](SyncOf of, const std::filesystem::path& path) {
       return of == SyncOf::kFolder && path.filename() == name;
@@ -230,7 +230,8 @@ TEST_CASE("each sync that a save leaves out is found by a crash") {
   }
 }
 
-TEST_CASE("on one machine the sync of a share is also one of what was written before it") {
+TEST_CASE("on one machine the sync of a share is also one of what was written before it",
+          "[long]") {
   const LeaveOut headers = [](SyncOf of, const std::filesystem::path& path) {
     return of == SyncOf::kCreated && path.extension() == ".safetensors";
   };

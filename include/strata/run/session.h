@@ -129,6 +129,10 @@ class Session {
   void synchronize();
 
  private:
+  struct Unstarted {};
+  /// Makes a session that has nothing yet but can be destroyed.
+  Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted);
+
   void may_end() const;
   void open_data();
   void check_model_folder() const;
