@@ -82,6 +82,15 @@ void remove_unfinished(Files& files, const std::filesystem::path& folder) {
   }
 }
 
+std::vector<std::int64_t> remove_later_checkpoints(Files& files,
+                                                   const std::filesystem::path& folder,
+                                                   std::int64_t step) {
+  std::vector<std::int64_t> gone = list_checkpoints(files, folder);
+  std::erase_if(gone, [step](std::int64_t other) { return other <= step; });
+  for (const std::int64_t later : gone) remove_checkpoint(files, folder, checkpoint_name(later));
+  return gone;
+}
+
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, std::int64_t keep) {
   std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);

@@ -226,7 +226,7 @@ std::vector<ManifestFile> CheckpointSave::gather_hashes() {
       ManifestFile entry{.path = file->path, .bytes = file->bytes, .slices = {}};
       entry.slices.push_back({.begin = 0,
                               .end = file->header.size(),
-                              .update = manifest_.updates,
+                              .update = manifest_.history.updates,
                               .windows = hash_windows(bytes_of(file->header))});
       for (int rank = 0; rank < ranks; ++rank) {
         std::size_t& at = next[static_cast<std::size_t>(rank)];
@@ -235,7 +235,7 @@ std::vector<ManifestFile> CheckpointSave::gather_hashes() {
           const std::size_t windows = cut_windows(slice.begin, slice.end).size();
           entry.slices.push_back({.begin = slice.begin,
                                   .end = slice.end,
-                                  .update = manifest_.updates,
+                                  .update = manifest_.history.updates,
                                   .windows = {hash + at, hash + at + windows}});
           at += windows;
         }
@@ -280,8 +280,7 @@ void CheckpointSave::commit() {
     {
       const std::lock_guard lock(facts_mutex_);
       const StepFacts facts = facts_.value();
-      manifest_.updates = facts.updates;
-      manifest_.nonfinite_in_a_row = facts.nonfinite_in_a_row;
+      manifest_.history = facts.history;
       manifest_.loss = facts.loss;
       manifest_.grad_norm = facts.grad_norm;
       manifest_.finite = std::isfinite(facts.loss) && std::isfinite(facts.grad_norm);

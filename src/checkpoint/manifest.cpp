@@ -129,22 +129,42 @@ void check_slices(const ManifestFile& file, std::int64_t updates, const std::str
   }
 }
 
+void check_statistics(const RunningNumber& number, const char* field) {
+  if (number.count < 0 || number.count > RunningNumber::kWindow) {
+    refuse(field, "counts " + std::to_string(number.count) + " steps, and at most " +
+                      std::to_string(RunningNumber::kWindow) + " count");
+  }
+  if (!std::isfinite(number.mean) || !std::isfinite(number.variance) || number.variance < 0) {
+    refuse(field, "has a mean that is not finite, or a variance that is not, or is negative");
+  }
+}
+
 /// Throws IoError without a file's name if no run could have written this. Reading and writing both
 /// call it.
 void check(const Manifest& manifest) {
   for (const auto& [field, value] :
-       {std::pair("step", manifest.step), std::pair("updates", manifest.updates),
+       {std::pair("step", manifest.step), std::pair("updates", manifest.history.updates),
         std::pair("samples", manifest.samples),
-        std::pair("nonfinite_in_a_row", manifest.nonfinite_in_a_row)}) {
+        std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {
     if (value < 0) refuse(field, "is negative");
   }
-  for (const auto& [field, value] :
-       {std::pair("updates", manifest.updates),
-        std::pair("nonfinite_in_a_row", manifest.nonfinite_in_a_row)}) {
+  for (const auto& [field, value] : {std::pair("updates", manifest.history.updates),
+                                     std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {
     if (value > manifest.step) {
       refuse(field,
              "is " + std::to_string(value) + " after " + std::to_string(manifest.step) + " steps");
     }
+  }
+  check_statistics(manifest.history.statistics.loss, "loss_statistics");
+  check_statistics(manifest.history.statistics.grad_norm, "norm_statistics");
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < manifest.skipped.size(); ++i) {
+    const SampleWindow& window = manifest.skipped[i];
+    if (window.begin < last || window.end <= window.begin || window.end > manifest.samples) {
+      refuse("skipped[" + std::to_string(i) + "]",
+             "is no range of samples behind the one before it, up to the field samples");
+    }
+    last = window.end;
   }
   if (manifest.finite && !(std::isfinite(manifest.loss) && std::isfinite(manifest.grad_norm))) {
     refuse("finite", "is true, but loss or grad_norm is not a finite number");
@@ -157,7 +177,7 @@ void check(const Manifest& manifest) {
       refuse(field + ".path",
              '"' + shortened(printable(file.path)) + "\" does not come after the path before it");
     }
-    check_slices(file, manifest.updates, field);
+    check_slices(file, manifest.history.updates, field);
   }
 }
 
@@ -293,6 +313,23 @@ ManifestFile read_file(const Json& json, const std::string& where) {
   return file;
 }
 
+RunningNumber read_statistics(Members& outer, const char* key) {
+  Members members(outer.take(key), outer.path_of(key));
+  RunningNumber number;
+  number.count = members.count("count");
+  number.mean = members.number("mean");
+  number.variance = members.number("variance");
+  members.finish();
+  return number;
+}
+
+SampleWindow read_window(const Json& json, const std::string& where) {
+  Members members(json, where);
+  const SampleWindow window{.begin = members.count("begin"), .end = members.count("end")};
+  members.finish();
+  return window;
+}
+
 Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
@@ -303,9 +340,15 @@ Manifest read(const Json& json) {
   }
   Manifest manifest;
   manifest.step = members.count("step");
-  manifest.updates = members.count("updates");
+  manifest.history.updates = members.count("updates");
+  manifest.history.bad_in_a_row = members.count("bad_in_a_row");
+  manifest.history.statistics.loss = read_statistics(members, "loss_statistics");
+  manifest.history.statistics.grad_norm = read_statistics(members, "norm_statistics");
   manifest.samples = members.count("samples");
-  manifest.nonfinite_in_a_row = members.count("nonfinite_in_a_row");
+  for (const Json& window : members.list("skipped")) {
+    manifest.skipped.push_back(
+        read_window(window, "skipped[" + std::to_string(manifest.skipped.size()) + "]"));
+  }
   manifest.loss = members.number("loss");
   manifest.grad_norm = members.number("grad_norm");
   manifest.finite = members.boolean("finite");
@@ -340,6 +383,10 @@ OrderedJson number_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
 }
 
+OrderedJson to_json(const RunningNumber& number) {
+  return {{"count", number.count}, {"mean", number.mean}, {"variance", number.variance}};
+}
+
 /// Appends one file, one line for it and one for each slice.
 void append(std::string& text, const ManifestFile& file) {
   text += R"({"path": )" + Json(file.path).dump() + R"(, "bytes": )" + std::to_string(file.bytes) +
@@ -360,11 +407,18 @@ void append(std::string& text, const ManifestFile& file) {
 
 /// Returns the whole text but for its hash and what follows that.
 std::string hashed_text(const Manifest& manifest) {
+  OrderedJson skipped = OrderedJson::array();
+  for (const SampleWindow& window : manifest.skipped) {
+    skipped.push_back({{"begin", window.begin}, {"end", window.end}});
+  }
   const OrderedJson head{{"format", kFormat},
                          {"step", manifest.step},
-                         {"updates", manifest.updates},
+                         {"updates", manifest.history.updates},
+                         {"bad_in_a_row", manifest.history.bad_in_a_row},
+                         {"loss_statistics", to_json(manifest.history.statistics.loss)},
+                         {"norm_statistics", to_json(manifest.history.statistics.grad_norm)},
                          {"samples", manifest.samples},
-                         {"nonfinite_in_a_row", manifest.nonfinite_in_a_row},
+                         {"skipped", skipped},
                          {"loss", number_or_null(manifest.loss)},
                          {"grad_norm", number_or_null(manifest.grad_norm)},
                          {"finite", manifest.finite},

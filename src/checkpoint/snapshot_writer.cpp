@@ -221,10 +221,7 @@ void SnapshotWriter::begin(std::shared_ptr<CheckpointSave> save) {
 
 void SnapshotWriter::tell(const StepOutcome& outcome) {
   const std::lock_guard lock(mutex_);
-  last_facts_ = {.updates = outcome.updates,
-                 .nonfinite_in_a_row = outcome.nonfinite_in_a_row,
-                 .loss = outcome.loss,
-                 .grad_norm = outcome.grad_norm};
+  last_facts_ = {.history = outcome.history, .loss = outcome.loss, .grad_norm = outcome.grad_norm};
   if (listener_ && listener_->step() == outcome.step + 1) listener_->tell(*last_facts_);
 }
 

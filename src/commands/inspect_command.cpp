@@ -141,10 +141,10 @@ std::string loss_text(const Manifest& manifest) {
 
 std::string facts_text(const Manifest& manifest) {
   std::string text = "  step     " + format_count(manifest.step) + ", " +
-                     count_text(manifest.updates, "update") + ", " +
+                     count_text(manifest.history.updates, "update") + ", " +
                      count_text(manifest.samples, "sample");
-  if (manifest.nonfinite_in_a_row > 0) {
-    text += ", the last " + count_text(manifest.nonfinite_in_a_row, "step") + " skipped";
+  if (manifest.history.bad_in_a_row > 0) {
+    text += ", the last " + count_text(manifest.history.bad_in_a_row, "step") + " skipped";
   }
   text += "\n  loss     " + loss_text(manifest);
   text += "\n  program  " + manifest.program;
@@ -185,9 +185,9 @@ Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : 
 
 void add_facts(Json& json, const Manifest& manifest) {
   json["step"] = manifest.step;
-  json["updates"] = manifest.updates;
+  json["updates"] = manifest.history.updates;
   json["samples"] = manifest.samples;
-  json["nonfinite_in_a_row"] = manifest.nonfinite_in_a_row;
+  json["bad_in_a_row"] = manifest.history.bad_in_a_row;
   json["loss"] = number_or_null(manifest.loss);
   json["grad_norm"] = number_or_null(manifest.grad_norm);
   json["finite"] = manifest.finite;

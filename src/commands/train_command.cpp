@@ -28,6 +28,7 @@
 #include "strata/run/progress.h"
 #include "strata/run/report.h"
 #include "strata/run/resume.h"
+#include "strata/run/rollback.h"
 #include "strata/run/run_folder.h"
 #include "strata/run/save_agenda.h"
 #include "strata/run/session.h"
@@ -44,11 +45,12 @@ std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(byt
 class Trainer {
  public:
   Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, const RunFolder* folder,
-          const CheckpointPlace& place)
+          const CheckpointPlace& place, const Rollbacks& rollbacks)
       : ranks_(ranks),
         signals_(signals),
         folder_(folder),
         place_(place),
+        rollbacks_(rollbacks),
         time_limit_(config.run.wall_limit),
         session_(config, ranks,
                  {.trace = &recorder_,
@@ -61,7 +63,7 @@ class Trainer {
         peak_(device_peak(session_)),
         progress_({.steps = config_.run.steps,
                    .tokens_per_step = session_.global_tokens_per_step(),
-                   .tokens_before = place.first_sample() * config.data.sequence_length,
+                   .tokens_before = place.trained_samples() * config.data.sequence_length,
                    .validations = session_.has_validation() ? validations_of(config_.run) : 0,
                    .has_mfu = peak_.tflops > 0}),
         saves_(config.checkpoint, config.run.steps, place.first_step(), steady_seconds()),
@@ -79,6 +81,9 @@ class Trainer {
     std::optional<Interrupted> interrupted;
     try {
       interrupted = train();
+    } catch (const BadStep& bad) {
+      report_rollback(bad);
+      throw;
     } catch (...) {
       report_finished();  // the last lines tell why
       if (metrics_) metrics_->end(end_metrics("error"));
@@ -93,19 +98,33 @@ class Trainer {
  private:
   /// EX_TEMPFAIL of sysexits.h: the run can go on.
   static constexpr int kSavedExitCode = 75;
+  /// Stands among signals for a bad step, before all of them.
+  static constexpr int kBadStep = 1000;
 
   bool first() const { return ranks_.rank() == 0; }
 
   /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
   void end_if_asked() {
-    std::array<int, 1> own{signals_.received()};
+    std::array<int, 1> own{bad_ ? kBadStep : signals_.received()};
     if (own[0] == 0 && time_limit_.is_over(2 * longest_step_s_ + 1.5 * save_s_)) own[0] = kTimeOver;
     const std::vector<std::byte> bytes =
         ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
     std::vector<int> all(static_cast<std::size_t>(ranks_.size()));
     std::memcpy(all.data(), bytes.data(), bytes.size());
     const int signal = *std::ranges::max_element(all);
+    if (signal == kBadStep) {
+      synchronize();  // after it every rank knows the step
+      require_good_steps();
+    }
     if (signal != 0) throw Interrupted(signal);
+  }
+
+  /// Throws BadStep if the run goes back from a step that has finished. All ranks call it with the
+  /// same steps finished.
+  void require_good_steps() const {
+    if (!bad_) return;
+    rollbacks_.require_possible(*bad_);
+    throw BadStep(*bad_);
   }
 
   /// Runs all steps and validations, or those until a signal came, which it returns. Then the steps
@@ -120,8 +139,8 @@ class Trainer {
           "{}: the run ends when the submitted steps are done, or at once when the signal "
           "comes again",
           signal_name(interrupted.signal()));
-      session_.synchronize();
-      report_finished();
+      synchronize();
+      require_good_steps();
       return interrupted;
     }
   }
@@ -139,6 +158,11 @@ class Trainer {
       report_finished();
       if (validation_due(config_.run, done_)) evaluate(done_);
     }
+    synchronize();
+    require_good_steps();
+  }
+
+  void synchronize() {
     session_.synchronize();
     report_finished();
   }
@@ -213,8 +237,9 @@ class Trainer {
     if (!first()) return;
     for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
     save_run_config(config_, folder_->config());
+    const bool goes_on = place_.resume || !place_.skipped.empty();
     metrics_.emplace(folder_->metrics(),
-                     place_.resume ? MetricsLog::OldLines::kKeep : MetricsLog::OldLines::kRemove);
+                     goes_on ? MetricsLog::OldLines::kKeep : MetricsLog::OldLines::kRemove);
     const DeviceInfo info = session_.device().info();
     Metric peak{"peak_tflops", {}};
     if (peak_.tflops > 0) peak.value = peak_.tflops;
@@ -230,10 +255,25 @@ class Trainer {
         {"activations_kept", session_.setup().kept_text()},
         {"device_planned_bytes", static_cast<std::int64_t>(session_.setup().device_bytes())},
         {"host_planned_bytes", static_cast<std::int64_t>(session_.setup().host_bytes())}};
-    if (!place_.resume) return metrics_->start(metrics);
+    if (!goes_on) return metrics_->start(metrics);
     metrics.push_back({"step", place_.first_step()});
-    metrics.push_back({"checkpoint", place_.resume->folder.string()});
+    if (place_.resume) metrics.push_back({"checkpoint", place_.resume->folder.string()});
     metrics_->resume(metrics);
+  }
+
+  /// Remembers the first bad step, if the run goes back from such.
+  void note_bad(const StepOutcome& outcome) {
+    if (bad_ || outcome.bad.empty() || config_.on_bad_step() != OnBadStep::kRollback) return;
+    bad_ = BadStep{.step = outcome.step,
+                   .what = outcome.bad,
+                   .samples = session_.samples_after(outcome.step + 1)};
+  }
+
+  void report_rollback(const BadStep& bad) {
+    log::live("");
+    if (!first()) return;
+    metrics_->rollback(
+        std::vector<Metric>{{"step", bad.step + 1}, {"what", bad.what}, {"samples", bad.samples}});
   }
 
   void report_finished() {
@@ -241,6 +281,7 @@ class Trainer {
       const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
       longest_step_s_ = std::max(longest_step_s_, step_s);
       last_finished_s_ = finished.finished_s;
+      note_bad(finished.outcome);
       if (!first()) continue;
       StepMetrics m;
       m.step = finished.outcome.step + 1;
@@ -289,8 +330,8 @@ class Trainer {
   }
 
   void evaluate(std::int64_t done) {
-    session_.synchronize();
-    report_finished();  // a validation may take long
+    synchronize();  // a validation may take long
+    require_good_steps();
     log::live(fmt::format("validation after step {}", done));
     const double begin_s = steady_seconds();
     validation_loss_ = session_.evaluate();
@@ -397,10 +438,12 @@ class Trainer {
   StopSignals& signals_;
   const RunFolder* folder_;  ///< null but on rank 0
   CheckpointPlace place_;
+  const Rollbacks& rollbacks_;
   Recorder recorder_;
   TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next two
   double longest_step_s_ = 0;
   double save_s_ = 0;  ///< of the longest save
+  std::optional<BadStep> bad_;
   Session session_;
   RunConfig config_;  ///< resolved
   double flops_per_token_ = 0;
@@ -436,6 +479,16 @@ bool go_on_from(const FoundCheckpoint& checkpoint, const RunConfig& config,
   return false;
 }
 
+/// Says where a run goes on that has gone back.
+std::string rollback_text(const CheckpointPlace& place, const BadStep& bad) {
+  const SampleWindow& skipped = place.skipped.back();
+  return fmt::format(
+      "step {}: {}; the run goes back to {} and leaves out samples {} to {} of the data",
+      bad.step + 1, bad.what,
+      place.resume ? place.resume->folder.string() : std::string("its beginning"), skipped.begin,
+      skipped.end - 1);
+}
+
 }  // namespace
 
 int train_command(const LoadConfig& load, const TrainOptions& options) {
@@ -455,15 +508,35 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         .files = files.get(), .folder = run_folder / kCheckpointsName, .resume = {}};
     if (folder) remove_unfinished(*files, place.folder);
     ResumeRequest resume = options.resume;
-    while (true) {
+    const auto find = [&] {
       place.resume = find_resume(*files, resume, run_folder, ranks);
-      if (place.resume && !go_on_from(*place.resume, config, resume)) return 0;
+      if (!place.resume) return true;
+      place.skipped = place.resume->manifest.skipped;
+      return go_on_from(*place.resume, config, resume);
+    };
+    if (!find()) return 0;
+    Rollbacks rollbacks(config.run.max_nonfinite_steps);
+    std::optional<BadStep> gone_back_from;
+    const auto go_back = [&](const BadStep& bad) {
+      gone_back_from = bad;
+      place = rollbacks.go_back(place, bad, ranks);
+      log::warn("{}", rollback_text(place, bad));
+    };
+    while (true) {
       try {
-        return Trainer(config, ranks, signals, folder ? &*folder : nullptr, place).run();
+        return Trainer(config, ranks, signals, folder ? &*folder : nullptr, place, rollbacks).run();
+      } catch (const BadStep& bad) {
+        go_back(bad);
       } catch (const DamagedCheckpoint& damaged) {
-        if (resume.from != "auto") throw;
+        if (!gone_back_from && resume.from != "auto") throw;
         log::warn("passed over: {}", damaged.what());
+        if (gone_back_from) {
+          rollbacks.require_possible(*gone_back_from);
+          go_back(*gone_back_from);
+          continue;
+        }
         resume.below = place.resume->manifest.step;
+        if (!find()) return 0;
       } catch (const Interrupted& interrupted) {
         log::info("{} before the first step", interrupted.what());
         return interrupted.exit_code();

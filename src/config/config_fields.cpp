@@ -42,10 +42,22 @@ void RunSection::fields(FieldList& f) {
            "experimental: auto gives each of a rank's CPU threads a core of its own, if the rank "
            "has 4 or more. With one rank a machine it made no difference; it is kept for several "
            "ranks a machine, where nobody has measured it.");
+  f.choice("on_nonfinite", on_nonfinite, kOnBadStepNames,
+           "Says what happens at a bad step, whose loss or gradient norm is not finite or an "
+           "outlier: skip leaves out its update, stop ends the run, rollback goes back to the last "
+           "good checkpoint and leaves out the data since then. auto skips, and stops with "
+           "optimizer.timing on_arrival, which cannot skip. Set rollback for long runs that nobody "
+           "watches.");
   f.add("max_nonfinite_steps", max_nonfinite_steps,
-        "Ends the run after this many steps in a row whose loss or gradient norm is not finite; "
-        "fewer are skipped. Raise it for a run that recovers from more. With optimizer.timing "
-        "on_arrival the first one ends the run.");
+        "Ends the run, with exit code 4, after this many bad steps in a row that are skipped, or "
+        "rollbacks that did not get past the step they began at. Raise it for a run that recovers "
+        "from more.");
+  f.add("loss_outlier_z", outliers.loss,
+        "Says how many standard deviations above its mean of late makes the loss an outlier and so "
+        "the step bad; null: none is. Set it, to 6 say, where single batches have thrown the run "
+        "off.");
+  f.add("norm_outlier_z", outliers.grad_norm,
+        "Says the same of the gradient norm before clipping.");
   f.add("wall_limit", wall_limit,
         "Says after how many minutes the run ends by itself, early enough to save a checkpoint; "
         "null is only limited by SLURM's end of the job, which counts in any case. Set it where "

@@ -54,6 +54,21 @@ void check_run(const RunConfig& c, Rules r) {
   r.at_least("log_every", run.log_every, 1);
   r.at_least("threads", run.threads, 0);
   r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
+  for (const auto& [key, limit] : {std::pair("loss_outlier_z", run.outliers.loss),
+                                   std::pair("norm_outlier_z", run.outliers.grad_norm)}) {
+    r.refuse_if(limit && !(*limit > 0), key, "must be above 0; null finds no outliers");
+  }
+  r.refuse_if(
+      run.on_nonfinite == OnBadStep::kSkip && c.optimizer.timing == UpdateTiming::kOnArrival,
+      "on_nonfinite",
+      "cannot be \"skip\" with optimizer.timing \"on_arrival\", which updates before it "
+      "knows the norm; set it to \"stop\" or \"rollback\", or the timing to "
+      "\"before_use\"");
+  r.refuse_if(run.on_nonfinite == OnBadStep::kRollback && !c.checkpoint.every_steps &&
+                  !c.checkpoint.every_minutes,
+              "on_nonfinite",
+              "\"rollback\" needs checkpoints to go back to; set checkpoint.every_steps or "
+              "checkpoint.every_minutes");
   r.refuse_if(run.wall_limit && !(*run.wall_limit > 0), "wall_limit",
               "must be above 0; null sets no limit");
   r.refuse_if(run.seed < 0, "seed", "must not be negative");

@@ -87,6 +87,7 @@ void OptimizerEngine::make_updaters(const OptimizerParts& parts) {
                             .nonfinite = memory_.nonfinite,
                             .device_nonfinite = memory_.device_nonfinite,
                             .step = step_.plan,
+                            .given_up = given_up_,
                             .observers = observers_};
   Updater* host = nullptr;
   Updater* resident = nullptr;
@@ -149,16 +150,18 @@ void OptimizerEngine::begin_step(const StepPlan& plan, const Tag& tag) {
   decided_.reset();
 }
 
-void OptimizerEngine::resume(std::int64_t updates, std::int64_t nonfinite_in_a_row) {
-  updates_ = updates;
-  nonfinite_in_a_row_ = nonfinite_in_a_row;
+/// Runs on the host lane where a step that is decided too late to be skipped turns out bad. Returns
+/// whether nothing needs to be said: the run goes back to a state before it.
+bool OptimizerEngine::gives_up() {
+  given_up_ = options_.on_bad_step == OnBadStep::kRollback;
+  return given_up_;
 }
 
 std::function<void(double)> OptimizerEngine::loss_receiver() {
   catch_up(1, {.phase = "update"});
   return [this](double sum) {
     step_.loss_sum += sum;
-    if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum)) {
+    if (options_.timing == UpdateTiming::kOnArrival && !std::isfinite(sum) && !gives_up()) {
       throw NumericalError("step " + std::to_string(step_.plan.number()) +
                            ": the loss is not finite; no weight was changed in this step "
                            "(lower optimizer.lr, or check the data)");
@@ -169,7 +172,7 @@ std::function<void(double)> OptimizerEngine::loss_receiver() {
 /// Returns the numbers of an update. t counts applied updates, and is all that a step's rounding
 /// depends on beside the run's seed; the bias corrections are computed in f64 on the host.
 AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
-  const std::int64_t update = updates_ + (apply ? 1 : 0);
+  const std::int64_t update = history_.updates + (apply ? 1 : 0);
   const auto t = static_cast<double>(update);
   return {.lr = step_.plan.lr,
           .beta1 = options_.beta1,
@@ -185,7 +188,7 @@ AdamWScalars OptimizerEngine::scalars_of(double factor, bool apply) const {
 
 void OptimizerEngine::set_scalars(double factor, bool apply) {
   *scalars_ = scalars_of(factor, apply);
-  if (apply) ++updates_;
+  if (apply) ++history_.updates;
 }
 
 /// Submits the sum of a gradient's squares. It is taken now and not by decide(), because the
@@ -214,7 +217,7 @@ void OptimizerEngine::require_finite(BlockId block, const Tag& tag) {
   const bool may_have_changed =
       row(block).updated_on_device() && row(block).updated == UpdateTime::kOnArrival;
   host_.host_task("require_finite", {}, tag, [this, block, may_have_changed] {
-    if (std::isfinite(squared_norms_[block])) return;
+    if (std::isfinite(squared_norms_[block]) || gives_up()) return;
     throw NumericalError("step " + std::to_string(step_.plan.number()) + ": the gradient of " +
                          state_.layout().blocks[block].name + " is not finite" +
                          (may_have_changed ? "" : "; its weights were not changed") +
@@ -230,7 +233,8 @@ void OptimizerEngine::check_device_updates(int steps_ago, const Tag& tag) {
   out_.copy(memory_.landed_nonfinite.data, memory_.device_nonfinite.data, sizeof(std::int32_t),
             tag);
   host_.wait(out_.record(), WaitFor::kArrived);
-  submit_update_check(host_, memory_.landed_nonfinite, step_.plan, steps_ago,
+  submit_update_check(host_, memory_.landed_nonfinite,
+                      {.step = step_.plan, .steps_ago = steps_ago, .given_up = given_up_},
                       "the blocks updated on the device", tag);
 }
 
@@ -252,7 +256,7 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
   if (on_arrival && !decided_) {
     host_.host_task(
         "set_scalars", [&] { return writes_scalars(); }, tag,
-        [this] { set_scalars(1.0, step_.plan.valid_tokens > 0); });
+        [this] { set_scalars(1.0, step_.plan.valid_tokens > 0 && !given_up_); });
     decided_ = host_.record();
   }
   host_.wait(arrival.event, WaitFor::kArrived);
@@ -279,9 +283,9 @@ void OptimizerEngine::decide() {
                                   : 0.0,
                       .grad_norm = std::sqrt(sums[0]),
                       .lr = step_.plan.lr,
-                      .applied = true};
-  const bool finite = std::isfinite(outcome.loss) && std::isfinite(outcome.grad_norm);
-  outcome.applied = finite && step_.plan.valid_tokens > 0;
+                      .bad = {},
+                      .history = {}};
+  judge(outcome);
   if (options_.timing != UpdateTiming::kOnArrival) {
     const bool clips = options_.grad_clip && outcome.grad_norm > *options_.grad_clip;
     const double factor = clips ? *options_.grad_clip / outcome.grad_norm : 1.0;
@@ -290,28 +294,42 @@ void OptimizerEngine::decide() {
   for (const auto& updater : updaters_) {
     if (!updater->settle(*scalars_)) outcome.missed = true;
   }
-  nonfinite_in_a_row_ = finite ? 0 : nonfinite_in_a_row_ + 1;
-  outcome.updates = updates_;
-  outcome.nonfinite_in_a_row = nonfinite_in_a_row_;
+  outcome.history = history_;
   report_(outcome);
-  if (finite) {
-    if (step_.plan.valid_tokens == 0) {
-      log::warn("step {}: no token has a target; nothing was updated", step_.plan.number());
-    }
-    return;
+  if (!outcome.bad.empty()) {
+    log::warn("step {}: {}{}", step_.plan.number(), outcome.bad,
+              outcome.applied ? "" : "; the update is skipped");
+  } else if (step_.plan.valid_tokens == 0) {
+    log::warn("step {}: no token has a target; nothing was updated", step_.plan.number());
   }
-  log::warn("step {}: loss or gradient norm is not finite; the update is skipped",
-            step_.plan.number());
 }
 
-/// Runs as a host task, after what undoes early updates: throws NumericalError after too many steps
-/// in a row that were not finite.
+/// Says whether the step is bad, and whether its update is applied: a bad one is not, but where it
+/// was before anybody knew.
+void OptimizerEngine::judge(StepOutcome& outcome) {
+  StepHistory& history = history_;
+  const bool counts = step_.plan.valid_tokens > 0;
+  outcome.bad = what_is_bad(outcome.loss, outcome.grad_norm, history.statistics, options_.outliers);
+  const bool too_late = options_.timing == UpdateTiming::kOnArrival && !given_up_;
+  outcome.applied = counts && (outcome.bad.empty() || too_late);
+  history.bad_in_a_row = outcome.bad.empty() ? 0 : history.bad_in_a_row + 1;
+  if (!outcome.bad.empty() || !counts) return;
+  history.statistics.loss.add(outcome.loss);
+  history.statistics.grad_norm.add(outcome.grad_norm);
+}
+
+/// Runs as a host task, after what undoes early updates: throws NumericalError after too many bad
+/// steps in a row.
 void OptimizerEngine::stop_if_stuck() const {
-  if (nonfinite_in_a_row_ == 0 || nonfinite_in_a_row_ < options_.max_nonfinite_steps) return;
-  throw NumericalError("step " + std::to_string(step_.plan.number()) + ": " +
-                       std::to_string(nonfinite_in_a_row_) +
-                       " steps in a row were not finite; weights are those before the first of "
-                       "them (lower optimizer.lr, or raise run.max_nonfinite_steps)");
+  const std::int64_t bad = history_.bad_in_a_row;
+  const int most = options_.on_bad_step == OnBadStep::kStop ? 1 : options_.max_bad_steps;
+  if (options_.on_bad_step == OnBadStep::kRollback || bad == 0 || bad < most) return;
+  const bool too_late = options_.timing == UpdateTiming::kOnArrival;
+  throw NumericalError(
+      "step " + std::to_string(step_.plan.number()) + ": " +
+      (bad == 1 ? "the step is bad" : std::to_string(bad) + " steps in a row are bad") + "; " +
+      (too_late ? "weights were changed by it" : "weights are those before the first of them") +
+      " (lower optimizer.lr, raise run.max_nonfinite_steps, or set run.on_nonfinite)");
 }
 
 void OptimizerEngine::finish_step(const Tag& tag) {

@@ -32,17 +32,17 @@ void Updater::end(BlockId block, Event done) const {
 }
 
 void Updater::check_update(const TensorView& nonfinite, BlockId block, const Tag& tag) const {
-  submit_update_check(lane(Lane::kHost), nonfinite, p_.step, 0,
+  submit_update_check(lane(Lane::kHost), nonfinite, {.step = p_.step, .given_up = p_.given_up},
                       p_.state.layout().blocks[block].name, tag);
 }
 
-void submit_update_check(Stream& host, const TensorView& nonfinite, const StepPlan& step,
-                         int steps_ago, const std::string& what, const Tag& tag) {
+void submit_update_check(Stream& host, const TensorView& nonfinite, const CheckedUpdate& update,
+                         const std::string& what, const Tag& tag) {
   host.host_task(
       "check_update", [&] { return Accesses({ConstTensorView(nonfinite).bytes()}, {}); }, tag,
-      [nonfinite, &step, steps_ago, what] {
-        if (*nonfinite.as<std::int32_t>() == 0) return;
-        throw NumericalError("step " + std::to_string(step.number() - steps_ago) +
+      [nonfinite, update, what] {
+        if (*nonfinite.as<std::int32_t>() == 0 || update.given_up) return;
+        throw NumericalError("step " + std::to_string(update.step.number() - update.steps_ago) +
                              ": a weight of " + what +
                              " is not finite after its update (lower optimizer.lr)");
       });

@@ -91,7 +91,9 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                  .decay_norms = o.decay_norms,
                  .grad_clip = o.grad_clip,
                  .timing = o.timing,
-                 .max_nonfinite_steps = to_int(config.run.max_nonfinite_steps),
+                 .on_bad_step = config.on_bad_step(),
+                 .max_bad_steps = to_int(config.run.max_nonfinite_steps),
+                 .outliers = config.run.outliers,
                  .seed = static_cast<std::uint64_t>(config.run.seed)};
   return s;
 }

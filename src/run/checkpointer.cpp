@@ -41,6 +41,17 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
 
 }  // namespace
 
+std::int64_t CheckpointPlace::first_sample() const {
+  const std::int64_t consumed = resume ? resume->manifest.samples : 0;
+  return skipped.empty() ? consumed : std::max(consumed, skipped.back().end);
+}
+
+std::int64_t CheckpointPlace::trained_samples() const {
+  std::int64_t trained = first_sample();
+  for (const SampleWindow& window : skipped) trained -= window.end - window.begin;
+  return trained;
+}
+
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
                      ThreadPool& pool, Ranks& ranks) {
   // The buffers of saves are made for the files of this run. Where it saves nothing, or the
@@ -65,7 +76,7 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
   for (const std::string& text : gather_texts(failure, ranks)) {
     if (!text.empty()) throw DamagedCheckpoint(text);
   }
-  assembly.resume(from.manifest.updates, from.manifest.nonfinite_in_a_row);
+  assembly.resume(from.manifest.history);
 }
 
 double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
@@ -110,6 +121,7 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std:
   Manifest facts;
   facts.step = steps;
   facts.samples = samples;
+  facts.skipped = place_.skipped;
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);

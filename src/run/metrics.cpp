@@ -113,6 +113,8 @@ void MetricsLog::resume(std::span<const Metric> metrics) { begin("resume", metri
 
 void MetricsLog::checkpoint(std::span<const Metric> metrics) { write("checkpoint", {metrics}); }
 
+void MetricsLog::rollback(std::span<const Metric> metrics) { write("rollback", {metrics}); }
+
 void MetricsLog::begin(std::string_view event, std::span<const Metric> metrics) {
   const BuildInfo build = build_info();
   const std::array<Metric, 2> program{

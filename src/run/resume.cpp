@@ -100,11 +100,17 @@ bool ends_with_the_run(const OptimizerSection& optimizer) {
 std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
                                            const fs::path& run_folder, Ranks& ranks) {
   if (request.from.empty()) return std::nullopt;
+  return agree_on_checkpoint(files, [&] { return find_folder(files, request, run_folder); }, ranks);
+}
+
+std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,
+                                                   const std::function<std::string()>& find,
+                                                   Ranks& ranks) {
   std::string folder;
   std::string failure;
   if (ranks.rank() == 0) {
     try {
-      folder = find_folder(files, request, run_folder);
+      folder = find();
     } catch (const Error& error) {
       failure = error.what();
     }

@@ -233,7 +233,9 @@ void SmallSaves::save_on(Ranks& ranks, Files& files, std::int64_t step, Until un
   own.take_turns(nullptr);
   turns_->leave(ranks.rank());
   if (until == Until::kWritten) return;
-  save.tell({.updates = step, .nonfinite_in_a_row = 0, .loss = 2.5, .grad_norm = 1});
+  save.tell({.history = {.updates = step, .bad_in_a_row = 0, .statistics = {}},
+             .loss = 2.5,
+             .grad_norm = 1});
   save.commit();
   reports[static_cast<std::size_t>(ranks.rank())] = save.report();
 }

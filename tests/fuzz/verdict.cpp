@@ -68,6 +68,17 @@ bool names_a_subject(const Case& c, const std::vector<Key>& keys, std::string_vi
          std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return in_text(key.path); });
 }
 
+/// Returns whether a file is one of a checkpoint that was committed: what a save leaves that did
+/// not end has a folder of another name.
+bool in_checkpoint(const fs::path& file) {
+  std::string before;
+  for (const fs::path& part : file.parent_path()) {
+    if (before == "checkpoints") return part.string().starts_with("step-");
+    before = part;
+  }
+  return false;
+}
+
 /// The command may add files of the run folder, and those that it was told to write if it says
 /// that all went well.
 bool may_appear(const Case& c, const Ending& ending, const std::string& name) {
@@ -76,7 +87,8 @@ bool may_appear(const Case& c, const Ending& ending, const std::string& name) {
   const std::string last = fs::path(name).filename();
   const std::string& command = c.arguments.empty() ? last : c.arguments[0];
   if (command == "train") {
-    return std::find(kRunFolder.begin(), kRunFolder.end(), last) != kRunFolder.end();
+    return in_checkpoint(name) ||
+           std::find(kRunFolder.begin(), kRunFolder.end(), last) != kRunFolder.end();
   }
   const bool written = ending.code == 0 || c.full_output;  // the result is lost, not the file
   const bool done = ending.kind == Ending::Kind::kExit && written;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/memory_files.h"
+#include "run/saved_run.h"
 #include "strata/base/error.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/run/resume.h"
@@ -30,23 +31,10 @@ void write_text(Files& files, const fs::path& file, const std::string& text) {
 
 /// Writes a checkpoint of one small file, whose loss was finite or not.
 void add_checkpoint(Files& files, const fs::path& run, std::int64_t step, bool finite = true) {
-  for (const fs::path& folder : {run, run / kCheckpointsName}) {
-    if (files.kind(folder) == Files::Kind::kNothing) files.make_folder(folder);
-  }
-  const fs::path folder = run / kCheckpointsName / checkpoint_name(step);
-  files.make_folder(folder);
-  const std::string text = "weights";
-  write_text(files, folder / "weights", text);
   Manifest manifest;
   manifest.step = step;
   manifest.finite = finite;
-  manifest.config = write_fields(tiny_config());
-  manifest.files = {
-      {.path = "weights",
-       .bytes = text.size(),
-       .slices = {
-           {.begin = 0, .end = text.size(), .windows = {xxh3(std::as_bytes(std::span(text)))}}}}};
-  write_text(files, folder / kManifestName, manifest.to_string());
+  test::add_checkpoint(files, run, manifest);
 }
 
 fs::path checkpoint(const fs::path& run, std::int64_t step) {

@@ -163,7 +163,7 @@ TEST_CASE("a run goes on behind steps that were skipped, or had nothing to learn
     REQUIRE(std::isnan(whole.run.losses[3]));
     const FolderContents expected = checkpoint_contents(files, kManySteps);
     const Manifest end = read_manifest(files, kCheckpoints / checkpoint_name(kManySteps));
-    CHECK(end.updates == 3);
+    CHECK(end.history.updates == 3);
     CHECK(end.finite);
     remove_all(files, kCheckpoints);
     files.make_folder(kCheckpoints);
@@ -189,8 +189,8 @@ TEST_CASE("a run goes on behind steps that were skipped, or had nothing to learn
         REQUIRE(session.checkpoints()->take_report()->failure == "");
       }
       const Manifest manifest = read_manifest(files, kCheckpoints / checkpoint_name(from));
-      CHECK(manifest.updates == 1);
-      CHECK(manifest.nonfinite_in_a_row == from - 2);
+      CHECK(manifest.history.updates == 1);
+      CHECK(manifest.history.bad_in_a_row == from - 2);
       CHECK(manifest.finite == (from == 2));
       const SavedRun resumed = train_and_save(
           config, 1, files,

@@ -11,6 +11,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
 #include "support/thread_ranks.h"
+#include "support/tiny_config.h"
 
 namespace strata::test {
 
@@ -89,6 +90,23 @@ SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
     if (group.rank() == 0) result = std::move(run);
   });
   return result;
+}
+
+void add_checkpoint(Files& files, const std::filesystem::path& run, Manifest manifest) {
+  for (const std::filesystem::path& folder : {run, run / kCheckpointsName}) {
+    if (files.kind(folder) == Files::Kind::kNothing) files.make_folder(folder);
+  }
+  const std::filesystem::path folder = run / kCheckpointsName / checkpoint_name(manifest.step);
+  files.make_folder(folder);
+  const std::string text = "weights";
+  const auto bytes = std::as_bytes(std::span(text));
+  write_whole(files, folder / "weights", bytes);
+  if (manifest.config == "{}") manifest.config = write_fields(tiny_config());
+  manifest.files = {{.path = "weights",
+                     .bytes = text.size(),
+                     .slices = {{.begin = 0, .end = text.size(), .windows = {xxh3(bytes)}}}}};
+  const std::string facts = manifest.to_string();
+  write_whole(files, folder / kManifestName, std::as_bytes(std::span(facts)));
 }
 
 FolderContents contents_of(const Files& files, const std::filesystem::path& folder) {

@@ -46,6 +46,10 @@ struct SavedRun {
 [[nodiscard]] SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
                                       const SaveSchedule& schedule, SessionHooks hooks = {});
 
+/// Writes a checkpoint of one small file and of what `manifest` says beside it, for a config that
+/// is not given there that of tiny_config().
+void add_checkpoint(Files& files, const std::filesystem::path& run, Manifest manifest);
+
 /// The bytes of all files below a folder, by their path in it.
 using FolderContents = std::map<std::string, std::string>;
 [[nodiscard]] FolderContents contents_of(const Files& files, const std::filesystem::path& folder);

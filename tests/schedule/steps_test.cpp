@@ -92,6 +92,88 @@ TEST_CASE("steps that stay not finite end the run with a numerical error") {
   CHECK_THROWS_AS(assembly.synchronize(), NumericalError);
 }
 
+TEST_CASE("a run that stops at bad steps ends at the first one") {
+  RunConfig config = tiny_config();
+  config.run.on_nonfinite = OnBadStep::kStop;
+  const auto self = make_self_ranks();
+  TinyAssembly assembly(config, *self);
+  assembly.state().block(BlockId(1)).weight.as<double>()[0] =
+      std::numeric_limits<double>::infinity();
+  assembly.submit(0, 1e-2);
+  CHECK_THROWS_AS(assembly.synchronize(), NumericalError);
+}
+
+TEST_CASE("an outlier changes no weight where it is skipped, and does not count as usual") {
+  RunConfig config = tiny_config();
+  config.optimizer.timing = GENERATE(UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative);
+  config.run.outliers.grad_norm = 5;
+  const auto self = make_self_ranks();
+  TinyAssembly assembly(config, *self);
+  const auto step = [&](std::int64_t number) {
+    assembly.submit(number, 0);
+    assembly.synchronize();
+    return assembly.take_outcomes().at(0);
+  };
+  StepOutcome outcome;
+  for (std::int64_t s = 0; s < kStepsBeforeOutliers; ++s) outcome = step(s);
+  REQUIRE(outcome.bad == "");
+  const StepHistory before = outcome.history;
+  CHECK(before.statistics.loss.count == kStepsBeforeOutliers);
+  const auto masters = all_masters(assembly);
+  const TensorView head =
+      assembly.state().block(BlockId(static_cast<int>(masters.size()) - 1)).weight;
+  double* const weight = head.as<double>();
+  const std::vector<double> kept(weight, weight + head.elements());
+  for (std::int64_t i = 0; i < head.elements(); ++i) weight[i] *= 50;
+  const auto scaled = all_masters(assembly);
+  assembly.submit(kStepsBeforeOutliers, 1e-2);
+  assembly.synchronize();
+  outcome = assembly.take_outcomes().at(0);
+  CHECK_THAT(outcome.bad, ContainsSubstring("standard deviations"));
+  CHECK(!outcome.applied);
+  CHECK(outcome.history.bad_in_a_row == 1);
+  CHECK(outcome.history.updates == before.updates);
+  CHECK(outcome.history.statistics == before.statistics);
+  CHECK(all_masters(assembly) == scaled);
+  std::copy(kept.begin(), kept.end(), weight);
+  CHECK(all_masters(assembly) == masters);
+  outcome = step(kStepsBeforeOutliers + 1);
+  CHECK(outcome.applied);
+  CHECK(outcome.history.bad_in_a_row == 0);
+}
+
+TEST_CASE("a run that goes back is told of a bad step and not ended, wherever state lives") {
+  RunConfig config = tiny_config();
+  config.run.on_nonfinite = OnBadStep::kRollback;
+  config.checkpoint.every_steps = 1;
+  config.optimizer.timing =
+      GENERATE(UpdateTiming::kBeforeUse, UpdateTiming::kSpeculative, UpdateTiming::kOnArrival);
+  if (config.optimizer.timing == UpdateTiming::kOnArrival) config.optimizer.grad_clip = {};
+  const int place = GENERATE(0, 1, 2);
+  if (place == 1) config.optimizer.interleave = 1.0;
+  if (place == 2) config.schedule.resident_units = 4;
+  const int ranks = GENERATE(1, 2);
+  INFO(static_cast<int>(config.optimizer.timing) << " place " << place << " ranks " << ranks);
+  run_ranks(ranks, [&](Ranks& group) {
+    TinyAssembly assembly(config, group);
+    assembly.submit(0, 1e-2);
+    assembly.synchronize();
+    CHECK(assembly.take_outcomes().at(0).bad == "");
+    // On one rank alone: the others learn of it.
+    if (group.rank() == 0) {
+      const TensorView weight = assembly.state().block(BlockId(1)).weight;
+      std::fill_n(weight.as<double>(), weight.elements(), std::numeric_limits<double>::quiet_NaN());
+    }
+    for (const std::int64_t step : {1, 2}) {
+      assembly.submit(step, 1e-2);
+      assembly.synchronize();
+      const StepOutcome outcome = assembly.take_outcomes().at(0);
+      CHECK_THAT(outcome.bad, ContainsSubstring("loss is"));
+      CHECK(outcome.history.bad_in_a_row == step);
+    }
+  });
+}
+
 TEST_CASE("on arrival a loss that is not finite stops the run before any update") {
   RunConfig config = tiny_config();
   config.optimizer.grad_clip = std::nullopt;

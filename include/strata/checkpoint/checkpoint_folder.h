@@ -40,6 +40,11 @@ struct FoundCheckpoint {
 /// Removes what saves and deletions that did not end have left.
 void remove_unfinished(Files& files, const std::filesystem::path& folder);
 
+/// Removes the checkpoints of more than `step` steps. Returns the steps that went.
+std::vector<std::int64_t> remove_later_checkpoints(Files& files,
+                                                   const std::filesystem::path& folder,
+                                                   std::int64_t step);
+
 /// Removes all but the newest `keep` checkpoints up to `newest`, the one that was committed last,
 /// and never the newest of them whose loss was finite. Those of later steps go as well: a run that
 /// has gone back has left them behind. Each gets another name first, so that there is never half a

@@ -38,8 +38,7 @@ struct SaveParts {
 
 /// What becomes known of a step when it ends.
 struct StepFacts {
-  std::int64_t updates = 0;
-  std::int64_t nonfinite_in_a_row = 0;
+  StepHistory history;
   double loss = 0;
   double grad_norm = 0;
 };

@@ -12,6 +12,7 @@
 
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
+#include "strata/optimizer/bad_steps.h"
 
 namespace strata {
 
@@ -44,22 +45,31 @@ struct ManifestFile {
   bool operator==(const ManifestFile&) const = default;
 };
 
+/// Samples [begin, end) of the training data.
+struct SampleWindow {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool operator==(const SampleWindow&) const = default;
+};
+
 /// What became of the run up to the checkpoint, and what it holds.
 struct Manifest {
-  std::int64_t step = 0;                ///< steps that were done
-  std::int64_t updates = 0;             ///< of them, those that were applied: t of AdamW
-  std::int64_t samples = 0;             ///< of the training data that were consumed
-  std::int64_t nonfinite_in_a_row = 0;  ///< steps up to this one that were skipped as not finite
-  double loss = 0;                      ///< of the last step
-  double grad_norm = 0;                 ///< likewise
-  bool finite = true;         ///< loss and norm are; else one that is not is null in the text, and
-                              ///< not a number once it was read
-  std::string program;        ///< version and commit that wrote it
+  std::int64_t step = 0;              ///< steps that were done
+  StepHistory history;                ///< of them
+  std::int64_t samples = 0;           ///< up to which the training data are consumed
+  std::vector<SampleWindow> skipped;  ///< of them, those that no step has trained on, ascending
+  double loss = 0;                    ///< of the last step
+  double grad_norm = 0;               ///< likewise
+  bool finite = true;   ///< loss and norm are; else one that is not is null in the text, and not a
+                        ///< number once it was read
+  std::string program;  ///< version and commit that wrote it
   std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";  ///< the resolved run config as a JSON object
   CheckpointTypes types;
   std::vector<ManifestFile> files;  ///< by path
 
+  /// Returns whether the last step was not bad, so that a run may go back to here.
+  [[nodiscard]] bool good() const { return finite && history.bad_in_a_row == 0; }
   /// Returns the manifest as a JSON text whose last key is the hash of all text before it. `model`
   /// and `config` stand in it as objects, so reading gives them in other lines, with equal values.
   /// Throws IoError if parse would refuse the text: better no checkpoint than one that none reads.

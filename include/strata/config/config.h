@@ -18,6 +18,7 @@
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
 #include "strata/ops/backend.h"
+#include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/timing.h"
 #include "strata/store/activation_store.h"
 
@@ -60,6 +61,13 @@ inline constexpr EnumName<UpdateTiming> kUpdateTimingNames[] = {
     {UpdateTiming::kBeforeUse, "before_use"},
     {UpdateTiming::kOnArrival, "on_arrival"},
     {UpdateTiming::kSpeculative, "speculative"}};
+
+/// Absent: skip, where that can be, else stop.
+inline constexpr EnumName<std::optional<OnBadStep>> kOnBadStepNames[] = {
+    {std::nullopt, "auto"},
+    {OnBadStep::kStop, "stop"},
+    {OnBadStep::kSkip, "skip"},
+    {OnBadStep::kRollback, "rollback"}};
 
 enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine, kWsd };
 inline constexpr EnumName<LrSchedule> kLrScheduleNames[] = {{LrSchedule::kConstant, "constant"},
@@ -114,7 +122,9 @@ struct RunSection {
   std::int64_t log_every = 1;
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kOff;
+  std::optional<OnBadStep> on_nonfinite;
   std::int64_t max_nonfinite_steps = 3;
+  OutlierLimits outliers;
   std::optional<double> wall_limit;  ///< minutes
   void fields(FieldList& f);
 };
@@ -245,6 +255,11 @@ struct RunConfig {
   void validate(std::string_view source) const;
   /// The rules of a backend alone, for where run.backend is "auto" and this one was found.
   void validate_for(BackendChoice backend, std::string_view source) const;
+  /// What run.on_nonfinite stands for where it is open.
+  [[nodiscard]] OnBadStep on_bad_step() const {
+    return run.on_nonfinite.value_or(
+        optimizer.timing == UpdateTiming::kOnArrival ? OnBadStep::kStop : OnBadStep::kSkip);
+  }
   /// What optimizer.gradient_dtype stands for where it is open.
   [[nodiscard]] DType gradient_dtype() const {
     return optimizer.gradient_dtype.value_or(run.dtype == DType::kBF16 ? DType::kBF16

@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "strata/comm/ranks.h"
 #include "strata/ops/kernels.h"
 #include "strata/optimizer/adamw_rule.h"
+#include "strata/optimizer/bad_steps.h"
 #include "strata/optimizer/shuttle_updater.h"
 #include "strata/optimizer/speculative_updater.h"
 #include "strata/optimizer/timing.h"
@@ -31,8 +33,10 @@ struct OptimizerOptions {
   bool decay_norms = false;
   std::optional<double> grad_clip;                 ///< global L2 norm; not with kOnArrival
   UpdateTiming timing = UpdateTiming::kBeforeUse;  ///< when a step is decided
-  int max_nonfinite_steps = 3;  ///< so many in a row are skipped before the run stops
-  std::uint64_t seed = 0;       ///< of the run: rounds bf16 moments, with the update's number
+  OnBadStep on_bad_step = OnBadStep::kSkip;        ///< not kSkip with kOnArrival
+  int max_bad_steps = 3;                           ///< kSkip: so many in a row end the run
+  OutlierLimits outliers;
+  std::uint64_t seed = 0;  ///< of the run: rounds bf16 moments, with the update's number
 };
 
 /// Says what became of a step. It is handed out on the host lane once norm and loss are known.
@@ -41,10 +45,10 @@ struct StepOutcome {
   double loss = 0;       ///< mean over all valid tokens of the step
   double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
   double lr = 0;
-  bool applied = true;       ///< false: the step was skipped (not finite, or without valid tokens)
-  std::int64_t updates = 0;  ///< that were applied so far, this one included
-  std::int64_t nonfinite_in_a_row = 0;  ///< steps up to this one that were not finite
-  bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or not finite)
+  bool applied = true;  ///< false: the step was skipped (bad, or without valid tokens)
+  std::string bad;      ///< what is wrong with the step, the same on all ranks; empty: nothing
+  StepHistory history;  ///< this step included
+  bool missed = false;  ///< kSpeculative: early updates were undone (clipped, or bad)
 };
 
 /// The optimizer works with these parts. All of them outlive the engine.
@@ -84,9 +88,8 @@ class OptimizerEngine {
   OptimizerEngine(const OptimizerEngine&) = delete;  // updaters refer to members
   OptimizerEngine& operator=(const OptimizerEngine&) = delete;
 
-  /// Goes on behind so many applied updates and steps in a row that were not finite. To be called
-  /// before the first step.
-  void resume(std::int64_t updates, std::int64_t nonfinite_in_a_row);
+  /// Goes on behind these steps. To be called before the first one.
+  void resume(const StepHistory& history) { history_ = history; }
   /// Tells `observer`, which outlives the engine, of every update that is submitted from now on. To
   /// be called between steps, after submit_updates(): else those that wait for a load are among
   /// them.
@@ -113,7 +116,7 @@ class OptimizerEngine {
   }
   /// Returns the number of updates that were applied since the start (t of the bias correction). It
   /// is valid after Device::synchronize.
-  [[nodiscard]] std::int64_t updates() const { return updates_; }
+  [[nodiscard]] std::int64_t updates() const { return history_.updates; }
 
  private:
   /// This is the data of the step whose tasks are running. It is touched on the host lane only, in
@@ -130,7 +133,9 @@ class OptimizerEngine {
   [[nodiscard]] AdamWScalars scalars_of(double factor, bool apply) const;
   void set_scalars(double factor, bool apply);
   void decide();
+  void judge(StepOutcome& outcome);
   void stop_if_stuck() const;
+  bool gives_up();
   void make_updaters(const OptimizerParts& parts);
   Updater& keep(std::unique_ptr<Updater> updater);
   void add_numbers(Accesses& accesses) const;
@@ -159,8 +164,8 @@ class OptimizerEngine {
   /// absent until that is submitted.
   std::optional<Event> decided_;
   bool updates_wait_ = false;  ///< some of the last step's are submitted by loads
-  std::int64_t updates_ = 0;
-  std::int64_t nonfinite_in_a_row_ = 0;
+  StepHistory history_;        ///< host lane only
+  bool given_up_ = false;  ///< kRollback: updates of a bad step may have gone wrong; host lane only
 };
 
 }  // namespace strata

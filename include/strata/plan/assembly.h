@@ -52,10 +52,8 @@ class Assembly {
   /// and no rank is busy with the one before. Throws what an earlier step's work threw.
   bool submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
 
-  /// Goes on behind so many applied updates, see OptimizerEngine::resume.
-  void resume(std::int64_t updates, std::int64_t nonfinite_in_a_row) {
-    optimizer_.resume(updates, nonfinite_in_a_row);
-  }
+  /// Goes on behind these steps, see OptimizerEngine::resume.
+  void resume(const StepHistory& history) { optimizer_.resume(history); }
   [[nodiscard]] TrainingState& state() { return state_; }
   [[nodiscard]] const Llama& model() const { return model_; }
   [[nodiscard]] const WeightStore& weights() const { return weights_; }

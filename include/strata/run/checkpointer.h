@@ -26,9 +26,13 @@ struct CheckpointPlace {
   Files* files = nullptr;        ///< outlives the session
   std::filesystem::path folder;  ///< that holds them
   std::optional<FoundCheckpoint> resume;
+  std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
 
   [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
-  [[nodiscard]] std::int64_t first_sample() const { return resume ? resume->manifest.samples : 0; }
+  /// Returns the sample with which training goes on.
+  [[nodiscard]] std::int64_t first_sample() const;
+  /// Returns how many samples were trained on before that.
+  [[nodiscard]] std::int64_t trained_samples() const;
 };
 
 /// Throws IoError, on all ranks, if no checkpoint of this setup can be written there: the folder

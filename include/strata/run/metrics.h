@@ -58,6 +58,8 @@ class MetricsLog {
   /// Writes {"event":"resume", ...} in place of it where a run goes on: the lines behind it count
   /// from the step that it names, whatever stands before it.
   void resume(std::span<const Metric> metrics);
+  /// Writes {"event":"rollback", ...}: from which bad step the run goes back to where.
+  void rollback(std::span<const Metric> metrics);
   /// Writes {"event":"checkpoint", ...}, what came of a save.
   void checkpoint(std::span<const Metric> metrics);
   /// Writes {"event":"step","step","loss","grad_norm","lr","tokens","step_s","tokens_per_s","mfu",

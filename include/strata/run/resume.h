@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ struct ResumeRequest {
                                                          const ResumeRequest& request,
                                                          const std::filesystem::path& run_folder,
                                                          Ranks& ranks);
+
+/// Returns the checkpoint in the folder that `find` returns, which rank 0 calls, or nothing if that
+/// is empty. Throws ConfigError on all ranks if `find` throws an Error. All ranks call it.
+[[nodiscard]] std::optional<FoundCheckpoint> agree_on_checkpoint(
+    const Files& files, const std::function<std::string()>& find, Ranks& ranks);
 
 /// Returns the keys whose values differ from those the checkpoint was saved with, as lines "key:
 /// was A, is B". Keys that the config leaves open do not differ. Throws ConfigError that names
