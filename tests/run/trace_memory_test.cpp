@@ -31,6 +31,7 @@ std::vector<Case> cases() {
   const auto add = [&](const char* name, int ranks, const auto& change) {
     Case c{name, tiny_config(), ranks};
     c.config.run.trace_step = 1;
+    c.config.run.threads = 1;  // of several, one may be idle and take its scratch only later
     change(c.config);
     all.push_back(std::move(c));
   };
