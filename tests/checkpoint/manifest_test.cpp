@@ -29,6 +29,9 @@ Manifest example() {
   m.history.updates = 118;
   m.samples = 7680;
   m.history.bad_in_a_row = 1;
+  m.history.statistics.loss = {.count = 117, .mean = 2.5, .variance = 0.1};
+  m.history.statistics.grad_norm = {.count = 117, .mean = 1.0 / 3, .variance = 5e-324};
+  m.skipped = {{0, 64}, {640, 1280}};
   m.loss = 2.718281828459045;
   m.grad_norm = 0.1;
   m.program = "0.1.0 (\"abc\")";
@@ -85,6 +88,7 @@ void check_equal(const Manifest& a, const Manifest& b) {
   CHECK(a.step == b.step);
   CHECK(a.history == b.history);
   CHECK(a.samples == b.samples);
+  CHECK(a.skipped == b.skipped);
   CHECK((a.loss == b.loss || (std::isnan(a.loss) && !std::isfinite(b.loss))));
   CHECK((a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && !std::isfinite(b.grad_norm))));
   CHECK(a.finite == b.finite);
@@ -208,6 +212,22 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
              ContainsSubstring("step: expected an integer from 0 to 2^63 - 1"));
   CHECK_THAT(complaint([](Json& j) { j["updates"] = 121; }),
              ContainsSubstring("updates: is 121 after 120 steps"));
+}
+
+TEST_CASE("statistics and ranges that no run could have are named") {
+  const auto refused = [](const char* text, const std::function<void(Json&)>& change) {
+    CHECK_THAT(complaint(change), ContainsSubstring(text));
+  };
+  refused("loss_statistics: counts 129 steps",
+          [](Json& j) { j["loss_statistics"]["count"] = 129; });
+  refused("norm_statistics: has a mean", [](Json& j) { j["norm_statistics"]["mean"] = Json(); });
+  refused("norm_statistics: has a mean", [](Json& j) { j["norm_statistics"]["variance"] = -1e-9; });
+  refused("loss_statistics.count: is missing",
+          [](Json& j) { j["loss_statistics"].erase("count"); });
+  refused("skipped[1].end: is missing", [](Json& j) { j["skipped"][1].erase("end"); });
+  refused("skipped[0]: is no range", [](Json& j) { j["skipped"][0]["end"] = 0; });
+  refused("skipped[1]: is no range", [](Json& j) { j["skipped"][1]["begin"] = 63; });
+  refused("skipped[1]: is no range", [](Json& j) { j["skipped"][1]["end"] = 7681; });
 }
 
 TEST_CASE("paths that leave the checkpoint's folder, or name it another way, are refused") {
