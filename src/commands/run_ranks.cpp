@@ -44,8 +44,9 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   return *std::move(config);
 }
 
-/// Runs `body`; an error is logged and becomes the exit code of all ranks.
-int run_body(Ranks& ranks, const std::function<int()>& body) {
+}  // namespace
+
+int end_together(Ranks& ranks, const std::function<int()>& body) {
   try {
     return body();
   } catch (const std::exception&) {
@@ -55,8 +56,6 @@ int run_body(Ranks& ranks, const std::function<int()>& body) {
     return failure.exit_code;
   }
 }
-
-}  // namespace
 
 int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
   const std::unique_ptr<Ranks> ranks = make_world_ranks();
@@ -73,7 +72,7 @@ int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const R
       return error.exit_code();
     }
   }
-  return run_body(*ranks, [&] { return body(*ranks, *config); });
+  return end_together(*ranks, [&] { return body(*ranks, *config); });
 }
 
 }  // namespace strata

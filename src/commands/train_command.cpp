@@ -459,10 +459,11 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
       place.resume = find_resume(*files, resume, run_folder, ranks);
       if (place.resume && !go_on_from(*place.resume, config, resume)) return 0;
       try {
-        return Trainer(config, ranks, signals, folder ? &*folder : nullptr, place).run();
+        Trainer trainer(config, ranks, signals, folder ? &*folder : nullptr, place);
+        return end_together(ranks, [&] { return trainer.run(); });
       } catch (const DamagedCheckpoint& damaged) {
         if (resume.from != "auto") throw;
-        log::warn("passed over: {}", damaged.what());
+        if (ranks.rank() == 0) log::warn("passed over: {}", damaged.what());
         resume.below = place.resume->manifest.step;
       } catch (const Interrupted& interrupted) {
         log::info("{} before the first step", interrupted.what());

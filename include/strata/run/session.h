@@ -74,7 +74,9 @@ class Session {
   /// Allocates everything and initialises or loads weights; all ranks call it. `ranks` must outlive
   /// the session. Throws ConfigError, OutOfMemory, IoError, BackendError.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks = {});
-  /// Waits for all work in flight; an error of that work is logged, not thrown.
+  /// Waits for all work in flight; an error of that work is logged, not thrown. If an exception
+  /// takes down a session that was whole, and there are several ranks, all of them are aborted;
+  /// whoever wants the cause told, or another exit code, sees to that while the session lives.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -153,6 +155,7 @@ class Session {
   std::unique_ptr<Assembly> assembly_;
   double write_gbs_ = 0;  ///< of the disk that takes checkpoints
   std::optional<Checkpointer> checkpoints_;
+  std::optional<int> exceptions_;  ///< that were under way when the session was whole
 
   std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
   StartupTimes startup_;
