@@ -78,6 +78,23 @@ std::string find_folder(const Files& files, const ResumeRequest& request, const 
                     "the newest whole one of the run folder");
 }
 
+/// Returns the folder that rank 0 finds, or nothing; what it throws is thrown on all ranks.
+fs::path agreed_folder(const Files& files, const ResumeRequest& request, const fs::path& run,
+                       Ranks& ranks) {
+  std::string folder;
+  std::string failure;
+  if (ranks.rank() == 0) {
+    try {
+      folder = find_folder(files, request, run);
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  failure = gather_texts(failure, ranks)[0];
+  if (!failure.empty()) throw ConfigError(failure);
+  return gather_texts(folder, ranks)[0];
+}
+
 /// Returns a config whose values say what they stand for, where a key that is not given, or is
 /// "auto", stands for one that follows from other keys.
 RunConfig spelled_out(RunConfig config) {
@@ -100,20 +117,26 @@ bool ends_with_the_run(const OptimizerSection& optimizer) {
 std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
                                            const fs::path& run_folder, Ranks& ranks) {
   if (request.from.empty()) return std::nullopt;
-  std::string folder;
-  std::string failure;
-  if (ranks.rank() == 0) {
+  ResumeRequest wanted = request;
+  while (true) {
+    const fs::path folder = agreed_folder(files, wanted, run_folder, ranks);
+    if (folder.empty()) return std::nullopt;
+    std::optional<Manifest> manifest;
+    std::string failure;
     try {
-      folder = find_folder(files, request, run_folder);
-    } catch (const Error& error) {
+      manifest = read_manifest(files, folder);
+    } catch (const IoError& error) {
       failure = error.what();
     }
+    const std::vector<std::string> failures = gather_texts(failure, ranks);
+    const auto failed = std::ranges::find_if_not(failures, &std::string::empty);
+    if (failed == failures.end()) return FoundCheckpoint{folder, *std::move(manifest)};
+    const std::string why =
+        "rank " + std::to_string(failed - failures.begin()) + " cannot read it: " + *failed;
+    if (request.from != "auto") throw ConfigError("--resume " + request.from + ": " + why);
+    if (ranks.rank() == 0) log::warn("passed over: {}: {}", folder.string(), why);
+    wanted.below = step_of_name(folder.filename().string()).value();
   }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw ConfigError(failure);
-  folder = gather_texts(folder, ranks)[0];
-  if (folder.empty()) return std::nullopt;
-  return FoundCheckpoint{folder, read_manifest(files, folder)};
 }
 
 std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
