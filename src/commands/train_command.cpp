@@ -49,7 +49,7 @@ class Trainer {
         signals_(signals),
         folder_(folder),
         place_(place),
-        time_limit_(config.run.wall_limit),
+        time_limit_(config.run.wall_limit, first() ? slurm_left_s() : std::nullopt),
         session_(config, ranks,
                  {.trace = &recorder_,
                   .checkpoints = place,
