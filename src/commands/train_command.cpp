@@ -37,6 +37,9 @@ namespace strata {
 
 namespace {
 
+/// EX_TEMPFAIL of sysexits.h: the run can go on.
+constexpr int kSavedExitCode = 75;
+
 std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
 /// Runs the training of one rank. Steps are reported when they have finished, which is after later
@@ -91,9 +94,6 @@ class Trainer {
   }
 
  private:
-  /// EX_TEMPFAIL of sysexits.h: the run can go on.
-  static constexpr int kSavedExitCode = 75;
-
   bool first() const { return ranks_.rank() == 0; }
 
   /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
@@ -116,6 +116,7 @@ class Trainer {
       if (session_.has_validation()) evaluate(config_.run.steps);
       return std::nullopt;
     } catch (const Interrupted& interrupted) {
+      signal_told_ = true;
       log::info(
           "{}: the run ends when the submitted steps are done, or at once when the signal "
           "comes again",
@@ -195,16 +196,26 @@ class Trainer {
     Checkpointer* checkpoints = session_.checkpoints();
     if (checkpoints == nullptr) return false;
     log::live("saving a checkpoint");
-    checkpoints->wait();
+    const auto meanwhile = [this] { say_signal_waits(); };
+    checkpoints->wait(meanwhile);
     report_save();
     if (config_.checkpoint.at_end && saves_.saved() != done_) {
       saved_before_ = saves_.saved();
       saves_.begun(done_, steady_seconds());
-      checkpoints->save_now(done_, session_.samples_after(done_));
+      checkpoints->save_now(done_, session_.samples_after(done_), meanwhile);
       report_save();
     }
     log::live("");
     return saves_.saved() == done_;
+  }
+
+  /// Says once that a signal which has come since the last step does not end the save.
+  void say_signal_waits() {
+    const int signal = signals_.received();
+    if (signal == 0 || std::exchange(signal_told_, true)) return;
+    log::info(
+        "{}: the run ends when the checkpoint is saved, or at once when the signal comes again",
+        signal_name(signal));
   }
 
   void start() {
@@ -406,6 +417,7 @@ class Trainer {
   double flops_per_token_ = 0;
   DevicePeak peak_;
   bool peak_warned_ = false;
+  bool signal_told_ = false;  ///< that it came, and what it does
   Progress progress_;
   SaveAgenda saves_;
   std::int64_t done_;              ///< steps that were submitted, of all of the run
@@ -467,7 +479,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         resume.below = place.resume->manifest.step;
       } catch (const Interrupted& interrupted) {
         log::info("{} before the first step", interrupted.what());
-        return interrupted.exit_code();
+        return place.resume ? kSavedExitCode : interrupted.exit_code();
       }
     }
   });

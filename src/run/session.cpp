@@ -243,7 +243,7 @@ void Session::assemble() {
   const Setup& s = setup_;
   if (hooks_.checkpoints && hooks_.checkpoints->resume) {
     load_checkpoint(*hooks_.checkpoints->files, *hooks_.checkpoints->resume, *assembly_,
-                    *backend_.pool, ranks_);
+                    *backend_.pool, ranks_, hooks_.may_end);
   } else if (s.config.model.path.empty()) {
     state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);

@@ -61,9 +61,9 @@ struct SessionHooks {
   /// Where checkpoints are saved and read; absent: the run neither saves nor resumes.
   std::optional<CheckpointPlace> checkpoints = std::nullopt;
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
-  /// Called where the work may be ended: between the parts of the start and between the passes of a
-  /// validation, on all ranks at the same places. What it throws comes out of the call that was
-  /// made. May be null.
+  /// Called where the work may be ended: between the parts of the start, the blocks of a checkpoint
+  /// that is loaded, and the passes of a validation, on all ranks at the same places. What it
+  /// throws comes out of the call that was made. May be null.
   std::function<void()> may_end = nullptr;
 };
 
