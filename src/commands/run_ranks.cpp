@@ -44,9 +44,8 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   return *std::move(config);
 }
 
-}  // namespace
-
-int end_together(Ranks& ranks, const std::function<int()>& body) {
+/// Runs `body`; an error is logged and becomes the exit code of all ranks.
+int run_body(Ranks& ranks, const std::function<int()>& body) {
   try {
     return body();
   } catch (const std::exception&) {
@@ -55,6 +54,12 @@ int end_together(Ranks& ranks, const std::function<int()>& body) {
     if (ranks.size() > 1) ranks.abort(failure.exit_code);
     return failure.exit_code;
   }
+}
+
+}  // namespace
+
+int end_together(Ranks& ranks, const std::function<int()>& body) {
+  return ranks.size() == 1 ? body() : run_body(ranks, body);
 }
 
 int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
@@ -72,7 +77,7 @@ int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const R
       return error.exit_code();
     }
   }
-  return end_together(*ranks, [&] { return body(*ranks, *config); });
+  return run_body(*ranks, [&] { return body(*ranks, *config); });
 }
 
 }  // namespace strata
