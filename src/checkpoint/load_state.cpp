@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,10 +54,13 @@ class Loader {
     }
   }
 
-  void load() {
+  void load(const std::function<void()>& between) {
     verify_rest();
     state_.clear(pool_);
-    for (const BlockId b : state_.ids()) load(b);
+    for (const BlockId b : state_.ids()) {
+      if (between) between();
+      load(b);
+    }
   }
 
  private:
@@ -256,8 +260,8 @@ class Loader {
 
 void load_state(const Files& files, const std::filesystem::path& checkpoint,
                 const Manifest& manifest, TrainingState& state, ThreadPool& pool,
-                WindowBuffers& buffers) {
-  Loader(files, checkpoint, manifest, state, pool, buffers).load();
+                WindowBuffers& buffers, const std::function<void()>& between) {
+  Loader(files, checkpoint, manifest, state, pool, buffers).load(between);
 }
 
 void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoint,

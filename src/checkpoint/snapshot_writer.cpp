@@ -5,6 +5,7 @@
 #include "strata/checkpoint/snapshot_writer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -315,6 +316,7 @@ void SnapshotWriter::finish_blocks() {
     save->commit();
     const std::lock_guard lock(mutex_);
     ended_ = true;
+    end_.notify_all();
   });
   committed_ = lane_.record();
 }
@@ -343,8 +345,17 @@ std::optional<SaveReport> SnapshotWriter::take_report() {
   return std::exchange(save_, nullptr)->report();
 }
 
-void SnapshotWriter::wait() {
-  if (committed_) device_.wait(*committed_);
+void SnapshotWriter::wait(const std::function<void()>& meanwhile) {
+  if (!committed_) return;
+  const auto ended = [&] {
+    std::unique_lock lock(mutex_);
+    return end_.wait_for(lock, std::chrono::milliseconds(100), [this] { return ended_; });
+  };
+  while (meanwhile && !ended()) {
+    device_.throw_if_failed();  // a lane that has failed ends no snapshot
+    meanwhile();
+  }
+  device_.wait(*committed_);
 }
 
 }  // namespace strata

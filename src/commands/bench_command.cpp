@@ -324,20 +324,22 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
     if (ranks.rank() == 0 && !options.json.empty()) require_replaceable(options.json);
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
-    const BenchResult result = measure(session, recorder, synthetic.run.steps);
-    const std::string device = session.device().info().name;
-    const Prediction prediction = predict(session.setup(), device);
-    const PredictedTrace traced = predict_trace(session.setup(), device);
-    if (ranks.rank() != 0) return 0;
-    nlohmann::json json = to_json(result, session, ranks.size());
-    add_prediction(json, result, session, prediction, traced);
-    if (!options.json.empty()) {
-      std::ofstream file(options.json);
-      file << json.dump(2) << '\n';
-      if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
-    }
-    print_table(json, result, session);  // last: a closed pipe may end the program here
-    return 0;
+    return end_together(ranks, [&] {
+      const BenchResult result = measure(session, recorder, synthetic.run.steps);
+      const std::string device = session.device().info().name;
+      const Prediction prediction = predict(session.setup(), device);
+      const PredictedTrace traced = predict_trace(session.setup(), device);
+      if (ranks.rank() != 0) return 0;
+      nlohmann::json json = to_json(result, session, ranks.size());
+      add_prediction(json, result, session, prediction, traced);
+      if (!options.json.empty()) {
+        std::ofstream file(options.json);
+        file << json.dump(2) << '\n';
+        if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+      }
+      print_table(json, result, session);  // last: a closed pipe may end the program here
+      return 0;
+    });
   });
 }
 

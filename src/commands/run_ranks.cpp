@@ -58,6 +58,10 @@ int run_body(Ranks& ranks, const std::function<int()>& body) {
 
 }  // namespace
 
+int end_together(Ranks& ranks, const std::function<int()>& body) {
+  return ranks.size() == 1 ? body() : run_body(ranks, body);
+}
+
 int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
   const std::unique_ptr<Ranks> ranks = make_world_ranks();
   log::configure(ranks->rank(), ranks->size(), "");

@@ -19,4 +19,10 @@ namespace strata {
 /// that `body` throws.
 int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body);
 
+/// Runs `body` and returns its exit code. If there are several ranks, an error is logged and takes
+/// all of them down with its exit code at once; else it is thrown. A body runs what uses a session
+/// in this way while the session lives: one that goes waits for what it has in flight, and so
+/// perhaps for ranks that have failed as well and wait for it in another collective.
+int end_together(Ranks& ranks, const std::function<int()>& body);
+
 }  // namespace strata

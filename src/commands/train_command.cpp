@@ -38,6 +38,9 @@ namespace strata {
 
 namespace {
 
+/// EX_TEMPFAIL of sysexits.h: the run can go on.
+constexpr int kSavedExitCode = 75;
+
 std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(bytes); }
 
 /// Runs the training of one rank. Steps are reported when they have finished, which is after later
@@ -51,7 +54,7 @@ class Trainer {
         folder_(folder),
         place_(place),
         rollbacks_(rollbacks),
-        time_limit_(config.run.wall_limit),
+        time_limit_(config.run.wall_limit, first() ? slurm_left_s() : std::nullopt),
         session_(config, ranks,
                  {.trace = &recorder_,
                   .checkpoints = place,
@@ -74,7 +77,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  /// Returns the exit code.
+  /// Returns the exit code; it says nothing if the run goes back.
   int run() {
     start();
     begun_s_ = steady_seconds();
@@ -83,7 +86,7 @@ class Trainer {
       interrupted = train();
     } catch (const BadStep& bad) {
       report_rollback(bad);
-      throw;
+      return 0;
     } catch (...) {
       report_finished();  // the last lines tell why
       if (metrics_) metrics_->end(end_metrics("error"));
@@ -95,9 +98,10 @@ class Trainer {
     return saved ? kSavedExitCode : interrupted->exit_code();
   }
 
+  /// Returns the step that the run goes back from, if it does, once run() has returned.
+  [[nodiscard]] const std::optional<BadStep>& bad_step() const { return bad_; }
+
  private:
-  /// EX_TEMPFAIL of sysexits.h: the run can go on.
-  static constexpr int kSavedExitCode = 75;
   /// Stands among signals for a bad step, before all of them.
   static constexpr int kBadStep = 1000;
 
@@ -135,6 +139,7 @@ class Trainer {
       if (session_.has_validation()) evaluate(config_.run.steps);
       return std::nullopt;
     } catch (const Interrupted& interrupted) {
+      signal_told_ = true;
       log::info(
           "{}: the run ends when the submitted steps are done, or at once when the signal "
           "comes again",
@@ -219,16 +224,26 @@ class Trainer {
     Checkpointer* checkpoints = session_.checkpoints();
     if (checkpoints == nullptr) return false;
     log::live("saving a checkpoint");
-    checkpoints->wait();
+    const auto meanwhile = [this] { say_signal_waits(); };
+    checkpoints->wait(meanwhile);
     report_save();
     if (config_.checkpoint.at_end && saves_.saved() != done_) {
       saved_before_ = saves_.saved();
       saves_.begun(done_, steady_seconds());
-      checkpoints->save_now(done_, session_.samples_after(done_));
+      checkpoints->save_now(done_, session_.samples_after(done_), meanwhile);
       report_save();
     }
     log::live("");
     return saves_.saved() == done_;
+  }
+
+  /// Says once that a signal which has come since the last step does not end the save.
+  void say_signal_waits() {
+    const int signal = signals_.received();
+    if (signal == 0 || std::exchange(signal_told_, true)) return;
+    log::info(
+        "{}: the run ends when the checkpoint is saved, or at once when the signal comes again",
+        signal_name(signal));
   }
 
   void start() {
@@ -449,6 +464,7 @@ class Trainer {
   double flops_per_token_ = 0;
   DevicePeak peak_;
   bool peak_warned_ = false;
+  bool signal_told_ = false;  ///< that it came, and what it does
   Progress progress_;
   SaveAgenda saves_;
   std::int64_t done_;              ///< steps that were submitted, of all of the run
@@ -516,30 +532,29 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     };
     if (!find()) return 0;
     Rollbacks rollbacks(config.run.max_nonfinite_steps);
-    std::optional<BadStep> gone_back_from;
-    const auto go_back = [&](const BadStep& bad) {
-      gone_back_from = bad;
-      place = rollbacks.go_back(place, bad, ranks);
-      log::warn("{}", rollback_text(place, bad));
-    };
+    std::optional<BadStep> bad;  // that the run goes back from
     while (true) {
+      if (bad) {
+        place = rollbacks.go_back(place, *bad, ranks);
+        if (ranks.rank() == 0) log::warn("{}", rollback_text(place, *bad));
+      }
       try {
-        return Trainer(config, ranks, signals, folder ? &*folder : nullptr, place, rollbacks).run();
-      } catch (const BadStep& bad) {
-        go_back(bad);
+        Trainer trainer(config, ranks, signals, folder ? &*folder : nullptr, place, rollbacks);
+        const int code = end_together(ranks, [&] { return trainer.run(); });
+        if (!trainer.bad_step()) return code;
+        bad = trainer.bad_step();
       } catch (const DamagedCheckpoint& damaged) {
-        if (!gone_back_from && resume.from != "auto") throw;
-        log::warn("passed over: {}", damaged.what());
-        if (gone_back_from) {
-          rollbacks.require_possible(*gone_back_from);
-          go_back(*gone_back_from);
+        if (!bad && resume.from != "auto") throw;
+        if (ranks.rank() == 0) log::warn("passed over: {}", damaged.what());
+        if (bad) {
+          rollbacks.require_possible(*bad);
           continue;
         }
         resume.below = place.resume->manifest.step;
         if (!find()) return 0;
       } catch (const Interrupted& interrupted) {
         log::info("{} before the first step", interrupted.what());
-        return interrupted.exit_code();
+        return place.resume ? kSavedExitCode : interrupted.exit_code();
       }
     }
   });

@@ -53,7 +53,7 @@ std::int64_t CheckpointPlace::trained_samples() const {
 }
 
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
-                     ThreadPool& pool, Ranks& ranks) {
+                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end) {
   // The buffers of saves are made for the files of this run. Where it saves nothing, or the
   // checkpoint's files have other dtypes, others are taken for as long as it is read.
   const std::size_t each = window_bytes(from.manifest);
@@ -67,15 +67,24 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
     memory.resize(count * each + kFileAlignment);
     buffers = &own.emplace(memory, each);
   }
+  // All ranks meet between the blocks and at the end. One that cannot read says so where it would
+  // have met the others next.
+  const auto meet = [&](const std::string& failure) {
+    for (const std::string& text : gather_texts(failure, ranks)) {
+      if (!text.empty()) throw DamagedCheckpoint(text);
+    }
+    if (may_end) may_end();
+  };
   std::string failure;
   try {
-    load_state(files, from.folder, from.manifest, assembly.state(), pool, *buffers);
+    load_state(files, from.folder, from.manifest, assembly.state(), pool, *buffers,
+               [&] { meet(""); });
+  } catch (const DamagedCheckpoint&) {
+    throw;
   } catch (const IoError& error) {
     failure = error.what();
   }
-  for (const std::string& text : gather_texts(failure, ranks)) {
-    if (!text.empty()) throw DamagedCheckpoint(text);
-  }
+  meet(failure);
   assembly.resume(from.manifest.history);
 }
 
@@ -139,9 +148,10 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std:
                                           checkpoint_name(steps) + "-" + std::to_string(++saves_));
 }
 
-void Checkpointer::save_now(std::int64_t steps, std::int64_t samples) {
+void Checkpointer::save_now(std::int64_t steps, std::int64_t samples,
+                            const std::function<void()>& meanwhile) {
   writer_.write_now(make_save(steps, samples));
-  writer_.wait();
+  writer_.wait(meanwhile);
 }
 
 }  // namespace strata

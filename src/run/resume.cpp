@@ -78,6 +78,38 @@ std::string find_folder(const Files& files, const ResumeRequest& request, const 
                     "the newest whole one of the run folder");
 }
 
+/// Returns the folder that `find` finds on rank 0, or nothing; what it throws is thrown on all
+/// ranks.
+fs::path agreed_folder(const std::function<std::string()>& find, Ranks& ranks) {
+  std::string folder;
+  std::string failure;
+  if (ranks.rank() == 0) {
+    try {
+      folder = find();
+    } catch (const Error& error) {
+      failure = error.what();
+    }
+  }
+  failure = gather_texts(failure, ranks)[0];
+  if (!failure.empty()) throw ConfigError(failure);
+  return gather_texts(folder, ranks)[0];
+}
+
+/// Reads a checkpoint's manifest on every rank. Returns why one of them cannot, or an empty text.
+std::string read_by_all(const Files& files, const fs::path& folder, Ranks& ranks,
+                        Manifest& manifest) {
+  std::string failure;
+  try {
+    manifest = read_manifest(files, folder);
+  } catch (const IoError& error) {
+    failure = error.what();
+  }
+  const std::vector<std::string> failures = gather_texts(failure, ranks);
+  const auto failed = std::ranges::find_if_not(failures, &std::string::empty);
+  if (failed == failures.end()) return "";
+  return "rank " + std::to_string(failed - failures.begin()) + " cannot read it: " + *failed;
+}
+
 /// Returns a config whose values say what they stand for, where a key that is not given, or is
 /// "auto", stands for one that follows from other keys.
 RunConfig spelled_out(RunConfig config) {
@@ -100,26 +132,28 @@ bool ends_with_the_run(const OptimizerSection& optimizer) {
 std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
                                            const fs::path& run_folder, Ranks& ranks) {
   if (request.from.empty()) return std::nullopt;
-  return agree_on_checkpoint(files, [&] { return find_folder(files, request, run_folder); }, ranks);
+  ResumeRequest wanted = request;
+  while (true) {
+    FoundCheckpoint found;
+    found.folder = agreed_folder([&] { return find_folder(files, wanted, run_folder); }, ranks);
+    if (found.folder.empty()) return std::nullopt;
+    const std::string why = read_by_all(files, found.folder, ranks, found.manifest);
+    if (why.empty()) return found;
+    if (request.from != "auto") throw ConfigError("--resume " + request.from + ": " + why);
+    if (ranks.rank() == 0) log::warn("passed over: {}: {}", found.folder.string(), why);
+    wanted.below = step_of_name(found.folder.filename().string()).value();
+  }
 }
 
 std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,
                                                    const std::function<std::string()>& find,
                                                    Ranks& ranks) {
-  std::string folder;
-  std::string failure;
-  if (ranks.rank() == 0) {
-    try {
-      folder = find();
-    } catch (const Error& error) {
-      failure = error.what();
-    }
-  }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw ConfigError(failure);
-  folder = gather_texts(folder, ranks)[0];
-  if (folder.empty()) return std::nullopt;
-  return FoundCheckpoint{folder, read_manifest(files, folder)};
+  FoundCheckpoint found;
+  found.folder = agreed_folder(find, ranks);
+  if (found.folder.empty()) return std::nullopt;
+  const std::string why = read_by_all(files, found.folder, ranks, found.manifest);
+  if (!why.empty()) throw ConfigError(found.folder.string() + ": " + why);
+  return found;
 }
 
 std::vector<std::string> compare_with_checkpoint(const RunConfig& config,

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <optional>
@@ -141,10 +143,12 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   startup_.plans_s = lap();
   may_end();
   assemble();
+  exceptions_ = std::uncaught_exceptions();
 }
 
 /// Work in flight refers to members, so it ends before they go, also when an error takes the
-/// session down.
+/// session down. Then nothing is submitted any more, and other ranks may be in collectives that
+/// this one will never come to, while it waits in others for them: they are taken down first.
 Session::~Session() {
   if (!backend_.device) return;
   const auto attempt = [](const auto& wait) {
@@ -154,7 +158,9 @@ Session::~Session() {
       log::debug("while ending the session: {}", error.what());
     }
   };
-  if (assembly_) attempt([this] { synchronize(); });
+  const bool failed = exceptions_ && std::uncaught_exceptions() > *exceptions_;
+  if (failed && ranks_.size() > 1) attempt([this] { ranks_.abort(EXIT_FAILURE); });
+  if (assembly_ && !failed) attempt([this] { synchronize(); });
   attempt(
       [this] { backend_.device->synchronize(); });  // what is being saved, also if a lane failed
 }
@@ -237,7 +243,7 @@ void Session::assemble() {
   const Setup& s = setup_;
   if (hooks_.checkpoints && hooks_.checkpoints->resume) {
     load_checkpoint(*hooks_.checkpoints->files, *hooks_.checkpoints->resume, *assembly_,
-                    *backend_.pool, ranks_);
+                    *backend_.pool, ranks_, hooks_.may_end);
   } else if (s.config.model.path.empty()) {
     state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
                        s.config.model.llama.initializer_range, *backend_.pool);

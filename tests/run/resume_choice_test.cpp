@@ -146,6 +146,32 @@ TEST_CASE("auto passes over what is torn, and says why") {
   CHECK(found(files, "auto") == "nothing");
 }
 
+TEST_CASE(
+    "a checkpoint that one rank does not see whole is passed over, or an error, on all ranks") {
+  const std::map<std::string, std::string> wanted{
+      {"auto", checkpoint(kRun, 5).string()},
+      {"10", "--resume 10: rank 1 cannot read it: " + (checkpoint(kRun, 10) / "weights").string()}};
+  for (const std::string from : {"auto", "10"}) {
+    std::mutex mutex;
+    std::vector<std::string> results;
+    run_ranks(2, [&](Ranks& group) {
+      MemoryFiles files("/runs");
+      add_runs(files);
+      if (group.rank() == 1) files.remove(checkpoint(kRun, 10) / "weights");
+      std::string result;
+      try {
+        result = find_resume(files, {.from = from, .allowed = {}}, kRun, group)->folder.string();
+      } catch (const ConfigError& error) {
+        result = error.what();
+      }
+      const std::lock_guard lock(mutex);
+      results.push_back(result);
+    });
+    for (const std::string& result : results)
+      CHECK_THAT(result, ContainsSubstring(wanted.at(from)));
+  }
+}
+
 TEST_CASE("a run goes on from the checkpoint that is named by step, folder or run") {
   MemoryFiles files("/runs");
   add_runs(files);

@@ -112,6 +112,40 @@ TEST_CASE("a session that goes while steps are in flight ends them first") {
   }
 }
 
+TEST_CASE("ranks that fail while they wait for each other in different collectives all end") {
+  std::atomic<int> went = 0;
+  const auto fail = [&](Ranks& ranks) {
+    const RunConfig config = tiny_config();
+    Session session(config, ranks);
+    session.submit(0, config.optimizer.lr);
+    const bool first = ranks.rank() == 0;
+    const Channel channel = first ? Channel::kHost : Channel::kSave;
+    session.device()
+        .stream(first ? Lane::kHost : Lane::kSave)
+        .host_task("wait_for_all", {}, {}, [&ranks, channel] { ranks.barrier(channel); });
+    ++went;
+    throw NumericalError("made to fail");
+  };
+  CHECK_THROWS_AS(run_ranks(2, fail), Error);
+  CHECK(went == 2);
+}
+
+TEST_CASE("a session that an error takes down submits nothing more") {
+  RunConfig config = tiny_config();
+  config.optimizer.deferred_units = 2;  // wait for a load
+  const auto self = make_self_ranks();
+  Counter counter;
+  int submitted = 0;
+  const auto fail = [&] {
+    Session session(config, *self, {.trace = &counter});
+    session.submit(0, config.optimizer.lr);
+    submitted = counter.submitted_count();
+    throw NumericalError("made to fail");
+  };
+  CHECK_THROWS_AS(fail(), NumericalError);
+  CHECK(counter.submitted_count() == submitted);
+}
+
 TEST_CASE("the bytes of steps over the link add up to those of the session") {
   const auto self = make_self_ranks();
   Session session(tiny_config(), *self);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 
 #include "strata/base/thread_pool.h"
 #include "strata/checkpoint/files.h"
@@ -17,9 +18,11 @@ namespace strata {
 /// split into two halves, and moments f32 or bf16 (rounded to nearest), as the state has them.
 /// Blocks the calling thread, the submitting one. Throws IoError that names the file and bytes that
 /// are missing, unreadable or not what the manifest says, also in files that hold no state.
+/// `between`, if it is given, is called between the blocks, as often on every rank; what it throws
+/// ends the load.
 void load_state(const Files& files, const std::filesystem::path& checkpoint,
                 const Manifest& manifest, TrainingState& state, ThreadPool& pool,
-                WindowBuffers& buffers);
+                WindowBuffers& buffers, const std::function<void()>& between = nullptr);
 
 /// Reads every file of a checkpoint and throws IoError, as load_state does, for the first byte that
 /// is not what the manifest says.

@@ -7,8 +7,10 @@
 // tell().
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,8 +83,8 @@ class SnapshotWriter final : public UpdateObserver {
   /// Returns what came of the snapshot, once it has ended, and lets the next one begin.
   [[nodiscard]] std::optional<SaveReport> take_report();
   /// Blocks until the snapshot under way has ended, if there is one whose updates are all
-  /// submitted.
-  void wait();
+  /// submitted. Calls `meanwhile`, if it is given, ten times a second.
+  void wait(const std::function<void()>& meanwhile = nullptr);
 
   void before_update(BlockId block, Stream& lane) override;
   void after_update(BlockId block, Event done) override;
@@ -124,6 +126,7 @@ class SnapshotWriter final : public UpdateObserver {
   std::shared_ptr<CheckpointSave> listener_;  ///< guarded by mutex_: whom tell() tells
   std::optional<StepFacts> last_facts_;       ///< guarded by mutex_: of the last step told of
   bool ended_ = false;                        ///< guarded by mutex_
+  std::condition_variable end_;               ///< of the snapshot under way
 };
 
 }  // namespace strata

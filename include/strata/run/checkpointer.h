@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,9 +49,11 @@ class DamagedCheckpoint : public IoError {
 };
 
 /// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws
-/// DamagedCheckpoint on all ranks if one of them could not read it. All ranks call it.
+/// DamagedCheckpoint on all ranks if one of them could not read it. All ranks call it. `may_end`,
+/// if it is given, is called on all of them between the blocks, and what it throws there ends the
+/// load.
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
-                     ThreadPool& pool, Ranks& ranks);
+                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end);
 
 class Checkpointer {
  public:
@@ -65,10 +68,11 @@ class Checkpointer {
   /// Returns a save of the state behind `steps` steps and `samples` samples.
   [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(std::int64_t steps, std::int64_t samples);
   /// Writes the state as it is, which is that behind so many steps, and blocks until it is
-  /// committed or has failed. Everything that was submitted is done.
-  void save_now(std::int64_t steps, std::int64_t samples);
-  /// Blocks until nothing is being saved.
-  void wait() { writer_.wait(); }
+  /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
+  void save_now(std::int64_t steps, std::int64_t samples,
+                const std::function<void()>& meanwhile = nullptr);
+  /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
+  void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
   /// Returns what came of the save that has ended since the last call, if one did.
   [[nodiscard]] std::optional<SaveReport> take_report() { return writer_.take_report(); }
 

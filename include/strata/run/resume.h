@@ -27,15 +27,17 @@ struct ResumeRequest {
 };
 
 /// Returns the checkpoint that is meant, the same on every rank: rank 0 looks, and logs which newer
-/// ones it had to pass over. Nothing only where "auto" finds none. Throws ConfigError, on all
-/// ranks, for a named one that is not there or not whole. All ranks call it.
+/// ones it had to pass over because it, or another rank, misses a file of them. Nothing only where
+/// "auto" finds none. Throws ConfigError, on all ranks, for a named one that is not there or not
+/// whole. All ranks call it.
 [[nodiscard]] std::optional<FoundCheckpoint> find_resume(const Files& files,
                                                          const ResumeRequest& request,
                                                          const std::filesystem::path& run_folder,
                                                          Ranks& ranks);
 
 /// Returns the checkpoint in the folder that `find` returns, which rank 0 calls, or nothing if that
-/// is empty. Throws ConfigError on all ranks if `find` throws an Error. All ranks call it.
+/// is empty. Throws ConfigError on all ranks if `find` throws an Error, or if one cannot read the
+/// manifest. All ranks call it.
 [[nodiscard]] std::optional<FoundCheckpoint> agree_on_checkpoint(
     const Files& files, const std::function<std::string()>& find, Ranks& ranks);
 

@@ -61,9 +61,9 @@ struct SessionHooks {
   /// Where checkpoints are saved and read; absent: the run neither saves nor resumes.
   std::optional<CheckpointPlace> checkpoints = std::nullopt;
   std::filesystem::path run_folder{};  ///< holds what belongs to the run (plans.json); empty: none
-  /// Called where the work may be ended: between the parts of the start and between the passes of a
-  /// validation, on all ranks at the same places. What it throws comes out of the call that was
-  /// made. May be null.
+  /// Called where the work may be ended: between the parts of the start, the blocks of a checkpoint
+  /// that is loaded, and the passes of a validation, on all ranks at the same places. What it
+  /// throws comes out of the call that was made. May be null.
   std::function<void()> may_end = nullptr;
 };
 
@@ -74,7 +74,9 @@ class Session {
   /// Allocates everything and initialises or loads weights; all ranks call it. `ranks` must outlive
   /// the session. Throws ConfigError, OutOfMemory, IoError, BackendError.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks = {});
-  /// Waits for all work in flight; an error of that work is logged, not thrown.
+  /// Waits for all work in flight; an error of that work is logged, not thrown. If an exception
+  /// takes down a session that was whole, and there are several ranks, all of them are aborted;
+  /// whoever wants the cause told, or another exit code, sees to that while the session lives.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -153,6 +155,7 @@ class Session {
   std::unique_ptr<Assembly> assembly_;
   double write_gbs_ = 0;  ///< of the disk that takes checkpoints
   std::optional<Checkpointer> checkpoints_;
+  std::optional<int> exceptions_;  ///< that were under way when the session was whole
 
   std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
   StartupTimes startup_;

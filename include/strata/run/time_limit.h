@@ -7,11 +7,17 @@
 
 namespace strata {
 
+/// Returns the seconds until SLURM ends the job that this process belongs to; nothing outside of a
+/// job, and where the job has no limit. SLURM_JOB_END_TIME says it (seconds since 1970); where it
+/// is not set, squeue is asked, and this blocks for at most ten seconds. If neither knows, a
+/// warning says so and what to do.
+[[nodiscard]] std::optional<double> slurm_left_s();
+
 class TimeLimit {
  public:
-  /// The earlier of SLURM's end of the job (SLURM_JOB_END_TIME, seconds since 1970) and
-  /// `wall_limit_minutes` after the process began.
-  explicit TimeLimit(std::optional<double> wall_limit_minutes);
+  /// The earlier of `wall_limit_minutes` after the process began and, less a margin, `job_left_s`
+  /// from now on.
+  TimeLimit(std::optional<double> wall_limit_minutes, std::optional<double> job_left_s);
 
   /// Returns whether less than `needed_s` seconds are left.
   [[nodiscard]] bool is_over(double needed_s) const;

@@ -1,0 +1,75 @@
+// Tests that ranks which fail, alone or together, all end, soon, and with what went wrong.
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "e2e/saved_runs.h"
+#include "support/catch.h"
+
+namespace strata::test {
+
+#ifdef STRATA_MPIEXEC
+namespace {
+
+/// A fault is known to `env` by its variables.
+Outcome train_on_two(const Folder& folder, const std::string& fault, const std::string& train) {
+  const std::string preload = "LD_PRELOAD=" STRATA_FAULTY_DISK " ";
+  return run(folder,
+             "timeout 30 " STRATA_MPIEXEC " -n 2 env " + preload + fault + " " + kProgram + train);
+}
+
+bool sanitized() {
+  if (STRATA_TESTS_SANITIZED) WARN("skipped: a sanitizer must be the first library");
+  return STRATA_TESTS_SANITIZED;
+}
+
+}  // namespace
+
+TEST_CASE("ranks whose data cannot be read any more end, whether one or all", "[mpi]") {
+  if (sanitized()) return;
+  const Folder folder;
+  const std::string data = tokenize_text(folder);
+  for (const std::string rank : {"FAULT_RANK=0", "FAULT_RANK=1", ""}) {
+    const Outcome failed =
+        train_on_two(folder, "FAULT_PATH=/train.bin FAULT_CALL=pread FAULT_AFTER=120 " + rank,
+                     train_short(folder, "run",
+                                 data + " --overwrite --set checkpoint.every_steps=1"
+                                        " --set run.steps=1000000"));
+    INFO(rank << "\n" << failed.text);
+    CHECK(failed.code == 2);
+    CHECK_THAT(failed.text,
+               ContainsSubstring("train.bin") && ContainsSubstring("Input/output error"));
+    CHECK(!losses(folder / "run").empty());
+  }
+}
+
+TEST_CASE("a checkpoint that one rank of two cannot read is named, and auto takes the one before",
+          "[mpi]") {
+  if (sanitized()) return;
+  const Folder folder;
+  const std::string keep = "--set checkpoint.keep=2 --set checkpoint.every_steps=6 ";
+  const Outcome whole = strata_on_ranks(folder, 2, train_short(folder, "whole", keep));
+  INFO(whole.text);
+  REQUIRE(whole.code == 0);
+  const std::string file = "step-00000012/state/layers.2.safetensors";
+  for (const auto& [call, reason] :
+       {std::pair("pread", "Input/output error"), std::pair("open", "No such file or directory")}) {
+    fs::remove_all(folder / "run");
+    fs::copy(folder / "whole", folder / "run", fs::copy_options::recursive);
+    const std::string fault = "FAULT_RANK=1 FAULT_PATH=" + file + " FAULT_CALL=" + call;
+    const std::string more = keep + " --set run.steps=14 --resume ";
+    const Outcome named = train_on_two(folder, fault, train_short(folder, "run", more + "12"));
+    INFO(named.text);
+    CHECK(named.code == 2);
+    CHECK_THAT(named.text, ContainsSubstring(file) && ContainsSubstring(reason));
+    const Outcome older = train_on_two(folder, fault, train_short(folder, "run", more + "auto"));
+    INFO(older.text);
+    REQUIRE(older.code == 0);
+    CHECK_THAT(older.text, ContainsSubstring("passed over: ") && ContainsSubstring(file) &&
+                               ContainsSubstring("(step 6)"));
+  }
+}
+#endif
+
+}  // namespace strata::test
