@@ -15,6 +15,7 @@ namespace strata {
 namespace {
 
 constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kAbandoned = ".abandoned";
 
 /// Returns whether loss and norm of a checkpoint were finite; false where its manifest does not
 /// say.
@@ -33,6 +34,32 @@ void remove_checkpoint(Files& files, const std::filesystem::path& folder, const 
   files.rename(folder / name, going);
   files.sync_folder(folder);
   remove_all(files, going);
+}
+
+/// Returns a name that nothing has yet for a checkpoint that is set aside.
+std::filesystem::path abandoned_folder(const Files& files, const std::filesystem::path& folder,
+                                       std::int64_t step) {
+  const std::string name = checkpoint_name(step) + std::string(kAbandoned);
+  std::filesystem::path free = folder / name;
+  for (int i = 2; files.kind(free) != Files::Kind::kNothing; ++i) {
+    free = folder / (name + "-" + std::to_string(i));
+  }
+  return free;
+}
+
+/// Returns which of the ascending steps are the first at or past a multiple of `every`. Steps alone
+/// say it, since milestones stay: a checkpoint past the same multiple finds its milestone before
+/// it.
+std::vector<std::int64_t> milestones_of(const std::vector<std::int64_t>& steps,
+                                        std::optional<std::int64_t> every) {
+  std::vector<std::int64_t> milestones;
+  std::int64_t passed = 0;  // multiples of `every`
+  for (const std::int64_t step : steps) {
+    if (!every || step / *every == passed) continue;
+    passed = step / *every;
+    milestones.push_back(step);
+  }
+  return milestones;
 }
 
 }  // namespace
@@ -91,19 +118,41 @@ std::vector<std::int64_t> remove_later_checkpoints(Files& files,
   return gone;
 }
 
+bool is_abandoned_name(std::string_view name) {
+  const std::size_t end = name.find(kAbandoned);
+  return end != std::string_view::npos && step_of_name(name.substr(0, end)).has_value();
+}
+
+std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
+                                                               const std::filesystem::path& folder,
+                                                               std::int64_t step) {
+  std::vector<std::int64_t> later = list_checkpoints(files, folder);
+  std::erase_if(later, [step](std::int64_t other) { return other <= step; });
+  std::ranges::reverse(later);
+  std::vector<std::filesystem::path> aside;
+  for (const std::int64_t other : later) {
+    aside.push_back(abandoned_folder(files, folder, other));
+    files.rename(folder / checkpoint_name(other), aside.back());
+  }
+  if (!aside.empty()) files.sync_folder(folder);
+  return aside;
+}
+
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
-                                                 std::int64_t newest, std::int64_t keep) {
-  std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);
-  std::ranges::reverse(newest_first);
+                                                 std::int64_t newest, const Retention& retention) {
+  std::vector<std::int64_t> steps = list_checkpoints(files, folder);
+  std::erase_if(steps, [newest](std::int64_t step) { return step > newest; });
+  const std::vector<std::int64_t> milestones = milestones_of(steps, retention.milestone_steps);
+  std::ranges::reverse(steps);
   std::vector<std::int64_t> gone;
   std::int64_t kept = 0;
   bool has_finite = false;
-  for (const std::int64_t step : newest_first) {
+  for (const std::int64_t step : steps) {
     const std::string name = checkpoint_name(step);
-    const bool left_behind = step > newest;
-    const bool finite = !left_behind && !has_finite && is_finite(files, folder / name);
+    const bool finite = !has_finite && is_finite(files, folder / name);
     has_finite = has_finite || finite;
-    if (finite || (!left_behind && kept < keep)) {
+    if (std::ranges::binary_search(milestones, step)) continue;
+    if (finite || kept < retention.keep) {
       ++kept;
       continue;
     }

@@ -15,7 +15,6 @@
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
-#include "strata/checkpoint/checkpoint_folder.h"
 
 namespace strata {
 
@@ -257,7 +256,7 @@ void CheckpointSave::publish() {
        {temporary_ / "model", temporary_ / "state", temporary_}) {
     files.sync_folder(folder);
   }
-  // What has this step's name is damaged, or of a run that has gone back behind it.
+  // A start sets aside what is past it; whatever has come by this name since then gives way.
   const bool replaces = files.kind(report_.folder) != Files::Kind::kNothing;
   if (replaces) {
     remove_all(files, replaced_);
@@ -298,7 +297,7 @@ void CheckpointSave::clean_up() {
   try {
     if (report_.failure.empty()) {
       remove_all(p_.files, replaced_);
-      static_cast<void>(remove_old_checkpoints(p_.files, p_.folder, report_.step, p_.keep));
+      static_cast<void>(remove_old_checkpoints(p_.files, p_.folder, report_.step, p_.retention));
     } else if (p_.files.kind(temporary_) == Files::Kind::kFolder) {
       remove_all(p_.files, temporary_);
     }

@@ -250,6 +250,7 @@ class Trainer {
     log::debug("memory plan:\n{}", session_.setup().to_string());
     for (const PlacementChoice& choice : session_.choices()) log::debug("{}", choice.to_string());
     if (!first()) return;
+    if (session_.checkpoints() != nullptr) set_aside_what_is_left_behind();
     for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
     save_run_config(config_, folder_->config());
     const bool goes_on = place_.resume || !place_.skipped.empty();
@@ -274,6 +275,20 @@ class Trainer {
     metrics.push_back({"step", place_.first_step()});
     if (place_.resume) metrics.push_back({"checkpoint", place_.resume->folder.string()});
     metrics_->resume(metrics);
+  }
+
+  /// Makes way for the checkpoints that this run will save where an earlier one got further.
+  void set_aside_what_is_left_behind() const {
+    std::string aside;
+    for (const std::filesystem::path& folder :
+         set_aside_later_checkpoints(*place_.files, place_.folder, place_.first_step())) {
+      aside += "\n  " + folder.string();
+    }
+    if (aside.empty()) return;
+    log::warn(
+        "checkpoints of later steps than {} are set aside: strata neither removes them nor takes "
+        "them by --resume auto; name one to go on from it, or remove it:{}",
+        place_.first_step(), aside);
   }
 
   /// Remembers the first bad step, if the run goes back from such.

@@ -237,6 +237,10 @@ void CheckpointSection::fields(FieldList& f) {
         "Says how many checkpoints stay, the newest ones; the newest whose loss is finite always "
         "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "
         "disk, 8 with bf16 moments.");
+  f.add("milestone_steps", milestone_steps,
+        "Says how many steps pass between checkpoints that stay for good, beside those of keep; "
+        "one is saved at each multiple, whatever every_steps is. null has none. Set it to compare "
+        "or branch off later; nothing but you removes them from the disk.");
   f.add("staging", staging,
         "Says how much host memory may hold copies of state that waits to be written. State that "
         "is not copied holds up its next update until it is on the disk. null takes what "

@@ -206,6 +206,7 @@ void check_checkpoint(const CheckpointSection& c, Rules r) {
   r.refuse_if(c.every_minutes && !(*c.every_minutes > 0), "every_minutes",
               "must be above 0; null saves none by time");
   r.at_least("keep", c.keep, 1);
+  r.at_least("milestone_steps", c.milestone_steps, 1);
   r.in_range("writers", c.writers, 1, 256);
 }
 

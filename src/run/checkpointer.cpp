@@ -104,7 +104,7 @@ double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ran
                   format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
                   format_bytes(needed) +
                   "; free space, name another folder, or save none (checkpoint.at_end = false, "
-                  "without checkpoint.every_steps and every_minutes)";
+                  "without checkpoint.every_steps, every_minutes and milestone_steps)";
       }
     } catch (const IoError& error) {
       failure = error.what();
@@ -127,6 +127,7 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, dou
                                 : 0) {}
 
 std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std::int64_t samples) {
+  const CheckpointSection& saves = setup_.config.checkpoint;
   Manifest facts;
   facts.step = steps;
   facts.samples = samples;
@@ -135,17 +136,17 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std:
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);
   facts.types = writer_.layout().types;
-  return std::make_shared<CheckpointSave>(SaveParts{.files = *place_.files,
-                                                    .ranks = ranks_,
-                                                    .model = *setup_.layout,
-                                                    .layout = writer_.layout(),
-                                                    .small_files = small_files_,
-                                                    .writers = writer_.writers(),
-                                                    .buffers = writer_.buffers(),
-                                                    .folder = place_.folder,
-                                                    .keep = setup_.config.checkpoint.keep},
-                                          std::move(facts),
-                                          checkpoint_name(steps) + "-" + std::to_string(++saves_));
+  return std::make_shared<CheckpointSave>(
+      SaveParts{.files = *place_.files,
+                .ranks = ranks_,
+                .model = *setup_.layout,
+                .layout = writer_.layout(),
+                .small_files = small_files_,
+                .writers = writer_.writers(),
+                .buffers = writer_.buffers(),
+                .folder = place_.folder,
+                .retention = {.keep = saves.keep, .milestone_steps = saves.milestone_steps}},
+      std::move(facts), checkpoint_name(steps) + "-" + std::to_string(++saves_));
 }
 
 void Checkpointer::save_now(std::int64_t steps, std::int64_t samples,

@@ -185,6 +185,9 @@ void RunFolder::remove_old_run() const {
     for (const std::int64_t step : list_checkpoints(*system, checkpoints())) {
       remove_all(*system, checkpoints() / checkpoint_name(step));
     }
+    for (const std::string& name : system->list(checkpoints())) {
+      if (is_abandoned_name(name)) remove_all(*system, checkpoints() / name);
+    }
   }
   for (const fs::path& file : files) {
     if (!is_there(file)) continue;

@@ -7,7 +7,10 @@ namespace strata {
 bool SaveAgenda::due(std::int64_t done, double now_s) {
   if (due_) ++waited_;  // the last call said so, and nothing has begun
   constexpr double kMinute = 60;
-  due_ = due_ || asked_ || (config_.every_steps && done % *config_.every_steps == 0) ||
+  const auto multiple = [done](const std::optional<std::int64_t>& steps) {
+    return steps && done % *steps == 0;
+  };
+  due_ = due_ || asked_ || multiple(config_.every_steps) || multiple(config_.milestone_steps) ||
          (config_.every_minutes && now_s - last_s_ >= kMinute * *config_.every_minutes) ||
          (config_.at_end && done == steps_);
   return due_;

@@ -139,7 +139,7 @@ Replayed replay(const Story& story, const Replay& how) {
 SmallSavesOptions options_of(int ranks, std::int64_t keep, std::uint64_t seed = 1) {
   SmallSavesOptions options;
   options.ranks = ranks;
-  options.keep = keep;
+  options.retention.keep = keep;
   options.seed = seed;
   return options;
 }
@@ -158,6 +158,28 @@ TEST_CASE("no crash loses a committed checkpoint or leaves half of one", "[long]
   INFO(replayed.states << " states: " << replayed.problem);
   CHECK(replayed.problem.empty());
   CHECK(replayed.states > 4000);
+}
+
+TEST_CASE("no crash while checkpoints are set aside loses one of them") {
+  const std::filesystem::path folder = SmallSaves::kFolder;
+  MemoryFiles files("/run");
+  SmallSaves saves(options_of(1, 3));
+  for (const std::int64_t step : {10, 20, 30}) {
+    REQUIRE(saves.save(files, step)[0].failure.empty());
+  }
+  const std::size_t begin = files.operations();
+  REQUIRE(set_aside_later_checkpoints(files, folder, 10).size() == 2);
+  for (std::size_t prefix = begin; prefix <= files.operations(); ++prefix) {
+    for (std::size_t choice = 0; choice < files.crash_choices(prefix); ++choice) {
+      const auto left = files.crash_state(prefix, choice);
+      std::vector<std::int64_t> steps;
+      for (const std::string& name : left->list(folder)) {
+        CHECK((step_of_name(name) || is_abandoned_name(name)));
+        steps.push_back(read_all(*left, folder / name).step);
+      }
+      CHECK(steps == std::vector<std::int64_t>{10, 20, 30});
+    }
+  }
 }
 
 TEST_CASE("no crash of all there are loses a committed checkpoint", "[slow]") {

@@ -71,7 +71,7 @@ class Damaged {
  public:
   Damaged() : home_(smallest_model()) {
     SmallSavesOptions options;
-    options.keep = 2;
+    options.retention.keep = 2;
     SmallSaves saves(options);
     for (const std::int64_t step : {1, 2}) {
       REQUIRE(saves.save(whole_, step)[0].failure.empty());

@@ -214,7 +214,7 @@ TEST_CASE("a read that fails while old checkpoints go costs a warning") {
 TEST_CASE("a save takes the place of what has its step's name") {
   MemoryFiles files("/run");
   SmallSavesOptions options;
-  options.keep = 2;
+  options.retention.keep = 2;
   SmallSaves saves(options);
   REQUIRE(saves.save(files, 1)[0].failure.empty());
   REQUIRE(saves.save(files, 2)[0].failure.empty());
@@ -243,17 +243,74 @@ TEST_CASE("a save that cannot take the place of another leaves that one there") 
   }
 }
 
-TEST_CASE("a run that has gone back keeps what it saves, and not what it left") {
+TEST_CASE("the first save of a run that goes on removes all that is too many") {
   MemoryFiles files("/run");
   SmallSavesOptions options;
-  options.keep = 2;
+  options.retention.keep = 10;  // as if the process had always died before it removed any
+  SmallSaves before(options);
+  for (const std::int64_t step : {10, 20, 30, 40}) {
+    REQUIRE(before.save(files, step)[0].failure.empty());
+  }
+  options.retention.keep = 2;
   SmallSaves saves(options);
+  REQUIRE(saves.save(files, 50, SmallSaves::Until::kWritten)[0].failure.empty());
+  CHECK(whole_steps(files) == Steps{10, 20, 30, 40});
+  remove_unfinished(files, SmallSaves::kFolder);
+  REQUIRE(saves.save(files, 50)[0].failure.empty());
+  CHECK(whole_steps(files) == Steps{40, 50});
+}
+
+TEST_CASE("a run that goes back sets later checkpoints aside, and retention does not count them") {
+  MemoryFiles files("/run");
+  const std::filesystem::path folder = SmallSaves::kFolder;
+  SmallSavesOptions options;
+  options.retention.keep = 2;
+  SmallSaves saves(options);
+  std::vector<std::string> skipped;
+  const auto newest = [&] { return newest_checkpoint(files, folder, skipped)->manifest.step; };
   for (const std::int64_t step : {10, 20, 30}) {
     REQUIRE(saves.save(files, step)[0].failure.empty());
   }
-  CHECK(whole_steps(files) == Steps{20, 30});
-  REQUIRE(saves.save(files, 25)[0].failure.empty());  // --resume 20
-  CHECK(whole_steps(files) == Steps{20, 25});
+  const std::filesystem::path aside = folder / "step-00000030.abandoned";
+  CHECK(set_aside_later_checkpoints(files, folder, 30).empty());
+  CHECK(set_aside_later_checkpoints(files, folder, 20) == std::vector{aside});
+  CHECK(newest() == 20);  // before anything new is committed
+  for (const std::int64_t step : {25, 30, 35}) {
+    REQUIRE(saves.save(files, step)[0].failure.empty());
+    CHECK(newest() == step);
+  }
+  CHECK(whole_steps(files) == Steps{30, 35});
+  CHECK(read_all(files, aside).step == 30);
+  // Going back again does not write over what was set aside first.
+  REQUIRE(set_aside_later_checkpoints(files, folder, 20) ==
+          std::vector{folder / "step-00000035.abandoned", folder / "step-00000030.abandoned-2"});
+  CHECK(list_checkpoints(files, folder).empty());
+  CHECK(read_all(files, folder / "step-00000030.abandoned-2").step == 30);
+  for (const std::string& name : files.list(folder)) CHECK(is_abandoned_name(name));
+}
+
+TEST_CASE("retention leaves later checkpoints alone") {
+  MemoryFiles files("/run");
+  SmallSaves saves(on_ranks(1));
+  REQUIRE(saves.save(files, 30)[0].failure.empty());
+  REQUIRE(saves.save(files, 25)[0].failure.empty());
+  CHECK(whole_steps(files) == Steps{25, 30});
+}
+
+TEST_CASE("milestones stay, and do not count as kept") {
+  const auto left = [](const Steps& steps) {
+    MemoryFiles files("/run");
+    SmallSavesOptions options;
+    options.retention = {.keep = 2, .milestone_steps = 10};
+    SmallSaves saves(options);
+    for (const std::int64_t step : steps) REQUIRE(saves.save(files, step)[0].failure.empty());
+    return whole_steps(files);
+  };
+  CHECK(left({2, 4, 6, 8}) == Steps{6, 8});
+  CHECK(left({4, 8, 10}) == Steps{4, 8, 10});
+  CHECK(left({4, 8, 10, 12, 16, 20, 24}) == Steps{10, 16, 20, 24});
+  CHECK(left({8, 13, 16, 18, 19, 22, 31}) == Steps{13, 18, 19, 22, 31});  // saved late
+  CHECK(left({10, 20, 30, 40}) == Steps{10, 20, 30, 40});
 }
 
 }  // namespace strata::test

@@ -216,7 +216,7 @@ void SmallSaves::save_on(Ranks& ranks, Files& files, std::int64_t step, Until un
                                 .writers = pool,
                                 .buffers = buffers,
                                 .folder = kFolder,
-                                .keep = options_.keep},
+                                .retention = options_.retention},
                       facts, checkpoint_name(step) + "-" + std::to_string(saves_));
   save.prepare();
   if (ranks.size() > 1) own.take_turns(turns_.get());

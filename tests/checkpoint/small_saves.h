@@ -34,7 +34,7 @@ struct SmallSavesOptions {
   LlamaConfig model = smallest_model();
   CheckpointTypes types;
   int ranks = 1;
-  std::int64_t keep = 1;
+  Retention retention;
   std::uint64_t seed = 1;  ///< of the order in which ranks take turns
   LeaveOut leave_out = nullptr;
 };

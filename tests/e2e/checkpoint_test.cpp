@@ -186,6 +186,37 @@ TEST_CASE("a run goes on from a step, a folder or the newest checkpoint, and say
   }
 }
 
+TEST_CASE("a run that goes back says what it leaves behind, and loses none of it") {
+  const Folder folder;
+  const std::string keep = "--set checkpoint.every_steps=1000 --set checkpoint.milestone_steps=6 ";
+  REQUIRE(strata(folder, train_short(folder, "run", keep)).code == 0);
+  REQUIRE(fs::exists(checkpoint(folder / "run", 6)));
+  fs::copy(checkpoint(folder / "run", 12), folder / "old", fs::copy_options::recursive);
+  const std::string aside = checkpoint(folder / "run", 12) + ".abandoned";
+
+  const std::string none = "--set checkpoint.at_end=false ";
+  const Outcome back =
+      strata(folder, train_short(folder, "run", keep + none + "--set run.steps=7 --resume 6"));
+  INFO(back.text);
+  CHECK(back.code == 0);
+  CHECK_THAT(back.text, ContainsSubstring("later steps than 6 are set aside") &&
+                            ContainsSubstring(aside) && ContainsSubstring("--resume auto"));
+  CHECK(difference(folder / "old", aside) == "");
+
+  // Nothing new was saved: auto takes the checkpoint that was gone back to, and then the new ones.
+  const Outcome again = strata(folder, train_short(folder, "run", keep + "--resume auto"));
+  CHECK_THAT(again.text, ContainsSubstring("(step 6)") && !ContainsSubstring("set aside"));
+  CHECK(difference(aside, checkpoint(folder / "run", 12)) == "");
+  const Outcome last =
+      strata(folder, train_short(folder, "run", keep + "--set run.steps=13 --resume auto"));
+  CHECK_THAT(last.text, ContainsSubstring("step-00000012 (step 12)"));
+  const Outcome named =
+      strata(folder, train_short(folder, "run", keep + "--set run.steps=14 --resume " + aside));
+  INFO(named.text);
+  CHECK_THAT(named.text, ContainsSubstring("step-00000012.abandoned (step 12)"));
+  CHECK(fs::exists(checkpoint(folder / "run", 14)));
+}
+
 TEST_CASE("a damaged checkpoint is named, and the one before it is taken") {
   const Folder folder;
   const std::string keep = "--set checkpoint.keep=2 --set checkpoint.every_steps=6 ";

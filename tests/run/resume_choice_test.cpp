@@ -354,7 +354,7 @@ TEST_CASE("old checkpoints go, but never the newest whose loss was finite") {
     for (const auto& [step, is_finite] : finite) add_checkpoint(files, kRun, step, is_finite);
     const fs::path folder = kRun / kCheckpointsName;
     const std::vector<std::int64_t> gone =
-        remove_old_checkpoints(files, folder, finite.rbegin()->first, keep);
+        remove_old_checkpoints(files, folder, finite.rbegin()->first, {.keep = keep});
     const std::vector<std::int64_t> left = list_checkpoints(files, folder);
     CHECK(gone.size() + left.size() == finite.size());
     CHECK(files.list(folder).size() == left.size());
@@ -376,8 +376,9 @@ TEST_CASE("old checkpoints go, but never the newest whose loss was finite") {
 TEST_CASE("folders of other names are no checkpoints") {
   CHECK(step_of_name("step-00000012") == 12);
   CHECK(step_of_name("step-123456789") == 123'456'789);
-  for (const char* name : {"step-12", "step-000000012", "step-0000001x", "step--0000001", "step-",
-                           "Step-00000012", ".unfinished-step-00000012-1", "step-00000012.old"}) {
+  for (const char* name :
+       {"step-12", "step-000000012", "step-0000001x", "step--0000001", "step-", "Step-00000012",
+        ".unfinished-step-00000012-1", "step-00000012.old", "step-00000012.abandoned"}) {
     INFO(name);
     CHECK(!step_of_name(name));
   }

@@ -77,10 +77,13 @@ TEST_CASE("overwriting removes what a run left, and nothing else") {
   leave_run(path);
   write(path / "plans.json.17.tmp");
   write(path / "notes.txt");
-  fs::create_directory(path / "checkpoints");
+  for (const char* name : {"step-00000012", "step-00000012.abandoned-2"}) {
+    fs::create_directories(path / "checkpoints" / name);
+  }
   CHECK(refusal(path, OldRun::kReplace) == "no error");
   for (const char* gone :
-       {"metrics.jsonl", "train.log", "plans.json", "trace.json", "plans.json.17.tmp"}) {
+       {"checkpoints/step-00000012", "checkpoints/step-00000012.abandoned-2", "metrics.jsonl",
+        "train.log", "plans.json", "trace.json", "plans.json.17.tmp"}) {
     CHECK_FALSE(fs::exists(path / gone));
   }
   for (const char* kept : {"config.json", "notes.txt", "checkpoints"}) {

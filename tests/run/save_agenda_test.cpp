@@ -49,6 +49,16 @@ TEST_CASE("checkpoints are due every so many steps of the whole run, and at its 
   CHECK(saves(section({}, {}), 8) == Steps{});
 }
 
+TEST_CASE("a milestone is due by itself, whatever else is") {
+  CheckpointSection config = section(4, {});
+  config.milestone_steps = 6;
+  CHECK(saves(config, 20) == Steps{4, 6, 8, 12, 16, 18, 20});
+  CHECK(saves(config, 20, 13) == Steps{16, 18, 20});
+  config.every_steps.reset();
+  CHECK(config.enabled());
+  CHECK(saves(config, 20) == Steps{6, 12, 18});
+}
+
 TEST_CASE("checkpoints are due so many minutes after the last one began") {
   CHECK(saves(section({}, 1.0), 8) == Steps{3, 6});
   CHECK(saves(section({}, 0.5), 8) == Steps{2, 4, 6, 8});

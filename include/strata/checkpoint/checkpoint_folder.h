@@ -45,11 +45,27 @@ std::vector<std::int64_t> remove_later_checkpoints(Files& files,
                                                    const std::filesystem::path& folder,
                                                    std::int64_t step);
 
-/// Removes all but the newest `keep` checkpoints up to `newest`, the one that was committed last,
-/// and never the newest of them whose loss was finite. Those of later steps go as well: a run that
-/// has gone back has left them behind. Each gets another name first, so that there is never half a
-/// checkpoint. Returns the steps that went.
+/// Returns whether set_aside_later_checkpoints() gives such names.
+[[nodiscard]] bool is_abandoned_name(std::string_view name);
+
+/// Renames the checkpoints of more than `step` steps, which a run leaves behind that goes on from
+/// there: `step-N.abandoned`, or `step-N.abandoned-2` and so on where there is one already. From
+/// then on nothing here lists, takes or removes them. Returns their new folders, the newest first.
+std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
+                                                               const std::filesystem::path& folder,
+                                                               std::int64_t step);
+
+/// Which checkpoints of a run stay.
+struct Retention {
+  std::int64_t keep = 1;  ///< the newest ones that are no milestones
+  /// The first checkpoint at or past each multiple of this is a milestone, and stays.
+  std::optional<std::int64_t> milestone_steps{};
+};
+
+/// Removes the checkpoints that need not stay when that of step `newest` is committed, and never
+/// the newest one whose loss was finite. Those of later steps are left alone. Each gets another
+/// name first, so that there is never half a checkpoint. Returns the steps that went.
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
-                                                 std::int64_t newest, std::int64_t keep);
+                                                 std::int64_t newest, const Retention& retention);
 
 }  // namespace strata

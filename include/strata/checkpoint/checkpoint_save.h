@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/base/thread_pool.h"
+#include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/manifest.h"
@@ -33,7 +34,7 @@ struct SaveParts {
   ThreadPool& writers;                        ///< of the save lane alone
   WindowBuffers& buffers;                     ///< at least one
   std::filesystem::path folder;  ///< that holds the run's checkpoints; made if it is not there
-  std::int64_t keep = 1;         ///< checkpoints that stay, see remove_old_checkpoints
+  Retention retention;           ///< of the checkpoints in it
 };
 
 /// What becomes known of a step when it ends.
@@ -67,8 +68,8 @@ class CheckpointSave {
   /// Says what became of the step; by any thread, before commit().
   void tell(const StepFacts& facts);
   /// Makes it a checkpoint if every rank has written its share: from one moment to the next it is
-  /// there as a whole. It takes the place of one of the same step, which is damaged or was left
-  /// behind by a run that has gone back.
+  /// there as a whole. It takes the place of one of the same step, if one has come
+  /// since the start, which sets such folders aside.
   void commit();
 
   [[nodiscard]] std::int64_t step() const { return manifest_.step; }

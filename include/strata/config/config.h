@@ -189,12 +189,15 @@ struct CheckpointSection {
   std::optional<double> every_minutes;
   bool at_end = true;  ///< of the run, and when a signal ends it
   std::int64_t keep = 2;
+  std::optional<std::int64_t> milestone_steps;  ///< between checkpoints that stay
   std::optional<ByteSize> staging;
   std::int64_t writers = 4;
   void fields(FieldList& f);
 
   /// Returns whether the run may save checkpoints.
-  [[nodiscard]] bool enabled() const { return every_steps || every_minutes || at_end; }
+  [[nodiscard]] bool enabled() const {
+    return every_steps || every_minutes || milestone_steps || at_end;
+  }
   /// Returns the section of a run that saves none.
   [[nodiscard]] static CheckpointSection none() {
     CheckpointSection section;
