@@ -15,7 +15,7 @@
 namespace strata::test {
 namespace {
 
-constexpr double kDiskGbs = 0.004;
+constexpr double kDiskGbs = 0.0015;
 constexpr std::int64_t kSteps = 5;
 
 /// Returns a run of some megabytes of state, half of it staged, on rates at which only the disk
