@@ -18,6 +18,7 @@
 #include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
+#include "strata/plan/save_prediction.h"
 
 namespace strata {
 
@@ -65,6 +66,12 @@ std::string device_text(const DeviceInfo& device) {
   return text + "\n";
 }
 
+/// Returns a line about what a save takes; empty if the run saves none.
+std::string save_text(const Setup& setup, const std::string& device) {
+  if (!setup.snapshots) return {};
+  return predict_save(setup, device, setup.hardware.disk_gbs).to_string();
+}
+
 }  // namespace
 
 int plan_command(const RunConfig& config, const PlanOptions& options) {
@@ -80,7 +87,7 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() +
-                           predict(setup, device.name).to_string();
+                           predict(setup, device.name).to_string() + save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -19,6 +19,7 @@
 #include "strata/base/process.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/utilisation.h"
@@ -386,6 +387,7 @@ class Trainer {
     log::info("updates {}", to_string(updates));
     const Prediction predicted = predict(session_.setup(), session_.device().info().name);
     if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
+    if (session_.setup().snapshots) log::info("{}", session_.predict_save().to_string());
     if (first()) write_trace(step);
     recorder_.clear();
     report_finished();
@@ -533,10 +535,12 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     ranks.barrier(Channel::kSubmit);
     log::configure(ranks.rank(), ranks.size(), folder ? folder->log().string() : std::string());
     log::info("folder   {}", config.run.output);
-    const std::unique_ptr<Files> files = make_system_files();
+    const std::unique_ptr<Files> disk = make_system_files();
+    std::optional<ThrottledFiles> slow_disk;
+    if (config.debug.disk_gbs) slow_disk.emplace(*disk, *config.debug.disk_gbs);
+    Files* const files = slow_disk ? &*slow_disk : disk.get();
     const std::filesystem::path run_folder = config.run.output;
-    CheckpointPlace place{
-        .files = files.get(), .folder = run_folder / kCheckpointsName, .resume = {}};
+    CheckpointPlace place{.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
     if (folder) remove_unfinished(*files, place.folder);
     ResumeRequest resume = options.resume;
     const auto find = [&] {

@@ -291,6 +291,10 @@ void HardwareSection::fields(FieldList& f) {
         "Sets the rate in GB/s at which AdamW on all threads reads and writes host memory, for "
         "predictions; null takes what such a GPU's host usually has. Set it to what bench prints "
         "on this machine.");
+  f.add("disk_gbs", disk_gbs,
+        "Sets the rate in GB/s at which the disk takes checkpoints of all ranks, fsync included, "
+        "for predictions of saves; null predicts none in plan, and takes what a run measures at "
+        "its start. Set it to what train says of the disk, or to bytes by seconds of a save.");
 }
 
 void KernelsSection::fields(FieldList& f) {
@@ -325,6 +329,9 @@ void DebugSection::fields(FieldList& f) {
   f.add("synchronize_each", synchronize_each,
         "Waits after every submission. Set it to find out which one fails, or whether overlap has "
         "to do with a fault.");
+  f.add("disk_gbs", disk_gbs,
+        "Holds the writing of checkpoints below so many GB/s on each rank; null does not. Set it "
+        "to see what saves cost on a slower disk.");
 }
 
 void RunConfig::fields(FieldList& f) {

@@ -266,6 +266,7 @@ void check_hardware(const HardwareSection& h, Rules rules) {
   };
   above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
   above_zero(h.link_gbs, "link_gbs", "that of the device's generation of PCIe");
+  above_zero(h.disk_gbs, "disk_gbs", "as measured at the start of a run");
   for (const RateKey& key : kRateKeys) {
     above_zero(h.*key.given, key.key, "as measured on the device");
   }
@@ -291,8 +292,10 @@ void RunConfig::validate(std::string_view source) const {
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
                          "belongs to schedule.spill \"auto\"; leave it out");
   check_hardware(hardware, Rules(problems, "hardware"));
-  Rules(problems, "debug")
-      .refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
+  Rules debug_rules(problems, "debug");
+  debug_rules.refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
+  debug_rules.refuse_if(debug.disk_gbs && !(*debug.disk_gbs > 0), "disk_gbs",
+                        "must be above 0; null: as fast as the disk is");
   problems.throw_if_any(source);
 }
 

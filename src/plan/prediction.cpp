@@ -6,15 +6,13 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <utility>
 
+#include "plan/dry_steps.h"
 #include "plan/reduced_setup.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/device/timeline.h"
-#include "strata/ops/backend.h"
-#include "strata/plan/assembly.h"
 #include "strata/plan/rates.h"
 #include "strata/plan/utilisation.h"
 
@@ -45,34 +43,14 @@ struct Figures {
   }
 };
 
-/// Submits steps to the dry backend. Returns what `count` says at the end of each step.
-std::vector<std::size_t> submit_steps(const Setup& setup, int steps, TraceSink& trace,
-                                      const std::function<void()>& start,
-                                      const std::function<std::size_t()>& count) {
-  const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &trace}});
-  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
-  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
-  Assembly assembly(setup, {backend, *ranks, *collectives},
-                    [](const StepOutcome&, std::int64_t) {});
-  const std::int64_t tokens = setup.batch.batch.pass_tokens();
-  constexpr double kAnyRate = 1;  // nothing is computed
-  std::vector<std::size_t> ends;
-  start();
-  for (int step = 0; step < steps; ++step) {
-    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; });
-    ends.push_back(count());
-  }
-  assembly.optimizer().submit_updates({.phase = "update"});
-  return ends;
-}
-
 /// Steps on paper, and when they run.
 class DryRun {
  public:
   DryRun(const Setup& setup, const Rates& rates, const PaperWeights& weights)
       : trace_(rates, weights),
         ends_(submit_steps(
-            setup, kSteps, trace_, [this] { trace_.start(); }, [this] { return trace_.size(); })),
+            setup, {.steps = kSteps}, trace_, [this] { trace_.start(); },
+            [this] { return trace_.size(); })),
         timeline_(trace_) {}
 
   /// Returns the seconds of a step amid many.
@@ -193,12 +171,7 @@ class DryRun {
 
 /// Puts steps of this size on paper, each as long as a whole one but for its passes.
 DryRun dry_run(const Setup& setup, const Rates& rates, const StepSize& size) {
-  return {reduced_setup(setup, size),
-          rates,
-          {.cell = static_cast<double>(setup.walk.cells) / size.cells,
-           .layer = static_cast<double>(setup.walk.layers) / size.layers,
-           .chunk = static_cast<double>(size.chunk_factor),
-           .layers = size.layers}};
+  return {reduced_setup(setup, size), rates, weights_of(setup, size)};
 }
 
 /// Returns all figures of a setup.
@@ -223,31 +196,12 @@ std::vector<Prediction::Part> critical_parts(const Figures& figures) {
   return parts;
 }
 
-/// Returns why a step cannot be predicted, or nothing if it can.
-std::string why_unknown(const Setup& setup, std::string_view device, const KnownRates& known) {
-  if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
-  if (setup.batch.mask == DocumentMask::kOn)
-    return "with data.document_mask work depends on the data";
-  if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";
-  const HardwareSection& hardware = setup.hardware;
-  const bool attention_given =
-      hardware.attention_forward_tflops && hardware.attention_backward_tflops;
-  if (setup.attention != AttentionKernels::kAuto && !attention_given) {
-    return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
-           "attention_backward_tflops";
-  }
-  if (known.missing.empty()) return {};
-  const char* why = device.empty()
-                        ? "no GPU is named, and this machine has none; name one with --gpu, or set "
-                        : "nobody has measured this device; set ";
-  return why + known.missing;
-}
-
 }  // namespace
 
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder) {
   const std::vector<std::size_t> ends = submit_steps(
-      setup, steps, recorder, [&] { recorder.start(); }, [&] { return recorder.records().size(); });
+      setup, {.steps = steps}, recorder, [&] { recorder.start(); },
+      [&] { return recorder.records().size(); });
   recorder.stop();
   return ends;
 }
@@ -255,7 +209,7 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 Prediction predict(const Setup& setup, std::string_view device, double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
   Prediction p;
-  p.unknown = why_unknown(setup, device, known);
+  p.unknown = why_unpredictable(setup, device, known);
   if (!p.unknown.empty()) return p;
   p.rates = known.source;
   const Figures figures = figures_of(setup, known.rates, whole_cells);
@@ -282,7 +236,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, device, known).empty() ||
+  if (!why_unpredictable(setup, device, known).empty() ||
       step_cells(setup, whole_size(setup)) > kWholeCells)
     return {};
   Recorder recorder;
@@ -302,7 +256,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
                                      double whole_cells) {
   const KnownRates known = known_rates(device, setup.hardware);
-  if (!why_unknown(setup, device, known).empty()) return std::nullopt;
+  if (!why_unpredictable(setup, device, known).empty()) return std::nullopt;
   const StepSize size = recorded_size(setup, whole_cells);
   const DryRun run = dry_run(setup, known.rates, size);
   const int further = setup.choices.passes - size.passes;

@@ -100,6 +100,11 @@ void reduce_layers(const Setup& whole, int layers, Setup& s) {
     s.choices.gradient_ring = std::min(
         layers, std::max(scaled(whole.choices.gradient_ring), s.choices.deferred_units + 2));
   }
+  if (whole.snapshots) {
+    const double share = static_cast<double>(blocks) / all;
+    s.snapshots->staging =
+        static_cast<std::size_t>(share * static_cast<double>(whole.snapshots->staging));
+  }
   if (whole.choices.undo_log) {
     const std::vector<BlockId> found =
         speculated_blocks(*s.layout, s.choices, std::numeric_limits<std::size_t>::max());

@@ -280,6 +280,11 @@ bool Session::submit(std::int64_t step, double lr, bool save) {
   return saves;
 }
 
+SavePrediction Session::predict_save() const {
+  return strata::predict_save(setup_, backend_.device->info().name,
+                              setup_.hardware.disk_gbs.value_or(write_gbs_));
+}
+
 LinkBytes Session::link_bytes() const {
   return {
       .weights_in = weights().loaded_bytes(),

@@ -210,6 +210,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"hardware.peak_tflops=0"}, "hardware.peak_tflops: must be above 0"},
       {{"hardware.product_tflops=-1"}, "hardware.product_tflops: must be above 0"},
       {{"hardware.host_gbs=0"}, "hardware.host_gbs: must be above 0; null: as measured"},
+      {{"hardware.disk_gbs=0"}, "hardware.disk_gbs: must be above 0; null: as measured"},
+      {{"debug.disk_gbs=0"}, "debug.disk_gbs: must be above 0; null"},
       {{"model.num_key_value_heads=3"}, "model.num_key_value_heads: must divide"},
   };
   for (const Case& c : cases) {

@@ -221,6 +221,7 @@ struct HardwareSection {
   std::optional<double> attention_backward_tflops;
   std::optional<double> device_gbs;
   std::optional<double> host_gbs;
+  std::optional<double> disk_gbs;  ///< of all writers, fsync included
   void fields(FieldList& f);
 };
 
@@ -237,6 +238,7 @@ struct DebugSection {
   std::int64_t shuffle_seed = 0;
   bool poison_slots = false;
   bool synchronize_each = false;
+  std::optional<double> disk_gbs;
   void fields(FieldList& f);
 };
 

@@ -27,7 +27,7 @@ struct Rates {
   double link_gbs = 0;                   ///< copies each way
   double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
   double task_gbs = 0;                   ///< other host tasks, of one thread
-  double disk_gbs = 1;                   ///< tasks of the save lane; an estimate, not measured
+  double disk_gbs = 0;                   ///< tasks of the save lane; each disk has its own
   std::vector<OperatorShare> operators;  ///< those that are not near device_gbs or host_gbs
 
   /// The length of rows at which attention has half of its rate.

@@ -21,6 +21,7 @@
 #include "strata/ops/backend.h"
 #include "strata/plan/assembly.h"
 #include "strata/plan/choose_placement.h"
+#include "strata/plan/save_prediction.h"
 #include "strata/plan/setup.h"
 #include "strata/run/checkpointer.h"
 #include "strata/run/startup.h"
@@ -83,6 +84,9 @@ class Session {
 
   /// Returns the resolved config and the memory plan.
   [[nodiscard]] const Setup& setup() const { return setup_; }
+  /// Returns what a save should take, by hardware.disk_gbs or else by what was written at the
+  /// start. The setup has snapshots.
+  [[nodiscard]] SavePrediction predict_save() const;
   /// Returns what was chosen by prediction.
   [[nodiscard]] const std::vector<PlacementChoice>& choices() const { return choices_; }
   [[nodiscard]] Device& device() { return *backend_.device; }

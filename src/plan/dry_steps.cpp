@@ -1,0 +1,76 @@
+// The dry backend runs nothing, so a save that is submitted to it has no folder and no contents.
+
+#include "plan/dry_steps.h"
+
+#include <memory>
+
+#include "strata/checkpoint/checkpoint_save.h"
+#include "strata/checkpoint/files.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/assembly.h"
+
+namespace strata {
+
+std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which, TraceSink& trace,
+                                      const std::function<void()>& start,
+                                      const std::function<std::size_t()>& count) {
+  const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &trace}});
+  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
+  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
+  const std::unique_ptr<Files> files = make_system_files();
+  const std::vector<SmallFile> no_files;
+  Assembly assembly(setup, {backend, *ranks, *collectives},
+                    [](const StepOutcome&, std::int64_t) {});
+  const auto save = [&] {
+    SnapshotWriter& writer = *assembly.snapshots();
+    return std::make_shared<CheckpointSave>(SaveParts{.files = *files,
+                                                      .ranks = *ranks,
+                                                      .model = *setup.layout,
+                                                      .layout = writer.layout(),
+                                                      .small_files = no_files,
+                                                      .writers = writer.writers(),
+                                                      .buffers = writer.buffers(),
+                                                      .folder = {}},
+                                            Manifest{}, "on paper");
+  };
+  const std::int64_t tokens = setup.batch.batch.pass_tokens();
+  constexpr double kAnyRate = 1;  // nothing is computed
+  std::vector<std::size_t> ends;
+  start();
+  for (int step = 0; step < which.steps; ++step) {
+    assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; },
+                    {.due = step == which.saved, .make = save});
+    ends.push_back(count());
+  }
+  assembly.optimizer().submit_updates({.phase = "update"});
+  return ends;
+}
+
+PaperWeights weights_of(const Setup& setup, const StepSize& size) {
+  return {.cell = static_cast<double>(setup.walk.cells) / size.cells,
+          .layer = static_cast<double>(setup.walk.layers) / size.layers,
+          .chunk = static_cast<double>(size.chunk_factor),
+          .layers = size.layers};
+}
+
+std::string why_unpredictable(const Setup& setup, std::string_view device,
+                              const KnownRates& known) {
+  if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
+  if (setup.batch.mask == DocumentMask::kOn)
+    return "with data.document_mask work depends on the data";
+  if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";
+  const HardwareSection& hardware = setup.hardware;
+  const bool attention_given =
+      hardware.attention_forward_tflops && hardware.attention_backward_tflops;
+  if (setup.attention != AttentionKernels::kAuto && !attention_given) {
+    return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
+           "attention_backward_tflops";
+  }
+  if (known.missing.empty()) return {};
+  const char* why = device.empty()
+                        ? "no GPU is named, and this machine has none; name one with --gpu, or set "
+                        : "nobody has measured this device; set ";
+  return why + known.missing;
+}
+
+}  // namespace strata
