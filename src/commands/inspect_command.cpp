@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "commands/find_checkpoint.h"
+#include "commands/inspect_step.h"
 #include "commands/tensor_files.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -247,6 +248,18 @@ int inspect_command(const InspectOptions& options) {
     throw ConfigError("--verify: " + options.path.string() +
                       " is a model, of which nothing says what its bytes should be; only "
                       "checkpoints have a manifest");
+  }
+  if (options.ranks && !options.step) {
+    throw ConfigError("--ranks: says on how many ranks the step of --step is; name one");
+  }
+  if (options.step) {
+    if (!named.checkpoint) {
+      throw ConfigError("--step: " + options.path.string() +
+                        " is a model, which does not tell what it was trained on; name a "
+                        "checkpoint or a run folder");
+    }
+    std::cout << step_text(*named.checkpoint, options);
+    return 0;
   }
   Inspected inspected =
       named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, options.path);

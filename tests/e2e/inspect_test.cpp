@@ -92,6 +92,29 @@ TEST_CASE("inspect prints a checkpoint as JSON, and with --verify has read all o
   CHECK(inspect_json(folder, run)["others"][0]["step"] == 2);
 }
 
+TEST_CASE("inspect --step lists the samples of a step before and after the checkpoint") {
+  const Folder folder;
+  const std::string run = train_run(folder, tokenize_text(folder));
+  for (const int step : {1, 2, 3, 7}) {
+    const nlohmann::json json =
+        inspect_json(folder, "--step " + std::to_string(step) + " " + checkpoint_of(run, 2));
+    CHECK(json["done"] == (step <= 2));
+    CHECK(json["data"] == folder / "train.bin");
+    REQUIRE(json["rows"].size() == 4);
+    CHECK(json["rows"][0]["sample"] == 4 * (step - 1));
+  }
+  const Outcome table = strata(folder, "inspect --step 3 " + checkpoint_of(run, 2));
+  CHECK(table.code == 0);
+  CHECK_THAT(table.text, ContainsSubstring("step 3 will train on 4 samples of "));
+  fs::remove(folder / "train.bin");
+  const Outcome gone = strata(folder, "inspect --step 3 " + run);
+  CHECK(gone.code == 2);
+  CHECK_THAT(gone.text, ContainsSubstring("train.bin"));
+  const Outcome model = strata(folder, "inspect --step 3 " + checkpoint_of(run, 2) + "/model");
+  CHECK(model.code == 2);
+  CHECK_THAT(model.text, ContainsSubstring("does not tell what it was trained on"));
+}
+
 TEST_CASE("inspect of a model shows its tensors, and has nothing to verify them by") {
   const Folder folder;
   const std::string model = checkpoint_of(train_run(folder), 4) + "/model";
