@@ -47,6 +47,7 @@ struct Inspected {
   std::uint64_t bytes = 0;  ///< of all files
   // Of a checkpoint alone:
   std::optional<Manifest> manifest;
+  std::int64_t seed = 0;
   std::vector<ChangedKey> changed;
   std::vector<OtherCheckpoint> others;
 };
@@ -61,9 +62,7 @@ struct Verified {
 
 /// Returns the keys of a run's config that differ from the defaults, but for the model's: those are
 /// shown as the model.
-std::vector<ChangedKey> changed_keys(const FoundCheckpoint& checkpoint) {
-  const RunConfig config =
-      parse_run_config(checkpoint.manifest.config, (checkpoint.folder / kManifestName).string());
+std::vector<ChangedKey> changed_keys(const RunConfig& config) {
   std::map<std::string, std::string> defaults;
   for (const FieldText& field : field_texts(RunConfig{})) defaults[field.path] = field.value;
   std::vector<ChangedKey> changed;
@@ -79,7 +78,10 @@ Inspected inspect_checkpoint(NamedFolder named) {
   Inspected result;
   result.folder = named.checkpoint->folder;
   result.model = model_of(*named.checkpoint);
-  result.changed = changed_keys(*named.checkpoint);
+  const RunConfig config =
+      parse_run_config(named.checkpoint->manifest.config, (result.folder / kManifestName).string());
+  result.seed = config.run.seed;
+  result.changed = changed_keys(config);
   result.others = std::move(named.others);
   result.manifest = std::move(named.checkpoint->manifest);
   for (const ManifestFile& file : result.manifest->files) {
@@ -155,7 +157,9 @@ std::string facts_text(const Manifest& manifest) {
 std::string text_of(const Inspected& inspected, bool every_file) {
   std::string text = (inspected.manifest ? "checkpoint " : "model ") + inspected.folder.string();
   text += "\n";
-  if (inspected.manifest) text += facts_text(*inspected.manifest);
+  if (inspected.manifest) {
+    text += facts_text(*inspected.manifest) + "  seed     " + std::to_string(inspected.seed) + "\n";
+  }
   text += "  model    " + model_text(inspected.model) + "\n  files    " +
           format_count(static_cast<std::int64_t>(inspected.files.size())) + ", " +
           format_bytes(static_cast<std::size_t>(inspected.bytes)) + "\n";

@@ -173,6 +173,7 @@ void Session::check_model_folder() const {
 void Session::plan_products() {
   MatmulTuner* tuner = backend_.kernels->matmul_tuner();
   if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
+  if (hooks_.checkpoints) restore_plans(*hooks_.checkpoints, ranks_);
   std::vector<MatmulShape> shapes;
   for (const LlamaMatmul& product : Llama::matmuls(config_.model.llama, llama_sizes(config_))) {
     shapes.push_back(product.shape);

@@ -59,7 +59,7 @@ TEST_CASE("inspect of a run shows its newest checkpoint and names the others") {
         "weights bf16 with low halves (f32 together), moments f32",
         "state/layers.0.safetensors to state/layers.3.safetensors, 4 files",
         "model.layers.{0..3}.mlp.down_proj.weight", "BF16", "[64, 176]", "optimizer.lr: 0.001",
-        "  step-00000002: loss "}) {
+        "seed     ", "  step-00000002: loss "}) {
     CHECK_THAT(shown.text, ContainsSubstring(text));
   }
   CHECK_THAT(shown.text, !ContainsSubstring("state/layers.1.safetensors"));
