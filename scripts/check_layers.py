@@ -38,7 +38,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "schedule": {"config", "plan"}}
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|assignment\.(h|cpp))|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/(bench|inspect)_command\.cpp|tests/")
+              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/(bench_command|inspect_command|inspect_step)\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl.*", r"src/comm/nccl_"),

@@ -25,13 +25,17 @@ preset_of_this_machine() {
   fi
 }
 
-# build PRESET [TARGET...]: configures and builds, everything if no target is named.
+# build PRESET [TARGET...]: configures and builds, everything if no target is named. STRATA_PYTHON may name the Python
+# of the tests that need one.
 build() {
   local preset=$1 output
   shift
   local options=()
   if [[ $preset == cuda-* ]]; then
     options+=("-DCMAKE_CUDA_COMPILER=$(find_nvcc)")
+  fi
+  if [ -n "${STRATA_PYTHON:-}" ]; then
+    options+=("-DSTRATA_PYTHON=$STRATA_PYTHON")
   fi
   if command -v ccache >/dev/null; then
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)

@@ -193,11 +193,25 @@ class CommandLine {
                     "a checkpoint, a run folder (its newest whole checkpoint is shown), or the "
                     "folder of a Hugging Face model")
         ->required();
-    inspect.add_flag("--verify", inspect_.verify,
-                     "read every byte of the checkpoint and compare it with the manifest");
-    inspect.add_flag("--files", inspect_.every_file,
-                     "list every file and tensor, also those of layers that are alike");
+    CLI::Option* verify =
+        inspect.add_flag("--verify", inspect_.verify,
+                         "read every byte of the checkpoint and compare it with the manifest");
+    inspect.add_flag(
+        "--files", inspect_.every_file,
+        "list every file and tensor, also those of layers that are alike; with --step, "
+        "every sample");
     inspect.add_flag("--json", inspect_.json, "print one JSON object, with every file and tensor");
+    CLI::Option* step =
+        inspect
+            .add_option("--step", inspect_.step,
+                        "list the samples that this step trained on or will train on instead, with "
+                        "their places in the training set")
+            ->type_name("STEP");
+    step->excludes(verify);
+    inspect
+        .add_option("--ranks", inspect_.ranks,
+                    "on how many ranks that step is; by default, what the checkpoint tells")
+        ->type_name("COUNT");
     inspect.callback([this] { action_ = [this] { return strata::inspect_command(inspect_); }; });
   }
   void add_export(CLI::App& app) {

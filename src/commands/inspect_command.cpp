@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "commands/find_checkpoint.h"
+#include "commands/inspect_step.h"
 #include "commands/tensor_files.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -46,6 +47,7 @@ struct Inspected {
   std::uint64_t bytes = 0;  ///< of all files
   // Of a checkpoint alone:
   std::optional<Manifest> manifest;
+  std::int64_t seed = 0;
   std::vector<ChangedKey> changed;
   std::vector<OtherCheckpoint> others;
 };
@@ -60,9 +62,7 @@ struct Verified {
 
 /// Returns the keys of a run's config that differ from the defaults, but for the model's: those are
 /// shown as the model.
-std::vector<ChangedKey> changed_keys(const FoundCheckpoint& checkpoint) {
-  const RunConfig config =
-      parse_run_config(checkpoint.manifest.config, (checkpoint.folder / kManifestName).string());
+std::vector<ChangedKey> changed_keys(const RunConfig& config) {
   std::map<std::string, std::string> defaults;
   for (const FieldText& field : field_texts(RunConfig{})) defaults[field.path] = field.value;
   std::vector<ChangedKey> changed;
@@ -78,7 +78,10 @@ Inspected inspect_checkpoint(NamedFolder named) {
   Inspected result;
   result.folder = named.checkpoint->folder;
   result.model = model_of(*named.checkpoint);
-  result.changed = changed_keys(*named.checkpoint);
+  const RunConfig config =
+      parse_run_config(named.checkpoint->manifest.config, (result.folder / kManifestName).string());
+  result.seed = config.run.seed;
+  result.changed = changed_keys(config);
   result.others = std::move(named.others);
   result.manifest = std::move(named.checkpoint->manifest);
   for (const ManifestFile& file : result.manifest->files) {
@@ -154,7 +157,9 @@ std::string facts_text(const Manifest& manifest) {
 std::string text_of(const Inspected& inspected, bool every_file) {
   std::string text = (inspected.manifest ? "checkpoint " : "model ") + inspected.folder.string();
   text += "\n";
-  if (inspected.manifest) text += facts_text(*inspected.manifest);
+  if (inspected.manifest) {
+    text += facts_text(*inspected.manifest) + "  seed     " + std::to_string(inspected.seed) + "\n";
+  }
   text += "  model    " + model_text(inspected.model) + "\n  files    " +
           format_count(static_cast<std::int64_t>(inspected.files.size())) + ", " +
           format_bytes(static_cast<std::size_t>(inspected.bytes)) + "\n";
@@ -247,6 +252,18 @@ int inspect_command(const InspectOptions& options) {
     throw ConfigError("--verify: " + options.path.string() +
                       " is a model, of which nothing says what its bytes should be; only "
                       "checkpoints have a manifest");
+  }
+  if (options.ranks && !options.step) {
+    throw ConfigError("--ranks: says on how many ranks the step of --step is; name one");
+  }
+  if (options.step) {
+    if (!named.checkpoint) {
+      throw ConfigError("--step: " + options.path.string() +
+                        " is a model, which does not tell what it was trained on; name a "
+                        "checkpoint or a run folder");
+    }
+    std::cout << step_text(*named.checkpoint, options);
+    return 0;
   }
   Inspected inspected =
       named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, options.path);

@@ -75,6 +75,11 @@ std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask) {
   return mask == DocumentMask::kOn ? shape.sub_batch_tokens() : shape.rows;
 }
 
+std::int64_t first_sample_of(const BatchOptions& options, int pass, std::int64_t sub_batch) {
+  const BatchShape& shape = options.shape;
+  return ((pass * shape.sub_batches + sub_batch) * options.ranks + options.rank) * shape.rows;
+}
+
 BatchLoader::BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool)
     : source_(source), options_(options), pool_(pool) {
   check_options(options);
@@ -146,14 +151,14 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
   const std::int64_t segments = segment_entries(shape, options_.mask) * kSegmentColumns;
   pool_.parallel_for(shape.sub_batches, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t s = begin; s < end; ++s) {
-      const std::int64_t group = (pass * shape.sub_batches + s) * options_.ranks + options_.rank;
       const PassBuffers sub_batch{.ids = part(out.ids, s, tokens),
                                   .targets = part(out.targets, s, tokens),
                                   .positions = part(out.positions, s, tokens),
                                   .segments = part(out.segments, s, segments),
                                   .order = part(out.order, s, tokens)};
       Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
-      scratch.valid_targets = fill_sub_batch(first_sample + group * shape.rows, sub_batch, scratch);
+      scratch.valid_targets =
+          fill_sub_batch(first_sample + first_sample_of(options_, pass, s), sub_batch, scratch);
     }
   });
   return std::accumulate(scratch_.begin(), scratch_.end(), std::int64_t{0},

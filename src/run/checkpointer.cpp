@@ -29,14 +29,25 @@ std::size_t window_bytes(const Manifest& manifest) {
          kFileAlignment;
 }
 
-/// Returns the files of the model's folder that hold no weights. An imported model is on this
-/// machine, wherever checkpoints are.
+constexpr std::size_t kMostPlanBytes = 16 * kMiB;  // a plan has some 200 bytes
+
+std::filesystem::path plans_of_run(const CheckpointPlace& place) {
+  return place.folder.parent_path() / kPlansName;
+}
+
+/// Returns the plans of the run, and the files of the model's folder that hold no weights. An
+/// imported model is on this machine, wherever checkpoints are.
 std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& setup,
                                    const CheckpointLayout& layout) {
   const std::unique_ptr<Files> machine = make_system_files();
   ImportedFolder imported{.files = machine.get(), .folder = setup.config.model.path};
   if (place.resume) imported = {.files = place.files, .folder = place.resume->folder / "model"};
-  return model_folder_files(layout, *setup.layout, setup.model, imported);
+  std::vector<SmallFile> files = model_folder_files(layout, *setup.layout, setup.model, imported);
+  const std::filesystem::path plans = plans_of_run(place);
+  if (place.files->kind(plans) != Files::Kind::kNothing) {
+    files.push_back({std::string(kPlansName), read_whole(*place.files, plans, kMostPlanBytes)});
+  }
+  return files;
 }
 
 }  // namespace
@@ -86,6 +97,27 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
   }
   meet(failure);
   assembly.resume(from.manifest.history);
+}
+
+void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
+  std::optional<std::string> plans;
+  std::string failure;
+  const std::filesystem::path file = plans_of_run(place);
+  if (ranks.rank() == 0 && place.resume && place.files->kind(file) == Files::Kind::kNothing) {
+    try {
+      plans = read_small_file(*place.files, place.resume->folder, place.resume->manifest,
+                              kPlansName, kMostPlanBytes);
+    } catch (const IoError& error) {
+      failure = error.what();
+    }
+  }
+  failure = gather_texts(failure, ranks)[0];
+  if (!failure.empty()) throw DamagedCheckpoint(failure);
+  if (!plans) return;
+  const std::filesystem::path unfinished = file.string() + ".tmp";
+  if (place.files->kind(unfinished) != Files::Kind::kNothing) place.files->remove(unfinished);
+  write_whole(*place.files, unfinished, std::as_bytes(std::span(*plans)));
+  place.files->rename(unfinished, file);
 }
 
 double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {

@@ -18,6 +18,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/run/checkpointer.h"
 
 namespace strata {
 namespace {
@@ -129,7 +130,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
                      const PlanFolders& folders, std::size_t memory_bytes, PlanReport& report) {
   PlanSearch search(tuner, shapes, report);
   MatmulPlanSet of_run, cached;
-  const fs::path run_file = folders.run / "plans.json";
+  const fs::path run_file = folders.run / kPlansName;
   if (!folders.run.empty()) {
     of_run = search.take(run_file, kNotBitwise, report.from_run);
     if (!of_run.plans.empty()) search.warn_of_missing(run_file);

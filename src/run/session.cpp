@@ -20,11 +20,11 @@
 #include "strata/base/narrow.h"
 #include "strata/base/process.h"
 #include "strata/data/compatible.h"
-#include "strata/data/token_file.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
 #include "strata/run/rank_agreement.h"
+#include "strata/run/training_data.h"
 
 namespace strata {
 
@@ -67,24 +67,6 @@ BackendOptions backend_options(const RunConfig& config, const SessionHooks& hook
   options.device.omit_wait = hooks.omit_wait;
   options.device.trace = hooks.trace;
   return options;
-}
-
-std::unique_ptr<TokenSource> open_tokens(const RunConfig& config, const std::string& file) {
-  const std::int64_t vocabulary = config.model.llama.vocab_size;
-  if (config.data.synthetic) {
-    // Long enough that no benchmark sees a row twice.
-    constexpr std::int64_t kTokens = std::int64_t{1} << 40;
-    return std::make_unique<SyntheticTokens>(kTokens, vocabulary,
-                                             static_cast<std::uint64_t>(config.run.seed));
-  }
-  std::optional<RawTokenFormat> raw;
-  if (config.data.dtype != TokenFormat::kAuto) {
-    raw = RawTokenFormat{
-        .type = config.data.dtype == TokenFormat::kU16 ? TokenType::kU16 : TokenType::kU32,
-        .end_of_document = std::nullopt};
-    if (config.data.eos_token) raw->end_of_document = narrow<std::int32_t>(*config.data.eos_token);
-  }
-  return TokenFile::open(file, raw);
 }
 
 }  // namespace
@@ -170,16 +152,7 @@ void Session::may_end() const {
 }
 
 void Session::open_data() {
-  BatchOptions options;
-  options.shape = {.rows = config_.schedule.rows,
-                   .tokens = config_.data.sequence_length,
-                   .sub_batches = config_.schedule.sub_batches};
-  options.passes = narrow<int>(config_.schedule.passes);
-  options.rank = ranks_.rank();
-  options.ranks = ranks_.size();
-  options.mask = config_.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
-  options.seed = static_cast<std::uint64_t>(config_.run.seed);
-  options.vocabulary = config_.model.llama.vocab_size;
+  BatchOptions options = training_batches(config_, ranks_.rank(), ranks_.size());
   train_source_ = open_tokens(config_, config_.data.train);
   const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
   require_tokenizer_of(tokenizer, *train_source_);
@@ -206,6 +179,7 @@ void Session::check_model_folder() const {
 void Session::plan_products() {
   MatmulTuner* tuner = backend_.kernels->matmul_tuner();
   if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
+  if (hooks_.checkpoints) restore_plans(*hooks_.checkpoints, ranks_);
   std::vector<MatmulShape> shapes;
   for (const LlamaMatmul& product : Llama::matmuls(config_.model.llama, llama_sizes(config_))) {
     shapes.push_back(product.shape);

@@ -59,7 +59,7 @@ TEST_CASE("inspect of a run shows its newest checkpoint and names the others") {
         "weights bf16 with low halves (f32 together), moments f32",
         "state/layers.0.safetensors to state/layers.3.safetensors, 4 files",
         "model.layers.{0..3}.mlp.down_proj.weight", "BF16", "[64, 176]", "optimizer.lr: 0.001",
-        "  step-00000002: loss "}) {
+        "seed     ", "  step-00000002: loss "}) {
     CHECK_THAT(shown.text, ContainsSubstring(text));
   }
   CHECK_THAT(shown.text, !ContainsSubstring("state/layers.1.safetensors"));
@@ -90,6 +90,29 @@ TEST_CASE("inspect prints a checkpoint as JSON, and with --verify has read all o
   CHECK(json["files"][1]["tensors"][0]["name"] == "model.embed_tokens.weight");
   CHECK(json["files"][1]["tensors"][0]["shape"] == nlohmann::json{257, 64});
   CHECK(inspect_json(folder, run)["others"][0]["step"] == 2);
+}
+
+TEST_CASE("inspect --step lists the samples of a step before and after the checkpoint") {
+  const Folder folder;
+  const std::string run = train_run(folder, tokenize_text(folder));
+  for (const int step : {1, 2, 3, 7}) {
+    const nlohmann::json json =
+        inspect_json(folder, "--step " + std::to_string(step) + " " + checkpoint_of(run, 2));
+    CHECK(json["done"] == (step <= 2));
+    CHECK(json["data"] == folder / "train.bin");
+    REQUIRE(json["rows"].size() == 4);
+    CHECK(json["rows"][0]["sample"] == 4 * (step - 1));
+  }
+  const Outcome table = strata(folder, "inspect --step 3 " + checkpoint_of(run, 2));
+  CHECK(table.code == 0);
+  CHECK_THAT(table.text, ContainsSubstring("step 3 will train on 4 samples of "));
+  fs::remove(folder / "train.bin");
+  const Outcome gone = strata(folder, "inspect --step 3 " + run);
+  CHECK(gone.code == 2);
+  CHECK_THAT(gone.text, ContainsSubstring("train.bin"));
+  const Outcome model = strata(folder, "inspect --step 3 " + checkpoint_of(run, 2) + "/model");
+  CHECK(model.code == 2);
+  CHECK_THAT(model.text, ContainsSubstring("does not tell what it was trained on"));
 }
 
 TEST_CASE("inspect of a model shows its tensors, and has nothing to verify them by") {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,5 +89,12 @@ inline constexpr std::size_t kMostManifestBytes = std::size_t{256} << 20;
 /// Reads the manifest of a checkpoint's folder, and checks that its files are there and as long as
 /// it says. Throws IoError.
 [[nodiscard]] Manifest read_manifest(const Files& files, const std::filesystem::path& checkpoint);
+/// Returns a file of a checkpoint, or nothing if its manifest names none of this path. Throws
+/// IoError if its bytes are not what the manifest says, or more than `most_bytes`.
+[[nodiscard]] std::optional<std::string> read_small_file(const Files& files,
+                                                         const std::filesystem::path& checkpoint,
+                                                         const Manifest& manifest,
+                                                         std::string_view path,
+                                                         std::size_t most_bytes);
 
 }  // namespace strata

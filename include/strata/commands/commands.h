@@ -5,8 +5,10 @@
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "strata/config/config.h"
@@ -33,6 +35,8 @@ struct InspectOptions {
   bool verify = false;         ///< every byte is read and compared with the manifest
   bool every_file = false;     ///< files and tensors of layers that are alike are not put together
   bool json = false;           ///< the result is one JSON object
+  std::optional<std::int64_t> step{};  ///< counted from 1: its samples are listed instead
+  std::optional<int> ranks{};          ///< of the step; else what the manifest tells
 };
 
 /// This is what `export` is told.
@@ -66,8 +70,9 @@ int bench_command(const LoadConfig& load, const BenchOptions& options);
 /// IoError or ConfigError.
 int tokenize_command(TokenizeOptions options);
 
-/// Prints what a checkpoint or a model holds. Throws IoError that names a file that is missing or
-/// damaged, and ConfigError for a manifest whose model or config this program does not read.
+/// Prints what a checkpoint or a model holds, or the samples of a step of a checkpoint's run.
+/// Throws IoError that names a file that is missing or damaged, and ConfigError for a manifest
+/// whose model or config this program does not read.
 int inspect_command(const InspectOptions& options);
 /// Makes a Hugging Face folder of a checkpoint, shows progress on standard error and prints what
 /// was made. The folder gets its name when it is whole. SIGINT and SIGTERM end it without one.

@@ -66,6 +66,11 @@ struct BatchOptions {
   std::int64_t vocabulary = 0;  ///< the model's: ids must be below it
 };
 
+/// Returns which sample of its step, counted from 0, is row 0 of a sub-batch of options.rank:
+/// ((pass*S + s)*R + rank)*B. Row r is r samples behind it.
+[[nodiscard]] std::int64_t first_sample_of(const BatchOptions& options, int pass,
+                                           std::int64_t sub_batch);
+
 /// Cuts a token source into rows and fills batches with them. Sample i is tokens [i*T, i*T + T]: T
 /// inputs and, shifted by one, T targets.
 class BatchLoader {
@@ -87,11 +92,11 @@ class BatchLoader {
 
   /// Fills the buffers for one pass of the step whose first row is global sample `first_sample`
   /// (step * G as long as G does not change); row r of sub-batch s takes sample first_sample +
-  /// ((pass*S + s)*R + rank)*B + r. Returns how many targets are not ignored. Blocks while the
-  /// pool's threads read and sort. Throws IoError naming source, offset, id and both vocabularies
-  /// for an id outside of the model's vocabulary or the source's own, ShapeError for buffers of
-  /// another size, ConfigError for a pass or sample that does not exist. Called by one thread at a
-  /// time.
+  /// first_sample_of(options, pass, s) + r. Returns how many targets are not ignored. Blocks while
+  /// the pool's threads read and sort. Throws IoError naming source, offset, id and both
+  /// vocabularies for an id outside of the model's vocabulary or the source's own, ShapeError for
+  /// buffers of another size, ConfigError for a pass or sample that does not exist. Called by one
+  /// thread at a time.
   std::int64_t fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out);
 
  private:

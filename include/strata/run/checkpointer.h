@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -54,6 +55,15 @@ class DamagedCheckpoint : public IoError {
 /// load.
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
                      ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end);
+
+/// The name, in a run folder and in a checkpoint, of the file with the plans of matrix products.
+inline constexpr std::string_view kPlansName = "plans.json";
+
+/// Writes the plans of matrix products that the checkpoint holds to the run folder, unless either
+/// has none, or the folder its own: a run goes on with the bits that it had. Throws
+/// DamagedCheckpoint on all ranks if they are not what was saved, IoError if they cannot be
+/// written. All ranks call it.
+void restore_plans(const CheckpointPlace& place, Ranks& ranks);
 
 class Checkpointer {
  public:

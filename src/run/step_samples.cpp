@@ -1,0 +1,86 @@
+// The order of samples is the loader's (first_sample_of, sample), and so is the place of a row.
+
+#include "strata/run/step_samples.h"
+
+#include <limits>
+
+#include "strata/base/error.h"
+#include "strata/base/narrow.h"
+#include "strata/base/thread_pool.h"
+#include "strata/data/sample_order.h"
+#include "strata/run/training_data.h"
+
+namespace strata {
+
+namespace {
+
+/// Returns with how many ranks all steps up to the checkpoint consumed its samples, or nothing if
+/// no number of them does. `of_rank` are the samples that a rank takes in a step.
+std::optional<int> ranks_of(const Manifest& manifest, std::int64_t of_rank) {
+  if (manifest.step <= 0 || of_rank <= 0) return std::nullopt;
+  const std::int64_t each = manifest.samples / manifest.step;
+  const bool even = manifest.samples % manifest.step == 0 && each > 0 && each % of_rank == 0;
+  if (!even || each / of_rank > std::numeric_limits<int>::max()) return std::nullopt;
+  return narrow<int>(each / of_rank);
+}
+
+/// Returns the sample that the step begins with.
+std::int64_t first_sample(const Manifest& manifest, std::int64_t step, std::int64_t per_step) {
+  if (step > manifest.step) return manifest.samples + (step - 1 - manifest.step) * per_step;
+  if (manifest.samples == manifest.step * per_step) return (step - 1) * per_step;
+  throw ConfigError("--step: the first " + std::to_string(manifest.step) + " steps consumed " +
+                    std::to_string(manifest.samples) + " samples, which are not " +
+                    std::to_string(per_step) +
+                    " a step: the run went on with another batch shape or number of ranks before "
+                    "this checkpoint; ask a checkpoint from before that for its steps");
+}
+
+}  // namespace
+
+StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, std::int64_t step,
+                            std::optional<int> ranks) {
+  if (step < 1) throw ConfigError("--step: steps are counted from 1");
+  BatchOptions options = training_batches(config, 0, 1);
+  const BatchShape& shape = options.shape;
+  const std::int64_t of_rank = options.passes * shape.sub_batches * shape.rows;
+  if (!ranks) ranks = ranks_of(manifest, of_rank);
+  if (!ranks) {
+    throw ConfigError("--step: " + std::to_string(manifest.samples) + " samples in " +
+                      std::to_string(manifest.step) +
+                      " steps fit no number of ranks with the batch shape of the checkpoint's "
+                      "config: the run went on with another one. Name the ranks of the steps "
+                      "after the checkpoint (--ranks)");
+  }
+  if (*ranks < 1) throw ConfigError("--ranks: there is at least 1");
+  options.ranks = *ranks;
+  const std::int64_t first = first_sample(manifest, step, of_rank * options.ranks);
+  const std::unique_ptr<TokenSource> source = open_tokens(config, config.data.train);
+  ThreadPool pool(1);
+  BatchOptions one_row = options;  // the loader only counts samples here
+  one_row.shape.sub_batches = 1;
+  StepSamples result{.step = step,
+                     .ranks = options.ranks,
+                     .tokens = shape.tokens,
+                     .source = source->name(),
+                     .set = BatchLoader(*source, one_row, pool).samples(),
+                     .rows = {}};
+  for (int pass = 0; pass < options.passes; ++pass) {
+    for (std::int64_t s = 0; s < shape.sub_batches; ++s) {
+      for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
+        for (std::int64_t r = 0; r < shape.rows; ++r) {
+          StepRow row{.pass = pass, .sub_batch = s, .rank = options.rank, .row = r};
+          row.sample = first + first_sample_of(options, pass, s) + r;
+          const SamplePosition at = sample(options.seed, row.sample, result.set);
+          row.epoch = at.epoch;
+          row.first_token = at.position * shape.tokens;
+          source->document_ends_in(row.first_token, row.first_token + shape.tokens,
+                                   row.document_ends);
+          result.rows.push_back(std::move(row));
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace strata

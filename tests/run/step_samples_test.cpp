@@ -1,0 +1,154 @@
+// Feeds a run the rows that are listed for its steps, read from the token file by hand: if they are
+// those that a session reads itself, every loss has the same bits.
+
+#include "strata/run/step_samples.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "checkpoint/memory_files.h"
+#include "run/save_ways.h"
+#include "run/saved_run.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace strata::test {
+
+namespace {
+
+constexpr int kRanks = 2;
+constexpr std::int64_t kSteps = 5;
+
+std::vector<std::uint16_t> tokens_of_rows(std::int64_t rows, std::int64_t length) {
+  std::vector<std::uint16_t> tokens(static_cast<std::size_t>(rows * length + 1));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::uint16_t>((i * i + i / 3) % 61);
+  }
+  return tokens;
+}
+
+/// Fills row `index` of a pass with the tokens from `first` on.
+void fill_row(const std::vector<std::uint16_t>& tokens, std::int64_t first, std::int64_t index,
+              const BatchShape& shape, const PassBuffers& out) {
+  for (std::int64_t t = 0; t < shape.tokens; ++t) {
+    const auto at = static_cast<std::size_t>(index * shape.tokens + t);
+    const auto token = static_cast<std::size_t>(first + t);
+    out.ids[at] = tokens.at(token);
+    out.targets[at] = tokens.at(token + 1);
+    out.positions[at] = static_cast<std::int32_t>(t);
+  }
+  const auto begin = static_cast<std::int32_t>(index % shape.rows * shape.tokens);
+  const auto length = static_cast<std::int32_t>(shape.tokens);
+  const std::array<std::int32_t, kSegmentColumns> entry{begin, begin, length, length, 0};
+  std::ranges::copy(entry, out.segments.begin() + index * kSegmentColumns);
+}
+
+void sort_each_sub_batch(const BatchShape& shape, const PassBuffers& out) {
+  const auto count = static_cast<std::size_t>(shape.sub_batch_tokens());
+  for (std::size_t begin = 0; begin < out.ids.size(); begin += count) {
+    const auto ids = out.ids.subspan(begin, count);
+    const auto order = out.order.subspan(begin, count);
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+      return ids[static_cast<std::size_t>(a)] < ids[static_cast<std::size_t>(b)];
+    });
+  }
+}
+
+RunConfig file_config(const ScratchFolder& folder, const std::vector<std::uint16_t>& tokens) {
+  RunConfig config = save_config({.passes = 2, .ranks = kRanks});
+  std::string bytes(tokens.size() * sizeof(std::uint16_t), '\0');
+  std::memcpy(bytes.data(), tokens.data(), bytes.size());
+  config.data.synthetic = false;
+  config.data.dtype = TokenFormat::kU16;
+  config.data.train = folder.write("train.bin", bytes);
+  return config;
+}
+
+Manifest manifest_after(const Files& files, std::int64_t step) {
+  return read_manifest(files, kCheckpoints / checkpoint_name(step));
+}
+
+Manifest consumed(std::int64_t steps, std::int64_t samples) {
+  Manifest manifest;
+  manifest.step = steps;
+  manifest.samples = samples;
+  return manifest;
+}
+
+RunConfig config_of(const Manifest& manifest) {
+  return parse_run_config(manifest.config, "manifest");
+}
+
+}  // namespace
+
+TEST_CASE("a run that is fed the samples listed for its steps has the losses of the one listed") {
+  const ScratchFolder folder;
+  // Fewer rows than two steps take: epochs end within steps.
+  const auto tokens = tokens_of_rows(11, save_config({}).data.sequence_length);
+  const RunConfig config = file_config(folder, tokens);
+  MemoryFiles files(kRunFolder);
+  const SavedRun own = train_and_save(config, kRanks, files, {.after = {2}, .steps = kSteps});
+  const Manifest manifest = manifest_after(files, 2);
+
+  SessionHooks hooks;
+  hooks.fill = [&](std::int64_t step, int pass, const BatchOptions& options,
+                   const PassBuffers& out) {
+    const StepSamples listed = samples_of_step(manifest, config_of(manifest), step + 1);
+    const BatchShape& shape = options.shape;
+    for (const StepRow& row : listed.rows) {
+      if (row.pass != pass || row.rank != options.rank) continue;
+      fill_row(tokens, row.first_token, row.sub_batch * shape.rows + row.row, shape, out);
+    }
+    sort_each_sub_batch(shape, out);
+    return shape.pass_tokens();
+  };
+  MemoryFiles others(kRunFolder);
+  const SavedRun fed = train_and_save(config, kRanks, others, {.steps = kSteps}, hooks);
+  CHECK(fed.run.losses == own.run.losses);
+}
+
+TEST_CASE("samples of a step say where documents end, and count through epochs") {
+  const ScratchFolder folder;
+  const std::int64_t length = save_config({}).data.sequence_length;
+  const auto tokens = tokens_of_rows(11, length);
+  RunConfig config = file_config(folder, tokens);
+  config.data.eos_token = tokens[0];
+  const std::int64_t each = config.tokens_per_step() / length * kRanks;
+  const Manifest manifest = consumed(2, 2 * each);
+  const StepSamples listed = samples_of_step(manifest, config, 4);
+  CHECK(listed.ranks == kRanks);
+  CHECK(listed.set == 11);
+  REQUIRE(std::ssize(listed.rows) == each);
+  for (std::int64_t i = 0; i < each; ++i) {
+    const StepRow& row = listed.rows[static_cast<std::size_t>(i)];
+    CHECK(row.sample == 3 * each + i);
+    CHECK(row.epoch == row.sample / 11);
+    std::vector<std::int64_t> ends;
+    for (std::int64_t at = row.first_token; at < row.first_token + length; ++at) {
+      if (tokens.at(static_cast<std::size_t>(at)) == tokens[0]) ends.push_back(at + 1);
+    }
+    CHECK(row.document_ends == ends);
+  }
+}
+
+TEST_CASE("samples of a step are refused where the manifest cannot tell them") {
+  const ScratchFolder folder;
+  RunConfig config = file_config(folder, tokens_of_rows(11, save_config({}).data.sequence_length));
+  const std::int64_t of_rank = config.tokens_per_step() / config.data.sequence_length;
+  const Manifest mixed = consumed(4, 4 * of_rank + 1);
+  REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 5), ContainsSubstring("--ranks"));
+  CHECK(samples_of_step(mixed, config, 5, 2).rows.front().sample == mixed.samples);
+  CHECK(samples_of_step(mixed, config, 6, 2).rows.front().sample == mixed.samples + 2 * of_rank);
+  REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 4, 2),
+                      ContainsSubstring("with another batch shape"));
+  REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 0), ContainsSubstring("counted from 1"));
+  config.data.train += ".gone";
+  REQUIRE_THROWS_AS(samples_of_step(mixed, config, 5, 2), IoError);
+}
+
+}  // namespace strata::test
