@@ -441,6 +441,12 @@ std::string hashed_text(const Manifest& manifest) {
 
 }  // namespace
 
+std::int64_t samples_in(std::span<const SampleWindow> windows) {
+  std::int64_t samples = 0;
+  for (const SampleWindow& window : windows) samples += window.end - window.begin;
+  return samples;
+}
+
 std::string Manifest::to_string() const {
   std::string text;
   try {

@@ -30,7 +30,8 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
                                                       .small_files = no_files,
                                                       .writers = writer.writers(),
                                                       .buffers = writer.buffers(),
-                                                      .folder = {}},
+                                                      .folder = {},
+                                                      .retention = {}},
                                             Manifest{}, "on paper");
   };
   const std::int64_t tokens = setup.batch.batch.pass_tokens();

@@ -58,9 +58,7 @@ std::int64_t CheckpointPlace::first_sample() const {
 }
 
 std::int64_t CheckpointPlace::trained_samples() const {
-  std::int64_t trained = first_sample();
-  for (const SampleWindow& window : skipped) trained -= window.end - window.begin;
-  return trained;
+  return first_sample() - samples_in(skipped);
 }
 
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,

@@ -14,12 +14,17 @@ namespace strata {
 
 namespace {
 
+std::int64_t trained_samples(const Manifest& manifest) {
+  return manifest.samples - samples_in(manifest.skipped);
+}
+
 /// Returns with how many ranks all steps up to the checkpoint consumed its samples, or nothing if
 /// no number of them does. `of_rank` are the samples that a rank takes in a step.
 std::optional<int> ranks_of(const Manifest& manifest, std::int64_t of_rank) {
   if (manifest.step <= 0 || of_rank <= 0) return std::nullopt;
-  const std::int64_t each = manifest.samples / manifest.step;
-  const bool even = manifest.samples % manifest.step == 0 && each > 0 && each % of_rank == 0;
+  const std::int64_t trained = trained_samples(manifest);
+  const std::int64_t each = trained / manifest.step;
+  const bool even = trained % manifest.step == 0 && each > 0 && each % of_rank == 0;
   if (!even || each / of_rank > std::numeric_limits<int>::max()) return std::nullopt;
   return narrow<int>(each / of_rank);
 }
@@ -27,9 +32,15 @@ std::optional<int> ranks_of(const Manifest& manifest, std::int64_t of_rank) {
 /// Returns the sample that the step begins with.
 std::int64_t first_sample(const Manifest& manifest, std::int64_t step, std::int64_t per_step) {
   if (step > manifest.step) return manifest.samples + (step - 1 - manifest.step) * per_step;
-  if (manifest.samples == manifest.step * per_step) return (step - 1) * per_step;
+  if (trained_samples(manifest) == manifest.step * per_step) {
+    std::int64_t sample = (step - 1) * per_step;
+    for (const SampleWindow& window : manifest.skipped) {
+      if (window.begin <= sample) sample += window.end - window.begin;
+    }
+    return sample;
+  }
   throw ConfigError("--step: the first " + std::to_string(manifest.step) + " steps consumed " +
-                    std::to_string(manifest.samples) + " samples, which are not " +
+                    std::to_string(trained_samples(manifest)) + " samples, which are not " +
                     std::to_string(per_step) +
                     " a step: the run went on with another batch shape or number of ranks before "
                     "this checkpoint; ask a checkpoint from before that for its steps");
@@ -45,7 +56,7 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
   const std::int64_t of_rank = options.passes * shape.sub_batches * shape.rows;
   if (!ranks) ranks = ranks_of(manifest, of_rank);
   if (!ranks) {
-    throw ConfigError("--step: " + std::to_string(manifest.samples) + " samples in " +
+    throw ConfigError("--step: " + std::to_string(trained_samples(manifest)) + " samples in " +
                       std::to_string(manifest.step) +
                       " steps fit no number of ranks with the batch shape of the checkpoint's "
                       "config: the run went on with another one. Name the ranks of the steps "

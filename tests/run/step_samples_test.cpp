@@ -151,4 +151,26 @@ TEST_CASE("samples of a step are refused where the manifest cannot tell them") {
   REQUIRE_THROWS_AS(samples_of_step(mixed, config, 5, 2), IoError);
 }
 
+TEST_CASE("steps behind data that were left out are found behind them") {
+  const ScratchFolder folder;
+  const auto tokens = tokens_of_rows(200, save_config({}).data.sequence_length);
+  const RunConfig config = file_config(folder, tokens);
+  const BatchShape shape{.rows = config.schedule.rows,
+                         .tokens = config.data.sequence_length,
+                         .sub_batches = config.schedule.sub_batches};
+  const std::int64_t each = config.schedule.passes * shape.sub_batches * shape.rows * kRanks;
+  Manifest manifest = consumed(6, 9 * each);
+  manifest.skipped = {{2 * each, 3 * each}, {5 * each, 7 * each}};
+  const auto first = [&](std::int64_t step) {
+    const StepSamples samples = samples_of_step(manifest, config, step);
+    CHECK(samples.ranks == kRanks);
+    return samples.rows.at(0).sample / each;
+  };
+  CHECK(first(2) == 1);
+  CHECK(first(3) == 3);
+  CHECK(first(4) == 4);
+  CHECK(first(5) == 7);
+  CHECK(first(7) == 9);
+}
+
 }  // namespace strata::test

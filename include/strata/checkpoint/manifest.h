@@ -53,6 +53,9 @@ struct SampleWindow {
   bool operator==(const SampleWindow&) const = default;
 };
 
+/// Returns how many samples lie in windows.
+[[nodiscard]] std::int64_t samples_in(std::span<const SampleWindow> windows);
+
 /// What became of the run up to the checkpoint, and what it holds.
 struct Manifest {
   std::int64_t step = 0;              ///< steps that were done
