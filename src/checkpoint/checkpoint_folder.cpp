@@ -17,11 +17,10 @@ namespace {
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kAbandoned = ".abandoned";
 
-/// Returns whether loss and norm of a checkpoint were finite; false where its manifest does not
-/// say.
-bool is_finite(const Files& files, const std::filesystem::path& checkpoint) {
+/// Returns whether a run may go back to a checkpoint; false where its manifest does not say.
+bool is_good(const Files& files, const std::filesystem::path& checkpoint) {
   try {
-    return read_manifest(files, checkpoint).finite;
+    return read_manifest(files, checkpoint).good();
   } catch (const IoError&) {
     return false;
   }
@@ -146,13 +145,13 @@ std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesy
   std::ranges::reverse(steps);
   std::vector<std::int64_t> gone;
   std::int64_t kept = 0;
-  bool has_finite = false;
+  bool has_good = false;
   for (const std::int64_t step : steps) {
     const std::string name = checkpoint_name(step);
-    const bool finite = !has_finite && is_finite(files, folder / name);
-    has_finite = has_finite || finite;
+    const bool good = !has_good && is_good(files, folder / name);
+    has_good = has_good || good;
     if (std::ranges::binary_search(milestones, step)) continue;
-    if (finite || kept < retention.keep) {
+    if (good || kept < retention.keep) {
       ++kept;
       continue;
     }

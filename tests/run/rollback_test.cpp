@@ -54,6 +54,16 @@ TEST_CASE("a run goes back to the newest good checkpoint before the bad step") {
   CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{10, 20});
 }
 
+TEST_CASE("the newest good checkpoint stays while newer ones are behind bad steps") {
+  MemoryFiles files(kRunFolder);
+  add(files, 10);
+  add(files, 20);
+  for (const std::int64_t step : {30, 40}) add(files, step, step / 10);
+  CHECK(remove_old_checkpoints(files, kCheckpoints, 40, {.keep = 1}) ==
+        std::vector<std::int64_t>{30, 10});
+  CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{20, 40});
+}
+
 TEST_CASE("a state behind the bad step itself is not gone back to, the one before it is") {
   MemoryFiles files(kRunFolder);
   for (const std::int64_t step : {29, 30, 31}) add(files, step);

@@ -63,7 +63,7 @@ struct Retention {
 };
 
 /// Removes the checkpoints that need not stay when that of step `newest` is committed, and never
-/// the newest one whose loss was finite. Those of later steps are left alone. Each gets another
+/// the newest good one. Those of later steps are left alone. Each gets another
 /// name first, so that there is never half a checkpoint. Returns the steps that went.
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, const Retention& retention);
