@@ -214,7 +214,7 @@ class Mutator {
     }
   }
   void bad_arguments() {
-    constexpr std::array<const char*, 20> kWords{
+    constexpr std::array<const char*, 21> kWords{
         "--output",    "--json",     "--set",    "--help",  "--version", "-h",
         "train",       "plan",       "tokenize", "inspect", "export",    "import",
         "config-help", "--markdown", "--steps",  "--gpu",   "--nothing", "--set=a=b",
