@@ -98,6 +98,7 @@ class CommandLine {
     add_tokenize(app);
     add_inspect(app);
     add_export(app);
+    add_import(app);
     add_config_help(app);
   }
   [[nodiscard]] int run() const { return action_(); }
@@ -233,6 +234,20 @@ class CommandLine {
     command.add_flag("--overwrite", export_.overwrite, "replace the model that is in the folder");
     command.callback([this] { action_ = [this] { return strata::export_command(export_); }; });
   }
+  void add_import(CLI::App& app) {
+    CLI::App& command =
+        *app.add_subcommand("import", "Make a model as export writes it of any Hugging Face model");
+    command.add_option("source", import_.from, "the folder of a Hugging Face model")->required();
+    command.add_option("folder", import_.to, "the folder to make")->required();
+    command
+        .add_option("--dtype", import_.dtype,
+                    "of the weights: bf16 or f32; by default bf16 if all weights of the model are, "
+                    "else f32. What the model holds in more digits is rounded to nearest")
+        ->check(CLI::IsMember({"bf16", "f32"}))
+        ->type_name("bf16|f32");
+    command.add_flag("--overwrite", import_.overwrite, "replace the model that is in the folder");
+    command.callback([this] { action_ = [this] { return strata::import_command(import_); }; });
+  }
   void add_config_help(CLI::App& app) {
     CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
     help.add_flag("--markdown", markdown_, "as docs/config.md has them");
@@ -249,6 +264,7 @@ class CommandLine {
   strata::TokenizeOptions tokenize_;
   strata::InspectOptions inspect_;
   strata::ExportOptions export_;
+  strata::ImportOptions import_;
   bool markdown_ = false;
   std::function<int()> action_;
 };

@@ -64,7 +64,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 std::string checkpoint_name(std::int64_t step) { return fmt::format("step-{:08}", step); }
 
-CheckpointSave::CheckpointSave(SaveParts parts, Manifest facts, std::string name)
+CheckpointSave::CheckpointSave(SaveParts parts, Manifest facts, const std::string& name)
     : p_(std::move(parts)),
       manifest_(std::move(facts)),
       temporary_(p_.folder / (std::string(kTemporaryPrefix) + name)),

@@ -1,5 +1,5 @@
-// Every file that is made is one job of one thread, which reads its sources from their beginning to
-// their end: each window of the checkpoint is read and hashed once.
+// The thread that makes a file reads its sources from their beginning to their end: each window of
+// the checkpoint is read and hashed once.
 
 #include "strata/checkpoint/export_model.h"
 
@@ -8,13 +8,14 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "checkpoint/model_writer.h"
 #include "checkpoint/verified_file.h"
 #include "strata/base/convert.h"
 #include "strata/base/error.h"
@@ -22,7 +23,6 @@
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/model_folder.h"
-#include "strata/checkpoint/window_buffers.h"
 #include "strata/model/layout.h"
 
 namespace strata {
@@ -34,9 +34,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kWindowsOfThread = 3;
 
 bool is_weights(const std::string& path) { return path.ends_with(".safetensors"); }
-
-/// Returns the name that a file of model/ has in the folder that is made.
-std::string exported_name(const std::string& path) { return path.substr(kModelFolder.size()); }
 
 template <class T>
 T element(std::span<const std::byte> bytes, std::size_t index) {
@@ -75,12 +72,7 @@ void convert(DType from, std::span<const std::byte> weights, std::span<const std
 class Exporter {
  public:
   Exporter(Files& files, const ModelExport& what, ThreadPool& pool)
-      : files_(files),
-        what_(what),
-        pool_(pool),
-        threads_(static_cast<std::size_t>(pool.threads())),
-        memory_(std::make_unique_for_overwrite<std::byte[]>(memory_bytes())),
-        buffers_({memory_.get(), memory_bytes()}, kHashWindow) {
+      : files_(files), what_(what), writer_(files, what.to, pool, kWindowsOfThread, what.progress) {
     for (const ManifestFile& file : manifest().files) files_of_[file.path] = &file;
   }
 
@@ -92,26 +84,8 @@ class Exporter {
  private:
   [[nodiscard]] const Manifest& manifest() const { return what_.checkpoint.manifest; }
   [[nodiscard]] const CheckpointTypes& types() const { return manifest().types; }
-  [[nodiscard]] std::size_t memory_bytes() const {
-    return threads_ * kWindowsOfThread * kHashWindow + kFileAlignment;
-  }
   [[nodiscard]] VerifiedFile open(const ManifestFile& file) {
-    return {files_, what_.checkpoint.folder, file, buffers_};
-  }
-
-  /// Calls body(i) for i below `count`, on all threads.
-  template <class Body>
-  void for_each(std::size_t count, const Body& body) {
-    pool_.parallel_for(narrow<std::int64_t>(count), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = begin; i < end; ++i) body(static_cast<std::size_t>(i));
-    });
-  }
-
-  void add_progress(std::uint64_t bytes) {
-    if (!what_.progress) return;
-    const std::lock_guard lock(progress_mutex_);
-    progress_.bytes_done += bytes;
-    what_.progress(progress_);
+    return {files_, what_.checkpoint.folder, file, writer_.buffers()};
   }
 
   // ---- the checkpoint has these weights already ----
@@ -121,20 +95,20 @@ class Exporter {
     for (const ManifestFile& file : manifest().files) {
       if (!file.path.starts_with(kModelFolder)) continue;
       all.push_back(&file);
-      progress_.bytes += file.bytes;
+      writer_.expect(file.bytes);
     }
-    for_each(all.size(), [&](std::size_t i) { copy(*all[i]); });
+    writer_.for_each(all.size(), [&](std::size_t i) { copy(*all[i]); });
   }
 
   void copy(const ManifestFile& file) {
     VerifiedFile in = open(file);
-    const std::unique_ptr<FileWriter> out = files_.create(what_.to / exported_name(file.path));
+    const std::unique_ptr<FileWriter> out = writer_.create(file.path);
     out->reserve(file.bytes);
     for (std::uint64_t at = 0; at < file.bytes;) {
       const std::span<const std::byte> bytes = in.from(at);
       out->write(at, bytes);
       at += bytes.size();
-      add_progress(bytes.size());
+      writer_.add_progress(bytes.size());
     }
     out->sync();
   }
@@ -145,8 +119,7 @@ class Exporter {
   struct Sources {
     VerifiedFile weights;
     std::optional<VerifiedFile> low;
-    const StateFile& weights_layout;
-    std::uint64_t low_offset = 0;  ///< of the block's first element
+    const BlockFiles& layout;
   };
 
   void convert_all() {
@@ -162,18 +135,11 @@ class Exporter {
     for (const BlockId b : layout.blocks.ids()) {  // before anything is written
       static_cast<void>(entry(source.blocks[b].model));
       static_cast<void>(entry(source.blocks[b].state));
-      progress_.bytes += target.blocks[b].model.bytes;
     }
     verify_small_files();
     const ImportedFolder imported{&files_, what_.checkpoint.folder / kModelFolder};
-    for (const SmallFile& file : model_folder_files(target, layout, what_.model, imported)) {
-      write_whole(files_, what_.to / exported_name(file.path),
-                  std::as_bytes(std::span(file.contents)));
-    }
-    for_each(layout.blocks.size(), [&](std::size_t i) {
-      const BlockId b(narrow<int>(i));
-      convert_file(source.blocks[b], target.blocks[b].model);
-    });
+    writer_.write_small(model_folder_files(target, layout, what_.model, imported));
+    writer_.write_weights(target, [&](BlockId b) { return joined(source.blocks[b]); });
   }
 
   /// Returns what the manifest says of a file of the layout.
@@ -193,65 +159,55 @@ class Exporter {
     }
   }
 
-  void convert_file(const BlockFiles& source, const StateFile& target) {
-    Sources sources{open(entry(source.model)), {}, source.model, 0};
+  /// Returns what fills the new file of a block.
+  [[nodiscard]] ModelWriter::Fill joined(const BlockFiles& source) {
+    const std::shared_ptr<Sources> sources(new Sources{open(entry(source.model)), {}, source});
     if (types().bytes_of(StatePart::kLow) > 0) {
-      sources.low.emplace(files_, what_.checkpoint.folder, entry(source.state), buffers_);
-      sources.low_offset = source.state.runs.front().offset;  // "low" is the first tensor
+      sources->low.emplace(files_, what_.checkpoint.folder, entry(source.state), writer_.buffers());
     }
-    const std::unique_ptr<FileWriter> out = files_.create(what_.to / exported_name(target.path));
-    out->reserve(target.bytes);
-    out->write(0, std::as_bytes(std::span(target.header)));
-    const WindowBuffers::Lease buffer(buffers_);
-    for (const Window& window : cut_windows(target.header.size(), target.bytes)) {
-      const std::span<std::byte> bytes = buffer.bytes(window.begin, window.end);
-      for (std::size_t i = 0; i < target.runs.size(); ++i) {
-        convert_run(sources, i, target.runs[i], window, bytes);
-      }
-      out->write(window.begin, bytes);
-      add_progress(bytes.size());
-    }
-    out->sync();
+    return [this, sources](std::int64_t begin, std::span<std::byte> out) {
+      convert_elements(*sources, begin, out);
+    };
   }
 
-  /// Fills what a window of the new file has of its run number `index`.
-  void convert_run(Sources& sources, std::size_t index, const FileRun& run, const Window& window,
-                   std::span<std::byte> bytes) {
-    const std::uint64_t size = size_of(what_.weight);
-    const std::uint64_t begin = std::max(run.offset, window.begin);
-    const std::uint64_t end =
-        std::min(run.offset + narrow<std::uint64_t>(run.count) * size, window.end);
-    const std::uint64_t source_size = types().bytes_of(StatePart::kWeight);
-    const FileRun& source = sources.weights_layout.runs.at(index);
-    for (std::uint64_t at = begin; at < end;) {
-      const std::uint64_t element = (at - run.offset) / size;  // of the run
-      const auto weights = sources.weights.from(source.offset + element * source_size);
-      std::size_t count = std::min<std::size_t>(weights.size() / source_size, (end - at) / size);
+  /// Fills `out` with elements of the block from `begin` on.
+  void convert_elements(Sources& sources, std::int64_t begin, std::span<std::byte> out) {
+    const std::size_t size = size_of(what_.weight);
+    while (!out.empty()) {
+      const auto weights =
+          rest_of(sources.weights, sources.layout.model, StatePart::kWeight, begin);
+      std::size_t count =
+          std::min(weights.size() / types().bytes_of(StatePart::kWeight), out.size() / size);
       std::span<const std::byte> low;
       if (sources.low) {
-        const std::uint64_t of_block = narrow<std::uint64_t>(run.begin) + element;
-        low = sources.low->from(sources.low_offset + of_block * sizeof(std::int16_t));
-        count = std::min(count, low.size() / sizeof(std::int16_t));
+        low = rest_of(*sources.low, sources.layout.state, StatePart::kLow, begin);
+        count = std::min(count, low.size() / types().bytes_of(StatePart::kLow));
       }
       if (count == 0) {
         throw IoError(sources.weights.path().string() +
                       ": the manifest cuts this file within an element");
       }
-      convert(types().weight, weights, low, what_.weight, count,
-              bytes.subspan(static_cast<std::size_t>(at - window.begin)));
-      at += count * size;
+      convert(types().weight, weights, low, what_.weight, count, out);
+      begin += narrow<std::int64_t>(count);
+      out = out.subspan(count * size);
     }
+  }
+
+  /// Returns what the window of a file has of a part of the block from this element on.
+  std::span<const std::byte> rest_of(VerifiedFile& file, const StateFile& layout, StatePart part,
+                                     std::int64_t element) const {
+    for (const FileRun& run : layout.runs) {
+      if (run.part != part || element < run.begin || element >= run.begin + run.count) continue;
+      return file.from(run.offset +
+                       narrow<std::uint64_t>(element - run.begin) * types().bytes_of(part));
+    }
+    throw std::logic_error("no file has element " + std::to_string(element) + " of its block");
   }
 
   Files& files_;
   const ModelExport& what_;
-  ThreadPool& pool_;
-  std::size_t threads_;
-  std::unique_ptr<std::byte[]> memory_;
-  WindowBuffers buffers_;
+  ModelWriter writer_;
   std::map<std::string, const ManifestFile*, std::less<>> files_of_;
-  std::mutex progress_mutex_;
-  ExportProgress progress_;  ///< guarded by progress_mutex_ while threads are at work
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What a path on the command line means where a checkpoint is expected: the folder of one, a run
-// folder, the folder in it that holds its checkpoints, or a Hugging Face model. `inspect` and
-// `export` ask.
+// folder, the folder in it that holds its checkpoints, or a Hugging Face model. `inspect`,
+// `export` and `import` ask.
 #pragma once
 
 #include <filesystem>

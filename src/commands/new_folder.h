@@ -1,5 +1,5 @@
 // A folder that gets its name only when all of it is there, as OutputFile does it for one file.
-// `export` writes models through it.
+// `export` and `import` write models through it.
 #pragma once
 
 #include <filesystem>

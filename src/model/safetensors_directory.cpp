@@ -19,7 +19,7 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
     const std::filesystem::file_status status = std::filesystem::symlink_status(file, error);
     if (status.type() != std::filesystem::file_type::none) return std::filesystem::exists(status);
     throw IoError(in_file(shortened(folder.string())) + "cannot be searched for weights: " +
-                  error.message() + "; give model.path a folder that this user can read");
+                  error.message() + "; name a folder that this user can read");
   };
   if (has(single)) {
     const auto& file = files_.try_emplace("model.safetensors", single).first->second;

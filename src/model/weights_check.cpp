@@ -1,5 +1,5 @@
-// Looks at names, and reads values of one pair of tensors only: an embedding and a head that should
-// be the same.
+// Looks at names and shapes, and reads values of one pair of tensors only: an embedding and a head
+// that should be the same.
 
 #include "strata/model/weights_check.h"
 
@@ -47,7 +47,31 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
   throw IoError("weights: tensor " + shortened(name) + ' ' + why);
 }
 
+/// Throws IoError unless the tensor is a vector for a norm, a matrix for everything else.
+void require_shape(const SafetensorsDirectory& files, const Segment& segment,
+                   const SourceTensor& source) {
+  const bool vector = segment.initializer == Initializer::kOnes;
+  const std::vector<std::int64_t> expected =
+      vector ? std::vector{segment.cols} : std::vector{source.rows, segment.cols};
+  const std::vector<std::int64_t>& found = files.info(source.name).shape;
+  if (found == expected) return;
+  const auto text = [](const std::vector<std::int64_t>& shape) {
+    std::string t;
+    for (const std::int64_t extent : shape) t += (t.empty() ? "[" : ", ") + std::to_string(extent);
+    return t + "]";
+  };
+  refuse(source.name, "has shape " + text(found) + ", config.json asks for " + text(expected));
+}
+
 }  // namespace
+
+void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout) {
+  for (const Block& block : layout.blocks) {
+    for (const Segment& segment : block.segments) {
+      for (const SourceTensor& source : segment.sources) require_shape(files, segment, source);
+    }
+  }
+}
 
 std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& layout) {
   std::set<std::string, std::less<>> used;
@@ -81,7 +105,7 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
   }
   if (unused.empty()) return "";
   constexpr std::size_t kNamed = 3;
-  std::string text = "model.path has tensors that nothing uses (" +
+  std::string text = "the weights have tensors that nothing uses (" +
                      format_count(static_cast<std::int64_t>(unused.size())) + "):";
   for (std::size_t i = 0; i < std::min(unused.size(), kNamed); ++i) {
     text += (i == 0 ? " " : ", ") + shortened(unused[i]);

@@ -23,7 +23,7 @@ namespace strata {
 namespace {
 
 /// SLURM ends processes some seconds after the limit, or at it: so much is left unused.
-constexpr double kMargin_s = 30;
+constexpr double kMarginSeconds = 30;
 
 std::string variable(const char* name) {
   const char* const text = std::getenv(name);
@@ -72,9 +72,9 @@ std::string job_number() {
 
 /// Asks squeue what is left of the job's time.
 std::optional<double> asked_left_s(const std::string& job) {
-  constexpr double kLimit_s = 10;
+  constexpr double kLimitSeconds = 10;
   const ProgramAnswer answer =
-      run_program({"squeue", "--noheader", "--jobs=" + job, "--format=%L"}, kLimit_s);
+      run_program({"squeue", "--noheader", "--jobs=" + job, "--format=%L"}, kLimitSeconds);
   std::string said = answer.text.substr(0, answer.text.find('\n'));
   std::erase(said, ' ');
   if (answer.failure.empty() && said == "UNLIMITED") return std::nullopt;
@@ -106,7 +106,7 @@ TimeLimit::TimeLimit(std::optional<double> wall_limit_minutes, std::optional<dou
   constexpr double kMinute = 60;
   if (wall_limit_minutes) end_s_ = now_s - process_age_s() + kMinute * *wall_limit_minutes;
   if (job_left_s) {
-    const double job_end_s = now_s + *job_left_s - kMargin_s;
+    const double job_end_s = now_s + *job_left_s - kMarginSeconds;
     end_s_ = std::min(end_s_.value_or(job_end_s), job_end_s);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "strata/base/convert.h"
 #include "strata/base/random.h"
+#include "strata/model/weights_check.h"
 #include "strata/store/chunks.h"
 
 namespace strata {
@@ -36,24 +37,6 @@ void zero(const TensorView& view, ThreadPool& pool) {
                       const std::size_t to = static_cast<std::size_t>(end) * kPiece;
                       std::memset(data + from, 0, std::min(to, bytes) - from);
                     });
-}
-
-/// Throws IoError if a file has the tensor in another shape: a vector for a norm, a matrix for
-/// everything else.
-void require_shape(const SafetensorsDirectory& files, const Segment& segment,
-                   const SourceTensor& source) {
-  const bool vector = segment.initializer == Initializer::kOnes;
-  const std::vector<std::int64_t> expected =
-      vector ? std::vector{segment.cols} : std::vector{source.rows, segment.cols};
-  const std::vector<std::int64_t>& found = files.info(source.name).shape;
-  if (found == expected) return;
-  const auto text = [](const std::vector<std::int64_t>& shape) {
-    std::string t;
-    for (const std::int64_t extent : shape) t += (t.empty() ? "[" : ", ") + std::to_string(extent);
-    return t + "]";
-  };
-  throw IoError("weights: tensor " + source.name + " has shape " + text(found) +
-                ", config.json asks for " + text(expected));
 }
 
 /// Stores master weights from element `offset` on, split in two halves if the weight is bf16.
@@ -183,13 +166,7 @@ void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool&
 }
 
 void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool) {
-  for (const Block& block : layout_.blocks) {
-    for (const Segment& segment : block.segments) {
-      for (const SourceTensor& source : segment.sources) {
-        require_shape(files, segment, source);
-      }
-    }
-  }
+  require_shapes(files, layout_);
   fill(pool, [&](const SourceRun& run, std::vector<double>& values) {
     files.read(run.source->name, run.source_begin, std::span<double>(values));
   });

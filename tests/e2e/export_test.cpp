@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "e2e/model_files.h"
 #include "e2e/program.h"
 #include "support/catch.h"
 
@@ -35,52 +36,6 @@ std::string export_model(const Folder& folder, const std::string& from, const st
   REQUIRE(done.code == 0);
   CHECK(done.text.find("export ") == std::string::npos);  // no progress where no terminal is
   return folder / "model";
-}
-
-/// The files of a folder, by name.
-std::map<std::string, std::string> contents_of(const std::string& folder) {
-  std::map<std::string, std::string> contents;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    contents[entry.path().filename()] = read_file(entry.path());
-  }
-  return contents;
-}
-
-struct Tensor {
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::string data;
-};
-
-std::map<std::string, Tensor> tensors_of(const std::string& file) {
-  const std::string text = read_file(file);
-  std::uint64_t header = 0;
-  std::memcpy(&header, text.data(), sizeof(header));
-  std::map<std::string, Tensor> tensors;
-  const auto entries = nlohmann::json::parse(text.substr(8, header));
-  for (const auto& [name, entry] : entries.items()) {
-    if (name == "__metadata__") continue;
-    const std::size_t begin = entry["data_offsets"][0];
-    const std::size_t end = entry["data_offsets"][1];
-    tensors[name] = {entry["dtype"], entry["shape"], text.substr(8 + header + begin, end - begin)};
-  }
-  return tensors;
-}
-
-/// All tensors of a model's folder.
-std::map<std::string, Tensor> model_tensors(const std::string& folder) {
-  std::map<std::string, Tensor> all;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") all.merge(tensors_of(entry.path()));
-  }
-  return all;
-}
-
-template <class T>
-std::vector<T> values_of(const std::string& data) {
-  std::vector<T> values(data.size() / sizeof(T));
-  std::memcpy(values.data(), data.data(), values.size() * sizeof(T));
-  return values;
 }
 
 /// Where the tensors of the tiny model lie in its blocks: those of a block follow each other, and

@@ -214,10 +214,11 @@ class Mutator {
     }
   }
   void bad_arguments() {
-    constexpr std::array<const char*, 20> kWords{
-        "--output", "--json",    "--set",     "--help",      "--version",   "-h",         "train",
-        "plan",     "tokenize",  "inspect",   "export",      "config-help", "--markdown", "--steps",
-        "--gpu",    "--nothing", "--set=a=b", "--overwrite", "--verify",    "--dtype"};
+    constexpr std::array<const char*, 21> kWords{
+        "--output",    "--json",     "--set",    "--help",  "--version", "-h",
+        "train",       "plan",       "tokenize", "inspect", "export",    "import",
+        "config-help", "--markdown", "--steps",  "--gpu",   "--nothing", "--set=a=b",
+        "--overwrite", "--verify",   "--dtype"};
     std::vector<std::string>& a = case_.arguments;
     if (runs_) a[0] = "plan";
     const std::size_t at = dice_.below(a.size() + 1);

@@ -105,7 +105,7 @@ TEST_CASE("tensors that nothing uses are counted and the first ones named") {
                                                  {"vision.weight"}}),
                                  model(false));
   CHECK(said ==
-        "model.path has tensors that nothing uses (4): "
+        "the weights have tensors that nothing uses (4): "
         "model.layers.0.self_attn.rotary_emb.inv_freq, model.layers.1.mlp.up_proj.weight, "
         "score.weight, ...");
 }

@@ -58,7 +58,7 @@ class CheckpointSave {
  public:
   /// `facts` has everything of the manifest but its files and what StepFacts has. `name` is that of
   /// the temporary folder, the same on all ranks.
-  CheckpointSave(SaveParts parts, Manifest facts, std::string name);
+  CheckpointSave(SaveParts parts, Manifest facts, const std::string& name);
 
   /// Makes the folder with its files, without their contents.
   void prepare();

@@ -3,23 +3,16 @@
 // written was read as the manifest says, and a model of any size takes the same memory.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 
 #include "strata/base/dtype.h"
 #include "strata/base/thread_pool.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/model_folder.h"
 #include "strata/model/config.h"
 
 namespace strata {
-
-/// How far an export is.
-struct ExportProgress {
-  std::uint64_t bytes_done = 0;
-  std::uint64_t bytes = 0;  ///< of all files of weights, or of all files where they are copied
-};
 
 /// What is made of which checkpoint.
 struct ModelExport {
@@ -27,8 +20,7 @@ struct ModelExport {
   LlamaConfig model;            ///< the checkpoint's
   DType weight = DType::kBF16;  ///< of the files that are made: bf16 or f32
   std::filesystem::path to;     ///< a folder that is there, without files of these names
-  /// Called now and then, by one thread at a time; what it throws ends the export.
-  std::function<void(const ExportProgress&)> progress;
+  OnModelProgress progress;
 };
 
 /// Writes the files of the model to `to` and synchronises them, but not the folder. Weights that

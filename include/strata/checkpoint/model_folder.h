@@ -3,7 +3,9 @@
 // small and do not change in a run, so a run makes them once, before its first step.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,14 @@ struct ImportedFolder {
                                                         const ModelLayout& layout,
                                                         const LlamaConfig& config,
                                                         const ImportedFolder& imported = {});
+
+/// How far a new folder of a model is.
+struct ModelProgress {
+  std::uint64_t bytes_done = 0;
+  std::uint64_t bytes = 0;  ///< of all files of weights, or of all files where they are copied
+};
+/// Is called now and then, by one thread at a time; what it throws ends the work.
+using OnModelProgress = std::function<void(const ModelProgress&)>;
 
 /// The folder of a checkpoint in which they lie, as paths of files begin.
 inline constexpr std::string_view kModelFolder = "model/";

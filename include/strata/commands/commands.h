@@ -47,6 +47,15 @@ struct ExportOptions {
   bool overwrite = false;            ///< a model that lies there is replaced
 };
 
+/// This is what `import` is told.
+struct ImportOptions {
+  std::filesystem::path from;  ///< the folder of a Hugging Face model
+  std::filesystem::path to;    ///< the folder that is made
+  std::string dtype;           ///< of the weights there: "bf16" or "f32"; empty: bf16 if all of the
+                               ///< source's are, else f32
+  bool overwrite = false;      ///< a model that lies there is replaced
+};
+
 /// Reads and validates the config that the command line names.
 using LoadConfig = std::function<RunConfig()>;
 
@@ -79,5 +88,8 @@ int inspect_command(const InspectOptions& options);
 /// Throws IoError for files that are damaged or cannot be written, ConfigError for a folder that is
 /// not replaced.
 int export_command(const ExportOptions& options);
+/// Makes a folder as export_command() does, of a Hugging Face model. Warns of tensors that nothing
+/// uses. Throws likewise, and ConfigError for a model that strata does not compute.
+int import_command(const ImportOptions& options);
 
 }  // namespace strata

@@ -1,5 +1,6 @@
 // Compares the weights in a model folder with what the model computes, so that what other programs
-// would use is never left out in silence. A session asks before it takes memory.
+// would use is never left out in silence. A session asks before it takes memory, and an import
+// before it writes.
 #pragma once
 
 #include <string>
@@ -16,5 +17,9 @@ namespace strata {
 /// which transformers would not tie.
 [[nodiscard]] std::string check_weights(const SafetensorsDirectory& files,
                                         const ModelLayout& layout);
+
+/// Throws IoError that names the first tensor of the model which is missing, of a dtype that strata
+/// does not read, or of another shape than the model's.
+void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout);
 
 }  // namespace strata
