@@ -175,8 +175,8 @@ void check_schedule(const RunConfig& c, Rules r) {
               "times (model.num_hidden_layers + 1) must be at most 2^20; use more rows or passes");
   // No number of bytes may leave 64 bits.
   constexpr double kMostElements = 0x1p56;
-  const double width =
-      static_cast<double>(std::max(c.model.llama.hidden_size, 2 * c.model.llama.intermediate_size));
+  const double width = std::max(static_cast<double>(c.model.llama.hidden_size),
+                                2.0 * static_cast<double>(c.model.llama.intermediate_size));
   r.refuse_if(sub_batch_tokens * width * boundaries > kMostElements, "rows",
               "times data.sequence_length, schedule.sub_batches and the model's layers and width "
               "must be below 2^56; use fewer of them");
