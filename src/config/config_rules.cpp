@@ -65,10 +65,10 @@ void check_run(const RunConfig& c, Rules r) {
       "knows the norm; set it to \"stop\" or \"rollback\", or the timing to "
       "\"before_use\"");
   r.refuse_if(run.on_nonfinite == OnBadStep::kRollback && !c.checkpoint.every_steps &&
-                  !c.checkpoint.every_minutes,
+                  !c.checkpoint.every_minutes && !c.checkpoint.milestone_steps,
               "on_nonfinite",
-              "\"rollback\" needs checkpoints to go back to; set checkpoint.every_steps or "
-              "checkpoint.every_minutes");
+              "\"rollback\" needs checkpoints to go back to; set checkpoint.every_steps, "
+              "every_minutes or milestone_steps");
   r.refuse_if(run.wall_limit && !(*run.wall_limit > 0), "wall_limit",
               "must be above 0; null sets no limit");
   r.refuse_if(run.seed < 0, "seed", "must not be negative");

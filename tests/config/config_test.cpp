@@ -183,6 +183,13 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
       {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},
       {{"schedule.passes=65537"}, "schedule.passes: must be from 1 to 65536"},
+      {{"model.intermediate_size=9223372036854775807"},
+       "schedule.rows: times data.sequence_length, schedule.sub_batches and the model's layers"},
+      {{"run.loss_outlier_z=0"}, "run.loss_outlier_z: must be above 0"},
+      {{"run.norm_outlier_z=-1"}, "run.norm_outlier_z: must be above 0"},
+      {{"run.on_nonfinite=skip", "optimizer.timing=on_arrival"},
+       "run.on_nonfinite: cannot be \"skip\" with optimizer.timing \"on_arrival\""},
+      {{"run.on_nonfinite=rollback"}, "run.on_nonfinite: \"rollback\" needs checkpoints"},
       {{"schedule.sub_batches=349526"},  // times 3 boundaries: 2^20 + 2
        "schedule.sub_batches: times (model.num_hidden_layers + 1) must be at most 2^20"},
       {{"schedule.sub_batches=2000000000"},
@@ -245,6 +252,9 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
   CHECK(complaint({"run.trace_step=99"}) == "no error");
+  CHECK(complaint({"run.on_nonfinite=rollback", "checkpoint.every_minutes=5",
+                   "run.loss_outlier_z=6"}) == "no error");
+  CHECK(complaint({"run.on_nonfinite=rollback", "checkpoint.milestone_steps=100"}) == "no error");
   CHECK(complaint({"model.head_dim=258", "run.backend=cpu"}) == "no error");
   CHECK(complaint({"model.head_dim=256", "run.backend=cuda"}) == "no error");
   CHECK(complaint({"schedule.passes=65536", "schedule.sub_batches=349525"}) == "no error");
