@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "strata/base/convert.h"
 #include "support/catch.h"
@@ -154,11 +155,13 @@ TEST_CASE("a run that goes back is told of a bad step and not ended, wherever st
   if (place == 2) config.schedule.resident_units = 4;
   const int ranks = GENERATE(1, 2);
   INFO(static_cast<int>(config.optimizer.timing) << " place " << place << " ranks " << ranks);
+  std::vector<std::vector<StepOutcome>> outcomes(static_cast<std::size_t>(ranks));
   run_ranks(ranks, [&](Ranks& group) {
+    std::vector<StepOutcome>& seen = outcomes[static_cast<std::size_t>(group.rank())];
     TinyAssembly assembly(config, group);
     assembly.submit(0, 1e-2);
     assembly.synchronize();
-    CHECK(assembly.take_outcomes().at(0).bad == "");
+    seen.push_back(assembly.take_outcomes().at(0));
     // On one rank alone: the others learn of it.
     if (group.rank() == 0) {
       const TensorView weight = assembly.state().block(BlockId(1)).weight;
@@ -167,11 +170,17 @@ TEST_CASE("a run that goes back is told of a bad step and not ended, wherever st
     for (const std::int64_t step : {1, 2}) {
       assembly.submit(step, 1e-2);
       assembly.synchronize();
-      const StepOutcome outcome = assembly.take_outcomes().at(0);
-      CHECK_THAT(outcome.bad, ContainsSubstring("loss is"));
-      CHECK(outcome.history.bad_in_a_row == step);
+      seen.push_back(assembly.take_outcomes().at(0));
     }
   });
+  for (const std::vector<StepOutcome>& seen : outcomes) {
+    REQUIRE(seen.size() == 3);
+    CHECK(seen[0].bad == "");
+    for (const std::size_t step : {1U, 2U}) {
+      CHECK_THAT(seen[step].bad, ContainsSubstring("loss is"));
+      CHECK(seen[step].history.bad_in_a_row == static_cast<std::int64_t>(step));
+    }
+  }
 }
 
 TEST_CASE("on arrival a loss that is not finite stops the run before any update") {
