@@ -63,6 +63,10 @@ std::vector<std::int64_t> milestones_of(const std::vector<std::int64_t>& steps,
 
 }  // namespace
 
+std::array<std::filesystem::path, 2> save_folders(const std::filesystem::path& run) {
+  return {run / kCheckpointsName, run / kWeightsName};
+}
+
 std::optional<std::int64_t> step_of_name(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const std::string_view digits = name.substr(kPrefix.size());
@@ -139,6 +143,7 @@ std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
 
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, const Retention& retention) {
+  if (!retention.keep) return {};
   std::vector<std::int64_t> steps = list_checkpoints(files, folder);
   std::erase_if(steps, [newest](std::int64_t step) { return step > newest; });
   const std::vector<std::int64_t> milestones = milestones_of(steps, retention.milestone_steps);
@@ -151,7 +156,7 @@ std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesy
     const bool good = !has_good && is_good(files, folder / name);
     has_good = has_good || good;
     if (std::ranges::binary_search(milestones, step)) continue;
-    if (good || kept < retention.keep) {
+    if (good || kept < *retention.keep) {
       ++kept;
       continue;
     }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/base/narrow.h"
@@ -109,8 +110,8 @@ StateFile state_file(const Block& block, const CheckpointTypes& types) {
     file.tensor(name, dtype, {narrow<std::int64_t>(elements)}, part, 0, block.elements);
   };
   if (types.bytes_of(StatePart::kLow) > 0) flat("low", DType::kI16, StatePart::kLow);
-  flat("m", types.moment, StatePart::kM);
-  flat("v", types.moment, StatePart::kV);
+  flat("m", *types.moment, StatePart::kM);
+  flat("v", *types.moment, StatePart::kV);
   return file.build();
 }
 
@@ -119,16 +120,24 @@ StateFile state_file(const Block& block, const CheckpointTypes& types) {
 std::size_t CheckpointTypes::bytes_of(StatePart part) const {
   switch (part) {
     case StatePart::kWeight: return size_of(weight);
-    case StatePart::kLow: return weight == DType::kBF16 ? size_of(DType::kI16) : 0;
+    case StatePart::kLow: return moment && weight == DType::kBF16 ? size_of(DType::kI16) : 0;
     case StatePart::kM:
-    case StatePart::kV: return size_of(moment);
+    case StatePart::kV: return moment ? size_of(*moment) : 0;
   }
   return 0;
 }
 
+std::vector<const StateFile*> BlockFiles::files() const {
+  std::vector<const StateFile*> all{&model};
+  if (state) all.push_back(&*state);
+  return all;
+}
+
 std::uint64_t CheckpointLayout::bytes() const {
   std::uint64_t sum = 0;
-  for (const BlockFiles& files : blocks) sum += files.model.bytes + files.state.bytes;
+  for (const BlockFiles& block : blocks) {
+    for (const StateFile* file : block.files()) sum += file->bytes;
+  }
   return sum;
 }
 
@@ -138,9 +147,10 @@ CheckpointLayout make_checkpoint_layout(const ModelLayout& layout, const Checkpo
   const std::size_t count = layout.blocks.size();
   for (const BlockId id : layout.blocks.ids()) {
     const Block& block = layout.blocks[id];
-    result.blocks.push_back(
-        {.model = model_file(block, types.weight, model_path(id.index() + 1, count)),
-         .state = state_file(block, types)});
+    BlockFiles files{.model = model_file(block, types.weight, model_path(id.index() + 1, count)),
+                     .state = {}};
+    if (!types.are_weights_alone()) files.state = state_file(block, types);
+    result.blocks.push_back(std::move(files));
   }
   return result;
 }

@@ -71,6 +71,7 @@ CheckpointSave::CheckpointSave(SaveParts parts, Manifest facts, const std::strin
       replaced_(p_.folder / (std::string(kTemporaryPrefix) + "replaced-" + name)),
       hashes_(p_.layout.blocks.size()) {
   report_.step = manifest_.step;
+  report_.weights_alone = p_.layout.types.are_weights_alone();
   report_.folder = p_.folder / checkpoint_name(manifest_.step);
 }
 
@@ -116,6 +117,12 @@ void CheckpointSave::prepare() {
   static_cast<void>(vote());
 }
 
+std::vector<std::filesystem::path> CheckpointSave::subfolders() const {
+  std::vector<std::filesystem::path> folders{temporary_ / "model"};
+  if (!p_.layout.types.are_weights_alone()) folders.push_back(temporary_ / "state");
+  return folders;
+}
+
 void CheckpointSave::make_files() {
   Files& files = p_.files;
   if (files.kind(p_.folder) == Files::Kind::kNothing) {
@@ -127,12 +134,10 @@ void CheckpointSave::make_files() {
       throw;
     }
   }
-  for (const std::filesystem::path& folder :
-       {temporary_, temporary_ / "model", temporary_ / "state"}) {
-    files.make_folder(folder);
-  }
+  files.make_folder(temporary_);
+  for (const std::filesystem::path& folder : subfolders()) files.make_folder(folder);
   for (const BlockFiles& block : p_.layout.blocks) {
-    for (const StateFile* file : {&block.model, &block.state}) {
+    for (const StateFile* file : block.files()) {
       const std::unique_ptr<FileWriter> out = files.create(temporary_ / file->path);
       out->reserve(file->bytes);
       out->write(0, bytes_of(file->header));  // synchronised with this rank's slice of the file
@@ -150,9 +155,9 @@ void CheckpointSave::make_files() {
 
 void CheckpointSave::write(BlockId block, const BlockState& state) {
   attempt([&] {
-    const BlockFiles& files = p_.layout.blocks[block];
-    write_file(files.model, block, state, hashes_[block]);
-    write_file(files.state, block, state, hashes_[block]);
+    for (const StateFile* file : p_.layout.blocks[block].files()) {
+      write_file(*file, block, state, hashes_[block]);
+    }
   });
 }
 
@@ -199,7 +204,7 @@ std::vector<ManifestFile> CheckpointSave::gather_hashes() {
   };
   std::vector<std::size_t> counts(static_cast<std::size_t>(ranks));
   for (const BlockId b : p_.layout.blocks.ids()) {
-    for (const StateFile* file : {&p_.layout.blocks[b].model, &p_.layout.blocks[b].state}) {
+    for (const StateFile* file : p_.layout.blocks[b].files()) {
       for (int rank = 0; rank < ranks; ++rank) {
         for (const FileSlice& slice : slices(*file, b, rank)) {
           counts[static_cast<std::size_t>(rank)] += cut_windows(slice.begin, slice.end).size();
@@ -221,7 +226,7 @@ std::vector<ManifestFile> CheckpointSave::gather_hashes() {
   std::vector<std::size_t> next(static_cast<std::size_t>(ranks));
   std::vector<ManifestFile> files;
   for (const BlockId b : p_.layout.blocks.ids()) {
-    for (const StateFile* file : {&p_.layout.blocks[b].model, &p_.layout.blocks[b].state}) {
+    for (const StateFile* file : p_.layout.blocks[b].files()) {
       ManifestFile entry{.path = file->path, .bytes = file->bytes, .slices = {}};
       entry.slices.push_back({.begin = 0,
                               .end = file->header.size(),
@@ -252,10 +257,8 @@ void CheckpointSave::publish() {
   std::ranges::move(small_, std::back_inserter(manifest_.files));
   std::ranges::sort(manifest_.files, {}, &ManifestFile::path);
   write_whole(files, temporary_ / kManifestName, bytes_of(manifest_.to_string()));
-  for (const std::filesystem::path& folder :
-       {temporary_ / "model", temporary_ / "state", temporary_}) {
-    files.sync_folder(folder);
-  }
+  for (const std::filesystem::path& folder : subfolders()) files.sync_folder(folder);
+  files.sync_folder(temporary_);
   // A start sets aside what is past it; whatever has come by this name since then gives way.
   const bool replaces = files.kind(report_.folder) != Files::Kind::kNothing;
   if (replaces) {

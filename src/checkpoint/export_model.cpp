@@ -124,6 +124,11 @@ class Exporter {
 
   void convert_all() {
     const Manifest& from = manifest();
+    if (types().are_weights_alone() && types().weight == DType::kBF16) {
+      throw IoError(what_.checkpoint.folder.string() +
+                    ": holds weights alone, without the low halves of the masters; export it as "
+                    "bf16, or a whole checkpoint as f32");
+    }
     // Whoever claims more layers than there are files gets no layout of them made.
     if (std::cmp_greater(what_.model.num_hidden_layers, from.files.size())) {
       throw IoError(what_.checkpoint.folder.string() + ": has fewer files than its model layers");
@@ -131,10 +136,9 @@ class Exporter {
     const ModelLayout layout = make_layout(what_.model);
     const CheckpointLayout source = make_checkpoint_layout(layout, types());
     const CheckpointLayout target =
-        make_checkpoint_layout(layout, {.weight = what_.weight, .moment = types().moment});
-    for (const BlockId b : layout.blocks.ids()) {  // before anything is written
-      static_cast<void>(entry(source.blocks[b].model));
-      static_cast<void>(entry(source.blocks[b].state));
+        make_checkpoint_layout(layout, {.weight = what_.weight, .moment = {}});
+    for (const BlockFiles& block : source.blocks) {  // before anything is written
+      for (const StateFile* file : block.files()) static_cast<void>(entry(*file));
     }
     verify_small_files();
     const ImportedFolder imported{&files_, what_.checkpoint.folder / kModelFolder};
@@ -163,7 +167,8 @@ class Exporter {
   [[nodiscard]] ModelWriter::Fill joined(const BlockFiles& source) {
     const std::shared_ptr<Sources> sources(new Sources{open(entry(source.model)), {}, source});
     if (types().bytes_of(StatePart::kLow) > 0) {
-      sources->low.emplace(files_, what_.checkpoint.folder, entry(source.state), writer_.buffers());
+      sources->low.emplace(files_, what_.checkpoint.folder, entry(*source.state),
+                           writer_.buffers());
     }
     return [this, sources](std::int64_t begin, std::span<std::byte> out) {
       convert_elements(*sources, begin, out);
@@ -180,7 +185,7 @@ class Exporter {
           std::min(weights.size() / types().bytes_of(StatePart::kWeight), out.size() / size);
       std::span<const std::byte> low;
       if (sources.low) {
-        low = rest_of(*sources.low, sources.layout.state, StatePart::kLow, begin);
+        low = rest_of(*sources.low, *sources.layout.state, StatePart::kLow, begin);
         count = std::min(count, low.size() / types().bytes_of(StatePart::kLow));
       }
       if (count == 0) {

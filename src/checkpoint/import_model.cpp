@@ -32,7 +32,8 @@ void read_block(const SafetensorsDirectory& weights, const Block& block, std::in
 }  // namespace
 
 void import_model(Files& files, const ModelImport& what, ThreadPool& pool) {
-  const CheckpointLayout target = make_checkpoint_layout(what.layout, {.weight = what.weight});
+  const CheckpointLayout target =
+      make_checkpoint_layout(what.layout, {.weight = what.weight, .moment = {}});
   ModelWriter writer(files, what.to, pool, 1, what.progress);
   writer.write_small(model_folder_files(target, what.layout, what.model, {&files, what.from}));
   writer.write_weights(target, [&](BlockId b) {

@@ -46,9 +46,13 @@ class Loader {
         pool_(pool),
         buffers_(buffers),
         layout_(make_checkpoint_layout(state.layout(), manifest.types)) {
+    if (manifest.types.are_weights_alone()) {
+      throw IoError(checkpoint.string() +
+                    ": holds weights alone, and a run goes on from a whole state");
+    }
     for (const ManifestFile& file : manifest.files) files_of_[file.path] = &file;
     for (const BlockId b : layout_.blocks.ids()) {  // before anything is changed
-      for (const StateFile* file : {&layout_.blocks[b].model, &layout_.blocks[b].state}) {
+      for (const StateFile* file : layout_.blocks[b].files()) {
         static_cast<void>(entry(*file));
       }
     }
@@ -80,7 +84,7 @@ class Loader {
   void verify_rest() const {
     std::map<std::string_view, std::uint64_t> headers;
     for (const BlockFiles& block : layout_.blocks) {
-      for (const StateFile* file : {&block.model, &block.state}) {
+      for (const StateFile* file : block.files()) {
         headers[file->path] = file->header.size();
       }
     }
@@ -124,7 +128,7 @@ class Loader {
   class Range {
    public:
     Range(const CheckpointTypes& types, std::int64_t count) {
-      const DType moment = types.moment;
+      const DType moment = types.moment.value();
       const std::array<DType, 4> dtypes{types.weight, DType::kI16, moment, moment};
       for (const StatePart part : kParts) {
         const auto i = static_cast<std::size_t>(part);
@@ -143,7 +147,7 @@ class Loader {
 
   /// Reads elements [begin, begin + count) of a block to `to`, whose tensors begin at to.begin.
   void read(BlockId b, const BlockState& to, std::int64_t begin, std::int64_t count) {
-    for (const StateFile* file : {&layout_.blocks[b].model, &layout_.blocks[b].state}) {
+    for (const StateFile* file : layout_.blocks[b].files()) {
       read(*file, to, begin, count);
     }
   }

@@ -271,6 +271,12 @@ class Members {
     }
     refuse(path_of(key), "expected bf16, f32 or f64, found \"" + shortened(printable(name)) + '"');
   }
+  std::optional<DType> dtype_or_null(const char* key, std::span<const DType> valid) {
+    const auto found = object_.find(key);
+    if (found == object_.end() || !found->is_null()) return dtype(key, valid);
+    static_cast<void>(take(key));
+    return std::nullopt;
+  }
   /// Throws if there is a member that was not taken.
   void finish() const {
     for (const auto& [key, value] : object_.items()) {
@@ -356,7 +362,7 @@ Manifest read(const Json& json) {
   manifest.model = members.object("model");
   manifest.config = members.object("config");
   manifest.types.weight = members.dtype("weight", kWeightTypes);
-  manifest.types.moment = members.dtype("moment", kMomentTypes);
+  manifest.types.moment = members.dtype_or_null("moment", kMomentTypes);
   for (const Json& file : members.list("files")) {
     manifest.files.push_back(
         read_file(file, "files[" + std::to_string(manifest.files.size()) + "]"));
@@ -381,6 +387,10 @@ OrderedJson object_of(const std::string& text, const char* field) {
 
 OrderedJson number_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
+}
+
+OrderedJson moment_of(const CheckpointTypes& types) {
+  return types.moment ? OrderedJson(name_of(*types.moment)) : OrderedJson();
 }
 
 OrderedJson to_json(const RunningNumber& number) {
@@ -424,7 +434,7 @@ std::string hashed_text(const Manifest& manifest) {
                          {"finite", manifest.finite},
                          {"program", manifest.program},
                          {"weight", name_of(manifest.types.weight)},
-                         {"moment", name_of(manifest.types.moment)},
+                         {"moment", moment_of(manifest.types)},
                          {"model", object_of(manifest.model, "model")},
                          {"config", object_of(manifest.config, "config")}};
   std::string text = "{";

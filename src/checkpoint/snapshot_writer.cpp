@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "strata/base/bytes.h"
@@ -204,8 +205,19 @@ std::size_t SnapshotWriter::staged_bytes() const {
   return bytes;
 }
 
-void SnapshotWriter::begin(std::shared_ptr<CheckpointSave> save) {
-  save_ = std::move(save);
+/// Returns the tensors of a block that the snapshot under way needs.
+std::vector<SnapshotWriter::Tensor> SnapshotWriter::wanted_tensors(const BlockState& block) const {
+  if (weights_alone_) return {&BlockState::weight};
+  std::vector<Tensor> wanted;
+  std::ranges::copy_if(kUpdatedTensors, std::back_inserter(wanted),
+                       [&](Tensor tensor) { return static_cast<bool>(block.*tensor); });
+  return wanted;
+}
+
+void SnapshotWriter::begin(Saves saves) {
+  saves_ = std::move(saves);
+  weights_alone_ =
+      std::ranges::all_of(saves_, [](const auto& save) { return save->weights_alone(); });
   std::ranges::fill(wanted_, std::uint8_t{1});
   left_ = wanted_.size();
   wanted_update_ = steps_ + 1;
@@ -214,16 +226,20 @@ void SnapshotWriter::begin(std::shared_ptr<CheckpointSave> save) {
   if (committed_) last_ = *std::exchange(committed_, std::nullopt);
   {
     const std::lock_guard lock(mutex_);
-    listener_ = save_;
+    listeners_ = saves_;
     ended_ = false;
   }
-  lane_.host_task("begin_snapshot", {}, {.phase = "save"}, [save = save_] { save->prepare(); });
+  lane_.host_task("begin_snapshot", {}, {.phase = "save"}, [saves = saves_] {
+    for (const auto& save : saves) save->prepare();
+  });
 }
 
 void SnapshotWriter::tell(const StepOutcome& outcome) {
   const std::lock_guard lock(mutex_);
   last_facts_ = {.history = outcome.history, .loss = outcome.loss, .grad_norm = outcome.grad_norm};
-  if (listener_ && listener_->step() == outcome.step + 1) listener_->tell(*last_facts_);
+  for (const auto& save : listeners_) {
+    if (save->step() == outcome.step + 1) save->tell(*last_facts_);
+  }
 }
 
 void SnapshotWriter::before_update(BlockId block, Stream& lane) {
@@ -263,9 +279,8 @@ void SnapshotWriter::stage(BlockId block, const BlockState& to, Event done, Even
   Stream& lane = device_.stream(device ? Lane::kOut : Lane::kHost);
   lane.wait(done, WaitFor::kUpdated);
   lane.wait(free, WaitFor::kReuse);
-  for (const auto tensor : kUpdatedTensors) {
+  for (const Tensor tensor : wanted_tensors(home)) {
     const TensorView& from = home.*tensor;
-    if (!from) continue;
     const std::size_t bytes = from.bytes().bytes;
     auto* target = static_cast<std::byte*>((to.*tensor).data);
     const auto* source = static_cast<const std::byte*>(from.data);
@@ -295,13 +310,12 @@ void SnapshotWriter::stage(BlockId block, const BlockState& to, Event done, Even
 void SnapshotWriter::write(BlockId block, const BlockState& from) {
   const auto accesses = [&] {
     Accesses all;
-    for (const auto tensor : kUpdatedTensors) {
-      if (from.*tensor) all.reads.push_back((from.*tensor).bytes());
-    }
+    for (const Tensor tensor : wanted_tensors(from)) all.reads.push_back((from.*tensor).bytes());
     return all;
   };
-  lane_.host_task("write_snapshot", accesses, tag_of(block),
-                  [save = save_, block, from] { save->write(block, from); });
+  lane_.host_task("write_snapshot", accesses, tag_of(block), [saves = saves_, block, from] {
+    for (const auto& save : saves) save->write(block, from);
+  });
 }
 
 /// Submits what comes after the last block's update.
@@ -312,8 +326,8 @@ void SnapshotWriter::finish_blocks() {
     write(b, memory_.staged[b]);
   }
   lane_.wait(*told_, WaitFor::kDecided);
-  lane_.host_task("commit_snapshot", {}, {.phase = "save"}, [this, save = save_] {
-    save->commit();
+  lane_.host_task("commit_snapshot", {}, {.phase = "save"}, [this, saves = saves_] {
+    for (const auto& save : saves) save->commit();
     const std::lock_guard lock(mutex_);
     ended_ = true;
     end_.notify_all();
@@ -323,26 +337,29 @@ void SnapshotWriter::finish_blocks() {
 
 void SnapshotWriter::end_step(Event told) {
   ++steps_;
-  if (!save_ || told_) return;
+  if (saves_.empty() || told_) return;
   told_ = told;
   finish_blocks();
 }
 
-void SnapshotWriter::write_now(std::shared_ptr<CheckpointSave> save) {
+void SnapshotWriter::write_now(Saves saves) {
   {
     const std::lock_guard lock(mutex_);
-    save->tell(last_facts_.value());
+    for (const auto& save : saves) save->tell(last_facts_.value());
   }
-  begin(std::move(save));
+  begin(std::move(saves));
   told_ = device_.stream(Lane::kHost).record();
   for (const BlockId b : state_.ids()) take(b, *told_);
 }
 
-std::optional<SaveReport> SnapshotWriter::take_report() {
+std::vector<SaveReport> SnapshotWriter::take_reports() {
   const std::lock_guard lock(mutex_);
-  if (!save_ || !ended_) return std::nullopt;
-  listener_.reset();
-  return std::exchange(save_, nullptr)->report();
+  std::vector<SaveReport> reports;
+  if (saves_.empty() || !ended_) return reports;
+  for (const auto& save : saves_) reports.push_back(save->report());
+  listeners_.clear();
+  saves_.clear();
+  return reports;
 }
 
 void SnapshotWriter::wait(const std::function<void()>& meanwhile) {

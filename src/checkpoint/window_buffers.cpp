@@ -15,8 +15,8 @@ namespace strata {
 
 std::size_t WindowBuffers::bytes_for(const CheckpointLayout& layout) {
   std::uint64_t longest = 1;
-  for (const BlockFiles& files : layout.blocks) {
-    longest = std::max({longest, files.model.bytes, files.state.bytes});
+  for (const BlockFiles& block : layout.blocks) {
+    for (const StateFile* file : block.files()) longest = std::max(longest, file->bytes);
   }
   return round_up(static_cast<std::size_t>(std::min(longest, kHashWindow)), kFileAlignment);
 }

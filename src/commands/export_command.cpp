@@ -29,6 +29,7 @@ std::string weights_text(DType made, const CheckpointTypes& types) {
 /// Names the checkpoints of the run that are newer than the one that was found, but not whole.
 void warn_of_newer(const NamedFolder& named) {
   for (const OtherCheckpoint& other : named.others) {
+    if (other.manifest) continue;  // weights alone, or set aside
     const auto step = step_of_name(other.folder.filename().string());
     if (step.value_or(0) <= named.checkpoint->manifest.step) continue;
     log::warn("passed over: {}", other.problem);

@@ -46,6 +46,7 @@ NamedFolder newest_of(const Files& files, const fs::path& folder) {
   }
   if (!result.checkpoint) throw IoError(folder.string() + ": no checkpoint is whole:" + problems);
   for (const std::string& name : files.list(folder)) {
+    if (is_abandoned_name(name)) result.others.push_back(look_at(files, folder / name));
     if (!name.starts_with(kTemporaryPrefix)) continue;
     result.others.push_back(
         {.folder = folder / name,
@@ -71,9 +72,17 @@ NamedFolder find_named_folder(const Files& files, const fs::path& path) {
     if (has_manifest || step_of_name(named.string())) {
       return {.checkpoint = FoundCheckpoint{folder, read_manifest(files, folder)}, .others = {}};
     }
-    for (const fs::path& checkpoints : {folder / kCheckpointsName, folder}) {
-      if (!list_checkpoints(files, checkpoints).empty()) return newest_of(files, checkpoints);
+    if (!list_checkpoints(files, folder).empty()) return newest_of(files, folder);
+    const fs::path weights = folder / kWeightsName;
+    const std::vector<std::int64_t> of_weights = list_checkpoints(files, weights);
+    if (!list_checkpoints(files, folder / kCheckpointsName).empty()) {
+      NamedFolder result = newest_of(files, folder / kCheckpointsName);
+      for (const std::int64_t step : of_weights) {
+        result.others.push_back(look_at(files, weights / checkpoint_name(step)));
+      }
+      return result;
     }
+    if (!of_weights.empty()) return newest_of(files, weights);
     if (holds_weights(files, folder)) return {};
   }
   throw IoError(path.string() +

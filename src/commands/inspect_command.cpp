@@ -133,13 +133,18 @@ std::string model_text(const LlamaConfig& model) {
 
 std::string dtypes_text(const CheckpointTypes& types) {
   std::string text = "weights " + std::string(name_of(types.weight));
+  if (types.are_weights_alone()) return text + " alone";
   if (types.bytes_of(StatePart::kLow) > 0) text += " with low halves (f32 together)";
-  return text + ", moments " + std::string(name_of(types.moment));
+  return text + ", moments " + std::string(name_of(*types.moment));
 }
 
 std::string loss_text(const Manifest& manifest) {
   return fmt::format("{:.4f}, norm {:.4f}, {}", manifest.loss, manifest.grad_norm,
                      manifest.finite ? "finite" : "not finite");
+}
+
+std::string kind_text(const Manifest& manifest) {
+  return manifest.types.are_weights_alone() ? ", weights alone" : "";
 }
 
 std::string facts_text(const Manifest& manifest) {
@@ -168,8 +173,8 @@ std::string text_of(const Inspected& inspected, bool every_file) {
   for (const ChangedKey& key : inspected.changed) text += "  " + key.path + ": " + key.value + "\n";
   if (!inspected.others.empty()) text += "\nother checkpoints of the run\n";
   for (const OtherCheckpoint& other : inspected.others) {
-    text += other.manifest ? "  " + other.folder.filename().string() + ": loss " +
-                                 loss_text(*other.manifest) + "\n"
+    text += other.manifest ? "  " + other.folder.filename().string() + kind_text(*other.manifest) +
+                                 ": loss " + loss_text(*other.manifest) + "\n"
                            : "  not whole: " + other.problem + "\n";
   }
   return printable(text);
@@ -198,7 +203,8 @@ void add_facts(Json& json, const Manifest& manifest) {
   json["finite"] = manifest.finite;
   json["program"] = manifest.program;
   json["weight_dtype"] = name_of(manifest.types.weight);
-  json["moment_dtype"] = name_of(manifest.types.moment);
+  const std::optional<DType>& moment = manifest.types.moment;
+  json["moment_dtype"] = moment ? Json(name_of(*moment)) : Json();
 }
 
 Json json_of(const std::vector<ListedFile>& files) {

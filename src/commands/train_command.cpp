@@ -176,14 +176,18 @@ class Trainer {
   void submit(std::int64_t step) {
     if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
     const double now_s = steady_seconds();
-    const bool due = session_.checkpoints() != nullptr && saves_.due(step + 1, now_s);
+    SaveKinds due;
+    if (session_.checkpoints() != nullptr) due = saves_.due(step + 1, now_s);
     const double lr = lr_at(config_.optimizer, config_.run.steps, step);
-    if (session_.submit(step, lr, due)) {
-      saved_before_ = saves_.saved();
-      saves_.begun(step + 1, now_s);
-    }
+    note_saves(session_.submit(step, lr, due), step + 1);
     done_ = step + 1;
-    report_save();
+    report_saves();
+  }
+
+  /// Notes that the state behind `done` steps is being saved.
+  void note_saves(const SaveKinds& begun, std::int64_t done) {
+    if (begun.whole) saved_before_ = saves_.saved();
+    saves_.begun(begun, done, steady_seconds());
   }
 
   /// Returns whether somebody has put the file into the run folder that asks for a checkpoint, and
@@ -193,29 +197,34 @@ class Trainer {
     return folder_ != nullptr && std::filesystem::remove(folder_->save_request(), ignored);
   }
 
-  /// Reports a save that has ended.
-  void report_save() {
+  /// Reports saves that have ended.
+  void report_saves() {
     if (session_.checkpoints() == nullptr) return;
-    const std::optional<SaveReport> report = session_.checkpoints()->take_report();
-    if (!report) return;
-    save_s_ = std::max(save_s_, report->seconds);
-    if (!report->failure.empty()) saves_.failed(saved_before_);
-    if (!first()) return;
-    const bool saved = report->failure.empty();
-    if (saved) {
-      log::info("checkpoint of step {} saved in {:.1f} s: {}", report->step, report->seconds,
-                report->folder.string());
-    } else {
-      log::error("the checkpoint of step {} was not saved: {}; training goes on", report->step,
-                 report->failure);
+    for (const SaveReport& report : session_.checkpoints()->take_reports()) {
+      save_s_ = std::max(save_s_, report.seconds);
+      if (!report.failure.empty() && !report.weights_alone) saves_.failed(saved_before_);
+      if (first()) log_save(report);
     }
-    if (!report->warning.empty()) log::warn("{}", report->warning);
+  }
+
+  void log_save(const SaveReport& report) {
+    const std::string_view what = report.weights_alone ? "weights" : "checkpoint";
+    const bool saved = report.failure.empty();
+    if (saved) {
+      log::info("{} of step {} saved in {:.1f} s: {}", what, report.step, report.seconds,
+                report.folder.string());
+    } else {
+      log::error("{} of step {}: not saved: {}; training goes on", what, report.step,
+                 report.failure);
+    }
+    if (!report.warning.empty()) log::warn("{}", report.warning);
     Metric why{"failure", {}};
-    if (!saved) why.value = report->failure;
-    metrics_->checkpoint(std::vector<Metric>{{"step", report->step},
+    if (!saved) why.value = report.failure;
+    metrics_->checkpoint(std::vector<Metric>{{"step", report.step},
+                                             {"weights_alone", report.weights_alone},
                                              {"saved", saved},
-                                             {"seconds", report->seconds},
-                                             {"bytes", static_cast<std::int64_t>(report->bytes)},
+                                             {"seconds", report.seconds},
+                                             {"bytes", static_cast<std::int64_t>(report.bytes)},
                                              {"steps_waited", saves_.steps_waited()},
                                              why});
   }
@@ -227,12 +236,13 @@ class Trainer {
     log::live("saving a checkpoint");
     const auto meanwhile = [this] { say_signal_waits(); };
     checkpoints->wait(meanwhile);
-    report_save();
-    if (config_.checkpoint.at_end && saves_.saved() != done_) {
-      saved_before_ = saves_.saved();
-      saves_.begun(done_, steady_seconds());
-      checkpoints->save_now(done_, session_.samples_after(done_), meanwhile);
-      report_save();
+    report_saves();
+    const SaveKinds left{.whole = config_.checkpoint.at_end && saves_.saved() != done_,
+                         .weights = saves_.waiting().weights};
+    if (left.any()) {
+      note_saves(left, done_);
+      checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);
+      report_saves();
     }
     log::live("");
     return saves_.saved() == done_;
@@ -281,9 +291,11 @@ class Trainer {
   /// Makes way for the checkpoints that this run will save where an earlier one got further.
   void set_aside_what_is_left_behind() const {
     std::string aside;
-    for (const std::filesystem::path& folder :
-         set_aside_later_checkpoints(*place_.files, place_.folder, place_.first_step())) {
-      aside += "\n  " + folder.string();
+    for (const std::filesystem::path& saves : save_folders(place_.run())) {
+      for (const std::filesystem::path& folder :
+           set_aside_later_checkpoints(*place_.files, saves, place_.first_step())) {
+        aside += "\n  " + folder.string();
+      }
     }
     if (aside.empty()) return;
     log::warn(
@@ -541,7 +553,11 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     Files* const files = slow_disk ? &*slow_disk : disk.get();
     const std::filesystem::path run_folder = config.run.output;
     CheckpointPlace place{.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
-    if (folder) remove_unfinished(*files, place.folder);
+    if (folder) {
+      for (const std::filesystem::path& saves : save_folders(run_folder)) {
+        remove_unfinished(*files, saves);
+      }
+    }
     ResumeRequest resume = options.resume;
     const auto find = [&] {
       place.resume = find_resume(*files, resume, run_folder, ranks);

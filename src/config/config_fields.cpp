@@ -241,6 +241,12 @@ void CheckpointSection::fields(FieldList& f) {
         "Says how many steps pass between checkpoints that stay for good, beside those of keep; "
         "one is saved at each multiple, whatever every_steps is. null has none. Set it to compare "
         "or branch off later; nothing but you removes them from the disk.");
+  f.add("weights_every_steps", weights_every_steps,
+        "Says how many steps pass between saves of the weights alone, as Hugging Face folders in "
+        "the run's folder weights; null saves none. Set it to evaluate or publish a model while it "
+        "is trained: each takes 2 bytes per parameter, and no run can go on from it.");
+  f.add("weights_keep", weights_keep,
+        "Says how many saves of weights alone stay, the newest ones; null keeps all of them.");
   f.add("staging", staging,
         "Says how much host memory may hold copies of state that waits to be written. State that "
         "is not copied holds up its next update until it is on the disk. null takes what "

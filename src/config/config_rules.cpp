@@ -207,6 +207,8 @@ void check_checkpoint(const CheckpointSection& c, Rules r) {
               "must be above 0; null saves none by time");
   r.at_least("keep", c.keep, 1);
   r.at_least("milestone_steps", c.milestone_steps, 1);
+  r.at_least("weights_every_steps", c.weights_every_steps, 1);
+  r.at_least("weights_keep", c.weights_keep, 1);
   r.in_range("writers", c.writers, 1, 256);
 }
 

@@ -55,16 +55,19 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
   optimizer_.observe(*snapshots_);
 }
 
-Assembly::Agreed Assembly::agree(std::int64_t valid, bool due) {
+Assembly::Agreed Assembly::agree(std::int64_t valid, const SaveKinds& due) {
   const bool busy = snapshots_ && snapshots_->busy();
-  std::array<double, 3> sums{static_cast<double>(valid),  // exact below 2^53
-                             due ? 1.0 : 0.0, busy ? 1.0 : 0.0};
+  const auto one_if = [](bool yes) { return yes ? 1.0 : 0.0; };
+  std::array<double, 4> sums{static_cast<double>(valid),  // exact below 2^53
+                             one_if(busy), one_if(due.whole), one_if(due.weights)};
   ranks_.all_reduce_sum(sums, Channel::kSubmit);
-  return {.valid = static_cast<std::int64_t>(sums[0]),
-          .save = snapshots_ && sums[1] > 0 && sums[2] == 0};
+  Agreed agreed{.valid = static_cast<std::int64_t>(sums[0]), .saves = {}};
+  if (snapshots_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
+  return agreed;
 }
 
-bool Assembly::submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish) {
+SaveKinds Assembly::submit(std::int64_t step, double lr, const Fill& fill,
+                           const SnapshotWish& wish) {
   const auto parity = static_cast<std::size_t>(step % 2);
   device_.wait(step_ends_[parity]);  // at most one step ahead
   device_.throw_if_failed();
@@ -81,11 +84,11 @@ bool Assembly::submit(std::int64_t step, double lr, const Fill& fill, const Snap
     batches_.set_grad_scale(slot, valid > 0 ? 1.0 / static_cast<double>(valid) : 0.0);
   }
   step_tokens_[parity] = valid;
-  if (agreed.save) snapshots_->begin(wish.make());
+  if (agreed.saves.any()) snapshots_->begin(wish.make(agreed.saves));
   schedule_.step({.step = step, .lr = lr, .valid_tokens = valid}, slots);
   step_ends_[parity] = device_.stream(Lane::kHost).record();
   if (snapshots_) snapshots_->end_step(step_ends_[parity]);
-  return agreed.save;
+  return agreed.saves;
 }
 
 }  // namespace strata

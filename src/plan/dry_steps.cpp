@@ -21,18 +21,18 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
   const std::vector<SmallFile> no_files;
   Assembly assembly(setup, {backend, *ranks, *collectives},
                     [](const StepOutcome&, std::int64_t) {});
-  const auto save = [&] {
+  const auto saves = [&](const SaveKinds&) {
     SnapshotWriter& writer = *assembly.snapshots();
-    return std::make_shared<CheckpointSave>(SaveParts{.files = *files,
-                                                      .ranks = *ranks,
-                                                      .model = *setup.layout,
-                                                      .layout = writer.layout(),
-                                                      .small_files = no_files,
-                                                      .writers = writer.writers(),
-                                                      .buffers = writer.buffers(),
-                                                      .folder = {},
-                                                      .retention = {}},
-                                            Manifest{}, "on paper");
+    return Saves{std::make_shared<CheckpointSave>(SaveParts{.files = *files,
+                                                            .ranks = *ranks,
+                                                            .model = *setup.layout,
+                                                            .layout = writer.layout(),
+                                                            .small_files = no_files,
+                                                            .writers = writer.writers(),
+                                                            .buffers = writer.buffers(),
+                                                            .folder = {},
+                                                            .retention = {}},
+                                                  Manifest{}, "on paper")};
   };
   const std::int64_t tokens = setup.batch.batch.pass_tokens();
   constexpr double kAnyRate = 1;  // nothing is computed
@@ -40,7 +40,7 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
   start();
   for (int step = 0; step < which.steps; ++step) {
     assembly.submit(step, kAnyRate, [&](int, const PassBuffers&) { return tokens; },
-                    {.due = step == which.saved, .make = save});
+                    {.due = {.whole = step == which.saved}, .make = saves});
     ends.push_back(count());
   }
   assembly.optimizer().submit_updates({.phase = "update"});

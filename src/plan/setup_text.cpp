@@ -57,8 +57,16 @@ std::string Setup::snapshots_text() const {
   const std::size_t staged = plan.bytes(Space::kPageable, "checkpoint.staging") +
                              plan.bytes(Space::kPinned, "checkpoint.staging");
   const CheckpointLayout files = make_checkpoint_layout(*layout, snapshots->types);
-  return "checkpoints: " + format_bytes(files.bytes()) + " of all ranks; " + format_bytes(staged) +
-         " of this rank's share is copied before it is written, and holds up no update\n";
+  std::string text =
+      "checkpoints: " + format_bytes(files.bytes()) + " of all ranks; " + format_bytes(staged) +
+      " of this rank's share is copied before it is written, and holds up no update\n";
+  if (config.checkpoint.weights_every_steps) {
+    const CheckpointLayout weights =
+        make_checkpoint_layout(*layout, snapshots->types.weights_alone());
+    text += "weights alone: " + format_bytes(weights.bytes()) + " of all ranks, every " +
+            std::to_string(*config.checkpoint.weights_every_steps) + " steps\n";
+  }
+  return text;
 }
 
 std::string Setup::blocks_text() const {

@@ -32,7 +32,7 @@ std::size_t window_bytes(const Manifest& manifest) {
 constexpr std::size_t kMostPlanBytes = 16 * kMiB;  // a plan has some 200 bytes
 
 std::filesystem::path plans_of_run(const CheckpointPlace& place) {
-  return place.folder.parent_path() / kPlansName;
+  return place.run() / kPlansName;
 }
 
 /// Returns the plans of the run, and the files of the model's folder that hold no weights. An
@@ -119,22 +119,26 @@ void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
 }
 
 double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
-  const std::uint64_t needed =
-      make_checkpoint_layout(*setup.layout, setup.snapshots->types).bytes();
+  const CheckpointTypes& types = setup.snapshots->types;
+  std::uint64_t needed = make_checkpoint_layout(*setup.layout, types).bytes();
+  if (setup.config.checkpoint.weights_every_steps) {
+    needed += make_checkpoint_layout(*setup.layout, types.weights_alone()).bytes();
+  }
   std::string failure;
   std::array<double, 1> write_gbs{};
   if (ranks.rank() == 0) {
     try {
       ProbeSize size;
       size.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size.bytes, needed));
-      const DiskProbe probe = probe_disk(*place.files, place.folder.parent_path(), size);
+      const DiskProbe probe = probe_disk(*place.files, place.run(), size);
       write_gbs[0] = probe.write_gbs;
       if (probe.free_bytes && *probe.free_bytes < needed) {
-        failure = "run.output: " + place.folder.parent_path().string() + " has room for " +
+        failure = "run.output: " + place.run().string() + " has room for " +
                   format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
                   format_bytes(needed) +
                   "; free space, name another folder, or save none (checkpoint.at_end = false, "
-                  "without checkpoint.every_steps, every_minutes and milestone_steps)";
+                  "without checkpoint.every_steps, every_minutes, milestone_steps and "
+                  "weights_every_steps)";
       }
     } catch (const IoError& error) {
       failure = error.what();
@@ -151,13 +155,14 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, dou
     : place_(place),
       setup_(setup),
       writer_(*assembly.snapshots()),
+      weights_(make_checkpoint_layout(*setup.layout, setup.snapshots->types.weights_alone())),
       ranks_(ranks),
       small_files_(small_files(place, setup, writer_.layout())),
       expected_s_(write_gbs > 0 ? static_cast<double>(writer_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}
 
-std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std::int64_t samples) {
-  const CheckpointSection& saves = setup_.config.checkpoint;
+Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples) {
+  const CheckpointSection& config = setup_.config.checkpoint;
   Manifest facts;
   facts.step = steps;
   facts.samples = samples;
@@ -165,23 +170,41 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(std::int64_t steps, std:
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);
-  facts.types = writer_.layout().types;
+  ++saves_;
+  Saves saves;
+  if (kinds.whole) {
+    saves.push_back(make_save(facts, writer_.layout(), kCheckpointsName,
+                              {.keep = config.keep, .milestone_steps = config.milestone_steps}));
+  }
+  if (kinds.weights) {
+    saves.push_back(make_save(facts, weights_, kWeightsName, {.keep = config.weights_keep}));
+  }
+  return saves;
+}
+
+/// Makes the save of one kind into a folder of the run.
+std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
+                                                        const CheckpointLayout& layout,
+                                                        std::string_view folder,
+                                                        const Retention& retention) {
+  Manifest own = facts;
+  own.types = layout.types;
   return std::make_shared<CheckpointSave>(
       SaveParts{.files = *place_.files,
                 .ranks = ranks_,
                 .model = *setup_.layout,
-                .layout = writer_.layout(),
+                .layout = layout,
                 .small_files = small_files_,
                 .writers = writer_.writers(),
                 .buffers = writer_.buffers(),
-                .folder = place_.folder,
-                .retention = {.keep = saves.keep, .milestone_steps = saves.milestone_steps}},
-      std::move(facts), checkpoint_name(steps) + "-" + std::to_string(++saves_));
+                .folder = place_.run() / folder,
+                .retention = retention},
+      std::move(own), checkpoint_name(facts.step) + "-" + std::to_string(saves_));
 }
 
-void Checkpointer::save_now(std::int64_t steps, std::int64_t samples,
+void Checkpointer::save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
                             const std::function<void()>& meanwhile) {
-  writer_.write_now(make_save(steps, samples));
+  writer_.write_now(make_saves(kinds, steps, samples));
   writer_.wait(meanwhile);
 }
 

@@ -138,6 +138,12 @@ std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeReque
     found.folder = agreed_folder([&] { return find_folder(files, wanted, run_folder); }, ranks);
     if (found.folder.empty()) return std::nullopt;
     const std::string why = read_by_all(files, found.folder, ranks, found.manifest);
+    if (why.empty() && found.manifest.types.are_weights_alone()) {
+      throw ConfigError("--resume " + request.from +
+                        ": holds weights alone; name a checkpoint, or begin a new run with "
+                        "model.path = " +
+                        (found.folder / "model").string());
+    }
     if (why.empty()) return found;
     if (request.from != "auto") throw ConfigError("--resume " + request.from + ": " + why);
     if (ranks.rank() == 0) log::warn("passed over: {}: {}", found.folder.string(), why);

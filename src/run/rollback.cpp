@@ -66,7 +66,9 @@ CheckpointPlace Rollbacks::go_back(const CheckpointPlace& place, const BadStep& 
                        to.resume ? to.resume->manifest.samples : 0, bad.samples);
   // They come from the bad step, and whoever starts the run again must not go on from them.
   if (ranks.rank() == 0) {
-    static_cast<void>(remove_later_checkpoints(*place.files, place.folder, to.first_step()));
+    for (const std::filesystem::path& folder : save_folders(place.run())) {
+      static_cast<void>(remove_later_checkpoints(*place.files, folder, to.first_step()));
+    }
   }
   return to;
 }

@@ -82,6 +82,17 @@ std::string this_process() {
   return "process " + std::to_string(getpid()) + " on " + host.data();
 }
 
+/// Removes everything in a folder that a run has saved.
+void remove_saves(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return;
+  const std::unique_ptr<Files> files = make_system_files();
+  remove_unfinished(*files, folder);
+  for (const std::string& name : files->list(folder)) {
+    if (step_of_name(name) || is_abandoned_name(name)) remove_all(*files, folder / name);
+  }
+}
+
 }  // namespace
 
 RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
@@ -179,16 +190,7 @@ void RunFolder::remove_old_run() const {
     const std::string name = entry.path().filename();
     if (name.starts_with("plans.json.") && name.ends_with(".tmp")) files.push_back(entry.path());
   }
-  if (fs::is_directory(checkpoints(), error)) {
-    const std::unique_ptr<Files> system = make_system_files();
-    remove_unfinished(*system, checkpoints());
-    for (const std::int64_t step : list_checkpoints(*system, checkpoints())) {
-      remove_all(*system, checkpoints() / checkpoint_name(step));
-    }
-    for (const std::string& name : system->list(checkpoints())) {
-      if (is_abandoned_name(name)) remove_all(*system, checkpoints() / name);
-    }
-  }
+  for (const fs::path& folder : save_folders(path_)) remove_saves(folder);
   for (const fs::path& file : files) {
     if (!is_there(file)) continue;
     if (fs::is_directory(file) || !fs::remove(file, error)) {

@@ -4,20 +4,24 @@
 
 namespace strata {
 
-bool SaveAgenda::due(std::int64_t done, double now_s) {
-  if (due_) ++waited_;  // the last call said so, and nothing has begun
+SaveKinds SaveAgenda::due(std::int64_t done, double now_s) {
+  if (due_.any()) ++waited_;  // the last call said so, and nothing has begun
   constexpr double kMinute = 60;
   const auto multiple = [done](const std::optional<std::int64_t>& steps) {
     return steps && done % *steps == 0;
   };
-  due_ = due_ || asked_ || multiple(config_.every_steps) || multiple(config_.milestone_steps) ||
-         (config_.every_minutes && now_s - last_s_ >= kMinute * *config_.every_minutes) ||
-         (config_.at_end && done == steps_);
+  due_.whole = due_.whole || asked_ || multiple(config_.every_steps) ||
+               multiple(config_.milestone_steps) ||
+               (config_.every_minutes && now_s - last_s_ >= kMinute * *config_.every_minutes) ||
+               (config_.at_end && done == steps_);
+  due_.weights = due_.weights || multiple(config_.weights_every_steps);
   return due_;
 }
 
-void SaveAgenda::begun(std::int64_t done, double now_s) {
-  due_ = false;
+void SaveAgenda::begun(const SaveKinds& kinds, std::int64_t done, double now_s) {
+  if (kinds.weights) due_.weights = false;
+  if (!kinds.whole) return;
+  due_.whole = false;
   asked_ = false;
   saved_ = done;
   last_s_ = now_s;

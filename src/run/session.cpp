@@ -238,7 +238,7 @@ std::int64_t Session::samples_after(std::int64_t steps) const {
   return first + (steps - first_step()) * train_->samples_per_step();
 }
 
-bool Session::submit(std::int64_t step, double lr, bool save) {
+SaveKinds Session::submit(std::int64_t step, double lr, const SaveKinds& save) {
   const LinkBytes before = link_bytes();
   step_links_.emplace_back();
   const auto fill = [&](int pass, const PassBuffers& buffers) {
@@ -248,8 +248,10 @@ bool Session::submit(std::int64_t step, double lr, bool save) {
     if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
     return valid;
   };
-  const auto make_save = [&] { return checkpoints_->make_save(step + 1, samples_after(step + 1)); };
-  const bool saves = assembly_->submit(step, lr, fill, {.due = save, .make = make_save});
+  const auto make_saves = [&](const SaveKinds& kinds) {
+    return checkpoints_->make_saves(kinds, step + 1, samples_after(step + 1));
+  };
+  const SaveKinds saves = assembly_->submit(step, lr, fill, {.due = save, .make = make_saves});
   step_links_.back() = link_bytes() - before;
   return saves;
 }

@@ -65,7 +65,7 @@ constexpr CheckpointTypes kAllTypes[] = {{DType::kBF16, DType::kF32},
 
 DType dtype_of(StatePart part, const CheckpointTypes& types) {
   if (part == StatePart::kWeight) return types.weight;
-  return part == StatePart::kLow ? DType::kI16 : types.moment;
+  return part == StatePart::kLow ? DType::kI16 : types.moment.value();
 }
 
 /// What element `i` of a part of a block holds: an integer of 8 bits, which every dtype has.
@@ -185,10 +185,10 @@ TEST_CASE("any number of ranks writes the same files, which hold every element i
         const Block& block = layout.blocks[id];
         const BlockFiles& own = files.blocks[id];
         const std::string model_file = written_by(own.model, id, block, 1, types);
-        const std::string state_file = written_by(own.state, id, block, 1, types);
+        const std::string state_file = written_by(*own.state, id, block, 1, types);
         for (int ranks = 2; ranks <= 5; ++ranks) {
           CHECK(written_by(own.model, id, block, ranks, types) == model_file);
-          CHECK(written_by(own.state, id, block, ranks, types) == state_file);
+          CHECK(written_by(*own.state, id, block, ranks, types) == state_file);
         }
         bytes += model_file.size() + state_file.size();
         check_model_file(saved(model_file), id, block);
@@ -209,15 +209,15 @@ TEST_CASE("headers are aligned, and the library's limits on them are kept") {
   for (const LlamaConfig& model : models()) {
     const CheckpointLayout files = make_checkpoint_layout(make_layout(model), {});
     for (const BlockFiles& block : files.blocks) {
-      for (const StateFile& file : {block.model, block.state}) {
-        CHECK(file.header.size() % kFileAlignment == 0);
+      for (const StateFile* file : block.files()) {
+        CHECK(file->header.size() % kFileAlignment == 0);
         std::uint64_t length = 0;
-        std::memcpy(&length, file.header.data(), sizeof(length));
-        CHECK(length + sizeof(length) == file.header.size());
-        CHECK(file.header[8] == '{');
-        CHECK(file.runs.front().offset == file.header.size());
+        std::memcpy(&length, file->header.data(), sizeof(length));
+        CHECK(length + sizeof(length) == file->header.size());
+        CHECK(file->header[8] == '{');
+        CHECK(file->runs.front().offset == file->header.size());
       }
-      CHECK(block.state.bytes % kFileAlignment == 0);
+      CHECK(block.state->bytes % kFileAlignment == 0);
     }
   }
 }
@@ -227,9 +227,30 @@ TEST_CASE("model files are numbered as Hugging Face does, state files have the b
   const CheckpointLayout files = make_checkpoint_layout(layout, {});
   CHECK(files.blocks[BlockId(0)].model.path == "model/model-00001-of-00005.safetensors");
   CHECK(files.blocks[BlockId(4)].model.path == "model/model-00005-of-00005.safetensors");
-  CHECK(files.blocks[BlockId(0)].state.path == "state/embedding.safetensors");
-  CHECK(files.blocks[BlockId(2)].state.path == "state/layers.1.safetensors");
-  CHECK(files.blocks[BlockId(4)].state.path == "state/head.safetensors");
+  CHECK(files.blocks[BlockId(0)].state->path == "state/embedding.safetensors");
+  CHECK(files.blocks[BlockId(2)].state->path == "state/layers.1.safetensors");
+  CHECK(files.blocks[BlockId(4)].state->path == "state/head.safetensors");
+}
+
+TEST_CASE("files of weights alone are those of a whole checkpoint, with nothing beside them") {
+  for (const LlamaConfig& model : models()) {
+    const ModelLayout layout = make_layout(model);
+    for (const CheckpointTypes& types : kAllTypes) {
+      const CheckpointLayout whole = make_checkpoint_layout(layout, types);
+      const CheckpointLayout weights = make_checkpoint_layout(layout, types.weights_alone());
+      std::uint64_t bytes = 0;
+      for (const BlockId id : layout.blocks.ids()) {
+        const StateFile& file = weights.blocks[id].model;
+        CHECK(file.path == whole.blocks[id].model.path);
+        CHECK(file.bytes == whole.blocks[id].model.bytes);
+        CHECK(written_by(file, id, layout.blocks[id], 3, weights.types) ==
+              written_by(whole.blocks[id].model, id, layout.blocks[id], 2, types));
+        CHECK(!weights.blocks[id].state);
+        bytes += file.bytes;
+      }
+      CHECK(weights.bytes() == bytes);
+    }
+  }
 }
 
 TEST_CASE("a rank's slices of a file are as few as can be") {
@@ -240,10 +261,10 @@ TEST_CASE("a rank's slices of a file are as few as can be") {
   const Block& block = layout.blocks[BlockId(1)];
   CHECK(layer.model.runs.size() == 1);  // this model's segments have no gaps
   CHECK(slices_of(layer.model, block, 0, 2, types).size() == 1);
-  CHECK(slices_of(layer.state, block, 0, 1, types).size() == 1);
-  CHECK(slices_of(layer.state, block, 0, 2, types).size() == 3);
-  CHECK(slices_of(layer.state, block, 1, 2, types).size() == 3);
-  CHECK_THROWS_AS(slices_of(layer.state, block, 2, 2, types), std::invalid_argument);
+  CHECK(slices_of(*layer.state, block, 0, 1, types).size() == 1);
+  CHECK(slices_of(*layer.state, block, 0, 2, types).size() == 3);
+  CHECK(slices_of(*layer.state, block, 1, 2, types).size() == 3);
+  CHECK_THROWS_AS(slices_of(*layer.state, block, 2, 2, types), std::invalid_argument);
 }
 
 TEST_CASE("parameters take 12 bytes in a checkpoint, 8 with moments in bf16") {

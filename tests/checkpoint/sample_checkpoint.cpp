@@ -57,7 +57,7 @@ std::string content_of(const StateFile& file, const Block& block, const Checkpoi
   for (const FileRun& run : file.runs) {
     const DType dtype = run.part == StatePart::kWeight ? types.weight
                         : run.part == StatePart::kLow  ? DType::kI16
-                                                       : types.moment;
+                                                       : types.moment.value();
     for (std::int64_t i = 0; i < run.count; ++i) {
       const auto [tensor, element] = home_of(block, run.part, run.begin + i);
       const int value = value_of(tensor, element);
@@ -86,8 +86,8 @@ void write_checkpoint(const fs::path& folder, const LlamaConfig& model,
   const CheckpointLayout files = make_checkpoint_layout(layout, types);
   for (const BlockId id : layout.blocks.ids()) {
     const Block& block = layout.blocks[id];
-    for (const StateFile& file : {files.blocks[id].model, files.blocks[id].state}) {
-      write(folder / file.path, content_of(file, block, types));
+    for (const StateFile* file : files.blocks[id].files()) {
+      write(folder / file->path, content_of(*file, block, types));
     }
   }
   for (const SmallFile& file : model_folder_files(files, layout, model)) {

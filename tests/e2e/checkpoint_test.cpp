@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "e2e/model_files.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
 
@@ -215,6 +216,39 @@ TEST_CASE("a run that goes back says what it leaves behind, and loses none of it
   INFO(named.text);
   CHECK_THAT(named.text, ContainsSubstring("step-00000012.abandoned (step 12)"));
   CHECK(fs::exists(checkpoint(folder / "run", 14)));
+}
+
+TEST_CASE("weights that are saved alone are a model, and nothing to go on from") {
+  const Folder folder;
+  const std::string keys =
+      "--set run.dtype=bf16 --set checkpoint.weights_every_steps=4 --set "
+      "checkpoint.weights_keep=1 ";
+  REQUIRE(strata(folder, train_short(folder, "run", keys)).code == 0);
+  const std::string weights = folder / "run/weights/";
+  const std::string last = weights + "step-00000012";
+  CHECK(std::distance(fs::directory_iterator(weights), {}) == 1);
+  CHECK(!fs::exists(last + "/state"));
+  CHECK(contents_of(last + "/model") == contents_of(checkpoint(folder / "run", 12) + "/model"));
+  CHECK(lines_of(folder / "run", "checkpoint").back()["weights_alone"] == true);
+
+  const Outcome shown = strata(folder, "inspect --verify " + last);
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.text, ContainsSubstring("weights bf16 alone"));
+  CHECK_THAT(strata(folder, "inspect " + (folder / "run")).text,
+             ContainsSubstring("step-00000012, weights alone: loss "));
+  CHECK(strata(folder, "export " + last + " " + (folder / "model")).code == 0);
+  CHECK(contents_of(folder / "model") == contents_of(last + "/model"));
+  const Outcome masters = strata(folder, "export --dtype f32 " + last + " " + (folder / "f32"));
+  CHECK(masters.code == 2);
+  CHECK_THAT(masters.text, ContainsSubstring("without the low halves"));
+
+  const Outcome resumed = strata(folder, train_short(folder, "other", keys + "--resume " + last));
+  CHECK(resumed.code == 2);
+  CHECK_THAT(resumed.text, ContainsSubstring("holds weights alone") &&
+                               ContainsSubstring("model.path = " + last + "/model"));
+  // They go with the run.
+  CHECK(strata(folder, train_short(folder, "run", "--overwrite")).code == 0);
+  CHECK(!fs::exists(last));
 }
 
 TEST_CASE("a damaged checkpoint is named, and the one before it is taken") {

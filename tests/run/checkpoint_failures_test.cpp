@@ -32,10 +32,12 @@ SessionHooks hooks_of(Files& files) {
 /// thread, so it checks nothing: Catch2 counts without a lock.
 SaveReport save_step(Session& session, std::int64_t step) {
   const RunConfig& config = session.setup().config;
-  if (!session.submit(step, config.optimizer.lr, true)) throw std::logic_error("a save is late");
+  if (!session.submit(step, config.optimizer.lr, {.whole = true}).any()) {
+    throw std::logic_error("a save is late");
+  }
   session.synchronize();
   session.checkpoints()->wait();
-  return session.checkpoints()->take_report().value();
+  return session.checkpoints()->take_reports().at(0);
 }
 
 std::map<std::string, std::vector<double>> trained(const RunConfig& config, std::int64_t steps) {
@@ -212,7 +214,7 @@ TEST_CASE("a run that fails while a checkpoint is written ends, and leaves no ha
       const auto self = make_self_ranks();
       Session session(config, *self, hooks_of(files));
       session.submit(0, config.optimizer.lr);
-      session.submit(1, config.optimizer.lr, true);
+      session.submit(1, config.optimizer.lr, {.whole = true});
       session.device().stream(Lane::kHost).host_task("fail", {}, {}, [] {
         throw NumericalError("made to fail");
       });

@@ -114,6 +114,68 @@ TEST_CASE("a checkpoint taken while training is that of a run stopped there") {
              1);
 }
 
+namespace {
+
+/// Returns those of the files that a model is.
+FolderContents model_of(FolderContents files) {
+  std::erase_if(files, [](const auto& file) { return !file.first.starts_with("model/"); });
+  return files;
+}
+
+FolderContents weights_contents(const Files& files, std::int64_t step) {
+  FolderContents contents = contents_of(files, kRunFolder / kWeightsName / checkpoint_name(step));
+  CHECK(contents.erase(std::string(kManifestName)) == 1);
+  return contents;
+}
+
+/// Saves weights, alone or with checkpoints, after steps 1 and 2 of 4 and after the last.
+void check_weights(const Numbers& numbers, const Placement& placement, Staged staged,
+                   const SaveKinds& kinds, const Stopped& stopped) {
+  INFO(numbers.to_string() << "; " << placement.to_string() << "; " << to_string(staged) << "; "
+                           << (kinds.whole ? "with checkpoints" : "alone"));
+  MemoryFiles files(kRunFolder);
+  RunConfig config = save_config(numbers, placement, staged);
+  config.checkpoint.keep = 1;
+  const SavedRun run =
+      train_and_save(config, numbers.ranks, files,
+                     {.after = {1, 2}, .kinds = kinds, .at_end = true, .steps = kSteps});
+  REQUIRE(run.reports.size() >= (kinds.whole ? 4 : 2));  // the second may have had to wait
+  for (const SaveReport& report : run.reports) CHECK(report.failure + report.warning == "");
+  CHECK(run.run == stopped.run);
+  std::set<std::int64_t> saved;
+  for (const SaveReport& report : run.reports) {
+    if (report.weights_alone) saved.insert(report.step);
+  }
+  const std::vector<std::int64_t> steps = list_checkpoints(files, kRunFolder / kWeightsName);
+  CHECK(std::ranges::equal(steps, saved));
+  CHECK(saved.contains(1));
+  CHECK(saved.contains(kSteps));
+  for (const std::int64_t step : steps) {
+    INFO("weights of step " << step);
+    CHECK(differences(weights_contents(files, step), model_of(stopped.tensors.at(step))) == "");
+  }
+  const std::vector<std::int64_t> checkpoints = list_checkpoints(files, kCheckpoints);
+  CHECK(checkpoints == (kinds.whole ? std::vector{kSteps} : std::vector<std::int64_t>{}));
+  if (!kinds.whole) return;
+  CHECK(differences(checkpoint_contents(files, kSteps, Manifests::kWithout),
+                    stopped.tensors.at(kSteps)) == "");
+}
+
+}  // namespace
+
+TEST_CASE("weights saved alone while training are those of a run stopped there") {
+  std::size_t turn = 0;
+  for (const Numbers& numbers : {Numbers{.moments = DType::kBF16, .tied = true},
+                                 Numbers{.dtype = DType::kF32, .ranks = 2}}) {
+    const Stopped stopped = run_and_stop(numbers, {1, 2, 3, kSteps});
+    for (const Placement& placement : placements_of(numbers)) {
+      const SaveKinds kinds{.whole = turn % 3 == 2, .weights = true};
+      check_weights(numbers, placement, kStaged[turn % std::size(kStaged)], kinds, stopped);
+      ++turn;
+    }
+  }
+}
+
 TEST_CASE("ranks take a checkpoint together while they train") {
   check_ways({{.ranks = 2}}, 1);
   const Numbers four{.moments = DType::kBF16, .passes = 3, .tied = true, .ranks = 4};
@@ -199,7 +261,7 @@ TEST_CASE("a checkpoint's files hold the weights and moments of the run") {
       session.synchronize();
       auto own_weights = gather_weights(session.state(), group);
       WholeState own = gather_state(session, group);
-      session.checkpoints()->save_now(2, session.samples_after(2));
+      session.checkpoints()->save_now({.whole = true}, 2, session.samples_after(2));
       const std::lock_guard lock(mutex);
       weights = std::move(own_weights);
       state = std::move(own);
@@ -259,13 +321,14 @@ TEST_CASE("training runs past a snapshot that is staged while its files wait") {
       const std::lock_guard lock(mutex);
       open = false;
     }
-    CHECK(session.submit(0, session.setup().config.optimizer.lr, true));
-    for (std::int64_t step = 1; step < kSteps; ++step) {
-      CHECK(!session.submit(step, session.setup().config.optimizer.lr, true));  // one at a time
+    constexpr SaveKinds kWhole{.whole = true};
+    CHECK(session.submit(0, session.setup().config.optimizer.lr, kWhole) == kWhole);
+    for (std::int64_t step = 1; step < kSteps; ++step) {  // one at a time
+      CHECK(session.submit(step, session.setup().config.optimizer.lr, kWhole) == SaveKinds{});
     }
     session.synchronize();  // although nothing is written
     CHECK(session.take_finished().size() == kSteps);
-    CHECK(!session.checkpoints()->take_report());
+    CHECK(session.checkpoints()->take_reports().empty());
     CHECK(memory.kind(kCheckpoints / checkpoint_name(1)) == Files::Kind::kNothing);
     {
       const std::lock_guard lock(mutex);
@@ -273,10 +336,10 @@ TEST_CASE("training runs past a snapshot that is staged while its files wait") {
       opened.notify_all();
     }
     session.checkpoints()->wait();
-    const auto report = session.checkpoints()->take_report();
-    REQUIRE(report);
-    CHECK(report->failure == "");
-    CHECK(!session.checkpoints()->take_report());
+    const std::vector<SaveReport> reports = session.checkpoints()->take_reports();
+    REQUIRE(reports.size() == 1);
+    CHECK(reports[0].failure == "");
+    CHECK(session.checkpoints()->take_reports().empty());
     CHECK(differences(checkpoint_contents(memory, 1, Manifests::kWithout), stopped.tensors.at(1)) ==
           "");
     CHECK(gather_weights(session.state(), *self) == stopped.run.weights);

@@ -35,7 +35,7 @@ WholeState save_state(const RunConfig& config, int ranks, Files& files, std::int
     for (std::int64_t step = 0; step < steps; ++step) session.submit(step, config.optimizer.lr);
     session.synchronize();
     WholeState own = gather_state(session, group);
-    session.checkpoints()->save_now(steps, session.samples_after(steps));
+    session.checkpoints()->save_now({.whole = true}, steps, session.samples_after(steps));
     const std::lock_guard lock(mutex);
     if (group.rank() == 0) state = std::move(own);
   });

@@ -185,8 +185,8 @@ TEST_CASE("a run goes on behind steps that were skipped, or had nothing to learn
           session.synchronize();
         }
         if (from > 2) weight = kept;
-        session.checkpoints()->save_now(from, session.samples_after(from));
-        REQUIRE(session.checkpoints()->take_report()->failure == "");
+        session.checkpoints()->save_now({.whole = true}, from, session.samples_after(from));
+        REQUIRE(session.checkpoints()->take_reports().at(0).failure == "");
       }
       const Manifest manifest = read_manifest(files, kCheckpoints / checkpoint_name(from));
       CHECK(manifest.history.updates == 1);
@@ -239,7 +239,7 @@ TEST_CASE("steps that were not finite before a checkpoint count towards the end 
     session.synchronize();
     step_wrong(session, 1);
     step_wrong(session, 2);
-    session.checkpoints()->save_now(3, session.samples_after(3));
+    session.checkpoints()->save_now({.whole = true}, 3, session.samples_after(3));
   }
   Session session(config, *self, hooks(3));
   CHECK_THROWS_WITH(step_wrong(session, 3), ContainsSubstring("3 steps in a row"));

@@ -130,7 +130,7 @@ TEST_CASE("after going back, data go on behind what is left out") {
       Rollbacks(3).go_back(*hooks.checkpoints, {.step = 2, .what = "", .samples = 3 * each}, *self);
   Session session(config, *self, hooks);
   CHECK(session.first_step() == 1);
-  for (const std::int64_t step : {1, 2}) session.submit(step, 0, step == 2);
+  for (const std::int64_t step : {1, 2}) session.submit(step, 0, {.whole = step == 2});
   session.synchronize();
   session.checkpoints()->wait();
   const std::vector<FinishedStep> finished = session.take_finished();

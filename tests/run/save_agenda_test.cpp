@@ -26,8 +26,10 @@ std::vector<std::int64_t> saves(const CheckpointSection& config, std::int64_t st
   std::vector<std::int64_t> found;
   for (std::int64_t done = first + 1; done <= steps; ++done) {
     const double now_s = 1000 + kStepS * static_cast<double>(done - first);
-    if (!agenda.due(done, now_s)) continue;
-    agenda.begun(done, now_s);
+    const SaveKinds due = agenda.due(done, now_s);
+    CHECK(!due.weights);
+    if (!due.whole) continue;
+    agenda.begun(due, done, now_s);
     CHECK(agenda.saved() == done);
     found.push_back(done);
   }
@@ -36,6 +38,10 @@ std::vector<std::int64_t> saves(const CheckpointSection& config, std::int64_t st
 }
 
 using Steps = std::vector<std::int64_t>;
+
+constexpr SaveKinds kWhole{.whole = true};
+constexpr SaveKinds kWeights{.weights = true};
+constexpr SaveKinds kBoth{.whole = true, .weights = true};
 
 }  // namespace
 
@@ -68,43 +74,77 @@ TEST_CASE("checkpoints are due so many minutes after the last one began") {
 
 TEST_CASE("a checkpoint that somebody asks for is due once, and waited for by nobody") {
   SaveAgenda agenda(section({}, {}), 10, 0, 0);
-  CHECK(!agenda.due(1, 0));
+  CHECK(!agenda.due(1, 0).whole);
   agenda.ask();
-  CHECK(agenda.due(2, 0));
-  agenda.begun(2, 0);
+  CHECK(agenda.due(2, 0).whole);
+  agenda.begun(kWhole, 2, 0);
   CHECK(agenda.steps_waited() == 0);
-  CHECK(!agenda.due(3, 0));
+  CHECK(!agenda.due(3, 0).whole);
   agenda.ask();
   agenda.ask();
-  CHECK(agenda.due(4, 0));
-  agenda.begun(4, 0);
-  CHECK(!agenda.due(5, 0));
+  CHECK(agenda.due(4, 0).whole);
+  agenda.begun(kWhole, 4, 0);
+  CHECK(!agenda.due(5, 0).whole);
 }
 
 TEST_CASE("a save that is due stays due until it begins, and the steps it waits are counted") {
   SaveAgenda agenda(section(4, {}), 20, 0, 0);
-  for (std::int64_t done = 1; done <= 3; ++done) CHECK(!agenda.due(done, 0));
-  for (std::int64_t done = 4; done <= 6; ++done) CHECK(agenda.due(done, 0));  // one is under way
+  for (std::int64_t done = 1; done <= 3; ++done) CHECK(!agenda.due(done, 0).whole);
+  for (std::int64_t done = 4; done <= 6; ++done)
+    CHECK(agenda.due(done, 0).whole);  // one is under way
   CHECK(agenda.saved() == 0);
-  CHECK(agenda.due(7, 0));
-  agenda.begun(7, 0);
+  CHECK(agenda.due(7, 0).whole);
+  agenda.begun(kWhole, 7, 0);
   CHECK(agenda.saved() == 7);
   CHECK(agenda.steps_waited() == 3);
-  CHECK(agenda.due(8, 0));
-  agenda.begun(8, 0);
-  CHECK(!agenda.due(9, 0));
+  CHECK(agenda.due(8, 0).whole);
+  agenda.begun(kWhole, 8, 0);
+  CHECK(!agenda.due(9, 0).whole);
   CHECK(agenda.steps_waited() == 3);
 }
 
 TEST_CASE("what a failed save was to save is not saved") {
   SaveAgenda agenda(section(4, 1.0), 20, 3, 0);
   CHECK(agenda.saved() == 3);  // what the run goes on from
-  CHECK(agenda.due(4, 10));
-  agenda.begun(4, 10);
+  CHECK(agenda.due(4, 10).whole);
+  agenda.begun(kWhole, 4, 10);
   agenda.failed(3);
   CHECK(agenda.saved() == 3);
-  CHECK(!agenda.due(5, 69));
-  CHECK(agenda.due(6, 70));  // a minute after it began
+  CHECK(!agenda.due(5, 69).whole);
+  CHECK(agenda.due(6, 70).whole);  // a minute after it began
+}
+
+TEST_CASE("weights alone are due by their own steps, also with a checkpoint") {
+  CheckpointSection config = section(4, {});
+  config.weights_every_steps = 3;
+  SaveAgenda agenda(config, 12, 0, 0);
+  for (std::int64_t done = 1; done <= 12; ++done) {
+    const SaveKinds due = agenda.due(done, 0);
+    CHECK(due == SaveKinds{.whole = done % 4 == 0, .weights = done % 3 == 0});
+    agenda.begun(due, done, 0);
+    CHECK(agenda.waiting() == SaveKinds{});
+    CHECK(agenda.saved() == done / 4 * 4);
+  }
+  CHECK(CheckpointSection::none().enabled() == false);
+  config = CheckpointSection::none();
+  config.weights_every_steps = 3;
+  CHECK(config.enabled());
+}
+
+TEST_CASE("weights that are due while something is saved wait by themselves") {
+  CheckpointSection config = section(4, {});
+  config.weights_every_steps = 5;
+  SaveAgenda agenda(config, 20, 0, 0);
+  for (std::int64_t done = 1; done <= 3; ++done) CHECK(!agenda.due(done, 0).any());
+  CHECK(agenda.due(4, 0) == kWhole);
+  CHECK(agenda.due(5, 0) == kBoth);  // nothing could begin
+  agenda.begun(kWhole, 5, 0);
+  CHECK(agenda.waiting() == kWeights);
+  CHECK(agenda.due(6, 0) == kWeights);
+  agenda.begun(kWeights, 6, 0);
+  CHECK(agenda.saved() == 5);
+  CHECK(agenda.steps_waited() == 2);
+  CHECK(!agenda.due(7, 0).any());
 }
 
 }  // namespace strata

@@ -40,24 +40,25 @@ SavedRun train_rank(const RunConfig& config, Ranks& ranks, const SaveSchedule& s
   Session session(config, ranks, hooks);
   SavedRun result;
   Checkpointer* checkpoints = session.checkpoints();
-  const auto take_report = [&] {
-    if (const auto report = checkpoints->take_report()) result.reports.push_back(*report);
+  const auto take_reports = [&] {
+    std::ranges::copy(checkpoints->take_reports(), std::back_inserter(result.reports));
   };
   bool due = false;
   for (std::int64_t step = session.first_step(); step < schedule.steps; ++step) {
     if (schedule.before_step) schedule.before_step(session, step);
     due = due || std::ranges::find(schedule.after, step + 1) != schedule.after.end();
-    const bool begun = session.submit(step, config.optimizer.lr, due);
+    const bool begun =
+        session.submit(step, config.optimizer.lr, due ? schedule.kinds : SaveKinds{}).any();
     result.waits += due && !begun ? 1 : 0;
     due = due && !begun;
-    take_report();
+    take_reports();
   }
   session.synchronize();
   checkpoints->wait();
-  take_report();
+  take_reports();
   if (schedule.at_end) {
-    checkpoints->save_now(schedule.steps, session.samples_after(schedule.steps));
-    take_report();
+    checkpoints->save_now(schedule.kinds, schedule.steps, session.samples_after(schedule.steps));
+    take_reports();
   }
   for (const FinishedStep& finished : session.take_finished()) {
     result.run.losses.push_back(finished.outcome.loss);

@@ -26,6 +26,7 @@ inline const std::filesystem::path kCheckpoints = kRunFolder / kCheckpointsName;
 /// What a run does beside its steps.
 struct SaveSchedule {
   std::vector<std::int64_t> after{};   ///< steps done; saved while training goes on
+  SaveKinds kinds{.whole = true};      ///< as what
   bool at_end = false;                 ///< the last state is saved when everything is done
   std::optional<std::int64_t> from{};  ///< step of the checkpoint that the run goes on from
   std::int64_t steps = 0;              ///< that are done at the end, those before `from` included

@@ -2,6 +2,7 @@
 // which may go. Rank 0 calls it, while it holds the run's lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,10 @@ namespace strata {
 
 /// The name, in a run folder, of the folder that holds its checkpoints.
 inline constexpr std::string_view kCheckpointsName = "checkpoints";
+/// That of the one that holds what is saved of weights alone, in folders of the same names.
+inline constexpr std::string_view kWeightsName = "weights";
+/// Returns both folders of a run.
+[[nodiscard]] std::array<std::filesystem::path, 2> save_folders(const std::filesystem::path& run);
 
 /// Returns the step of a folder that is named as checkpoint_name() names it, or nothing.
 [[nodiscard]] std::optional<std::int64_t> step_of_name(std::string_view name);
@@ -57,7 +62,7 @@ std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
 
 /// Which checkpoints of a run stay.
 struct Retention {
-  std::int64_t keep = 1;  ///< the newest ones that are no milestones
+  std::optional<std::int64_t> keep = 1;  ///< the newest ones that are no milestones; absent: all
   /// The first checkpoint at or past each multiple of this is a milestone, and stays.
   std::optional<std::int64_t> milestone_steps{};
 };

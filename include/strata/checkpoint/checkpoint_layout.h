@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,14 +40,21 @@ struct StateFile {
 /// `state` has "low" (where weights are bf16), "m" and "v" with them.
 struct BlockFiles {
   StateFile model;
-  StateFile state;
+  std::optional<StateFile> state;  ///< absent where weights are alone
+
+  /// Returns those that there are.
+  [[nodiscard]] std::vector<const StateFile*> files() const;
 };
 
 /// The dtypes in which a checkpoint holds state.
 struct CheckpointTypes {
   DType weight = DType::kBF16;  ///< bf16 with low halves in i16, f32 or f64
-  DType moment = DType::kF32;   ///< bf16, f32 or f64
+  /// bf16, f32 or f64; absent where weights are alone, also without their low halves.
+  std::optional<DType> moment = DType::kF32;
   bool operator==(const CheckpointTypes&) const = default;
+  /// Returns these without all but the weights: what a model is, and no run can go on from.
+  [[nodiscard]] CheckpointTypes weights_alone() const { return {weight, std::nullopt}; }
+  [[nodiscard]] bool are_weights_alone() const { return !moment; }
   /// Returns the bytes of an element of a part, 0 if there is no such part.
   [[nodiscard]] std::size_t bytes_of(StatePart part) const;
 };
@@ -61,7 +69,7 @@ struct CheckpointLayout {
 
 /// Returns the layout of a model's checkpoints. Files in model/ are numbered as Hugging Face does,
 /// one for each block: "model/model-00001-of-00034.safetensors"; those in state/ have the block's
-/// name.
+/// name. Files in model/ are the same whether weights are alone or not.
 [[nodiscard]] CheckpointLayout make_checkpoint_layout(const ModelLayout& layout,
                                                       const CheckpointTypes& types);
 

@@ -1,7 +1,8 @@
-// One checkpoint while this rank writes its share of it: made, filled block by block, and committed
-// by all ranks together, or given up. Its members run on the save lane, in the same order on every
-// rank. Nothing that goes wrong with files is thrown: the save has failed from then on, does
-// nothing more, and says so in its report; training does not notice.
+// One checkpoint, whole or of the weights alone, while this rank writes its share of it: made,
+// filled block by block, and committed by all ranks together, or given up. Its members run on the
+// save lane, in the same order on every rank. Nothing that goes wrong with files is thrown: the
+// save has failed from then on, does nothing more, and says so in its report; training does not
+// notice.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,15 @@
 
 namespace strata {
 
-/// What all saves of a run share; it outlives them.
+/// What the state behind a step is saved as.
+struct SaveKinds {
+  bool whole = false;    ///< a checkpoint that a run can go on from
+  bool weights = false;  ///< weights alone
+  [[nodiscard]] bool any() const { return whole || weights; }
+  bool operator==(const SaveKinds&) const = default;
+};
+
+/// What all saves of a kind share; it outlives them.
 struct SaveParts {
   Files& files;
   Ranks& ranks;
@@ -47,6 +56,7 @@ struct StepFacts {
 /// What came of a save.
 struct SaveReport {
   std::int64_t step = 0;         ///< steps done
+  bool weights_alone = false;    ///< else it is a checkpoint to go on from
   std::filesystem::path folder;  ///< of the checkpoint
   std::string failure;           ///< why there is none; empty if it is committed
   std::string warning;           ///< what else went wrong; training need not mind
@@ -73,6 +83,8 @@ class CheckpointSave {
   void commit();
 
   [[nodiscard]] std::int64_t step() const { return manifest_.step; }
+  /// Returns whether it needs no more of a block than its weights.
+  [[nodiscard]] bool weights_alone() const { return report_.weights_alone; }
   /// Returns what came of it, after commit().
   [[nodiscard]] const SaveReport& report() const { return report_; }
 
@@ -81,6 +93,8 @@ class CheckpointSave {
   void attempt(const Body& body);
   void fail(std::string why);
   [[nodiscard]] bool vote();
+  /// Returns the folders in the checkpoint's own.
+  [[nodiscard]] std::vector<std::filesystem::path> subfolders() const;
   void make_files();
   void write_file(const StateFile& file, BlockId block, const BlockState& state,
                   std::vector<std::uint64_t>& hashes);
@@ -100,6 +114,9 @@ class CheckpointSave {
   double begun_s_ = 0;
   SaveReport report_;
 };
+
+/// The saves of one snapshot, of a kind each.
+using Saves = std::vector<std::shared_ptr<CheckpointSave>>;
 
 /// Returns the name of the checkpoint of a step: "step-00001000".
 [[nodiscard]] std::string checkpoint_name(std::int64_t step);

@@ -27,7 +27,8 @@ struct ModelExport {
 /// the checkpoint holds in this dtype are copied with all of model/, byte for byte; others are
 /// joined from their halves, which is exact, or rounded to nearest (f64 to bf16 through f32). Takes
 /// three windows of memory for each thread of the pool. Throws IoError that names the file that is
-/// damaged, missing, of another model or cannot be written.
+/// damaged, missing, of another model or cannot be written, and if the masters are asked for where
+/// bf16 weights are alone.
 void export_model(Files& files, const ModelExport& what, ThreadPool& pool);
 
 }  // namespace strata

@@ -3,7 +3,8 @@
 // its first of the next. Nothing stops for it. A block is written from its home, and its next
 // update waits until it is; or it is staged: copied first, so that only the copy is waited for.
 // State on the device that has no copy of its own goes through one that all of it shares, block by
-// block, and the out lane waits for each to be written. The submitting thread calls all members but
+// block, and the out lane waits for each to be written. Of a snapshot that nobody needs but the
+// weights of, only those are copied and written. The submitting thread calls all members but
 // tell().
 #pragma once
 
@@ -67,21 +68,22 @@ class SnapshotWriter final : public UpdateObserver {
   [[nodiscard]] std::size_t staged_bytes() const;
 
   /// Begins a snapshot of the state behind the step that is submitted next; updates of the one
-  /// before may still wait for a load. There is no snapshot under way.
-  void begin(std::shared_ptr<CheckpointSave> save);
+  /// before may still wait for a load. There is no snapshot under way. `saves` are one or more.
+  void begin(Saves saves);
   /// To be called for every step: says that all of it is submitted but the updates that wait for a
   /// load, and that `told` comes after tell().
   void end_step(Event told);
   /// Writes the state as it is. Everything that was submitted is done, and no update waits for a
   /// load. At least one step was submitted.
-  void write_now(std::shared_ptr<CheckpointSave> save);
+  void write_now(Saves saves);
   /// Says what became of a step. Run on the host lane.
   void tell(const StepOutcome& outcome);
 
-  /// Returns whether a snapshot is under way whose report was not taken.
-  [[nodiscard]] bool busy() const { return save_ != nullptr; }
-  /// Returns what came of the snapshot, once it has ended, and lets the next one begin.
-  [[nodiscard]] std::optional<SaveReport> take_report();
+  /// Returns whether a snapshot is under way whose reports were not taken.
+  [[nodiscard]] bool busy() const { return !saves_.empty(); }
+  /// Returns what came of each save of the snapshot, once it has ended, and lets the next one
+  /// begin; nothing before.
+  [[nodiscard]] std::vector<SaveReport> take_reports();
   /// Blocks until the snapshot under way has ended, if there is one whose updates are all
   /// submitted. Calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr);
@@ -90,6 +92,8 @@ class SnapshotWriter final : public UpdateObserver {
   void after_update(BlockId block, Event done) override;
 
  private:
+  using Tensor = TensorView BlockState::*;
+  [[nodiscard]] std::vector<Tensor> wanted_tensors(const BlockState& block) const;
   [[nodiscard]] Accesses staging() const;
   void touch_staging();
   void take(BlockId block, Event done);
@@ -109,24 +113,25 @@ class SnapshotWriter final : public UpdateObserver {
   WindowBuffers buffers_;
   Stream& lane_;  ///< save
 
-  std::shared_ptr<CheckpointSave> save_;  ///< until its report is taken
-  PerBlock<std::uint8_t> wanted_;         ///< of the snapshot under way: not yet behind its update
-  PerBlock<Event> taken_;                 ///< after it the block's state may change
-  std::vector<BlockId> later_;            ///< staged blocks, which are written after all others
-  std::size_t left_ = 0;                  ///< blocks that are wanted
-  std::int64_t steps_ = 0;                ///< that were submitted
-  std::int64_t wanted_update_ = 0;        ///< number of the one behind which a block is wanted
-  PerBlock<std::int64_t> updates_;        ///< that were submitted, one a step
+  Saves saves_;                     ///< of the snapshot under way, until their reports are taken
+  bool weights_alone_ = false;      ///< all of them need
+  PerBlock<std::uint8_t> wanted_;   ///< of the snapshot under way: not yet behind its update
+  PerBlock<Event> taken_;           ///< after it the block's state may change
+  std::vector<BlockId> later_;      ///< staged blocks, which are written after all others
+  std::size_t left_ = 0;            ///< blocks that are wanted
+  std::int64_t steps_ = 0;          ///< that were submitted
+  std::int64_t wanted_update_ = 0;  ///< number of the one behind which a block is wanted
+  PerBlock<std::int64_t> updates_;  ///< that were submitted, one a step
   std::optional<Event> told_;
   std::optional<Event> committed_;  ///< the end of the snapshot under way
   Event passed_;                    ///< after it the passage is free
   Event last_;                      ///< the end of the snapshot before it
 
   std::mutex mutex_;
-  std::shared_ptr<CheckpointSave> listener_;  ///< guarded by mutex_: whom tell() tells
-  std::optional<StepFacts> last_facts_;       ///< guarded by mutex_: of the last step told of
-  bool ended_ = false;                        ///< guarded by mutex_
-  std::condition_variable end_;               ///< of the snapshot under way
+  Saves listeners_;                      ///< guarded by mutex_: whom tell() tells
+  std::optional<StepFacts> last_facts_;  ///< guarded by mutex_: of the last step told of
+  bool ended_ = false;                   ///< guarded by mutex_
+  std::condition_variable end_;          ///< of the snapshot under way
 };
 
 }  // namespace strata

@@ -189,14 +189,16 @@ struct CheckpointSection {
   std::optional<double> every_minutes;
   bool at_end = true;  ///< of the run, and when a signal ends it
   std::int64_t keep = 2;
-  std::optional<std::int64_t> milestone_steps;  ///< between checkpoints that stay
+  std::optional<std::int64_t> milestone_steps;      ///< between checkpoints that stay
+  std::optional<std::int64_t> weights_every_steps;  ///< between saves of weights alone
+  std::optional<std::int64_t> weights_keep;         ///< of those; all if absent
   std::optional<ByteSize> staging;
   std::int64_t writers = 4;
   void fields(FieldList& f);
 
-  /// Returns whether the run may save checkpoints.
+  /// Returns whether the run may save checkpoints, or weights alone.
   [[nodiscard]] bool enabled() const {
-    return every_steps || every_minutes || milestone_steps || at_end;
+    return every_steps || every_minutes || milestone_steps || weights_every_steps || at_end;
   }
   /// Returns the section of a run that saves none.
   [[nodiscard]] static CheckpointSection none() {

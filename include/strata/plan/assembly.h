@@ -26,10 +26,10 @@ struct AssemblyParts {
   Collectives& collectives;  ///< of these ranks on this backend's device
 };
 
-/// Says whether a rank wants the state behind a step to be saved, and makes the save.
+/// Says as what a rank wants the state behind a step to be saved, and makes the saves.
 struct SnapshotWish {
-  bool due = false;  ///< on this rank; one that is makes all ranks save
-  std::function<std::shared_ptr<CheckpointSave>()> make = nullptr;
+  SaveKinds due{};  ///< on this rank; what is due on one is saved by all
+  std::function<Saves(const SaveKinds& agreed)> make = nullptr;
 };
 
 /// The arenas, stores, model, optimizer and schedule of a rank, and the way in which steps are
@@ -48,9 +48,9 @@ class Assembly {
   Assembly& operator=(const Assembly&) = delete;
 
   /// Submits a step, pass by pass filled by `fill`. Blocks first until at most one earlier step is
-  /// unfinished. Returns whether a snapshot of the state behind it has begun: if a rank wishes it,
-  /// and no rank is busy with the one before. Throws what an earlier step's work threw.
-  bool submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
+  /// unfinished. Returns as what the state behind it is being saved: as what any rank wishes,
+  /// unless a rank is busy with the save before. Throws what an earlier step's work threw.
+  SaveKinds submit(std::int64_t step, double lr, const Fill& fill, const SnapshotWish& wish = {});
 
   /// Goes on behind these steps, see OptimizerEngine::resume.
   void resume(const StepHistory& history) { optimizer_.resume(history); }
@@ -77,9 +77,9 @@ class Assembly {
   /// What all ranks together have of a step.
   struct Agreed {
     std::int64_t valid = 0;  ///< targets
-    bool save = false;       ///< a rank wishes it and none is busy
+    SaveKinds saves;         ///< nothing if a rank is busy
   };
-  [[nodiscard]] Agreed agree(std::int64_t valid, bool due);
+  [[nodiscard]] Agreed agree(std::int64_t valid, const SaveKinds& due);
 
   const Setup& setup_;
   Device& device_;

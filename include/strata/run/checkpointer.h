@@ -30,6 +30,9 @@ struct CheckpointPlace {
   std::optional<FoundCheckpoint> resume;
   std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
 
+  /// Returns the run folder that the checkpoints are in.
+  [[nodiscard]] std::filesystem::path run() const { return folder.parent_path(); }
+
   [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
   /// Returns the sample with which training goes on.
   [[nodiscard]] std::int64_t first_sample() const;
@@ -75,21 +78,27 @@ class Checkpointer {
 
   /// Returns how many seconds a save will probably take, by what was written at the start.
   [[nodiscard]] double expected_s() const { return expected_s_; }
-  /// Returns a save of the state behind `steps` steps and `samples` samples.
-  [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(std::int64_t steps, std::int64_t samples);
+  /// Returns saves of the state behind `steps` steps and `samples` samples.
+  [[nodiscard]] Saves make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples);
   /// Writes the state as it is, which is that behind so many steps, and blocks until it is
   /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
-  void save_now(std::int64_t steps, std::int64_t samples,
+  void save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
                 const std::function<void()>& meanwhile = nullptr);
   /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
-  /// Returns what came of the save that has ended since the last call, if one did.
-  [[nodiscard]] std::optional<SaveReport> take_report() { return writer_.take_report(); }
+  /// Returns what came of the saves that have ended since the last call.
+  [[nodiscard]] std::vector<SaveReport> take_reports() { return writer_.take_reports(); }
 
  private:
+  [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(const Manifest& facts,
+                                                          const CheckpointLayout& layout,
+                                                          std::string_view folder,
+                                                          const Retention& retention);
+
   const CheckpointPlace& place_;
   const Setup& setup_;
   SnapshotWriter& writer_;
+  CheckpointLayout weights_;  ///< of weights alone
   Ranks& ranks_;
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;

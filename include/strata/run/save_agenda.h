@@ -1,10 +1,12 @@
-// When checkpoints are due: by steps, by the clock, when somebody asks, and at the end. It counts
-// steps that are done; a save that is due while another is being written stays due.
+// When checkpoints are due: by steps, by the clock, when somebody asks, and at the end; and when
+// weights alone are, by steps. It counts steps that are done; a save that is due while another is
+// being written stays due.
 
 #pragma once
 
 #include <cstdint>
 
+#include "strata/checkpoint/checkpoint_save.h"
 #include "strata/config/config.h"
 
 namespace strata {
@@ -17,13 +19,15 @@ class SaveAgenda {
 
   /// Somebody asks for a checkpoint at the next opportunity.
   void ask() { asked_ = true; }
-  /// Returns whether the state behind `done` steps is to be saved. Called once for each step.
-  [[nodiscard]] bool due(std::int64_t done, double now_s);
-  /// Says that a save of the state behind `done` steps has begun.
-  void begun(std::int64_t done, double now_s);
-  /// Returns the steps of the state that was saved last, or is being saved.
+  /// Returns as what the state behind `done` steps is to be saved. Called once for each step.
+  [[nodiscard]] SaveKinds due(std::int64_t done, double now_s);
+  /// Returns what due() said last and has not begun.
+  [[nodiscard]] const SaveKinds& waiting() const { return due_; }
+  /// Says that the state behind `done` steps is being saved as these.
+  void begun(const SaveKinds& kinds, std::int64_t done, double now_s);
+  /// Returns the steps of the state whose checkpoint was saved last, or is being saved.
   [[nodiscard]] std::int64_t saved() const { return saved_; }
-  /// Says that the newest save has failed: what it was to save is not saved.
+  /// Says that the newest checkpoint has failed: what it was to save is not saved.
   void failed(std::int64_t before) { saved_ = before; }
   /// Returns how many steps a save that was due had to wait for the one before it.
   [[nodiscard]] std::int64_t steps_waited() const { return waited_; }
@@ -32,9 +36,9 @@ class SaveAgenda {
   CheckpointSection config_;
   std::int64_t steps_;
   std::int64_t saved_;
-  double last_s_;  ///< when the last save began
+  double last_s_;  ///< when the last checkpoint began
   bool asked_ = false;
-  bool due_ = false;  ///< as due() said last, and nothing has begun
+  SaveKinds due_;  ///< as due() said last, but for what has begun
   std::int64_t waited_ = 0;
 };
 

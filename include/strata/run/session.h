@@ -116,10 +116,10 @@ class Session {
     return hooks_.checkpoints ? hooks_.checkpoints->first_step() : 0;
   }
   /// Reads the batch of `step` (counted from 0) and submits the step. Blocks first until at most
-  /// one earlier step is unfinished. Throws what an earlier step's work threw. If `save` is true on
-  /// any rank and nothing is being saved, a checkpoint of the state behind the step is begun;
-  /// returns whether it is.
-  bool submit(std::int64_t step, double lr, bool save = false);
+  /// one earlier step is unfinished. Throws what an earlier step's work threw. Unless something is
+  /// being saved, a save of the state behind the step is begun, of every kind that is asked for on
+  /// any rank; returns what was begun.
+  SaveKinds submit(std::int64_t step, double lr, const SaveKinds& save = {});
   /// Returns what saves checkpoints, or null if the run saves none.
   [[nodiscard]] Checkpointer* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
   /// Returns how many samples are consumed when `steps` steps are done.
