@@ -1,5 +1,6 @@
-// Rank 0 makes the files and publishes them; every rank fills its slices. Between two votes each
-// rank works alone, so a failure of one is a failure of all at the next vote.
+// Rank 0 makes the files and publishes them; every rank of the first replica fills its slices.
+// Between two votes each rank works alone, so a failure of one is a failure of all at the next
+// vote.
 
 #include "strata/checkpoint/checkpoint_save.h"
 
@@ -93,12 +94,12 @@ void CheckpointSave::attempt(const Body& body) {
 /// Returns whether the save has not failed on any rank; if it has, every rank knows why. Every rank
 /// calls it.
 bool CheckpointSave::vote() {
-  if (!p_.ranks.any_failed(!report_.failure.empty(), Channel::kSave)) return true;
+  if (!p_.world.any_failed(!report_.failure.empty(), Channel::kSave)) return true;
   std::array<char, 1024> own{};
   report_.failure.copy(own.data(), own.size() - 1);
   const std::vector<std::byte> all =
-      p_.ranks.all_gather_host(std::as_bytes(std::span(own)), Channel::kSave);
-  for (int rank = 0; rank < p_.ranks.size(); ++rank) {
+      p_.world.all_gather_host(std::as_bytes(std::span(own)), Channel::kSave);
+  for (int rank = 0; rank < p_.world.size(); ++rank) {
     const auto* why =
         reinterpret_cast<const char*>(all.data()) + own.size() * static_cast<std::size_t>(rank);
     if (*why != '\0') fail("rank " + std::to_string(rank) + ": " + why);
@@ -113,7 +114,7 @@ void CheckpointSave::tell(const StepFacts& facts) {
 
 void CheckpointSave::prepare() {
   begun_s_ = steady_seconds();
-  if (p_.ranks.rank() == 0) attempt([this] { make_files(); });
+  if (p_.world.rank() == 0) attempt([this] { make_files(); });
   static_cast<void>(vote());
 }
 
@@ -154,6 +155,7 @@ void CheckpointSave::make_files() {
 }
 
 void CheckpointSave::write(BlockId block, const BlockState& state) {
+  if (p_.replica > 0) return;
   attempt([&] {
     for (const StateFile* file : p_.layout.blocks[block].files()) {
       write_file(*file, block, state, hashes_[block]);
@@ -169,7 +171,7 @@ void CheckpointSave::write_file(const StateFile& file, BlockId block, const Bloc
     Window window;
   };
   const std::vector<FileSlice> slices =
-      slices_of(file, p_.model.blocks[block], p_.ranks.rank(), p_.ranks.size(), p_.layout.types);
+      slices_of(file, p_.model.blocks[block], p_.shard.rank(), p_.shard.size(), p_.layout.types);
   std::vector<Piece> pieces;
   for (const FileSlice& slice : slices) {
     for (const Window& window : cut_windows(slice.begin, slice.end)) {
@@ -195,10 +197,10 @@ void CheckpointSave::write_file(const StateFile& file, BlockId block, const Bloc
   out->sync();
 }
 
-/// Returns the files of the state with the hashes of all ranks, whole on rank 0. Every rank calls
-/// it.
+/// Returns the files of the state with the hashes of all ranks that have written, whole on rank 0.
+/// Every one of those calls it.
 std::vector<ManifestFile> CheckpointSave::gather_hashes() {
-  const int ranks = p_.ranks.size();
+  const int ranks = p_.shard.size();
   const auto slices = [&](const StateFile& file, BlockId block, int rank) {
     return slices_of(file, p_.model.blocks[block], rank, ranks, p_.layout.types);
   };
@@ -219,7 +221,7 @@ std::vector<ManifestFile> CheckpointSave::gather_hashes() {
   }
   own.resize(most);  // all ranks pass the same number
   const std::vector<std::byte> bytes =
-      p_.ranks.all_gather_host(std::as_bytes(std::span(own)), Channel::kSave);
+      p_.shard.all_gather_host(std::as_bytes(std::span(own)), Channel::kSave);
   std::vector<std::uint64_t> all(bytes.size() / sizeof(std::uint64_t));
   std::memcpy(all.data(), bytes.data(), all.size() * sizeof(std::uint64_t));
 
@@ -287,12 +289,12 @@ void CheckpointSave::commit() {
       manifest_.grad_norm = facts.grad_norm;
       manifest_.finite = std::isfinite(facts.loss) && std::isfinite(facts.grad_norm);
     }
-    manifest_.files = gather_hashes();
-    if (p_.ranks.rank() == 0) attempt([this] { publish(); });
+    if (p_.replica == 0) manifest_.files = gather_hashes();
+    if (p_.world.rank() == 0) attempt([this] { publish(); });
     static_cast<void>(vote());
   }
   report_.seconds = steady_seconds() - begun_s_;
-  if (p_.ranks.rank() == 0) clean_up();
+  if (p_.world.rank() == 0) clean_up();
 }
 
 /// Removes what this save left if it failed, else the checkpoints that it makes superfluous.

@@ -31,6 +31,7 @@ std::size_t shard_bytes(const ModelLayout& layout, const StatePlan& plan, BlockI
 PerBlock<std::uint8_t> staged_blocks(const ModelLayout& layout, const StatePlan& plan,
                                      std::size_t staging) {
   PerBlock<std::uint8_t> staged(layout.blocks.size());
+  if (plan.replica > 0) return staged;
   std::vector<BlockId> last_first = update_order(plan);
   std::ranges::reverse(last_first);
   bool full = false;
@@ -51,6 +52,7 @@ PerBlock<std::uint8_t> staged_blocks(const ModelLayout& layout, const StatePlan&
 /// those of the largest.
 std::size_t passage_bytes(const ModelLayout& layout, const StatePlan& plan) {
   std::size_t most = 0;
+  if (plan.replica > 0) return most;
   for (const BlockId b : layout.blocks.ids()) {
     if (on_device(plan.blocks[b])) most = std::max(most, shard_bytes(layout, plan, b));
   }
@@ -255,6 +257,7 @@ void SnapshotWriter::take(BlockId block, Event done) {
   if (wanted_[block] == 0) return;
   wanted_[block] = 0;
   --left_;
+  if (state_.plan().replica > 0) return finish_blocks();  // another rank writes the same
   if (memory_.staged[block].weight) {
     stage(block, memory_.staged[block], done, last_);
     later_.push_back(block);

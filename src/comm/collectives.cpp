@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kAllGather = "all_gather";
 constexpr std::string_view kReduceScatter = "reduce_scatter";
+constexpr std::string_view kAllReduce = "all_reduce";
 
 /// Returns the buffer as shards, or throws ShapeError as the header says.
 Shards shards_of(std::string_view collective, const TensorView& full, int ranks) {
@@ -31,9 +32,9 @@ Shards shards_of(std::string_view collective, const TensorView& full, int ranks)
           .dtype = full.dtype};
 }
 
-void require_summable(DType dtype) {
+void require_summable(std::string_view collective, DType dtype) {
   if (dtype == DType::kF32 || dtype == DType::kF64) return;
-  throw ShapeError(std::string(kReduceScatter) + ": sums f32 or f64, not " +
+  throw ShapeError(std::string(collective) + ": sums f32 or f64, not " +
                    std::string(name_of(dtype)));
 }
 
@@ -46,6 +47,7 @@ class RecordedCollectives final : public Collectives {
  private:
   void enqueue_all_gather(Stream&, const Shards&) override {}
   void enqueue_reduce_scatter(Stream&, const Shards&) override {}
+  void enqueue_all_reduce(Stream&, const Shards&) override {}
 };
 
 }  // namespace
@@ -60,13 +62,23 @@ void Collectives::all_gather(Stream& comm, const TensorView& full, const Tag& ta
 }
 
 void Collectives::reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag) {
-  require_summable(full.dtype);
+  require_summable(kReduceScatter, full.dtype);
   const Shards shards = shards_of(kReduceScatter, full, ranks_);
   if (ranks_ == 1) return;
   comm.submit(
       {.name = kReduceScatter, .kind = SubmissionKind::kCollective, .tag = tag},
       [&] { return Footprint{.accesses = {{shards.all()}, {shards.all()}}}; },
       [&] { enqueue_reduce_scatter(comm, shards); });
+}
+
+void Collectives::all_reduce(Stream& comm, const TensorView& values, const Tag& tag) {
+  require_summable(kAllReduce, values.dtype);
+  const Shards whole = shards_of(kAllReduce, values, 1);
+  if (ranks_ == 1) return;
+  comm.submit(
+      {.name = kAllReduce, .kind = SubmissionKind::kCollective, .tag = tag},
+      [&] { return Footprint{.accesses = {{whole.all()}, {whole.all()}}}; },
+      [&] { enqueue_all_reduce(comm, whole); });
 }
 
 std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device) {

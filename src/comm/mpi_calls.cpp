@@ -45,8 +45,10 @@ bool MpiLibrary::finalized() {
   return MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0;
 }
 
-MpiGroup::MpiGroup() {
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+MpiGroup::MpiGroup(MPI_Comm from, int part) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(from, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_split(from, part, rank, &comm_), "MPI_Comm_split");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 

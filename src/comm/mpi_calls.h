@@ -32,11 +32,12 @@ class MpiLibrary {
   bool owned_ = false;
 };
 
-/// All ranks, in a context of its own: its messages never meet those of another group. All ranks
-/// construct it.
+/// Ranks in a context of their own: their messages never meet those of another group.
 class MpiGroup {
  public:
-  MpiGroup();
+  /// The ranks of `from` that pass the same `part`, in the order that they have there. All ranks of
+  /// `from` construct it.
+  explicit MpiGroup(MPI_Comm from, int part = 0);
   ~MpiGroup();
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;

@@ -35,6 +35,9 @@ class MpiCollectives final : public Collectives {
   void enqueue_reduce_scatter(Stream& comm, const Shards& full) override {
     comm.enqueue_host([this, full] { reduce_scatter_now(full); });
   }
+  void enqueue_all_reduce(Stream& comm, const Shards& values) override {
+    comm.enqueue_host([this, values] { all_reduce_now(values); });
+  }
 
   /// Runs on the comm lane.
   void reduce_scatter_now(const Shards& full) {
@@ -46,6 +49,19 @@ class MpiCollectives final : public Collectives {
                 "MPI_Alltoall");
       for (std::size_t r = 0; r < parts_.size(); ++r) parts_[r] = scratch_.data() + r * bytes;
       sum_in_rank_order(full.dtype, parts_, bytes, full.at(rank()) + begin);
+    }
+  }
+
+  /// Runs on the comm lane: every rank receives what all of them have, piece by piece, and adds it
+  /// in the same order.
+  void all_reduce_now(const Shards& values) {
+    for (std::size_t begin = 0; begin < values.shard_bytes; begin += piece_bytes_) {
+      const std::size_t bytes = std::min(piece_bytes_, values.shard_bytes - begin);
+      check_mpi(MPI_Allgather(values.data + begin, static_cast<int>(bytes), MPI_BYTE,
+                              scratch_.data(), static_cast<int>(bytes), MPI_BYTE, lane_),
+                "MPI_Allgather");
+      for (std::size_t r = 0; r < parts_.size(); ++r) parts_[r] = scratch_.data() + r * bytes;
+      sum_in_rank_order(values.dtype, parts_, bytes, values.data + begin);
     }
   }
 

@@ -1,12 +1,14 @@
-// The group of all processes of an MPI job. It has a connection for each channel of the control
-// plane and one for the collectives, so that threads which talk at the same time never take each
-// other's messages. mpi_absent.cpp stands in its place in a program without MPI.
+// The group of all processes of an MPI job, and what it is split into. A group has a connection for
+// each channel of the control plane and one for the collectives, so that threads which talk at the
+// same time never take each other's messages. mpi_absent.cpp stands in its place in a program
+// without MPI.
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
 #include "comm/mpi_calls.h"
 #include "comm/mpi_collectives.h"
@@ -18,18 +20,20 @@ namespace strata {
 
 namespace {
 
-class MpiRanks final : public Ranks {
+/// Returns as many groups of the ranks of `from` as there are indices.
+template <std::size_t... kIndex>
+std::array<MpiGroup, sizeof...(kIndex)> groups_like(MPI_Comm from, std::index_sequence<kIndex...>) {
+  return {(static_cast<void>(kIndex), MpiGroup(from))...};
+}
+
+class MpiRanks : public Ranks {
  public:
-  MpiRanks() {
+  /// The ranks of `from` that pass the same `part`.
+  MpiRanks(MPI_Comm from, int part)
+      : lane_(from, part),
+        channels_(groups_like(lane_.get(), std::make_index_sequence<kChannelCount>())) {
     check_mpi(MPI_Comm_rank(lane_.get(), &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(lane_.get(), &size_), "MPI_Comm_size");
-  }
-  ~MpiRanks() override {
-    // If an exception is passing by, the others may wait for this rank, and MPI_Finalize for them.
-    if (std::uncaught_exceptions() > exceptions_ && size_ > 1) {
-      log::error("rank {} ends with an exception and takes the other ranks down", rank_);
-      MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
-    }
   }
 
   [[nodiscard]] int rank() const override { return rank_; }
@@ -43,6 +47,9 @@ class MpiRanks final : public Ranks {
   void broadcast(std::span<std::byte> bytes, int root, Channel channel) override;
   [[nodiscard]] std::vector<std::byte> all_gather_host(std::span<const std::byte> bytes,
                                                        Channel channel) override;
+  [[nodiscard]] std::unique_ptr<Ranks> split(int group) override {
+    return std::make_unique<MpiRanks>(lane_.get(), group);
+  }
   [[noreturn]] void abort(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
     std::_Exit(code);
@@ -57,12 +64,31 @@ class MpiRanks final : public Ranks {
     return channels_[static_cast<std::size_t>(channel)].get();
   }
 
-  int exceptions_ = std::uncaught_exceptions();
-  MpiLibrary library_;
   MpiGroup lane_;  ///< of the collectives
   std::array<MpiGroup, kChannelCount> channels_;
   int rank_ = 0;
   int size_ = 1;
+};
+
+/// MPI itself, before and after the connections of the group that has all ranks.
+class MpiWorld {
+ private:
+  MpiLibrary library_;
+};
+
+class MpiWorldRanks final : private MpiWorld, public MpiRanks {
+ public:
+  MpiWorldRanks() : MpiRanks(MPI_COMM_WORLD, 0) {}
+  ~MpiWorldRanks() override {
+    // If an exception is passing by, the others may wait for this rank, and MPI_Finalize for them.
+    if (std::uncaught_exceptions() > exceptions_ && size() > 1) {
+      log::error("rank {} ends with an exception and takes the other ranks down", rank());
+      MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+  }
+
+ private:
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 void MpiRanks::broadcast(std::span<std::byte> bytes, int root, Channel channel) {
@@ -85,6 +111,6 @@ std::vector<std::byte> MpiRanks::all_gather_host(std::span<const std::byte> byte
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_mpi_ranks() { return std::make_unique<MpiRanks>(); }
+std::unique_ptr<Ranks> make_mpi_ranks() { return std::make_unique<MpiWorldRanks>(); }
 
 }  // namespace strata

@@ -81,8 +81,9 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   const DeviceInfo device = planned_device(backend, options.gpu);
   const Budget budget = make_budget(config.memory, planned_machine(backend, device));
-  const Placement placement =
-      choose_placement(config, PlannedRank{ranks->rank(), ranks->size(), budget, device.name});
+  const RankGroups groups(*ranks, config.run.shard_group);
+  const Placement placement = choose_placement(
+      config, PlannedRank{.place = groups.place(), .budget = budget, .device = device.name});
   if (ranks->rank() != 0) return 0;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +

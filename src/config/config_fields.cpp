@@ -42,6 +42,12 @@ void RunSection::fields(FieldList& f) {
            "experimental: auto gives each of a rank's CPU threads a core of its own, if the rank "
            "has 4 or more. With one rank a machine it made no difference; it is kept for several "
            "ranks a machine, where nobody has measured it.");
+  f.choice(
+      "shard_group", shard_group, kShardGroupNames,
+      "Says which ranks hold a copy of the training state together: all, which takes the least "
+      "memory, or the ranks of a node. With node every host holds a whole copy, weights are "
+      "gathered within hosts, and only sums of gradients go from host to host, once a step; "
+      "set it where hosts have the memory and the network between them is slow.");
   f.choice("on_nonfinite", on_nonfinite, kOnBadStepNames,
            "Says what happens at a bad step, whose loss or gradient norm is not finite or an "
            "outlier: skip leaves out its update, stop ends the run, rollback goes back to the last "

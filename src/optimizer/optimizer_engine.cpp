@@ -50,7 +50,7 @@ OptimizerEngine::OptimizerEngine(const OptimizerParts& parts, const OptimizerOpt
                                  std::function<void(const StepOutcome&)> report)
     : state_(parts.state),
       weights_(parts.weights),
-      ranks_(parts.ranks),
+      world_(parts.world),
       host_kernels_(parts.host_kernels),
       host_(parts.arenas.device().stream(Lane::kHost)),
       out_(parts.arenas.device().stream(Lane::kOut)),
@@ -275,8 +275,10 @@ void OptimizerEngine::arrived(Arrival arrival, const Tag& tag) {
 /// step is applied.
 void OptimizerEngine::decide() {
   std::array<double, 2> sums{0, step_.loss_sum};
-  for (const double sum : squared_norms_) sums[0] += sum;
-  ranks_.all_reduce_sum(sums, Channel::kHost);
+  if (state_.plan().replica == 0) {  // the others have the same gradients
+    for (const double sum : squared_norms_) sums[0] += sum;
+  }
+  world_.all_reduce_sum(sums, Channel::kHost);
   StepOutcome outcome{.step = step_.plan.step,
                       .loss = step_.plan.valid_tokens > 0
                                   ? sums[1] / static_cast<double>(step_.plan.valid_tokens)

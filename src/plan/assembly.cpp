@@ -21,7 +21,7 @@ Arena take(Device& device, const Setup& s, Space space) {
 Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
     : setup_(s),
       device_(*parts.backend.device),
-      ranks_(parts.ranks),
+      world_(parts.world),
       report_(std::move(report)),
       begun_s_(steady_seconds()),
       device_arena_(take(device_, s, Space::kDevice)),
@@ -33,14 +33,14 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       state_(*s.layout, s.state, arenas_),
       model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
              {take_rope_staging(s.model, s.sizes, arenas_), Llama::rope_bytes(s.model, s.sizes)}),
-      weights_(state_, parts.collectives, arenas_, s.weight_slots),
+      weights_(state_, *parts.collectives.shard, arenas_, s.weight_slots),
       gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
                  arenas_, s.gradient_slots),
       activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
       kept_(s.kept_tensors(), s.kept, arenas_),
       batches_(s.batch, arenas_),
       losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
-      optimizer_({state_, weights_, parts.ranks, *parts.backend.kernels,
+      optimizer_({state_, weights_, parts.world, *parts.backend.kernels,
                   parts.backend.host_kernels(), arenas_, *parts.backend.pool},
                  s.optimizer,
                  [this](const StepOutcome& outcome) {
@@ -60,7 +60,7 @@ Assembly::Agreed Assembly::agree(std::int64_t valid, const SaveKinds& due) {
   const auto one_if = [](bool yes) { return yes ? 1.0 : 0.0; };
   std::array<double, 4> sums{static_cast<double>(valid),  // exact below 2^53
                              one_if(busy), one_if(due.whole), one_if(due.weights)};
-  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  world_.all_reduce_sum(sums, Channel::kSubmit);
   Agreed agreed{.valid = static_cast<std::int64_t>(sums[0]), .saves = {}};
   if (snapshots_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
   return agreed;

@@ -15,16 +15,22 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
                                       const std::function<void()>& start,
                                       const std::function<std::size_t()>& count) {
   const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &trace}});
-  const std::unique_ptr<Ranks> ranks = make_dry_ranks(setup.state.rank, setup.state.ranks);
-  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
+  const StatePlan& state = setup.state;
+  const std::unique_ptr<Ranks> world =
+      make_dry_ranks(state.replica * state.ranks + state.rank, state.world());
+  const std::unique_ptr<Ranks> shard = make_dry_ranks(state.rank, state.ranks);
+  const std::unique_ptr<Ranks> replicas = make_dry_ranks(state.replica, state.replicas);
+  GroupCollectives collectives{.shard = make_collectives(*shard, *backend.device),
+                               .replicas = make_collectives(*replicas, *backend.device)};
   const std::unique_ptr<Files> files = make_system_files();
   const std::vector<SmallFile> no_files;
-  Assembly assembly(setup, {backend, *ranks, *collectives},
-                    [](const StepOutcome&, std::int64_t) {});
+  Assembly assembly(setup, {backend, *world, collectives}, [](const StepOutcome&, std::int64_t) {});
   const auto saves = [&](const SaveKinds&) {
     SnapshotWriter& writer = *assembly.snapshots();
     return Saves{std::make_shared<CheckpointSave>(SaveParts{.files = *files,
-                                                            .ranks = *ranks,
+                                                            .world = *world,
+                                                            .shard = *shard,
+                                                            .replica = state.replica,
                                                             .model = *setup.layout,
                                                             .layout = writer.layout(),
                                                             .small_files = no_files,
@@ -56,7 +62,7 @@ PaperWeights weights_of(const Setup& setup, const StepSize& size) {
 
 std::string why_unpredictable(const Setup& setup, std::string_view device,
                               const KnownRates& known) {
-  if (setup.state.ranks > 1) return "nobody has measured collectives of several ranks";
+  if (setup.state.world() > 1) return "nobody has measured collectives of several ranks";
   if (setup.batch.mask == DocumentMask::kOn)
     return "with data.document_mask work depends on the data";
   if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";

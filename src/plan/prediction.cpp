@@ -218,11 +218,11 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   p.records = figures.records;
   p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   const std::int64_t tokens =
-      setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.ranks;
+      setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.world();
   p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
   const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
   p.mfu = model_flops_utilisation(flops_per_token(setup.model, setup.batch.batch.tokens),
-                                  p.tokens_per_s, peak.tflops, setup.state.ranks);
+                                  p.tokens_per_s, peak.tflops, setup.state.world());
   p.warning = peak_warning(p.mfu, peak);
   for (std::size_t i = 0; i < kLaneCount; ++i) {
     p.lanes.push_back({.lane = std::string(name_of(static_cast<Lane>(i))),

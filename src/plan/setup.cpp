@@ -35,8 +35,10 @@ StateChoices state_choices(const RunConfig& given, const PlanChoices& choices,
           .passes = to_int(given.schedule.passes),
           .gradient_ring =
               to_int(std::min(o.gradient_ring.value_or(0), given.model.llama.num_hidden_layers)),
-          .rank = planned.rank,
-          .ranks = planned.ranks,
+          .rank = planned.place.rank,
+          .ranks = planned.place.ranks,
+          .replica = planned.place.replica,
+          .replicas = planned.place.replicas,
           .interleave = choices.interleave,
           .timing = o.timing,
           .deferred_units = choices.deferred_units,
@@ -154,7 +156,8 @@ Setup make_setup(const RunConfig& given, const PlanChoices& choices, const Plann
 }
 
 Setup make_setup(const RunConfig& given, int rank, int ranks, const Budget& budget) {
-  const PlannedRank planned{.rank = rank, .ranks = ranks, .budget = budget, .device = {}};
+  const PlannedRank planned{
+      .place = {.rank = rank, .ranks = ranks}, .budget = budget, .device = {}};
   try {
     return make_setup(given, choices_by_rule(given), planned);
   } catch (const OutOfMemory&) {

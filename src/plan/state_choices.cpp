@@ -98,6 +98,8 @@ StatePlan without_speculation(const ModelLayout& layout, const StateChoices& cho
                  .moment = choices.compute == DType::kF64 ? DType::kF64 : choices.moment,
                  .rank = choices.rank,
                  .ranks = choices.ranks,
+                 .replica = choices.replica,
+                 .replicas = choices.replicas,
                  .gradient_ring = choices.gradient_ring,
                  .chunk_factor = choices.chunk_factor,
                  .blocks = {}};

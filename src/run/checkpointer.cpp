@@ -151,12 +151,12 @@ double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ran
 }
 
 Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
-                           Assembly& assembly, Ranks& ranks)
+                           Assembly& assembly, RankGroups& groups)
     : place_(place),
       setup_(setup),
       writer_(*assembly.snapshots()),
       weights_(make_checkpoint_layout(*setup.layout, setup.snapshots->types.weights_alone())),
-      ranks_(ranks),
+      groups_(groups),
       small_files_(small_files(place, setup, writer_.layout())),
       expected_s_(write_gbs > 0 ? static_cast<double>(writer_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}
@@ -191,7 +191,9 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
   own.types = layout.types;
   return std::make_shared<CheckpointSave>(
       SaveParts{.files = *place_.files,
-                .ranks = ranks_,
+                .world = groups_.world(),
+                .shard = groups_.shard(),
+                .replica = groups_.place().replica,
                 .model = *setup_.layout,
                 .layout = layout,
                 .small_files = small_files_,

@@ -72,7 +72,7 @@ BackendOptions backend_options(const RunConfig& config, const SessionHooks& hook
 }  // namespace
 
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted)
-    : config_(config), ranks_(ranks), hooks_(hooks) {}
+    : config_(config), ranks_(ranks), hooks_(hooks), groups_(ranks, config.run.shard_group) {}
 
 // Delegates, so that an error below comes after construction and the destructor ends what runs.
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
@@ -94,7 +94,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   BackendOptions options = backend_options(config, hooks);
   if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
   backend_ = make_backend(kind, options);
-  collectives_ = make_collectives(ranks, *backend_.device);  // before memory is counted
+  collectives_ = make_group_collectives(groups_, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
   open_data();
   check_model_folder();
@@ -105,8 +105,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   const std::string device = backend_.device->info().name;
   Placement placement = choose_placement(
       config_,
-      PlannedRank{.rank = ranks_.rank(),
-                  .ranks = ranks_.size(),
+      PlannedRank{.place = groups_.place(),
                   .budget = make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
                   .device = device});
   setup_ = std::move(placement.setup);
@@ -206,7 +205,7 @@ void Session::plan_products() {
 void Session::assemble() {
   Lap lap;
   assembly_ =
-      std::make_unique<Assembly>(setup_, AssemblyParts{backend_, ranks_, *collectives_},
+      std::make_unique<Assembly>(setup_, AssemblyParts{backend_, ranks_, collectives_},
                                  [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
                                    step_finished(outcome, valid_tokens);
                                  });
@@ -225,7 +224,7 @@ void Session::assemble() {
     state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
   }
   // It copies files of the checkpoint that were verified as it was loaded.
-  if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, ranks_);
+  if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, groups_);
   startup_.weights_s = lap();
 }
 

@@ -114,7 +114,7 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
   }
 }
 
-GradientStore::GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
+GradientStore::GradientStore(TrainingState& state, GroupCollectives& collectives, Kernels& kernels,
                              Kernels& host_kernels, Arenas& arenas, int layer_slots)
     : state_(state),
       collectives_(collectives),
@@ -178,7 +178,11 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
     Arrival arrival;
     arrival.block = block;
     Lease norms;
-    if (sum == SumPlace::kDevice) add_on_device(std::move(lease.leases[i]), block, tag);
+    if (sum == SumPlace::kDevice) {
+      add_on_device(std::move(lease.leases[i]), block, tag);
+      Lease& whole = open_sums_[block];
+      if (arrived == expected) sum_over_replicas(whole, sum_in(whole, block), tag);
+    }
     if (sum != SumPlace::kHost && arrived == expected) {
       const bool summed = sum == SumPlace::kDevice;
       Lease whole = std::move(summed ? open_sums_[block] : lease.leases[i]);
@@ -206,7 +210,7 @@ std::vector<Arrival> GradientStore::offload(GradientLease lease, const Tag& tag)
 }
 
 /// Returns this rank's part of an accumulator, [n] A.
-ConstTensorView GradientStore::shard_of(const Lease& lease, BlockId block) const {
+TensorView GradientStore::shard_of(const Lease& lease, BlockId block) const {
   const BlockState& s = state_.block(block);
   const DType a = accumulator_of(state_.plan().compute);
   return {lease.data() + static_cast<std::size_t>(s.begin) * size_of(a), a, s.weight.shape};
@@ -240,18 +244,30 @@ void GradientStore::add_on_device(Lease contribution, BlockId block, const Tag& 
   sum.filled();
 }
 
-/// Sums the accumulator over all ranks. The own shard of the result stays in its place in the
+/// Sums the accumulator over the ranks that shard the state, and over replicas unless the device
+/// first adds other contributions. The own shard of the result stays in its place in the
 /// accumulator.
 void GradientStore::reduce(Lease& lease, BlockId block, const Tag& tag) {
   const StatePlan& plan = state_.plan();
-  if (plan.ranks == 1) return;
+  if (plan.ranks > 1) {
+    Stream& comm = device_.stream(Lane::kComm);
+    const Shape padded{state_.layout().blocks[block].padded_elements(plan.ranks)};
+    lease.use(comm, WaitFor::kGathered);
+    collectives_.shard->reduce_scatter(
+        comm, TensorView(lease.data(), accumulator_of(plan.compute), padded), tag);
+    lease.filled(comm);
+  }
+  if (state_.plan(block).sums != SumPlace::kDevice) {
+    sum_over_replicas(lease, shard_of(lease, block), tag);
+  }
+}
+
+/// Adds the shards of all replicas, in place; `lease` is of the memory that they are in.
+void GradientStore::sum_over_replicas(Lease& lease, const TensorView& shard, const Tag& tag) {
+  if (state_.plan().replicas == 1) return;
   Stream& comm = device_.stream(Lane::kComm);
-  const Block& b = state_.layout().blocks[block];
   lease.use(comm, WaitFor::kGathered);
-  collectives_.reduce_scatter(
-      comm,
-      TensorView(lease.data(), accumulator_of(plan.compute), Shape{b.padded_elements(plan.ranks)}),
-      tag);
+  collectives_.replicas->all_reduce(comm, shard, tag);
   lease.filled(comm);
 }
 

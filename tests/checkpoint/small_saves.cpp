@@ -209,7 +209,9 @@ void SmallSaves::save_on(Ranks& ranks, Files& files, std::int64_t step, Until un
   facts.program = "test";
   facts.types = options_.types;
   CheckpointSave save(SaveParts{.files = own,
-                                .ranks = ranks,
+                                .world = ranks,
+                                .shard = ranks,
+                                .replica = 0,
                                 .model = model_,
                                 .layout = layout_,
                                 .small_files = small_files_,

@@ -1,6 +1,8 @@
 // Promises of the collectives, on cpu devices.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <span>
 #include <vector>
 
 #include "comm/check_values.h"
@@ -63,6 +65,48 @@ void reduce_scatter_leaves_the_sum_in_the_own_shard(Ranks& ranks) {
     reduce_scatter_sums<double>(ranks, shard);
   }
   reduce_scatter_sums<float>(ranks, 500'001);
+}
+
+template <class T>
+void all_reduce_of(Ranks& ranks, std::int64_t count) {
+  const std::string what =
+      "all_reduce of " + std::to_string(count) + " " + std::string(name_of(kDTypeOf<T>));
+  CommLane lane(ranks);
+  std::vector<T> values = contributions<T>(ranks.rank(), 0, count);
+  lane.collectives->all_reduce(lane.comm, view_of(values), {});
+  lane.device->synchronize();
+  expect_sums<T>(values, 0, what, ranks);
+  std::vector<T> of_root = values;
+  ranks.broadcast(std::as_writable_bytes(std::span(of_root)), 0, Channel::kSubmit);
+  expect(of_root == values, what + ": other bits than on rank 0", ranks);
+}
+
+void all_reduce_gives_every_rank_the_sum(Ranks& ranks) {
+  for (const std::int64_t count : {0, 1, 1023}) {
+    all_reduce_of<float>(ranks, count);
+    all_reduce_of<double>(ranks, count);
+  }
+  all_reduce_of<float>(ranks, 2'500'001);  // more than is received at once
+}
+
+/// Collectives of the parts of a group run at the same time as those of the group.
+void parts_sum_among_themselves(Ranks& ranks) {
+  const std::unique_ptr<Ranks> part = ranks.split(ranks.rank() % 2);
+  const std::unique_ptr<Device> device = make_cpu_device({});
+  const auto whole_sums = make_collectives(ranks, *device);
+  const auto part_sums = make_collectives(*part, *device);
+  std::vector<double> whole_values{1.0 + ranks.rank()};
+  std::vector<double> part_values{1.0 + ranks.rank()};
+  for (int turn = 0; turn < 5; ++turn) {
+    part_sums->all_reduce(device->stream(Lane::kComm), view_of(part_values), {});
+    whole_sums->all_reduce(device->stream(Lane::kComm), view_of(whole_values), {});
+  }
+  device->synchronize();
+  double of_part = 0;
+  for (int r = ranks.rank() % 2; r < ranks.size(); r += 2) of_part += 1.0 + r;
+  const double size = ranks.size();
+  expect(part_values[0] == of_part * std::pow(part->size(), 4), "wrong sum of a part", ranks);
+  expect(whole_values[0] == size * (size + 1) / 2 * std::pow(size, 4), "wrong sum of all", ranks);
 }
 
 /// The submitting thread, both host lanes and the comm lane talk at the same time, each in its own
@@ -146,6 +190,8 @@ void buffers_that_do_not_fit_are_refused(Ranks& ranks) {
   std::vector<Bf16> bf16(static_cast<std::size_t>(ranks.size()));
   expect(refused([&] { collectives.reduce_scatter(lane.comm, view_of(bf16), {}); }),
          "reduce_scatter took bf16", ranks);
+  expect(refused([&] { collectives.all_reduce(lane.comm, view_of(bf16), {}); }),
+         "all_reduce took bf16", ranks);
   expect(refused([&] { collectives.all_gather(lane.comm, TensorView{}, {}); }),
          "all_gather took an absent buffer", ranks);
   std::vector<float> gaps(static_cast<std::size_t>(8 * ranks.size()));
@@ -162,6 +208,8 @@ constexpr RanksCheck kChecks[] = {
     {"all_gather fills every shard", all_gather_fills_every_shard},
     {"reduce_scatter leaves the sum in the own shard",
      reduce_scatter_leaves_the_sum_in_the_own_shard},
+    {"all_reduce gives every rank the sum", all_reduce_gives_every_rank_the_sum},
+    {"parts sum among themselves", parts_sum_among_themselves},
     {"channels and lane do not meet", channels_and_lane_do_not_meet},
     {"collectives take their place among the lanes", collectives_take_their_place_among_the_lanes},
     {"buffers that do not fit are refused", buffers_that_do_not_fit_are_refused},

@@ -33,6 +33,7 @@ class SilentRanks final : public Ranks {
                                                        Channel) override {
     fail();
   }
+  [[nodiscard]] std::unique_ptr<Ranks> split(int) override { fail(); }
   [[noreturn]] void abort(int) override { fail(); }
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override { fail(); }
 

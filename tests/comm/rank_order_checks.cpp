@@ -39,6 +39,18 @@ void reduce_scatter_adds_in_rank_order(Ranks& ranks) {
   reduce_scatter_of<float>(ranks, 2'500'001 / ranks.size());
 }
 
+void all_reduce_adds_in_rank_order(Ranks& ranks) {
+  for (const std::int64_t count : {1, 1023, 2'500'001}) {
+    CommLane lane(ranks);
+    std::vector<float> values = contributions<float>(ranks.rank(), 0, count);
+    lane.collectives->all_reduce(lane.comm, view_of(values), {});
+    lane.device->synchronize();
+    expect_each<float>(
+        values, [&](std::int64_t i) { return ordered_sum<float>(ranks.size(), i); }, "all_reduce",
+        ranks);
+  }
+}
+
 void all_reduce_sum_adds_in_rank_order(Ranks& ranks) {
   for (const std::int64_t count : {1, 5, 3001}) {
     std::vector<double> values = contributions<double>(ranks.rank(), 0, count);
@@ -51,6 +63,7 @@ void all_reduce_sum_adds_in_rank_order(Ranks& ranks) {
 
 constexpr RanksCheck kChecks[] = {
     {"reduce_scatter adds in rank order", reduce_scatter_adds_in_rank_order},
+    {"all_reduce adds in rank order", all_reduce_adds_in_rank_order},
     {"all_reduce_sum adds in rank order", all_reduce_sum_adds_in_rank_order},
 };
 

@@ -87,6 +87,30 @@ void every_channel_answers(Ranks& ranks) {
   }
 }
 
+void parts_have_the_ranks_that_asked_for_them(Ranks& ranks) {
+  const int number = ranks.rank() % 3 == 0 ? 7 : 2;
+  std::vector<int> members;
+  for (int r = 0; r < ranks.size(); ++r) {
+    if ((r % 3 == 0 ? 7 : 2) == number) members.push_back(r);
+  }
+  const std::unique_ptr<Ranks> part = ranks.split(number);
+  expect(part->size() == std::ssize(members), "split: wrong size", ranks);
+  expect(members[static_cast<std::size_t>(part->rank())] == ranks.rank(), "split: wrong rank",
+         ranks);
+  expect(part->host() == ranks.host(), "split: another host", ranks);
+  for (int i = 0; i < kChannelCount; ++i) {
+    std::array<double, 1> sum{1.0 + ranks.rank()};
+    part->all_reduce_sum(sum, static_cast<Channel>(i));
+    double wanted = 0;
+    for (const int member : members) wanted += 1.0 + member;
+    expect(sum[0] == wanted, "split: wrong sum", ranks);
+  }
+  const std::unique_ptr<Ranks> alone = part->split(part->rank());
+  expect(alone->size() == 1 && alone->rank() == 0, "split: a part of a part", ranks);
+  const std::unique_ptr<Ranks> again = ranks.split(number);
+  expect(again->size() == part->size(), "split: another size the second time", ranks);
+}
+
 constexpr RanksCheck kChecks[] = {
     {"all_reduce_sum gives every rank the same bits",
      all_reduce_sum_gives_every_rank_the_same_bits},
@@ -97,6 +121,7 @@ constexpr RanksCheck kChecks[] = {
      any_failed_is_true_everywhere_if_one_rank_failed},
     {"barriers come between sums", barriers_come_between_sums},
     {"every channel answers", every_channel_answers},
+    {"parts have the ranks that asked for them", parts_have_the_ranks_that_asked_for_them},
 };
 
 }  // namespace

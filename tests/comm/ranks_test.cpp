@@ -61,6 +61,7 @@ TEST_CASE("a group on paper answers alone, as if the others had contributed zero
   CHECK(!dry->any_failed(false, Channel::kSubmit));
   CHECK(dry->any_failed(true, Channel::kSubmit));
   CHECK_THROWS_AS(dry->make_host_collectives(), std::logic_error);
+  CHECK_THROWS_AS(dry->split(0), std::logic_error);
 }
 
 TEST_CASE("a rank in a thread that throws releases those who wait for it") {
@@ -76,6 +77,17 @@ TEST_CASE("a rank in a thread that throws releases those who wait for it") {
   };
   REQUIRE_THROWS_WITH(run_ranks(3, body), ContainsSubstring("rank 1 has had enough"));
   CHECK(released == 2);
+}
+
+TEST_CASE("a rank in a thread that fails releases those who wait in a part") {
+  const auto body = [](Ranks& ranks) {
+    const std::unique_ptr<Ranks> part = ranks.split(ranks.rank() / 2);
+    if (ranks.rank() == 3) throw std::out_of_range("rank 3 has had enough");
+    part->barrier(Channel::kHost);
+    part->barrier(Channel::kHost);
+    ranks.barrier(Channel::kSubmit);
+  };
+  REQUIRE_THROWS_WITH(run_ranks(4, body), ContainsSubstring("rank 3 has had enough"));
 }
 
 TEST_CASE("a rank in a thread that aborts releases lanes that wait for it") {

@@ -403,6 +403,35 @@ TEST_CASE("a run of two ranks goes on with one or four", "[mpi]") {
   }
 }
 
+TEST_CASE("hosts that each hold the state train alike, and one writes it", "[mpi]") {
+  const Folder folder;
+  const auto train = [&](const std::string& name, const std::string& more) {
+    return train_short(folder, name, "--set run.dtype=f64 " + more);
+  };
+  const auto on_host = [&](const std::string& host, int ranks, const std::string& name) {
+    return " -n " + std::to_string(ranks) + " env STRATA_HOSTID=" + host + " " + kProgram +
+           train(name, "--set run.shard_group=node");
+  };
+  const Outcome hosts =
+      run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
+                      on_host("one", 2, "hosts") + " :" + on_host("other", 2, "hosts"));
+  INFO(hosts.text);
+  REQUIRE(hosts.code == 0);
+  REQUIRE(strata(folder, train("alone", "--set schedule.rows=4")).code == 0);
+  const std::vector<double> wanted = losses(folder / "alone");
+  const std::vector<double> got = losses(folder / "hosts");
+  REQUIRE(got.size() == wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - wanted[i]) < 1e-9);
+  CHECK(strata(folder, "inspect --verify " + (folder / "hosts")).code == 0);
+  CHECK(strata(folder, train("hosts", "--set schedule.rows=4 --set run.steps=13 --resume auto"))
+            .code == 0);
+  const Outcome uneven =
+      run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
+                      on_host("one", 2, "uneven") + " :" + on_host("other", 1, "uneven"));
+  CHECK(uneven.code == 2);
+  CHECK_THAT(uneven.text, ContainsSubstring("one has 2, other has 1"));
+}
+
 TEST_CASE("two ranks that are told to end save, and go on with their own bits", "[mpi]") {
   const Folder folder;
   const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";

@@ -219,7 +219,8 @@ TEST_CASE("rules decide where the device is unknown, and between several ranks")
                                             config_hash(make_setup(config, rank, ranks, {}).config);
   };
   for (const int rank : {0, 1}) {
-    const PlannedRank planned{.rank = rank, .ranks = 2, .budget = {}, .device = kNewDevice};
+    const PlannedRank planned{
+        .place = {.rank = rank, .ranks = 2}, .budget = {}, .device = kNewDevice};
     CHECK(as_by_rule(choose_placement(config, planned), rank, 2));
   }
   CHECK(choose(config).choices.size() == 1);

@@ -170,10 +170,11 @@ TEST_CASE("a dry run submits what a run on the cpu submits") {
 }
 
 TEST_CASE("a dry run submits what each of several ranks submits") {
-  for (const int count : {2, 4}) {
-    run_ranks(count, [](Ranks& ranks) {
+  for (const auto& [count, on_host] : {std::pair(2, 0), std::pair(4, 0), std::pair(4, 2)}) {
+    const auto compare = [](Ranks& ranks) {
       static std::mutex one_at_a_time;  // of checks; ranks talk to each other outside of them
       RunConfig config = test::tiny_config();
+      config.run.shard_group = ShardGroup::kNode;
       Recorder ran, dry;
       test::TinyAssembly assembly(config, ranks, {.trace = &ran});
       ran.start();
@@ -183,7 +184,8 @@ TEST_CASE("a dry run submits what each of several ranks submits") {
       record_steps(assembly.setup(), kSteps, dry);
       const std::lock_guard lock(one_at_a_time);
       CHECK(dry.canonical() == ran.canonical());
-    });
+    };
+    run_ranks(count, compare, on_host);
   }
 }
 
@@ -210,8 +212,9 @@ TEST_CASE("a dry run of a model larger than memory takes none") {
   const Setup setup = make_setup(config, 0, 1, budget_of(config));
   const std::size_t before = resident_bytes();
   const Backend backend = make_backend(BackendKind::kDry, {});
-  const std::unique_ptr<Collectives> collectives = make_collectives(*self, *backend.device);
-  Assembly assembly(setup, {backend, *self, *collectives}, [](const StepOutcome&, std::int64_t) {});
+  RankGroups groups(*self, ShardGroup::kAll);
+  GroupCollectives collectives = make_group_collectives(groups, *backend.device);
+  Assembly assembly(setup, {backend, *self, collectives}, [](const StepOutcome&, std::int64_t) {});
   assembly.submit(0, 1e-4, [](int, const PassBuffers&) { return std::int64_t{1}; });
   const std::size_t after = resident_bytes();
   const std::size_t model = setup.plan.total(Space::kDevice) + setup.plan.host_total();

@@ -130,7 +130,7 @@ TEST_CASE("a plan of any size records a bounded number of submissions") {
   for (const Shape& shape : shapes) {
     CAPTURE(shape.file, shape.sets);
     const RunConfig config = config_file(shape.file, shape.sets);
-    const PlannedRank planned{0, 1, planned_budget(config), kDevice};
+    const PlannedRank planned{{}, planned_budget(config), kDevice};
     int setups = 0;
     int predictions = 0;
     const Placement placement = choose_placement(
@@ -182,7 +182,7 @@ TEST_CASE("a plan of any size takes bounded time and memory", "[long]") {
     CAPTURE(shape.file, shape.sets);
     const RunConfig config = config_file(shape.file, shape.sets);
     const double begun_s = processor_s();
-    const Placement placement = choose_placement(config, {0, 1, planned_budget(config), kDevice});
+    const Placement placement = choose_placement(config, {{}, planned_budget(config), kDevice});
     CHECK(predict(placement.setup, kDevice).reduced);
     constexpr double kMostSeconds = 4;  // twice what docs/prediction.md promises, for slow machines
     CHECK(processor_s() - begun_s < kMostSeconds);

@@ -65,7 +65,7 @@ SavedRun train_rank(const RunConfig& config, Ranks& ranks, const SaveSchedule& s
     result.run.norms.push_back(finished.outcome.grad_norm);
     result.missed.push_back(finished.outcome.missed);
   }
-  result.run.weights = gather_weights(session.state(), ranks);
+  result.run.weights = gather_weights(session.state(), session.groups().shard());
   return result;
 }
 
@@ -75,7 +75,7 @@ std::vector<double> values_of(const TensorView& tensor) { return load_as_double(
 }  // namespace
 
 SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
-                        const SaveSchedule& schedule, SessionHooks hooks) {
+                        const SaveSchedule& schedule, SessionHooks hooks, int on_host) {
   hooks.checkpoints = CheckpointPlace{.files = &files, .folder = kCheckpoints, .resume = {}};
   if (schedule.from) {
     const std::filesystem::path folder = kCheckpoints / checkpoint_name(*schedule.from);
@@ -83,13 +83,16 @@ SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
   }
   std::mutex mutex;
   SavedRun result;
-  run_ranks(ranks, [&](Ranks& group) {
-    SessionHooks own = hooks;
-    if (group.rank() != 0) own.trace = nullptr;
-    SavedRun run = train_rank(config, group, schedule, own);
-    const std::lock_guard lock(mutex);
-    if (group.rank() == 0) result = std::move(run);
-  });
+  run_ranks(
+      ranks,
+      [&](Ranks& group) {
+        SessionHooks own = hooks;
+        if (group.rank() != 0) own.trace = nullptr;
+        SavedRun run = train_rank(config, group, schedule, own);
+        const std::lock_guard lock(mutex);
+        if (group.rank() == 0) result = std::move(run);
+      },
+      on_host);
   return result;
 }
 

@@ -42,10 +42,11 @@ struct SavedRun {
   std::int64_t waits = 0;           ///< steps that found a save due and another one under way
 };
 
-/// Trains on `ranks` ranks. A save that falls due while another is written is begun as soon as that
-/// one has ended.
+/// Trains on `ranks` ranks, on hosts as run_ranks has them. A save that falls due while another is
+/// written is begun as soon as that one has ended.
 [[nodiscard]] SavedRun train_and_save(const RunConfig& config, int ranks, Files& files,
-                                      const SaveSchedule& schedule, SessionHooks hooks = {});
+                                      const SaveSchedule& schedule, SessionHooks hooks = {},
+                                      int on_host = 0);
 
 /// Writes a checkpoint of one small file and of what `manifest` says beside it, for a config that
 /// is not given there that of tiny_config().

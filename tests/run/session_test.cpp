@@ -299,7 +299,7 @@ TEST_CASE("a session trains as predictions chose, to the same bits") {
   Session session(config, *self);
   CHECK(session.setup().config.optimizer.interleave > 0.0);
   REQUIRE(session.choices().size() == 1);
-  const RunResult chosen = run_steps(session, *self);
+  const RunResult chosen = run_steps(session);
   config.optimizer.interleave = 0;
   CHECK(chosen == run_session(config));
 }
@@ -316,7 +316,7 @@ TEST_CASE("a session submits what an assembly without one does, to the same bits
       const bool watched = group.rank() == 0;
       Session session(config, group, {.trace = watched ? &with : nullptr});
       if (watched) with.start();
-      RunResult own = run_steps(session, group);
+      RunResult own = run_steps(session);
       if (watched) with.stop();
       if (watched) result = std::move(own);
     });

@@ -46,7 +46,7 @@ RunConfig base_config(DType dtype) {
 std::map<std::string, std::vector<double>> last_gradients(const RunConfig& config) {
   const auto self = make_self_ranks();
   TinyAssembly assembly(config, *self);
-  (void)run_steps(assembly, *self);
+  (void)run_steps(assembly);
   return gather_gradients(assembly.state(), *self);
 }
 

@@ -274,7 +274,7 @@ TEST_CASE("the norm reported is that of the gradient that was applied, bit for b
           double norm = 0;
           run_ranks(ranks, [&](Ranks& group) {
             TinyAssembly assembly(config, group);
-            const RunResult result = run_steps(assembly, group);
+            const RunResult result = run_steps(assembly);
             const auto rank = static_cast<std::size_t>(group.rank());
             squares[rank] = squares_of_gradients(assembly.state());
             if (rank == 0) norm = result.norms.back();

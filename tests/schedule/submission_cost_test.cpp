@@ -24,9 +24,9 @@ double looks_per_cell(const RunConfig& config) {
   const Setup setup = make_setup(config, 0, 1, {.device_is_host = true});
   const Backend backend = make_backend(BackendKind::kDry, {});
   const std::unique_ptr<Ranks> ranks = make_dry_ranks(0, 1);
-  const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
-  Assembly assembly(setup, {backend, *ranks, *collectives},
-                    [](const StepOutcome&, std::int64_t) {});
+  RankGroups groups(*ranks, ShardGroup::kAll);
+  GroupCollectives collectives = make_group_collectives(groups, *backend.device);
+  Assembly assembly(setup, {backend, *ranks, collectives}, [](const StepOutcome&, std::int64_t) {});
   const auto looks = [&] {
     return assembly.activations().looks() + assembly.kept().looks() + assembly.weights().looks();
   };

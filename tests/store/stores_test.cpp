@@ -28,7 +28,7 @@ struct Machine {
     options.device.execution = execution;
     options.threads = 1;
     backend = make_backend(BackendKind::kCpu, options);
-    collectives = make_collectives(*ranks, *backend.device);
+    collectives = make_group_collectives(groups, *backend.device);
     device_arena = std::make_unique<Arena>(*backend.device, Space::kDevice, bytes, "device");
     pinned = std::make_unique<Arena>(*backend.device, Space::kPinned, bytes, "pinned");
     pageable = std::make_unique<Arena>(*backend.device, Space::kPageable, bytes, "pageable");
@@ -39,7 +39,8 @@ struct Machine {
 
   std::unique_ptr<Ranks> ranks = make_self_ranks();
   Backend backend;
-  std::unique_ptr<Collectives> collectives;
+  RankGroups groups{*ranks, ShardGroup::kAll};
+  GroupCollectives collectives;
   std::unique_ptr<Arena> device_arena, pinned, pageable;
   std::unique_ptr<Arenas> all;
 };
@@ -150,7 +151,7 @@ TEST_CASE("weights arrive on the device and are read again only after an update"
   const ModelLayout layout = make_layout(tiny_model());
   TrainingState state(layout, plan_state(layout, {.compute = DType::kF32}), machine.arenas());
   state.initialize(1, 1.0, *machine.backend.pool);
-  WeightStore weights(state, *machine.collectives, machine.arenas(), 2);
+  WeightStore weights(state, *machine.collectives.shard, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   const auto load = [&] {
     weights.begin_pass({UnitId(1), UnitId(2), UnitId(3), UnitId(2), UnitId(1)});
@@ -180,7 +181,7 @@ TEST_CASE("gradients are summed over passes and rounded once, at the end") {
   const StateChoices options{.compute = DType::kF32, .gradient = DType::kBF16, .passes = 3};
   TrainingState state(layout, plan_state(layout, options), machine.arenas());
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
+  GradientStore gradients(state, machine.collectives, kernels, kernels, machine.arenas(), 1);
   Stream& compute = machine.lane(Lane::kCompute);
   const std::int64_t n = layout.blocks[BlockId(2)].elements;
   gradients.begin_step();
@@ -208,7 +209,7 @@ TEST_CASE("a gradient has a slot of the ring until its arrival is let go") {
     const StateChoices options{.compute = DType::kF32, .gradient = dtype, .gradient_ring = 2};
     TrainingState state(layout, plan_state(layout, options), machine.arenas());
     Kernels& kernels = *machine.backend.kernels;
-    GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
+    GradientStore gradients(state, machine.collectives, kernels, kernels, machine.arenas(), 1);
     gradients.begin_step();
     const auto send = [&](int unit) {
       Stream& compute = machine.lane(Lane::kCompute);
@@ -252,7 +253,7 @@ TEST_CASE("one pass of bf16 gradients arrives rounded to nearest even") {
                       plan_state(layout, {.compute = DType::kF32, .gradient = DType::kBF16}),
                       machine.arenas());
   Kernels& kernels = *machine.backend.kernels;
-  GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 2);
+  GradientStore gradients(state, machine.collectives, kernels, kernels, machine.arenas(), 2);
   Stream& compute = machine.lane(Lane::kCompute);
   gradients.begin_step();
   GradientLease lease = gradients.acquire(UnitId(1), compute, {});
@@ -282,7 +283,7 @@ TEST_CASE("a gradient that comes in one piece brings its squared norms, chunks o
       TrainingState state(layout, plan_state(layout, {.compute = DType::kF32, .gradient = dtype}),
                           machine.arenas());
       Kernels& kernels = *machine.backend.kernels;
-      GradientStore gradients(state, *machine.collectives, kernels, kernels, machine.arenas(), 1);
+      GradientStore gradients(state, machine.collectives, kernels, kernels, machine.arenas(), 1);
       gradients.begin_step();
       GradientLease lease = gradients.acquire(UnitId(1), machine.lane(Lane::kCompute), {});
       machine.backend.device->synchronize();

@@ -10,7 +10,7 @@
 
 namespace strata::test {
 
-RunResult run_steps(Session& session, Ranks& ranks) {
+RunResult run_steps(Session& session) {
   RunResult result;
   const RunConfig& config = session.setup().config;
   for (std::int64_t step = 0; step < config.run.steps; ++step) {
@@ -21,19 +21,22 @@ RunResult run_steps(Session& session, Ranks& ranks) {
     result.losses.push_back(finished.outcome.loss);
     result.norms.push_back(finished.outcome.grad_norm);
   }
-  result.weights = gather_weights(session.state(), ranks);
+  result.weights = gather_weights(session.state(), session.groups().shard());
   return result;
 }
 
-RunResult run_session(const RunConfig& config, int ranks, const SessionHooks& hooks) {
+RunResult run_session(const RunConfig& config, int ranks, const SessionHooks& hooks, int on_host) {
   std::mutex mutex;
   RunResult result;
-  run_ranks(ranks, [&](Ranks& group) {
-    Session session(config, group, hooks);
-    RunResult own = run_steps(session, group);
-    const std::lock_guard lock(mutex);
-    if (group.rank() == 0) result = std::move(own);
-  });
+  run_ranks(
+      ranks,
+      [&](Ranks& group) {
+        Session session(config, group, hooks);
+        RunResult own = run_steps(session);
+        const std::lock_guard lock(mutex);
+        if (group.rank() == 0) result = std::move(own);
+      },
+      on_host);
   return result;
 }
 

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -51,12 +54,22 @@ class Group {
     return room.seen;
   }
 
-  /// Keeps the first exception and releases everybody who waits.
-  void fail(std::exception_ptr exception) {
+  /// Keeps the first exception and releases everybody who waits, here and in the parts.
+  void fail(const std::exception_ptr& exception) {
     const std::scoped_lock lock(mutex_);
-    if (!failed_) first_ = std::move(exception);
+    if (!failed_) first_ = exception;
     failed_ = true;
     changed_.notify_all();
+    for (const auto& [key, part] : parts_) part->fail(exception);
+  }
+
+  /// Returns the group of `ranks` ranks that ask for the same part in their turn-th split.
+  Group& part(std::int64_t turn, int number, int ranks) {
+    const std::scoped_lock lock(mutex_);
+    if (failed_) throw BackendError("another rank has failed");
+    std::unique_ptr<Group>& part = parts_[{turn, number}];
+    if (!part) part = std::make_unique<Group>(ranks);
+    return *part;
   }
   void rethrow_first() {
     if (first_) std::rethrow_exception(first_);
@@ -74,6 +87,7 @@ class Group {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<Room, kRoomCount> rooms_;
+  std::map<std::pair<std::int64_t, int>, std::unique_ptr<Group>> parts_;
   bool failed_ = false;
   std::exception_ptr first_;
 };
@@ -101,6 +115,18 @@ class ThreadCollectives final : public Collectives {
   void enqueue_reduce_scatter(Stream& comm, const Shards& full) override {
     comm.enqueue_host([this, full] { reduce_scatter_now(full); });
   }
+  void enqueue_all_reduce(Stream& comm, const Shards& values) override {
+    comm.enqueue_host([this, values] { all_reduce_now(values); });
+  }
+
+  void all_reduce_now(const Shards& values) {
+    const auto shown = group_.meet(kComm, rank(), values.data);
+    const std::vector<const std::byte*> parts(shown.begin(), shown.end());
+    std::vector<std::byte> sum(values.shard_bytes);
+    sum_in_rank_order(values.dtype, parts, values.shard_bytes, sum.data());
+    group_.meet(kComm, rank(), nullptr);  // everybody has read what is overwritten now
+    std::ranges::copy(sum, values.data);
+  }
 
   void reduce_scatter_now(const Shards& full) {
     const auto shown = group_.meet(kComm, rank(), full.data);
@@ -120,11 +146,14 @@ class ThreadCollectives final : public Collectives {
 
 class ThreadRanks final : public Ranks {
  public:
-  ThreadRanks(Group& group, int rank) : group_(group), rank_(rank) {}
+  /// `all` is the group of all ranks, of which `group` is a part.
+  ThreadRanks(Group& all, Group& group, int rank, std::string host)
+      : all_(all), group_(group), rank_(rank), host_(std::move(host)) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return group_.ranks(); }
   [[nodiscard]] std::string_view name() const override { return "threads"; }
+  [[nodiscard]] std::string host() const override { return host_; }
 
   void barrier(Channel channel) override { group_.meet(room(channel), rank_, nullptr); }
 
@@ -148,10 +177,20 @@ class ThreadRanks final : public Ranks {
     return all;
   }
 
+  [[nodiscard]] std::unique_ptr<Ranks> split(int part) override {
+    const std::vector<std::byte> all =
+        all_gather_host(std::as_bytes(std::span(&part, 1)), Channel::kSubmit);
+    std::vector<int> parts(static_cast<std::size_t>(size()));
+    std::memcpy(parts.data(), all.data(), all.size());
+    const auto members = static_cast<int>(std::ranges::count(parts, part));
+    const auto place = static_cast<int>(std::count(parts.begin(), parts.begin() + rank_, part));
+    return std::make_unique<ThreadRanks>(all_, group_.part(splits_++, part, members), place, host_);
+  }
+
   [[noreturn]] void abort(int code) override {
     const BackendError error("rank " + std::to_string(rank_) + " aborted with exit code " +
                              std::to_string(code));
-    group_.fail(std::make_exception_ptr(error));
+    all_.fail(std::make_exception_ptr(error));
     throw error;
   }
 
@@ -162,18 +201,22 @@ class ThreadRanks final : public Ranks {
  private:
   [[nodiscard]] static int room(Channel channel) { return static_cast<int>(channel); }
 
+  Group& all_;
   Group& group_;
   int rank_;
+  std::string host_;
+  std::int64_t splits_ = 0;
 };
 
 }  // namespace
 
-void run_ranks(int ranks, const std::function<void(Ranks&)>& body) {
+void run_ranks(int ranks, const std::function<void(Ranks&)>& body, int on_host) {
   Group group(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&group, &body, rank] {
-      ThreadRanks own(group, rank);
+    const int host = on_host == 0 ? 0 : rank / on_host;
+    threads.emplace_back([&group, &body, rank, host] {
+      ThreadRanks own(group, group, rank, "host" + std::to_string(host));
       try {
         body(own);
       } catch (...) {

@@ -14,7 +14,7 @@ namespace strata {
 /// take them, so a run has the same bits on both. After a reduce_scatter the other ranks' shards
 /// hold NaN, so that nobody reads them unnoticed. A body that throws, or calls abort(), releases
 /// the others: whatever they wait for throws BackendError. The first exception is thrown here once
-/// all threads have ended.
-void run_ranks(int ranks, const std::function<void(Ranks&)>& body);
+/// all threads have ended. The ranks are on hosts of `on_host` ranks each, or on one if it is 0.
+void run_ranks(int ranks, const std::function<void(Ranks&)>& body, int on_host = 0);
 
 }  // namespace strata

@@ -48,11 +48,10 @@ BatchOptions batch_of(const RunConfig& config, const Ranks& ranks) {
   return options;
 }
 
-Setup setup_of(const RunConfig& config, Backend& backend, Ranks& ranks) {
+Setup setup_of(const RunConfig& config, Backend& backend, RankGroups& groups) {
   Llama::prepare(*backend.kernels, config.model.llama, llama_sizes(config));
-  const MachineMemory memory = measure_machine(*backend.device, ranks);
-  return choose_placement(config, PlannedRank{.rank = ranks.rank(),
-                                              .ranks = ranks.size(),
+  const MachineMemory memory = measure_machine(*backend.device, groups.world());
+  return choose_placement(config, PlannedRank{.place = groups.place(),
                                               .budget = make_budget(config.memory, memory),
                                               .device = backend.device->info().name})
       .setup;
@@ -64,13 +63,14 @@ TinyAssembly::TinyAssembly(const RunConfig& config, Ranks& ranks, const TinyHook
     : config_(config),
       ranks_(ranks),
       hooks_(hooks),
+      groups_(ranks, config.run.shard_group),
       backend_(backend_of(config, hooks)),
-      collectives_(make_collectives(ranks, *backend_.device)),
+      collectives_(make_group_collectives(groups_, *backend_.device)),
       tokens_(tokens_of(config)),
       loader_(tokens_, batch_of(config, ranks), *backend_.pool),
-      setup_(setup_of(config, backend_, ranks)) {
+      setup_(setup_of(config, backend_, groups_)) {
   assembly_ = std::make_unique<Assembly>(
-      setup_, AssemblyParts{backend_, ranks_, *collectives_},
+      setup_, AssemblyParts{backend_, ranks_, collectives_},
       [this](const StepOutcome& outcome, std::int64_t) { outcomes_.push_back(outcome); });
   state().initialize(static_cast<std::uint64_t>(config.run.seed),
                      config.model.llama.initializer_range, *backend_.pool);

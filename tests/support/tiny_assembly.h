@@ -51,6 +51,7 @@ class TinyAssembly {
   /// Tells the observer of all later updates.
   void observe(UpdateObserver& observer);
 
+  [[nodiscard]] RankGroups& groups() { return groups_; }
   [[nodiscard]] const Setup& setup() const { return setup_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
   [[nodiscard]] TrainingState& state() { return assembly_->state(); }
@@ -64,8 +65,9 @@ class TinyAssembly {
   RunConfig config_;
   Ranks& ranks_;
   TinyHooks hooks_;
+  RankGroups groups_;
   Backend backend_;
-  std::unique_ptr<Collectives> collectives_;
+  GroupCollectives collectives_;
   SyntheticTokens tokens_;
   BatchLoader loader_;
   Setup setup_;

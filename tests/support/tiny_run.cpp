@@ -60,7 +60,7 @@ void trace_run(Recorder& recorder, const RunConfig& config, int ranks,
   });
 }
 
-RunResult run_steps(TinyAssembly& assembly, Ranks& ranks) {
+RunResult run_steps(TinyAssembly& assembly) {
   RunResult result;
   assembly.submit_steps(0, assembly.setup().config.run.steps);
   assembly.synchronize();
@@ -68,7 +68,7 @@ RunResult run_steps(TinyAssembly& assembly, Ranks& ranks) {
     result.losses.push_back(outcome.loss);
     result.norms.push_back(outcome.grad_norm);
   }
-  result.weights = gather_weights(assembly.state(), ranks);
+  result.weights = gather_weights(assembly.state(), assembly.groups().shard());
   return result;
 }
 
@@ -77,7 +77,7 @@ RunResult run_tiny(const RunConfig& config, int ranks, const TinyHooks& hooks) {
   RunResult result;
   run_ranks(ranks, [&](Ranks& group) {
     TinyAssembly assembly(config, group, hooks);
-    RunResult own = run_steps(assembly, group);
+    RunResult own = run_steps(assembly);
     const std::lock_guard lock(mutex);
     if (group.rank() == 0) result = std::move(own);
   });

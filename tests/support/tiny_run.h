@@ -25,7 +25,7 @@ struct RunResult {
 [[nodiscard]] RunResult run_tiny(const RunConfig& config, int ranks = 1,
                                  const TinyHooks& hooks = {});
 /// The same steps on an assembly that exists.
-[[nodiscard]] RunResult run_steps(TinyAssembly& assembly, Ranks& ranks);
+[[nodiscard]] RunResult run_steps(TinyAssembly& assembly);
 /// Records the steps of such a run on the first of its ranks, up to the end of their updates, with
 /// one kind of wait left out.
 void trace_run(Recorder& recorder, const RunConfig& config, int ranks = 1,

@@ -36,7 +36,9 @@ struct SaveKinds {
 /// What all saves of a kind share; it outlives them.
 struct SaveParts {
   Files& files;
-  Ranks& ranks;
+  Ranks& world;     ///< all ranks, which commit together
+  Ranks& shard;     ///< those that hold the state together with this one
+  int replica = 0;  ///< which copy of the state that is; the first one is written
   const ModelLayout& model;
   const CheckpointLayout& layout;
   const std::vector<SmallFile>& small_files;  ///< of the model's folder

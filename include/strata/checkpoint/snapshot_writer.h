@@ -4,7 +4,8 @@
 // update waits until it is; or it is staged: copied first, so that only the copy is waited for.
 // State on the device that has no copy of its own goes through one that all of it shares, block by
 // block, and the out lane waits for each to be written. Of a snapshot that nobody needs but the
-// weights of, only those are copied and written. The submitting thread calls all members but
+// weights of, only those are copied and written. Where there are several copies of the state, the
+// first one is taken. The submitting thread calls all members but
 // tell().
 #pragma once
 

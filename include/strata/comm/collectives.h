@@ -30,15 +30,15 @@ struct Shards {
   }
 };
 
-/// The collectives of one rank. Both work in place on one buffer of as many equal shards as there
-/// are ranks. They are called by the submitting thread, in the same order and with the same sizes
-/// on all ranks, and never block; the work runs in lane order. One rank submits nothing. Both throw
-/// ShapeError if the buffer is absent, has gaps between its rows or cannot be cut into equal
-/// shards.
+/// The collectives of one rank of a group. They work in place on one buffer. They are called by the
+/// submitting thread, in the same order and with the same sizes on all ranks, and never block; the
+/// work runs in lane order. One rank submits nothing. They throw ShapeError if the buffer is
+/// absent, has gaps between its rows or, where it has a shard for each rank, cannot be cut into
+/// equal ones.
 ///
 /// What is checked and what is submitted (name, kind, accesses, tag) is written down here, once for
 /// all implementations, so that a dry run records what a run submits. An implementation overrides
-/// the two enqueue functions and promises no more than is said of the two collectives.
+/// the enqueue functions and promises no more than is said of the collectives.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -54,6 +54,9 @@ class Collectives {
   /// same plan give the same bits in every run, where the implementation can give that. Throws
   /// ShapeError for other dtypes.
   void reduce_scatter(Stream& comm, const TensorView& full, const Tag& tag);
+  /// Replaces `values`, [n] f32 or f64, by their sums over ranks, the same bits on all of them. Of
+  /// the order the same is promised as by reduce_scatter. Throws ShapeError for other dtypes.
+  void all_reduce(Stream& comm, const TensorView& values, const Tag& tag);
 
  protected:
   /// Takes this rank's place among `ranks`.
@@ -66,6 +69,8 @@ class Collectives {
   virtual void enqueue_all_gather(Stream& comm, const Shards& full) = 0;
   /// Does the same for one reduce_scatter.
   virtual void enqueue_reduce_scatter(Stream& comm, const Shards& full) = 0;
+  /// Does the same for one all_reduce, of values that are one shard.
+  virtual void enqueue_all_reduce(Stream& comm, const Shards& values) = 0;
 
  private:
   int rank_;

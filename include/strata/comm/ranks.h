@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Ranks {
   [[nodiscard]] virtual int size() const = 0;
   /// Returns what connects the ranks, for logs: "self", "mpi", "dry".
   [[nodiscard]] virtual std::string_view name() const = 0;
+  /// Returns the name of the machine that this rank runs on, see this_host().
+  [[nodiscard]] virtual std::string host() const;
 
   /// Returns once every rank has called it.
   virtual void barrier(Channel channel) = 0;
@@ -51,7 +54,11 @@ class Ranks {
                                                                Channel channel) = 0;
   /// Returns true on every rank if `failed` is true on any.
   [[nodiscard]] bool any_failed(bool failed, Channel channel);
-  /// Takes all ranks down; the caller has logged why. `code` becomes the exit code of the job.
+  /// Returns the group of those ranks that pass the same `group`, in the order that they have here,
+  /// with connections of its own. All ranks call it; what it returns goes before this group does.
+  [[nodiscard]] virtual std::unique_ptr<Ranks> split(int group) = 0;
+  /// Takes all ranks down, those of other groups as well; the caller has logged why. `code` becomes
+  /// the exit code of the job.
   [[noreturn]] virtual void abort(int code) = 0;
 
   /// For make_collectives alone: returns collectives whose work runs in host tasks and travels over
@@ -59,6 +66,10 @@ class Ranks {
   /// for longer. Throws std::logic_error if the group has no connection.
   [[nodiscard]] virtual std::unique_ptr<Collectives> make_host_collectives() = 0;
 };
+
+/// Returns STRATA_HOSTID if the environment sets it, else the system's name of this machine. Set it
+/// where the machines of a job all have the same name, as containers may.
+[[nodiscard]] std::string this_host();
 
 /// Returns the group of one.
 [[nodiscard]] std::unique_ptr<Ranks> make_self_ranks();

@@ -14,6 +14,7 @@
 
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
+#include "strata/comm/rank_groups.h"
 #include "strata/device/device.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
@@ -110,6 +111,9 @@ enum class ThreadBinding : std::uint8_t { kAuto, kOff };
 inline constexpr EnumName<ThreadBinding> kThreadBindingNames[] = {{ThreadBinding::kAuto, "auto"},
                                                                   {ThreadBinding::kOff, "off"}};
 
+inline constexpr EnumName<ShardGroup> kShardGroupNames[] = {{ShardGroup::kAll, "all"},
+                                                            {ShardGroup::kNode, "node"}};
+
 struct RunSection {
   std::int64_t seed = 1;
   std::int64_t steps = 100;
@@ -122,6 +126,7 @@ struct RunSection {
   std::int64_t log_every = 1;
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kOff;
+  ShardGroup shard_group = ShardGroup::kAll;
   std::optional<OnBadStep> on_nonfinite;
   std::int64_t max_nonfinite_steps = 3;
   OutlierLimits outliers;

@@ -55,7 +55,7 @@ struct StepOutcome {
 struct OptimizerParts {
   TrainingState& state;
   WeightStore& weights;
-  Ranks& ranks;
+  Ranks& world;           ///< all ranks
   Kernels& kernels;       ///< run on device lanes
   Kernels& host_kernels;  ///< run on the host lane
   Arenas& arenas;
@@ -144,7 +144,7 @@ class OptimizerEngine {
 
   TrainingState& state_;
   WeightStore& weights_;
-  Ranks& ranks_;
+  Ranks& world_;
   Kernels& host_kernels_;
   Stream& host_;
   Stream& out_;

@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "strata/comm/collectives.h"
+#include "strata/comm/rank_groups.h"
 #include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
@@ -22,8 +22,8 @@ namespace strata {
 /// What a rank runs on; all of it outlives the assembly.
 struct AssemblyParts {
   const Backend& backend;
-  Ranks& ranks;
-  Collectives& collectives;  ///< of these ranks on this backend's device
+  Ranks& world;                   ///< all ranks
+  GroupCollectives& collectives;  ///< of their groups on this backend's device
 };
 
 /// Says as what a rank wants the state behind a step to be saved, and makes the saves.
@@ -83,7 +83,7 @@ class Assembly {
 
   const Setup& setup_;
   Device& device_;
-  Ranks& ranks_;
+  Ranks& world_;
   Report report_;
   double begun_s_;  ///< this and the next two: read from a steady clock as construction gets there
   Arena device_arena_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/checkpoint/snapshot_writer.h"
+#include "strata/comm/rank_groups.h"
 #include "strata/config/config.h"
 #include "strata/model/layout.h"
 #include "strata/model/llama.h"
@@ -105,8 +106,7 @@ struct Setup {
 
 /// The rank that a run is planned for. It is numbers alone: planning talks to no other rank.
 struct PlannedRank {
-  int rank = 0;
-  int ranks = 1;
+  GroupPlace place{};
   Budget budget;
   std::string_view device;  ///< its name, by which predictions know its rates
 };

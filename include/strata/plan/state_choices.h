@@ -22,8 +22,10 @@ struct StateChoices {
   DType moment = DType::kF32;  ///< f32 stands for f64 with f64 weights
   int passes = 1;
   int gradient_ring = 0;  ///< slots that layers' gradients share; 0: each gradient has a home
-  int rank = 0;
+  int rank = 0;           ///< this and the next three as in StatePlan
   int ranks = 1;
+  int replica = 0;
+  int replicas = 1;
   int resident_units = 0;  ///< the first blocks: their state lives on the device
   int device_sums = 0;     ///< the first blocks: several contributions are summed on the device
   double interleave = 0;   ///< share of the layers with state on the host that the device updates,

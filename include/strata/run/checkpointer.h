@@ -74,7 +74,7 @@ class Checkpointer {
   /// the imported model that goes into every checkpoint cannot be read.
   /// `write_gbs` is what require_disk() has found.
   Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
-               Assembly& assembly, Ranks& ranks);
+               Assembly& assembly, RankGroups& groups);
 
   /// Returns how many seconds a save will probably take, by what was written at the start.
   [[nodiscard]] double expected_s() const { return expected_s_; }
@@ -99,7 +99,7 @@ class Checkpointer {
   const Setup& setup_;
   SnapshotWriter& writer_;
   CheckpointLayout weights_;  ///< of weights alone
-  Ranks& ranks_;
+  RankGroups& groups_;
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;
   std::int64_t saves_ = 0;  ///< that were begun

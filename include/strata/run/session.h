@@ -82,6 +82,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
+  [[nodiscard]] RankGroups& groups() { return groups_; }
   /// Returns the resolved config and the memory plan.
   [[nodiscard]] const Setup& setup() const { return setup_; }
   /// Returns what a save should take, by hardware.disk_gbs or else by what was written at the
@@ -150,8 +151,9 @@ class Session {
   RunConfig config_;
   Ranks& ranks_;
   SessionHooks hooks_;
+  RankGroups groups_;
   Backend backend_;
-  std::unique_ptr<Collectives> collectives_;
+  GroupCollectives collectives_;
   Setup setup_;
   std::vector<PlacementChoice> choices_;
   std::unique_ptr<TokenSource> train_source_, validation_source_;

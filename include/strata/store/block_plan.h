@@ -87,16 +87,20 @@ struct StatePlan {
   DType compute = DType::kBF16;   ///< X, dtype of weights: bf16 (split master), f32 or f64
   DType gradient = DType::kBF16;  ///< the gradient that the optimizer reads is rounded to this
   DType moment = DType::kF32;     ///< dtype of m and v: bf16, f32, or f64 with f64 weights
-  int rank = 0;
-  int ranks = 1;
-  int gradient_ring = 0;  ///< slots that gradients whose home is kRing share
-  int chunk_factor = 1;   ///< so many times as long are chunks; more than 1 on paper only
+  int rank = 0;                   ///< of those that shard the state together
+  int ranks = 1;                  ///< likewise
+  int replica = 0;                ///< which copy of the state this rank has a shard of
+  int replicas = 1;               ///< copies, whose gradients are added
+  int gradient_ring = 0;          ///< slots that gradients whose home is kRing share
+  int chunk_factor = 1;           ///< so many times as long are chunks; more than 1 on paper only
   PerBlock<BlockPlan> blocks;
 
   /// Returns the bytes of a chunk of what is long.
   [[nodiscard]] std::size_t chunk_bytes() const;
   /// Returns the bytes that an update changes of one parameter: weight, low half, m and v.
   [[nodiscard]] std::size_t updated_bytes() const;
+  /// Returns the number of all ranks.
+  [[nodiscard]] int world() const { return ranks * replicas; }
 };
 
 /// Returns the table as text: a line of headings, then a line for all blocks whose rows are equal,

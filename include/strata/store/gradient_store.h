@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/comm/collectives.h"
+#include "strata/comm/rank_groups.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
@@ -40,12 +40,14 @@ struct Arrival {
 };
 
 /// Sums gradients and sends them home. Device accumulators in A go (through a reduce-scatter over
-/// ranks) to home shards. The contributions of a step to a block (of passes, and of both ends of
-/// tied embeddings) are summed in A, on the device or on the host, with the same bits; after the
-/// last one the sum is rounded to the gradient dtype, once. A gradient that is complete on the
-/// device is rounded there, and the device then also takes its squared norm. A gradient whose home
-/// is the ring has its slot until the lease of its arrival ends; one whose home is the passing
-/// place has that until the next one comes on the out lane.
+/// the ranks that shard the state, and an all-reduce over replicas) to home shards. Replicas add
+/// once a step, the sum of all contributions, or each contribution where the host takes the sum.
+/// The contributions of a step to a block (of passes, and of both ends of tied embeddings) are
+/// summed in A, on the device or on the host, with the same bits; after the last one the sum is
+/// rounded to the gradient dtype, once. A gradient that is complete on the device is rounded there,
+/// and the device then also takes its squared norm. A gradient whose home is the ring has its slot
+/// until the lease of its arrival ends; one whose home is the passing place has that until the next
+/// one comes on the out lane.
 class GradientStore {
  public:
   /// This is the memory of accumulators, and of places on the way home. What a plan does not need
@@ -68,7 +70,7 @@ class GradientStore {
   /// Takes its memory from `arenas`, with `layer_slots` accumulators that the layers share.
   /// `kernels` run on device lanes, `host_kernels` on the host lane. The arguments outlive the
   /// store. Throws OutOfMemory.
-  GradientStore(TrainingState& state, Collectives& collectives, Kernels& kernels,
+  GradientStore(TrainingState& state, GroupCollectives& collectives, Kernels& kernels,
                 Kernels& host_kernels, Arenas& arenas, int layer_slots);
   /// Returns the most partial sums of squares, over all blocks, that the host must take itself
   /// because the device never has the complete gradient.
@@ -88,7 +90,8 @@ class GradientStore {
  private:
   [[nodiscard]] SlotRing& ring_of(BlockId block);
   void reduce(Lease& lease, BlockId block, const Tag& tag);
-  [[nodiscard]] ConstTensorView shard_of(const Lease& lease, BlockId block) const;
+  void sum_over_replicas(Lease& lease, const TensorView& shard, const Tag& tag);
+  [[nodiscard]] TensorView shard_of(const Lease& lease, BlockId block) const;
   [[nodiscard]] TensorView sum_in(const Lease& lease, BlockId block) const;
   void add_on_device(Lease contribution, BlockId block, const Tag& tag);
   [[nodiscard]] TensorView landing_place(BlockId block, Lease& slot);
@@ -100,7 +103,7 @@ class GradientStore {
   void round_home(BlockId block, const Tag& tag);
 
   TrainingState& state_;
-  Collectives& collectives_;
+  GroupCollectives& collectives_;
   Kernels& kernels_;
   Kernels& host_kernels_;
   Device& device_;
