@@ -115,6 +115,10 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("passes", passes,
         "Says how many times a step runs forward and backward, adding gradients. Raise it for "
         "steps of more tokens than activations have memory for.");
+  f.add("step_rows", step_rows,
+        "Says how many rows a step trains on, of all ranks together; null takes all that there is "
+        "room for, rows * sub_batches * passes for each rank. Set it to keep the batch when the "
+        "number of ranks changes; places that are left over compute on empty rows.");
   f.add("weight_slots", weight_slots,
         "Says how many layers have their weights on the device at once; null takes 3, of which one "
         "computes and two load. Lower it to save device memory, raise it if compute waits for "

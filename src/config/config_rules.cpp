@@ -152,6 +152,7 @@ void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
   r.at_least("rows", s.rows, 1);
   r.at_least("sub_batches", s.sub_batches, 1);
+  r.at_least("step_rows", s.step_rows, 1);
   // Each pass of two steps has a buffer for its tokens.
   r.in_range("passes", s.passes, 1, std::int64_t{1} << 16);
   r.at_least("weight_slots", s.weight_slots, 1);
@@ -275,6 +276,18 @@ void check_hardware(const HardwareSection& h, Rules rules) {
 }
 
 }  // namespace
+
+std::int64_t RunConfig::step_rows(int ranks) const {
+  const std::int64_t pass = schedule.rows * schedule.sub_batches * ranks;
+  const std::int64_t room = pass * schedule.passes;
+  const std::int64_t rows = schedule.step_rows.value_or(room);
+  if (rows <= room) return rows;
+  throw ConfigError("schedule.step_rows: " + std::to_string(rows) + " rows are more than the " +
+                    std::to_string(room) + " that " + std::to_string(ranks) +
+                    (ranks == 1 ? " rank takes" : " ranks take") +
+                    " (rows * sub_batches * passes each); lower it, or raise schedule.passes to " +
+                    std::to_string((rows + pass - 1) / pass));
+}
 
 void RunConfig::validate(std::string_view source) const {
   ConfigProblems problems;

@@ -58,6 +58,7 @@ void check_options(const BatchOptions& o) {
   if (o.shape.rows > kMost / o.shape.tokens || o.vocabulary > kMost) {
     throw ConfigError("batch: tokens of a sub-batch and vocabulary must fit into 31 bits");
   }
+  if (o.step_rows) at_least_one("rows of a step", *o.step_rows);
   if (o.rank < 0 || o.rank >= o.ranks) {
     throw ConfigError("batch: rank " + std::to_string(o.rank) + " is not one of " +
                       std::to_string(o.ranks));
@@ -119,7 +120,9 @@ void BatchLoader::require_target(std::int64_t samples) const {
 }
 
 std::int64_t BatchLoader::samples_per_step() const {
-  return options_.passes * options_.shape.sub_batches * options_.ranks * options_.shape.rows;
+  const BatchShape& shape = options_.shape;
+  return options_.step_rows.value_or(options_.passes * shape.sub_batches * options_.ranks *
+                                     shape.rows);
 }
 
 void BatchLoader::check_sizes(const PassBuffers& out) const {
@@ -158,26 +161,29 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
                                   .order = part(out.order, s, tokens)};
       Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
       scratch.valid_targets =
-          fill_sub_batch(first_sample + first_sample_of(options_, pass, s), sub_batch, scratch);
+          fill_sub_batch(first_sample, first_sample_of(options_, pass, s), sub_batch, scratch);
     }
   });
   return std::accumulate(scratch_.begin(), scratch_.end(), std::int64_t{0},
                          [](std::int64_t sum, const Scratch& s) { return sum + s.valid_targets; });
 }
 
-std::int64_t BatchLoader::fill_sub_batch(std::int64_t first_sample, const PassBuffers& out,
-                                         Scratch& scratch) {
+/// Fills a sub-batch whose row 0 is row `first_row` of the step that begins with `step_sample`.
+std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t first_row,
+                                         const PassBuffers& out, Scratch& scratch) {
   const std::int64_t length = options_.shape.tokens;
   SegmentTable segments(out.segments);
   std::int64_t valid = 0;
   for (std::int64_t r = 0; r < options_.shape.rows; ++r) {
-    const std::int64_t index = first_sample + r;
+    const std::int64_t index = step_sample + first_row + r;
+    const bool beyond_step = options_.step_rows && first_row + r >= *options_.step_rows;
+    const bool beyond_set = options_.sample_order == SampleOrder::kOnce && index >= samples_;
     const auto ids = part(out.ids, r, length);
     const auto targets = part(out.targets, r, length);
     const auto positions = part(out.positions, r, length);
     std::vector<std::int64_t>& ends = scratch.document_ends;
     ends.clear();
-    if (options_.sample_order == SampleOrder::kOnce && index >= samples_) {
+    if (beyond_step || beyond_set) {
       std::ranges::fill(ids, 0);
       std::ranges::fill(targets, kIgnoreTarget);
     } else {

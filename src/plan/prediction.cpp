@@ -217,9 +217,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   p.once_s = figures.once_s;
   p.records = figures.records;
   p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
-  const std::int64_t tokens =
-      setup.batch.batch.pass_tokens() * setup.choices.passes * setup.state.world();
-  p.tokens_per_s = static_cast<double>(tokens) / p.step_s;
+  p.tokens_per_s = static_cast<double>(setup.config.step_tokens(setup.state.world())) / p.step_s;
   const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
   p.mfu = model_flops_utilisation(flops_per_token(setup.model, setup.batch.batch.tokens),
                                   p.tokens_per_s, peak.tflops, setup.state.world());

@@ -142,6 +142,7 @@ LlamaSizes llama_sizes(const RunConfig& config) {
 }
 
 Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const PlannedRank& planned) {
+  static_cast<void>(given.step_rows(planned.place.world()));  // else it throws
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);

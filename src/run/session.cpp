@@ -159,6 +159,7 @@ void Session::open_data() {
   train_->require_target(train_->samples());
   if (config_.data.validation.empty()) return;
   options.passes = 1;
+  options.step_rows.reset();
   options.sample_order = SampleOrder::kOnce;
   validation_source_ = open_tokens(config_, config_.data.validation);
   require_tokenizer_of(tokenizer, *validation_source_);
@@ -228,9 +229,7 @@ void Session::assemble() {
   startup_.weights_s = lap();
 }
 
-std::int64_t Session::global_tokens_per_step() const {
-  return config_.tokens_per_step() * ranks_.size();
-}
+std::int64_t Session::global_tokens_per_step() const { return config_.step_tokens(ranks_.size()); }
 
 std::int64_t Session::samples_after(std::int64_t steps) const {
   const std::int64_t first = hooks_.checkpoints ? hooks_.checkpoints->first_sample() : 0;

@@ -52,8 +52,13 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
                             std::optional<int> ranks) {
   if (step < 1) throw ConfigError("--step: steps are counted from 1");
   BatchOptions options = training_batches(config, 0, 1);
-  const BatchShape& shape = options.shape;
+  const BatchShape shape = options.shape;
   const std::int64_t of_rank = options.passes * shape.sub_batches * shape.rows;
+  if (!ranks && config.schedule.step_rows) {
+    throw ConfigError(
+        "--step: with schedule.step_rows samples do not tell how many ranks shared "
+        "the step; name them (--ranks)");
+  }
   if (!ranks) ranks = ranks_of(manifest, of_rank);
   if (!ranks) {
     throw ConfigError("--step: " + std::to_string(trained_samples(manifest)) + " samples in " +
@@ -63,8 +68,9 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
                       "after the checkpoint (--ranks)");
   }
   if (*ranks < 1) throw ConfigError("--ranks: there is at least 1");
-  options.ranks = *ranks;
-  const std::int64_t first = first_sample(manifest, step, of_rank * options.ranks);
+  options = training_batches(config, 0, *ranks);
+  const std::int64_t rows = config.step_rows(*ranks);
+  const std::int64_t first = first_sample(manifest, step, rows);
   const std::unique_ptr<TokenSource> source = open_tokens(config, config.data.train);
   ThreadPool pool(1);
   BatchOptions one_row = options;  // the loader only counts samples here
@@ -80,7 +86,9 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
       for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
         for (std::int64_t r = 0; r < shape.rows; ++r) {
           StepRow row{.pass = pass, .sub_batch = s, .rank = options.rank, .row = r};
-          row.sample = first + first_sample_of(options, pass, s) + r;
+          const std::int64_t of_step = first_sample_of(options, pass, s) + r;
+          if (of_step >= rows) continue;
+          row.sample = first + of_step;
           const SamplePosition at = sample(options.seed, row.sample, result.set);
           row.epoch = at.epoch;
           row.first_token = at.position * shape.tokens;

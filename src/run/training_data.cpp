@@ -36,6 +36,7 @@ BatchOptions training_batches(const RunConfig& config, int rank, int ranks) {
   options.passes = narrow<int>(config.schedule.passes);
   options.rank = rank;
   options.ranks = ranks;
+  if (config.schedule.step_rows) options.step_rows = config.step_rows(ranks);
   options.mask = config.data.document_mask ? DocumentMask::kOn : DocumentMask::kOff;
   options.seed = static_cast<std::uint64_t>(config.run.seed);
   options.vocabulary = config.model.llama.vocab_size;

@@ -124,8 +124,9 @@ TEST_CASE("what cells keep is auto or a level by name") {
 }
 
 TEST_CASE("tokens of a step are rows of all sub-batches and passes") {
-  CHECK(minimal({"schedule.rows=3", "schedule.sub_batches=5", "schedule.passes=2"})
-            .tokens_per_step() == 3 * 5 * 2 * 64);
+  CHECK(
+      minimal({"schedule.rows=3", "schedule.sub_batches=5", "schedule.passes=2"}).step_tokens(1) ==
+      3 * 5 * 2 * 64);
 }
 
 TEST_CASE("cross-field rules name the key and the remedy") {
@@ -360,6 +361,21 @@ TEST_CASE("the tiny config that comes with strata trains as it is") {
   CHECK(c.data.synthetic);
 }
 
+TEST_CASE("the rows of a step are those of all ranks, or as many as are named") {
+  RunConfig config;
+  config.schedule.rows = 3;
+  config.schedule.sub_batches = 2;
+  config.schedule.passes = 5;
+  CHECK(config.step_rows(1) == 30);
+  CHECK(config.step_rows(4) == 120);
+  config.schedule.step_rows = 31;
+  CHECK(config.step_rows(4) == 31);
+  CHECK(config.step_tokens(2) == 31 * config.data.sequence_length);
+  CHECK_THROWS_WITH(config.step_rows(1), ContainsSubstring("schedule.step_rows: 31") &&
+                                             ContainsSubstring("more than the 30") &&
+                                             ContainsSubstring("schedule.passes to 6"));
+}
+
 TEST_CASE("the large configs that come with strata need only a training set") {
   struct Case {
     std::string name;
@@ -374,6 +390,6 @@ TEST_CASE("the large configs that come with strata need only a training set") {
     CHECK_THROWS_WITH(strata::load_run_config(shipped(c.name)), ContainsSubstring("data.train"));
     const RunConfig config = strata::load_run_config(shipped(c.name), sets);
     CHECK(config.model.llama.parameter_count() == c.parameters);
-    CHECK(config.tokens_per_step() == 65536);
+    CHECK(config.step_tokens(1) == 65536);
   }
 }

@@ -201,6 +201,32 @@ TEST_CASE("ids above 65535 pass, and any id outside of the model's vocabulary is
       ContainsSubstring("id 4294967294"));
 }
 
+TEST_CASE("a step of fewer rows than there is room for leaves the last places empty") {
+  const ListedTokens source = counting_tokens(97);
+  BatchOptions options{.shape = {.rows = 2, .tokens = 4, .sub_batches = 2},
+                       .ranks = 2,
+                       .step_rows = 5,
+                       .sample_order = SampleOrder::kOnce,
+                       .vocabulary = 97};
+  ThreadPool pool(1);
+  CHECK(BatchLoader(source, options, pool).samples_per_step() == 5);
+  const Pass first = fill(source, options, 10);
+  options.rank = 1;
+  const Pass second = fill(source, options, 10);
+  // Sub-batch 0: rows 0 and 1 here, 2 and 3 there; sub-batch 1: row 4 here, and no more.
+  CHECK(samples_of(first, 4) == std::vector<std::int64_t>{10, 11, 14, 0});
+  CHECK(samples_of(second, 4) == std::vector<std::int64_t>{12, 13, 0, 0});
+  CHECK(first.valid == 12);
+  CHECK(second.valid == 8);
+  const Ids ignored(4, kIgnoreTarget);
+  for (const Pass* pass : {&first, &second}) {
+    CHECK(Ids(pass->targets.end() - 4, pass->targets.end()) == ignored);
+    CHECK(Ids(pass->ids.end() - 4, pass->ids.end()) == Ids(4, 0));
+  }
+  options.step_rows = 1;
+  CHECK(fill(source, options, 10).valid == 0);
+}
+
 TEST_CASE("an epoch of training sees every sample once, in an order of its own") {
   const ListedTokens source = counting_tokens(4 * 24 + 1);
   BatchOptions options{.shape = {.rows = 2, .tokens = 4, .sub_batches = 3},

@@ -230,7 +230,7 @@ TEST_CASE("a step of 70B parameters is predicted within seconds, and without the
   REQUIRE(p.unknown.empty());
   // No faster than its FLOPs at the peak, and a step is what its lanes did.
   const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
-  CHECK(p.step_s > flops * static_cast<double>(config.tokens_per_step()) / 989.4e12);
+  CHECK(p.step_s > flops * static_cast<double>(config.step_tokens(1)) / 989.4e12);
   double exposed_s = 0;
   for (const LaneReport& lane : p.lanes) exposed_s += lane.exposed_s;
   CHECK(std::abs(busy_s(p.lanes, "compute") + exposed_s - p.step_s) < 1e-3 * p.step_s);
@@ -252,7 +252,7 @@ TEST_CASE("the FLOPs of a recorded step are those that utilisation counts") {
     flops += record.what.cost.flops * (backward ? 0.8 : 1.0);
   }
   const double counted = flops_per_token(config.model.llama, config.data.sequence_length) *
-                         static_cast<double>(config.tokens_per_step());
+                         static_cast<double>(config.step_tokens(1));
   CHECK(std::abs(flops / counted - 1) < 1e-12);
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("products that are slow enough are the whole step") {
   const double attention = 6.0 * static_cast<double>(m.num_hidden_layers * m.num_attention_heads *
                                                      m.head_size() * config.data.sequence_length);
   const double products = flops_per_token(m, config.data.sequence_length) - attention;
-  const double expected = products * static_cast<double>(config.tokens_per_step()) / 1e6;
+  const double expected = products * static_cast<double>(config.step_tokens(1)) / 1e6;
   CHECK(std::abs(p.step_s / expected - 1) < 0.01);
   CHECK(p.critical.front().name == "compute");
   CHECK(p.critical.front().share > 0.99);

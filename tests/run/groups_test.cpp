@@ -85,6 +85,25 @@ TEST_CASE("hosts that each hold the state train as one rank does") {
   check_alike(kTiedPasses, {.timing = UpdateTiming::kOnArrival, .resident = 5}, {{3, 1}}, kFew);
 }
 
+TEST_CASE("a step has the rows that it is to have on any ranks, also where a rank has none") {
+  constexpr std::int64_t kFew = 4;
+  for (const std::int64_t rows : {std::int64_t{1}, std::int64_t{5}}) {
+    RunConfig fitting = config_of(kPlain, {}, {}, kFew);
+    fitting.schedule.sub_batches = rows;
+    const RunResult wanted = run_session(fitting);
+    for (const Sharing& sharing : {Sharing{1, 0}, Sharing{3, 0}, Sharing{4, 2}}) {
+      for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
+        INFO(rows << " rows, " << sharing.ranks << " ranks");
+        RunConfig config = config_of(kTiedPasses, {.timing = timing}, sharing, kFew);
+        config.model.llama.tie_word_embeddings = false;
+        config.schedule.step_rows = rows;
+        CHECK(difference(run_session(config, sharing.ranks, {}, sharing.on_host), wanted) <
+              kTolerance);
+      }
+    }
+  }
+}
+
 TEST_CASE("any number of ranks, sharing the state in any way, trains as one rank does", "[long]") {
   constexpr std::int64_t kMany = 20;
   for (const Numbers& numbers : {kPlain, kTiedPasses}) {

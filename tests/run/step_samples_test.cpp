@@ -118,7 +118,7 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
   const auto tokens = tokens_of_rows(11, length);
   RunConfig config = file_config(folder, tokens);
   config.data.eos_token = tokens[0];
-  const std::int64_t each = config.tokens_per_step() / length * kRanks;
+  const std::int64_t each = config.step_tokens(1) / length * kRanks;
   const Manifest manifest = consumed(2, 2 * each);
   const StepSamples listed = samples_of_step(manifest, config, 4);
   CHECK(listed.ranks == kRanks);
@@ -139,7 +139,7 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
 TEST_CASE("samples of a step are refused where the manifest cannot tell them") {
   const ScratchFolder folder;
   RunConfig config = file_config(folder, tokens_of_rows(11, save_config({}).data.sequence_length));
-  const std::int64_t of_rank = config.tokens_per_step() / config.data.sequence_length;
+  const std::int64_t of_rank = config.step_tokens(1) / config.data.sequence_length;
   const Manifest mixed = consumed(4, 4 * of_rank + 1);
   REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 5), ContainsSubstring("--ranks"));
   CHECK(samples_of_step(mixed, config, 5, 2).rows.front().sample == mixed.samples);
@@ -147,6 +147,12 @@ TEST_CASE("samples of a step are refused where the manifest cannot tell them") {
   REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 4, 2),
                       ContainsSubstring("with another batch shape"));
   REQUIRE_THROWS_WITH(samples_of_step(mixed, config, 0), ContainsSubstring("counted from 1"));
+  config.schedule.step_rows = 3;
+  REQUIRE_THROWS_WITH(samples_of_step(consumed(2, 6), config, 1), ContainsSubstring("--ranks"));
+  const StepSamples few = samples_of_step(consumed(2, 6), config, 2, 2);
+  REQUIRE(few.rows.size() == 3);
+  CHECK(few.rows.front().sample == 3);
+  CHECK(few.rows.back().sample == 5);
   config.data.train += ".gone";
   REQUIRE_THROWS_AS(samples_of_step(mixed, config, 5, 2), IoError);
 }

@@ -155,6 +155,7 @@ struct ScheduleSection {
   std::int64_t rows = 1;
   std::int64_t sub_batches = 1;
   std::int64_t passes = 1;
+  std::optional<std::int64_t> step_rows;  ///< of all ranks; absent: all that they take
   std::optional<std::int64_t> weight_slots;
   std::optional<std::int64_t> activation_slots;
   std::optional<KeepLevel> activations;  ///< of every cell
@@ -277,9 +278,12 @@ struct RunConfig {
     return optimizer.gradient_dtype.value_or(run.dtype == DType::kBF16 ? DType::kBF16
                                                                        : DType::kF32);
   }
-  /// Tokens that one rank trains on in a step.
-  [[nodiscard]] std::int64_t tokens_per_step() const {
-    return schedule.rows * schedule.sub_batches * schedule.passes * data.sequence_length;
+  /// Rows that `ranks` ranks train on in a step. Throws ConfigError if schedule.step_rows are more
+  /// than they take.
+  [[nodiscard]] std::int64_t step_rows(int ranks) const;
+  /// Tokens of those rows.
+  [[nodiscard]] std::int64_t step_tokens(int ranks) const {
+    return step_rows(ranks) * data.sequence_length;
   }
 };
 

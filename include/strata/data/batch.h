@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -60,6 +61,9 @@ struct BatchOptions {
   int passes = 1;  ///< passes of a step
   int rank = 0;
   int ranks = 1;
+  /// Rows that a step trains on, of all ranks; absent: all that there is room for. Those behind are
+  /// rows of id 0 with ignored targets, and a rank may have no others.
+  std::optional<std::int64_t> step_rows{};
   DocumentMask mask = DocumentMask::kOff;
   SampleOrder sample_order = SampleOrder::kShuffled;
   std::uint64_t seed = 0;
@@ -67,7 +71,7 @@ struct BatchOptions {
 };
 
 /// Returns which sample of its step, counted from 0, is row 0 of a sub-batch of options.rank:
-/// ((pass*S + s)*R + rank)*B. Row r is r samples behind it.
+/// ((pass*S + s)*R + rank)*B. Row r is r samples behind it; from step_rows on there are none.
 [[nodiscard]] std::int64_t first_sample_of(const BatchOptions& options, int pass,
                                            std::int64_t sub_batch);
 
@@ -86,7 +90,8 @@ class BatchLoader {
   [[nodiscard]] std::int64_t samples() const { return samples_; }
   /// Throws IoError if none of the first `samples` samples has a target that counts.
   void require_target(std::int64_t samples) const;
-  /// Returns G = passes * S * R * B, by which a step moves the run's global sample index.
+  /// Returns G = passes * S * R * B, or step_rows, by which a step moves the run's global sample
+  /// index.
   [[nodiscard]] std::int64_t samples_per_step() const;
   [[nodiscard]] const BatchOptions& options() const { return options_; }
 
@@ -107,7 +112,8 @@ class BatchLoader {
     std::int64_t valid_targets = 0;
   };
   void check_sizes(const PassBuffers& out) const;
-  std::int64_t fill_sub_batch(std::int64_t first_sample, const PassBuffers& out, Scratch& scratch);
+  std::int64_t fill_sub_batch(std::int64_t step_sample, std::int64_t first_row,
+                              const PassBuffers& out, Scratch& scratch);
   void read_row(std::int64_t begin, std::span<std::int32_t> ids,
                 std::span<std::int32_t> targets) const;
   void check_ids(std::int64_t begin, std::span<const std::int32_t> ids) const;
