@@ -54,7 +54,7 @@ Setup setup_of(const RunConfig& config, Backend& backend, Ranks& ranks) {
   return choose_placement(config, PlannedRank{.rank = ranks.rank(),
                                               .ranks = ranks.size(),
                                               .budget = make_budget(config.memory, memory),
-                                              .device = backend.device->info().name})
+                                              .device = memory.device.name})
       .setup;
 }
 
