@@ -1,15 +1,15 @@
 #!/bin/bash
 # Builds everything and runs the tests: the fast ones, and the CUDA ones where there is a GPU.
 #
-#   scripts/test.sh [--slow]     --slow: the slow ones as well
+#   scripts/test.sh [--slow]     --slow: the long and the slow ones as well
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-labels='fast|long|cuda'
+labels='fast|cuda'
 case ${1:-} in
   '') ;;
-  --slow) labels="$labels|slow" ;;
+  --slow) labels="$labels|long|slow" ;;
   *) echo "usage: scripts/test.sh [--slow]" >&2; exit 2 ;;
 esac
 

@@ -112,8 +112,8 @@ struct ThreadPool::Impl {
 
 ThreadPool::ThreadPool(int threads, std::span<const int> cores) : impl_(std::make_unique<Impl>()) {
   const int bindable = static_cast<int>(cores.size());
-  const int unasked = cores.empty() ? usable_cores() : bindable;
-  const int wanted = threads > 0 ? threads : unasked;
+  const auto unasked = [&] { return cores.empty() ? usable_cores() : bindable; };
+  const int wanted = threads > 0 ? threads : unasked();
   try {
     for (int i = 1; i < wanted; ++i) {
       std::vector<int> core;

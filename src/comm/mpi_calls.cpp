@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "strata/base/error.h"
 
@@ -67,7 +69,20 @@ MpiShardPiece::MpiShardPiece(std::size_t bytes, std::size_t shard_bytes) {
 
 MpiShardPiece::~MpiShardPiece() { MPI_Type_free(&type_); }
 
+void meet(MPI_Comm comm) {
+  constexpr std::chrono::microseconds kLongestSleep{200};
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(comm, &barrier), "MPI_Ibarrier");
+  for (std::chrono::microseconds sleep{1};; sleep = std::min(2 * sleep, kLongestSleep)) {
+    int passed = 0;
+    check_mpi(MPI_Test(&barrier, &passed, MPI_STATUS_IGNORE), "MPI_Test");
+    if (passed != 0) return;
+    std::this_thread::sleep_for(sleep);
+  }
+}
+
 void gather_in_place(MPI_Comm comm, const Shards& full) {
+  meet(comm);
   for (std::size_t begin = 0; begin < full.shard_bytes; begin += kMpiCallBytes) {
     const MpiShardPiece piece(std::min(kMpiCallBytes, full.shard_bytes - begin), full.shard_bytes);
     check_mpi(

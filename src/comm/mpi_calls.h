@@ -63,6 +63,10 @@ class MpiShardPiece {
 /// Bytes that one rank contributes to one MPI call, far below the 2^31 of MPI's counts.
 inline constexpr std::size_t kMpiCallBytes = 256 * kMiB;
 
+/// Blocks until every rank of the group has called it, asleep rather than polling: ranks may be
+/// seconds apart, and MPI's own calls keep a core busy while they wait.
+void meet(MPI_Comm comm);
+
 /// Blocks until every shard of `full` holds what its rank has there.
 void gather_in_place(MPI_Comm comm, const Shards& full);
 

@@ -41,6 +41,7 @@ class MpiCollectives final : public Collectives {
 
   /// Runs on the comm lane.
   void reduce_scatter_now(const Shards& full) {
+    meet(lane_);
     for (std::size_t begin = 0; begin < full.shard_bytes; begin += piece_bytes_) {
       const std::size_t bytes = std::min(piece_bytes_, full.shard_bytes - begin);
       const MpiShardPiece piece(bytes, full.shard_bytes);

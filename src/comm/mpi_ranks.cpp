@@ -40,7 +40,7 @@ class MpiRanks : public Ranks {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string_view name() const override { return "mpi"; }
 
-  void barrier(Channel channel) override { check_mpi(MPI_Barrier(group(channel)), "MPI_Barrier"); }
+  void barrier(Channel channel) override { meet(group(channel)); }
   void all_reduce_sum(std::span<double> values, Channel channel) override {
     sum_in_rank_order(all_gather_host(std::as_bytes(values), channel), values);
   }
@@ -92,6 +92,7 @@ class MpiWorldRanks final : private MpiWorld, public MpiRanks {
 };
 
 void MpiRanks::broadcast(std::span<std::byte> bytes, int root, Channel channel) {
+  meet(group(channel));
   while (!bytes.empty()) {
     const std::size_t count = std::min(bytes.size(), kMpiCallBytes);
     check_mpi(MPI_Bcast(bytes.data(), static_cast<int>(count), MPI_BYTE, root, group(channel)),

@@ -76,7 +76,7 @@ inline Outcome plan(const Folder& folder, const std::string& arguments) {
 inline std::string train_tiny(const Folder& folder, const std::string& name,
                               const std::string& more) {
   return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
-         " --set run.steps=4 --set optimizer.warmup_steps=1 " + more;
+         " --set run.steps=4 --set optimizer.warmup_steps=1 --set data.sequence_length=32 " + more;
 }
 
 /// Makes token files of a text; returns the settings that train on them.
@@ -84,7 +84,7 @@ inline std::string tokenize_text(const Folder& folder) {
   fs::create_directories(folder / "text");
   for (int i = 0; i < 40; ++i) {
     std::ofstream out(folder / ("text/" + std::to_string(i) + ".txt"));
-    for (int j = 0; j < 40; ++j) out << "line " << j << " of document " << i << ": some words\n";
+    for (int j = 0; j < 8; ++j) out << "line " << j << " of document " << i << ": some words\n";
   }
   const Outcome tokenized = strata(folder, "tokenize " + (folder / "text") + " --output " +
                                                (folder / "train.bin") + " --validation-output " +

@@ -135,7 +135,7 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
   const std::size_t last_line = done.text.rfind('\n', done.text.size() - 2) + 1;
   const std::string last = done.text.substr(last_line);
   for (const std::string& text :
-       {std::string("done: 4 of 4 steps, 2,048 tokens in "), std::string(" tokens/s), loss "),
+       {std::string("done: 4 of 4 steps, 512 tokens in "), std::string(" tokens/s), loss "),
         std::string(", validation loss "), folder / "run"}) {
     CHECK_THAT(last, ContainsSubstring(text));
   }

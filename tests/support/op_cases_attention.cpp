@@ -62,11 +62,22 @@ struct Dot {
   double sum = 0;
   double magnitude = 0;
 
+  /// Has several sums under way: each addition waits for the one before.
   Dot(const double* a, const double* b, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const double product = a[i] * b[i];
-      sum += product;
-      magnitude += std::abs(product);
+    constexpr std::size_t kSums = 8;
+    std::array<double, kSums> sums{};
+    std::array<double, kSums> magnitudes{};
+    const auto size = static_cast<std::size_t>(count);
+    for (std::size_t begin = 0; begin < size; begin += kSums) {
+      for (std::size_t i = begin; i < std::min(begin + kSums, size); ++i) {
+        const double product = a[i] * b[i];
+        sums[i - begin] += product;
+        magnitudes[i - begin] += std::abs(product);
+      }
+    }
+    for (std::size_t i = 0; i < kSums; ++i) {
+      sum += sums[i];
+      magnitude += magnitudes[i];
     }
   }
 };

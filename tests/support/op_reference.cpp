@@ -1,5 +1,5 @@
-// Rounds, draws and compares numbers for the operator cases. Rounding is by scaling and
-// std::nearbyint, so that it shares no code with Bf16.
+// Rounds, draws and compares numbers for the operator cases. Rounding is by the
+// addition of a large number, so that it shares no code with Bf16.
 
 #include "support/op_reference.h"
 
@@ -30,16 +30,16 @@ double unit_roundoff(DType dtype) { return std::ldexp(1.0, -significand_bits(dty
 double rounded_to(DType dtype, double value) {
   if (dtype == DType::kF64) return value;
   int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);
-  const int bits = significand_bits(dtype);
-  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+  std::frexp(value, &exponent);
+  // f64 has numbers of this size one unit in the last place of the dtype apart.
+  const double large = std::ldexp(1.5, 52 + exponent - significand_bits(dtype));
+  return std::copysign((value + large) - large, value);
 }
 
 std::vector<double> random_values(std::uint64_t stream, std::int64_t count, DType dtype) {
   std::vector<double> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = rounded_to(dtype, random_normal(kSeed, stream, i));
-  }
+  random_normals(kSeed, stream, 0, values);
+  for (double& value : values) value = rounded_to(dtype, value);
   return values;
 }
 

@@ -53,7 +53,7 @@ Setup setup_of(const RunConfig& config, Backend& backend, RankGroups& groups) {
   const MachineMemory memory = measure_machine(*backend.device, groups.world());
   return choose_placement(config, PlannedRank{.place = groups.place(),
                                               .budget = make_budget(config.memory, memory),
-                                              .device = backend.device->info().name})
+                                              .device = memory.device.name})
       .setup;
 }
 

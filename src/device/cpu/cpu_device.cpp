@@ -79,11 +79,12 @@ class CpuDevice final : public Device {
   ~CpuDevice() override { destroy_streams(); }
 
   [[nodiscard]] DeviceInfo info() const override {
+    static const std::string name = processor_name();  // hundreds of lines to read
     const HostMemory host = read_host_memory();
     const std::size_t available = host.available_bytes.value_or(0);
     return {.backend = "cpu",
-            .name = processor_name(),
-            .memory_bytes = host_memory_bytes(),
+            .name = name,
+            .memory_bytes = host_memory_bytes(host),
             .free_bytes = host.group ? std::min(available, host.group->free_bytes) : available};
   }
 

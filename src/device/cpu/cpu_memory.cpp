@@ -47,29 +47,38 @@ class Mapping final : public DeviceMemory {
   std::size_t& in_use_;
 };
 
+/// The most that could be taken now.
+std::size_t most_of(const HostMemory& host) {
+  return std::min(host_memory_bytes(host),
+                  host.group ? host.group->free_bytes : host_memory_bytes(host));
+}
+
+[[noreturn]] void refuse(std::size_t bytes, const HostMemory& host) {
+  const std::size_t free = std::min(most_of(host), pages_in_bytes(_SC_AVPHYS_PAGES));
+  throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
+                    format_bytes(free) + " of " + format_bytes(host_memory_bytes(host)) +
+                    " are free" + address_limit());
+}
+
 }  // namespace
 
-std::size_t host_memory_bytes() {
+std::size_t host_memory_bytes(const HostMemory& host) {
   const std::size_t machine = pages_in_bytes(_SC_PHYS_PAGES);
-  const std::optional<GroupMemory> group = read_host_memory().group;
-  return group ? std::min(machine, group->limit_bytes) : machine;
+  return host.group ? std::min(machine, host.group->limit_bytes) : machine;
 }
 
 std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_t& in_use) {
   const std::size_t mapped = std::max<std::size_t>(bytes, 1);
-  // The kernel would promise even what can never fit, and end the process when it is touched.
-  const HostMemory host = read_host_memory();
-  const std::size_t most =
-      std::min(host_memory_bytes(), host.group ? host.group->free_bytes : host_memory_bytes());
-  void* const data = mapped > most ? MAP_FAILED
-                                   : mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
-                      format_bytes(std::min(most, pages_in_bytes(_SC_AVPHYS_PAGES))) + " of " +
-                      format_bytes(host_memory_bytes()) + " are free" + address_limit());
-  }
+  // The kernel would promise even what can never fit, and end the process when it is touched. To
+  // look whether a few pages fit would take longer than to map them.
   constexpr std::size_t kHugePage = 2 * kMiB;
+  if (mapped >= kHugePage) {
+    const HostMemory host = read_host_memory();
+    if (mapped > most_of(host)) refuse(bytes, host);
+  }
+  void* const data =
+      mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) refuse(bytes, read_host_memory());
   if (mapped >= kHugePage)
     madvise(data, mapped, MADV_HUGEPAGE);  // a hint: failure costs speed only
   return std::make_unique<Mapping>(data, mapped, in_use);

@@ -59,10 +59,12 @@ class ThreadsExecutor final : public Executor {
   ~ThreadsExecutor() override { stop(); }
 
   void push(Lane lane, Work work) override {
-    const std::lock_guard lock(mutex_);
     Queue& queue = queues_[index_of(lane)];
+    std::unique_lock lock(mutex_);
     queue.work.push_back(std::move(work));
-    if (ready(queue)) queue.wake.notify_one();
+    const bool wakes = ready(queue);
+    lock.unlock();  // which the lane would wait for
+    if (wakes) queue.wake.notify_one();
   }
 
   void wait(Event event) override {
