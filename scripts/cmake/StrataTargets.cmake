@@ -30,13 +30,17 @@ endfunction()
 
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
 # entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi and
-# <name>_cuda run those, if asked for.
+# <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
   target_precompile_headers(${name} REUSE_FROM strata_test_catch)
-  add_test(NAME ${name} COMMAND ${name} "~[slow]~[long]~[mpi]~[cuda]")
+  set(fast "~[slow]~[long]~[mpi]~[cuda]")
+  if(STRATA_SANITIZE STREQUAL "thread")
+    string(APPEND fast "~[one_thread]")
+  endif()
+  add_test(NAME ${name} COMMAND ${name} "${fast}")
   set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
   if(arg_LONG)
     add_test(NAME ${name}_long COMMAND ${name} "[long]~[cuda]")

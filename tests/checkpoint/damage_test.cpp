@@ -145,7 +145,7 @@ std::string text_of(const MemoryFiles& files, const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("no flipped bit of any file of a checkpoint is taken") {
+TEST_CASE("no flipped bit of any file of a checkpoint is taken", "[one_thread]") {
   Damaged checkpoints;
   for (const std::string& path : checkpoints.paths()) {
     const fs::path file = Damaged::second() / path;
@@ -158,7 +158,7 @@ TEST_CASE("no flipped bit of any file of a checkpoint is taken") {
   CHECK(checkpoints.cases() >= 2500);
 }
 
-TEST_CASE("no file of a checkpoint that is cut, grown, gone or emptied is taken") {
+TEST_CASE("no file of a checkpoint that is cut, grown, gone or emptied is taken", "[one_thread]") {
   Damaged checkpoints;
   for (const std::string& path : checkpoints.paths()) {
     const fs::path file = Damaged::second() / path;
@@ -209,7 +209,7 @@ TEST_CASE("no file of a checkpoint that took another's place is taken") {
   }
 }
 
-TEST_CASE("no fuzzed manifest of a checkpoint is taken") {
+TEST_CASE("no fuzzed manifest of a checkpoint is taken", "[one_thread]") {
   Damaged checkpoints;
   const fs::path file = Damaged::second() / kManifestName;
   const std::string whole = text_of(checkpoints.whole(), file);
@@ -232,7 +232,7 @@ TEST_CASE("no fuzzed manifest of a checkpoint is taken") {
   CHECK(checkpoints.cases() > 1400);
 }
 
-TEST_CASE("no fuzzed header of a checkpoint's files is taken") {
+TEST_CASE("no fuzzed header of a checkpoint's files is taken", "[one_thread]") {
   Damaged checkpoints;
   for (const std::string& path : checkpoints.paths()) {
     if (!path.ends_with(".safetensors")) continue;

@@ -127,7 +127,7 @@ TEST_CASE("a save that is refused any operation says which, and harms nothing") 
   }
 }
 
-TEST_CASE("what a failed sync was of is not trusted again") {
+TEST_CASE("what a failed sync was of is not trusted again", "[one_thread]") {
   for (const std::int64_t before : {0, 1}) {
     const std::size_t operations = operations_of_save(1, before);
     for (std::size_t i = 0; i < operations; ++i) {
@@ -176,7 +176,8 @@ TEST_CASE("a disk that fails from any operation on leaves what was committed") {
   }
 }
 
-TEST_CASE("a disk that is full at any byte fails the save and is as free as before") {
+TEST_CASE("a disk that is full at any byte fails the save and is as free as before",
+          "[one_thread]") {
   Begun full(1, 2);
   const std::uint64_t used = (std::uint64_t{1} << 40) - full.files.free_bytes("/").value();
   for (std::uint64_t room = 0; room < used; room += 1000) {

@@ -322,7 +322,8 @@ TEST_CASE("a manifest that would be refused is not written") {
   CHECK_THROWS_AS(m.to_string(), IoError);
 }
 
-TEST_CASE("made-up manifests with a right hash are refused or read, and nothing else") {
+TEST_CASE("made-up manifests with a right hash are refused or read, and nothing else",
+          "[one_thread]") {
   std::mt19937_64 random(7);
   const std::string whole = [] {
     std::string text = json_of(example()).dump();
