@@ -172,7 +172,8 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
   run_ranks(2, [&](Ranks& ranks) {
     try {
       const Session session(config, ranks);
-    } catch (const ConfigError& e) {
+    } catch (const AgreedError& e) {
+      CHECK(e.exit_code() == 2);
       errors[static_cast<std::size_t>(ranks.rank())] = e.what();
     }
   });
