@@ -141,6 +141,13 @@ class CommandLine {
         ->type_name("NAME");
     plan.add_option("--host-memory", run_.host_memory, "memory.host_limit, such as 128GiB")
         ->type_name("SIZE");
+    plan.add_option("--ranks", run_.plan.ranks, "plan for rank 0 of so many, without a launcher")
+        ->check(CLI::PositiveNumber)
+        ->type_name("COUNT");
+    plan.add_option("--ranks-per-node", run_.plan.ranks_per_node,
+                    "so many of the ranks share the host memory that this machine has now")
+        ->check(CLI::PositiveNumber)
+        ->type_name("COUNT");
     plan.callback([this] {
       action_ = [this] {
         return strata::plan_command(load(run_, strata::TrainingData::kOptional), run_.plan);

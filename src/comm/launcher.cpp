@@ -17,8 +17,8 @@ std::optional<int> count_in(const Environment& environment, const char* name) {
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, count);
   if (error != std::errc{} || stop != end || count < 1) {
-    throw BackendError("the launcher set " + std::string(name) + " to \"" + *text +
-                       "\", which is not a number of ranks");
+    throw ConfigError("the launcher set " + std::string(name) + " to \"" + *text +
+                      "\", which is not a number of ranks");
   }
   return count;
 }
@@ -33,6 +33,13 @@ std::optional<int> slurm_tasks(const Environment& environment) {
 
 }  // namespace
 
+std::optional<int> launched_on_host(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    if (const auto ranks = count_in(environment, name)) return ranks;
+  }
+  return std::nullopt;
+}
+
 Launch detect_launch(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const auto ranks = count_in(environment, name)) return {.mpi = *ranks > 1, .ranks = ranks};
@@ -40,7 +47,7 @@ Launch detect_launch(const Environment& environment) {
   const std::optional<int> tasks = slurm_tasks(environment);
   if (environment("PMIX_RANK")) return {.mpi = tasks.value_or(2) > 1, .ranks = tasks};
   if (tasks.value_or(1) > 1) {
-    throw BackendError(
+    throw ConfigError(
         "SLURM started " + std::to_string(*tasks) +
         " tasks, but nothing connects them: each would train alone and overwrite the others. " +
         "Start the program with `srun --mpi=pmix` (or pmi2, see `srun --mpi=list`) or with "

@@ -19,7 +19,11 @@ struct Launch {
 };
 
 /// Reads the variables of mpirun (Open MPI, MPICH, Intel MPI) and srun (PMI-2, PMIx). Throws
-/// BackendError with the remedy if SLURM started several tasks that no MPI can connect.
+/// ConfigError with the remedy if SLURM started several tasks that no MPI can connect.
 [[nodiscard]] Launch detect_launch(const Environment& environment);
+
+/// Returns how many ranks Open MPI's mpirun or Intel's or MPICH's says it has started on this host;
+/// SLURM and others do not say. Throws ConfigError if that is no number.
+[[nodiscard]] std::optional<int> launched_on_host(const Environment& environment);
 
 }  // namespace strata

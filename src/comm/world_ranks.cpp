@@ -8,19 +8,26 @@
 
 namespace strata {
 
+namespace {
+
+std::optional<std::string> own_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<int> launched_on_host() { return launched_on_host(own_environment); }
+
 std::unique_ptr<Ranks> make_world_ranks() {
-  const Launch launch = detect_launch([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
-  });
+  const Launch launch = detect_launch(own_environment);
   if (!launch.mpi) return make_self_ranks();
   std::unique_ptr<Ranks> world = make_mpi_ranks();
   if (launch.ranks && world->size() != *launch.ranks) {
-    throw BackendError(
-        "the launcher started " + std::to_string(*launch.ranks) + " ranks, but MPI connected " +
-        std::to_string(world->size()) +
-        ": the launcher belongs to another MPI than the one this program was built " +
-        "with. Use that MPI's mpirun, or `srun --mpi=` with a type that it supports");
+    throw ConfigError("the launcher started " + std::to_string(*launch.ranks) +
+                      " ranks, but MPI connected " + std::to_string(world->size()) +
+                      ": the launcher belongs to another MPI than the one this program was built " +
+                      "with. Use that MPI's mpirun, or `srun --mpi=` with a type that it supports");
   }
   return world;
 }

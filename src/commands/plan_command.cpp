@@ -1,15 +1,17 @@
 // `plan` makes the setup that a run would make, on a machine of which it knows the GPU's name and
-// limits, and prints its bytes, its blocks, what was chosen and what is predicted. Several ranks
-// may plan together; rank 0 prints.
+// limits, and prints its bytes, its blocks, what was chosen and what is predicted. The ranks may be
+// those of a launcher, of which rank 0 prints, or exist on paper only (--ranks).
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/host_memory.h"
 #include "strata/base/log.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
@@ -49,6 +51,37 @@ MachineMemory planned_machine(BackendChoice backend, DeviceInfo device) {
           .resident = estimated_host_overhead(backend)};
 }
 
+/// Returns the rank that is planned for: that of a launcher, or rank 0 of --ranks. Throws
+/// ConfigError if the options contradict it or each other.
+std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options) {
+  std::unique_ptr<Ranks> world = make_world_ranks();
+  if (options.ranks && world->size() > 1) {
+    throw ConfigError("--ranks: a launcher has started " + std::to_string(world->size()) +
+                      " ranks, which are planned for; leave out one of them");
+  }
+  const int ranks = options.ranks.value_or(world->size());
+  const int per_node = options.ranks_per_node.value_or(1);
+  if (per_node > ranks) {
+    throw ConfigError("--ranks-per-node: " + std::to_string(per_node) + " ranks cannot be on one " +
+                      "host if there are " + std::to_string(ranks) + "; raise --ranks");
+  }
+  return options.ranks ? make_dry_ranks(0, ranks) : std::move(world);
+}
+
+/// Returns the place of the first rank; on paper all hosts have as many ranks.
+GroupPlace planned_place(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
+  if (!options.ranks || config.run.shard_group == ShardGroup::kAll) {
+    return RankGroups(ranks, config.run.shard_group).place();
+  }
+  const int per_node = options.ranks_per_node.value_or(ranks.size());
+  if (ranks.size() % per_node != 0) {
+    throw ConfigError("--ranks: hosts of " + std::to_string(per_node) + " ranks do not add up to " +
+                      std::to_string(ranks.size()) +
+                      ", and run.shard_group \"node\" needs as many on each");
+  }
+  return {.ranks = per_node, .replicas = ranks.size() / per_node};
+}
+
 /// Returns a line about the device that the plan is made for.
 std::string device_text(const DeviceInfo& device) {
   if (device.name.empty()) {
@@ -75,15 +108,21 @@ std::string save_text(const Setup& setup, const std::string& device) {
 }  // namespace
 
 int plan_command(const RunConfig& config, const PlanOptions& options) {
-  const std::unique_ptr<Ranks> ranks = make_world_ranks();
+  const std::unique_ptr<Ranks> ranks = planned_ranks(options);
   // "auto" plans for a GPU, because that is what people ask a plan for.
   const BackendChoice backend =
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   const DeviceInfo device = planned_device(backend, options.gpu);
-  const Budget budget = make_budget(config.memory, planned_machine(backend, device));
-  const RankGroups groups(*ranks, config.run.shard_group);
-  const Placement placement = choose_placement(
-      config, PlannedRank{.place = groups.place(), .budget = budget, .device = device.name});
+  MachineMemory machine = planned_machine(backend, device);
+  if (options.ranks_per_node) {
+    machine.host = read_host_memory();
+    machine.sharers = *options.ranks_per_node;
+  }
+  const Budget budget = make_budget(config.memory, machine);
+  const Placement placement =
+      choose_placement(config, PlannedRank{.place = planned_place(config, options, *ranks),
+                                           .budget = budget,
+                                           .device = device.name});
   if (ranks->rank() != 0) return 0;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +

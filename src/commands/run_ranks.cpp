@@ -1,6 +1,6 @@
 // A rank's error becomes a line of its log and an exit code here. With several ranks the others are
-// aborted with that code, because they may wait for this one; only before the body begins do all
-// ranks know of each other's failures, and end by themselves.
+// aborted with that code, because they may wait for this one; where all ranks know of an error
+// (AgreedError), rank 0 tells it and all end by themselves.
 
 #include "commands/run_ranks.h"
 
@@ -17,29 +17,22 @@
 namespace strata {
 namespace {
 
-/// Loads the config on every rank. Throws ConfigError on all of them, with the same text, if one
-/// cannot or if they differ.
+/// Loads the config on every rank. Throws AgreedError on all of them if one cannot or if they
+/// differ.
 RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   std::optional<RunConfig> config;
   std::vector<FieldText> facts;
-  std::string failure;
-  try {
+  fail_together(ranks, [&] {
     config = load();
     facts = facts_of_run(*config);
-  } catch (const std::exception& error) {
-    failure = error.what();
-  }
-  const std::vector<std::string> failures = gather_texts(failure, ranks);
-  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
-    if (failures[rank].empty()) continue;
-    throw ConfigError("rank " + std::to_string(rank) + ": " + failures[rank]);
-  }
+  });
   const std::string differences = disagreement(facts, ranks);
   if (!differences.empty()) {
-    throw ConfigError(
+    throw AgreedError(
         "the ranks were not given the same run; start all of them with one program, one config and "
         "the same files:" +
-        differences);
+            differences,
+        ConfigError("").exit_code());
   }
   return *std::move(config);
 }
@@ -48,6 +41,10 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
 int run_body(Ranks& ranks, const std::function<int()>& body) {
   try {
     return body();
+  } catch (const AgreedError& error) {
+    if (ranks.rank() == 0) log::error("{}", error.what());
+    ranks.barrier(Channel::kSubmit);  // a launcher may end the others when the first one ends
+    return error.exit_code();
   } catch (const std::exception&) {
     const Failure failure = current_failure();
     log::error("{}", failure.text);
@@ -65,19 +62,11 @@ int end_together(Ranks& ranks, const std::function<int()>& body) {
 int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
   const std::unique_ptr<Ranks> ranks = make_world_ranks();
   log::configure(ranks->rank(), ranks->size(), "");
-  std::optional<RunConfig> config;
   if (ranks->size() == 1) {
-    config = load();
-  } else {
-    try {
-      config = load_alike(load, *ranks);
-    } catch (const ConfigError& error) {
-      if (ranks->rank() == 0) log::error("{}", error.what());
-      ranks->barrier(Channel::kSubmit);  // a launcher may end the others when the first one ends
-      return error.exit_code();
-    }
+    const RunConfig config = load();
+    return run_body(*ranks, [&] { return body(*ranks, config); });
   }
-  return run_body(*ranks, [&] { return body(*ranks, *config); });
+  return run_body(*ranks, [&] { return body(*ranks, load_alike(load, *ranks)); });
 }
 
 }  // namespace strata

@@ -36,12 +36,15 @@ void RunSection::fields(FieldList& f) {
         "Says how many steps pass between progress lines; the first and the last step have one in "
         "any case. Raise it where steps are short; metrics.jsonl has every step.");
   f.add("threads", threads,
-        "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use. "
+        "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use, "
+        "divided by the ranks that may use the same ones. "
         "Lower it to leave cores to other programs.");
   f.choice("bind", bind, kThreadBindingNames,
-           "experimental: auto gives each of a rank's CPU threads a core of its own, if the rank "
-           "has 4 or more. With one rank a machine it made no difference; it is kept for several "
-           "ranks a machine, where nobody has measured it.");
+           "Says where a rank's CPU threads run. share gives ranks of one machine that may use the "
+           "same cores equal parts of them, near their GPUs, if each gets 4 or more; a rank that "
+           "is alone on a machine runs where it may. off leaves it to the launcher. auto "
+           "(experimental) also gives each thread a core of its own, which gained nothing with one "
+           "rank a machine.");
   f.choice(
       "shard_group", shard_group, kShardGroupNames,
       "Says which ranks hold a copy of the training state together: all, which takes the least "

@@ -1,15 +1,18 @@
-// Measures a machine and turns what was found into limits. All that ranks tell each other is which
-// pool their host memory comes from, so that each counts on its share alone.
+// Measures a machine and turns what was found into limits. Ranks tell each other which pool their
+// host memory comes from, so that each counts on its share alone, and then their limits, so that
+// all plan by the tightest.
 
 #include "strata/plan/budget.h"
 
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "strata/base/bytes.h"
@@ -125,6 +128,91 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
   if (limits.host_limit) budget.host_limit = limits.host_limit->bytes;
   limit_host(budget, machine);
   return budget;
+}
+
+namespace {
+
+/// A budget as ranks send it.
+struct SentBudget {
+  SentBudget() = default;
+  explicit SentBudget(const Budget& b)
+      : device_limit(b.device_limit),
+        host_limit(b.host_limit),
+        host_available(b.host_available),
+        device_overhead(b.device_overhead),
+        host_overhead(b.host_overhead),
+        peak_tflops(b.peak_tflops),
+        link_gbs(b.link_gbs),
+        device_is_host(b.device_is_host) {
+    b.device_limit_origin.copy(device_origin.data(), device_origin.size() - 1);
+    b.host_limit_origin.copy(host_origin.data(), host_origin.size() - 1);
+  }
+  [[nodiscard]] Budget received() const {
+    return {.device_limit = device_limit,
+            .device_limit_origin = device_origin.data(),
+            .device_overhead = device_overhead,
+            .host_limit = host_limit,
+            .host_limit_origin = host_origin.data(),
+            .host_available = host_available,
+            .host_overhead = host_overhead,
+            .peak_tflops = peak_tflops,
+            .link_gbs = link_gbs,
+            .device_is_host = device_is_host};
+  }
+
+  std::optional<std::size_t> device_limit, host_limit, host_available;
+  std::size_t device_overhead = 0, host_overhead = 0;
+  double peak_tflops = 0, link_gbs = 0;
+  bool device_is_host = false;
+  std::array<char, 512> device_origin{}, host_origin{};
+};
+
+using Limit = std::optional<std::size_t>;
+
+/// Takes over what another rank's limit is, if it is tighter. Returns whether it is.
+bool tighten(Limit& limit, const Limit& other) {
+  if (!other || (limit && *limit <= *other)) return false;
+  limit = other;
+  return true;
+}
+
+}  // namespace
+
+Budget least_of(const std::vector<Budget>& ranks) {
+  Budget least = ranks.front();
+  const auto from = [](const std::string& origin, std::size_t rank) {
+    return origin + " (on rank " + std::to_string(rank) + ", the tightest)";
+  };
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const Budget& other = ranks[rank];
+    if (tighten(least.device_limit, other.device_limit)) {
+      least.device_limit_origin = from(other.device_limit_origin, rank);
+    }
+    if (tighten(least.host_limit, other.host_limit)) {
+      least.host_limit_origin = from(other.host_limit_origin, rank);
+    }
+    tighten(least.host_available, other.host_available);
+    least.device_overhead = std::max(least.device_overhead, other.device_overhead);
+    least.host_overhead = std::max(least.host_overhead, other.host_overhead);
+    least.peak_tflops = std::min(least.peak_tflops, other.peak_tflops);
+    least.link_gbs = std::min(least.link_gbs, other.link_gbs);
+  }
+  return least;
+}
+
+Budget agree_on_budget(const Budget& own, Ranks& ranks) {
+  static_assert(std::is_trivially_copyable_v<SentBudget>);
+  if (ranks.size() == 1) return own;
+  const SentBudget sent(own);
+  const std::vector<std::byte> bytes =
+      ranks.all_gather_host(std::as_bytes(std::span(&sent, 1)), Channel::kSubmit);
+  std::vector<Budget> budgets;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(SentBudget)) {
+    SentBudget received;
+    std::memcpy(static_cast<void*>(&received), bytes.data() + at, sizeof(received));
+    budgets.push_back(received.received());
+  }
+  return least_of(budgets);
 }
 
 }  // namespace strata

@@ -8,6 +8,7 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -75,6 +76,57 @@ std::vector<FieldText> parse(const std::string& text) {
 }
 
 }  // namespace
+
+std::string ranks_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last;
+  }
+  return text;
+}
+
+std::string failures_text(const std::vector<std::string>& failures) {
+  constexpr std::size_t kMostTold = 8;  // that differ
+  std::vector<std::pair<std::string, std::vector<int>>> told;
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    auto same = std::find_if(told.begin(), told.end(),
+                             [&](const auto& entry) { return entry.first == failures[rank]; });
+    if (same == told.end()) same = told.insert(told.end(), {failures[rank], {}});
+    same->second.push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    if (i == kMostTold) return text + "\nand others on other ranks";
+    const auto& [failure, ranks] = told[i];
+    const bool all = ranks.size() == failures.size() && ranks.size() > 1;
+    text += (i == 0 ? "" : "\n") + (all ? "on all ranks" : ranks_text(ranks)) + ": " + failure;
+  }
+  return text;
+}
+
+void fail_together(Ranks& ranks, const std::function<void()>& body) {
+  if (ranks.size() == 1) return body();
+  Failure own{.text = {}, .exit_code = 0};
+  try {
+    body();
+  } catch (const std::exception&) {
+    own = current_failure();
+  }
+  const std::string told = own.text.empty() ? own.text : char(own.exit_code) + own.text;
+  std::vector<std::string> failures = gather_texts(told, ranks);
+  int code = 0;
+  for (std::string& failure : failures) {
+    if (failure.empty()) continue;
+    if (code == 0) code = static_cast<unsigned char>(failure.front());
+    failure.erase(0, 1);
+  }
+  if (code != 0) throw AgreedError(failures_text(failures), code);
+}
 
 std::vector<FieldText> facts_of_run(const RunConfig& config) {
   std::vector<FieldText> facts = texts_without(config, kOwnKeys);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "run/core_binding.h"
+#include "run/launch_checks.h"
 #include "run/matmul_plans.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
@@ -42,6 +43,14 @@ class Lap {
   double last_s_ = steady_seconds();
 };
 
+constexpr int kConfigExitCode = 2;  // of a ConfigError
+
+std::string joined_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
 /// Returns the backend that the config asks for or, with "auto", that can run it. Throws
 /// ConfigError if "auto" becomes a backend that cannot.
 BackendKind choose_backend(const RunConfig& config) {
@@ -69,10 +78,34 @@ BackendOptions backend_options(const RunConfig& config, const SessionHooks& hook
   return options;
 }
 
+/// Throws AgreedError if several ranks cannot work together as they were started; tells how they
+/// were, gives each a GPU, and cores and threads that no other rank has.
+void place_ranks(BackendKind kind, const RunConfig& config, Ranks& ranks, BackendOptions& options) {
+  const std::vector<LaunchFacts> facts = gather_launch_facts(kind, ranks);
+  if (ranks.size() > 1) {
+    const LaunchFindings found = check_launch(facts);
+    log::info("{}", map_of_ranks(facts));
+    if (!found.errors.empty()) throw AgreedError(joined_lines(found.errors), kConfigExitCode);
+    for (const std::string& warning : found.warnings) {
+      if (ranks.rank() == 0) log::warn("{}", warning);
+    }
+  }
+  const int rank = ranks.rank();
+  const LaunchFacts& own = facts[static_cast<std::size_t>(rank)];
+  options.device.device_index = gpu_of_local_rank(local_rank(facts, rank), own.visible_gpus);
+  std::vector<RankCores> cores;
+  for (const LaunchFacts& other : facts) cores.push_back(other.cores);
+  if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(cores, rank);
+  if (options.threads == 0 && options.cores.empty()) {
+    options.threads = own_threads(cores, rank, usable_cores());
+  }
+  if (config.run.bind == ThreadBinding::kShare) keep_to_own_share(cores, rank);
+}
+
 }  // namespace
 
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted)
-    : config_(config), ranks_(ranks), hooks_(hooks), groups_(ranks, config.run.shard_group) {}
+    : config_(config), ranks_(ranks), hooks_(hooks) {}
 
 // Delegates, so that an error below comes after construction and the destructor ends what runs.
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
@@ -80,42 +113,50 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   if (!hooks_.checkpoints) config_.checkpoint = CheckpointSection::none();
   startup_.program_s = process_age_s();
   Lap lap;
-  const BackendKind kind = choose_backend(config);
+  fail_together(ranks, [&] { groups_.emplace(ranks, config.run.shard_group); });
+  BackendKind kind{};
+  fail_together(ranks, [&] { kind = choose_backend(config); });
   if (kind == BackendKind::kCuda && ranks.size() > 1) {
-    throw ConfigError(
+    throw AgreedError(
         "run.backend: several ranks run on the cpu backend only; this program has no "
-        "collectives for GPUs (start one rank, or set run.backend = \"cpu\")");
+        "collectives for GPUs (start one rank, or set run.backend = \"cpu\")",
+        kConfigExitCode);
   }
   if (config.debug.execution == Execution::kShuffled && ranks.size() > 1) {
-    throw ConfigError(
+    throw AgreedError(
         "debug.execution: \"shuffled\" has one thread for all lanes, and several ranks would wait "
-        "for each other (start one rank, or set \"threads\" or \"eager\")");
+        "for each other (start one rank, or set \"threads\" or \"eager\")",
+        kConfigExitCode);
   }
   BackendOptions options = backend_options(config, hooks);
-  if (config.run.bind == ThreadBinding::kAuto) options.cores = cores_to_bind(ranks);
+  place_ranks(kind, config, ranks, options);
   backend_ = make_backend(kind, options);
-  collectives_ = make_group_collectives(groups_, *backend_.device);  // before memory is counted
+  collectives_ = make_group_collectives(*groups_, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
-  open_data();
-  check_model_folder();
+  fail_together(ranks, [this] {
+    open_data();
+    check_model_folder();
+  });
   startup_.data_s = lap();
   may_end();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   const std::string device = backend_.device->info().name;
-  Placement placement = choose_placement(
-      config_,
-      PlannedRank{.place = groups_.place(),
-                  .budget = make_budget(config_.memory, measure_machine(*backend_.device, ranks_)),
-                  .device = device});
-  setup_ = std::move(placement.setup);
-  choices_ = std::move(placement.choices);
+  const MachineMemory machine = measure_machine(*backend_.device, ranks_);
+  const Budget budget = agree_on_budget(make_budget(config_.memory, machine), ranks_);
+  fail_together(ranks, [&] {
+    Placement placement = choose_placement(
+        config_, PlannedRank{.place = groups_->place(), .budget = budget, .device = device});
+    setup_ = std::move(placement.setup);
+    choices_ = std::move(placement.choices);
+  });
   if (const std::string differences = disagreement(facts_of_plan(setup_.config), ranks);
       !differences.empty()) {
-    throw ConfigError(
-        "the ranks' memory lets them plan differently, and they could not work together; set these "
-        "keys, or give all ranks the same memory.device_limit and memory.host_limit:" +
-        differences);
+    throw AgreedError(
+        "the ranks' machines let them plan differently, and they could not work together; set "
+        "these keys, or give all ranks the same kind of GPU:" +
+            differences,
+        kConfigExitCode);
   }
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
@@ -225,7 +266,7 @@ void Session::assemble() {
     state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
   }
   // It copies files of the checkpoint that were verified as it was loaded.
-  if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, groups_);
+  if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, *groups_);
   startup_.weights_s = lap();
 }
 

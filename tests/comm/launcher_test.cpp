@@ -55,7 +55,7 @@ TEST_CASE("PMIx without a number of ranks leaves the answer to MPI") {
 }
 
 TEST_CASE("several SLURM tasks without MPI are refused with the remedy") {
-  REQUIRE_THROWS_AS(launch_with({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}}), BackendError);
+  REQUIRE_THROWS_AS(launch_with({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "8"}}), ConfigError);
   REQUIRE_THROWS_WITH(launch_with({{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "8"}}),
                       ContainsSubstring("8 tasks") && ContainsSubstring("srun --mpi=pmix"));
 }
@@ -66,6 +66,18 @@ TEST_CASE("one task of a larger SLURM allocation is alone") {
           .mpi);
   // An interactive shell of salloc is no task.
   CHECK_FALSE(launch_with({{"SLURM_NTASKS", "8"}}).mpi);
+}
+
+TEST_CASE("a launcher may say how many ranks it has started on a host") {
+  const auto with = [](const char* set, const char* value) {
+    return launched_on_host([&](const char* name) -> std::optional<std::string> {
+      return std::string(name) == set ? std::optional<std::string>(value) : std::nullopt;
+    });
+  };
+  CHECK(with("OMPI_COMM_WORLD_LOCAL_SIZE", "4") == 4);
+  CHECK(with("MPI_LOCALNRANKS", "2") == 2);
+  CHECK_FALSE(with("SLURM_NTASKS", "8").has_value());
+  REQUIRE_THROWS_AS(with("MPI_LOCALNRANKS", "two"), ConfigError);
 }
 
 TEST_CASE("a launcher's nonsense is named") {

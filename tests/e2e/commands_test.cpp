@@ -441,6 +441,22 @@ TEST_CASE("bench counts no FLOPs of what is kept") {
   CHECK(json["kept_cells"]["full"] == 8);
 }
 
+TEST_CASE("a plan for several ranks needs no launcher") {
+  const Folder folder;
+  const auto planned = [&](const std::string& more) {
+    const Outcome outcome = plan(folder, "tiny-cpu.json " + more);
+    INFO(outcome.text);
+    CHECK(outcome.code == 0);
+    return outcome.text;
+  };
+  CHECK(planned("--ranks 1") == planned(""));
+  CHECK(planned("--ranks 4") != planned(""));  // a quarter of the state
+  CHECK_THAT(planned("--ranks 4 --ranks-per-node 2"), ContainsSubstring("blocks:"));
+  const Outcome refused = plan(folder, "tiny-cpu.json --ranks 2 --ranks-per-node 4");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("--ranks-per-node") && ContainsSubstring("--ranks"));
+}
+
 #ifdef STRATA_MPIEXEC
 TEST_CASE("ranks share one run and find the same losses", "[mpi]") {
   const Folder folder;
@@ -533,7 +549,21 @@ TEST_CASE("a rank that fails takes the others down with its exit code", "[mpi]")
       train_tiny(folder, "run",
                  "--set data.synthetic=false --set data.train=" + (folder / "missing.bin")));
   CHECK(failed.code == 2);
-  CHECK_THAT(failed.text, ContainsSubstring("missing.bin"));
+  CHECK_THAT(failed.text, ContainsSubstring("on all ranks: ") && ContainsSubstring("missing.bin"));
+  CHECK(failed.text.find("missing.bin") == failed.text.rfind("missing.bin"));  // told once
+}
+
+TEST_CASE("four ranks tell where each is, and a plan that fits none is refused once", "[mpi]") {
+  const Folder folder;
+  const Outcome refused =
+      strata_on_ranks(folder, 4, train_tiny(folder, "run", "--set memory.host_limit=1MiB"));
+  INFO(refused.text);
+  CHECK(refused.code == 3);
+  const std::string all = "on all ranks: ";
+  CHECK_THAT(refused.text, ContainsSubstring(all) && ContainsSubstring("rank    0  host ") &&
+                               ContainsSubstring("rank    3  host "));
+  CHECK(refused.text.find("memory.host_limit") > refused.text.find(all));
+  CHECK(refused.text.find(all) == refused.text.rfind(all));
 }
 #endif
 

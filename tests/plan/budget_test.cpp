@@ -10,6 +10,7 @@
 #include "strata/base/error.h"
 #include "strata/plan/setup.h"
 #include "support/catch.h"
+#include "support/thread_ranks.h"
 #include "support/tiny_config.h"
 
 namespace {
@@ -72,6 +73,34 @@ TEST_CASE("a device limit is lowered to what is free") {
   CHECK(lowered.device_limit == make_budget({}, gpu_machine()).device_limit);
   CHECK_THAT(lowered.device_limit_origin, ContainsSubstring("60 GiB"));
   CHECK_THAT(lowered.device_limit_origin, ContainsSubstring("40 GiB are free"));
+}
+
+TEST_CASE("ranks plan by the tightest of their budgets, which says whose it is") {
+  std::vector<Budget> ranks{make_budget({}, limited_machine(30 * kKiB)),
+                            make_budget({}, limited_machine(20 * kKiB)),
+                            make_budget(limits({}, kGiB), limited_machine(kGiB))};
+  ranks[2].host_overhead = 12 * kKiB;
+  ranks[2].link_gbs = 20;
+  const Budget least = least_of(ranks);
+  CHECK(least.host_limit == ranks[1].host_limit);
+  CHECK(least.host_limit_origin == ranks[1].host_limit_origin + " (on rank 1, the tightest)");
+  CHECK(least.host_overhead == 12 * kKiB);
+  CHECK(least.link_gbs == 20);
+  CHECK_FALSE(least.device_limit.has_value());
+  ranks[2].device_limit = kGiB;
+  CHECK(least_of(ranks).device_limit == kGiB);
+  CHECK(least_of({ranks[0], ranks[0]}).host_limit_origin == ranks[0].host_limit_origin);
+}
+
+TEST_CASE("ranks agree on one budget") {
+  run_ranks(3, [](Ranks& ranks) {
+    const auto rank = static_cast<std::size_t>(ranks.rank());
+    const Budget own = make_budget(limits({}, (3 - rank) * kGiB), limited_machine(8 * kGiB));
+    const Budget agreed = agree_on_budget(own, ranks);
+    CHECK(agreed.host_limit == kGiB);
+    CHECK(agreed.device_is_host);
+    CHECK(agreed.host_limit_origin == "memory.host_limit (on rank 2, the tightest)");
+  });
 }
 
 TEST_CASE("without a host limit what the control group leaves is one") {

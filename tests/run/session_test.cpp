@@ -1,6 +1,7 @@
 // Tests what a session does beside training: how it ends, what it counts, and its validations,
 // against losses of single batches and runs without validations.
 
+#include "strata/run/rank_agreement.h"
 #include "strata/run/session.h"
 
 #include <atomic>
@@ -172,7 +173,8 @@ TEST_CASE("several ranks are refused an execution in which they would wait for e
   run_ranks(2, [&](Ranks& ranks) {
     try {
       const Session session(config, ranks);
-    } catch (const ConfigError& e) {
+    } catch (const AgreedError& e) {
+      CHECK(e.exit_code() == 2);
       errors[static_cast<std::size_t>(ranks.rank())] = e.what();
     }
   });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -82,8 +83,11 @@ class Ranks {
 /// if this program has no MPI.
 [[nodiscard]] std::unique_ptr<Ranks> make_mpi_ranks();
 /// Returns what the launcher started: ranks of MPI if the environment shows an MPI or PMI(x)
-/// launcher with more than one rank, else the group of one. Throws BackendError if the environment
-/// shows several SLURM tasks that no MPI connects (each would believe that it is alone).
+/// launcher with more than one rank, else the group of one. Throws ConfigError if the environment
+/// shows several SLURM tasks that no MPI connects (each would believe that it is alone), or another
+/// number of ranks than MPI has connected.
 [[nodiscard]] std::unique_ptr<Ranks> make_world_ranks();
+/// Returns how many ranks the launcher says it has started on this host, if it says so.
+[[nodiscard]] std::optional<int> launched_on_host();
 
 }  // namespace strata

@@ -62,6 +62,9 @@ using LoadConfig = std::function<RunConfig()>;
 /// This is what `plan` is told beside the config.
 struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
+  std::optional<int>
+      ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
+  std::optional<int> ranks_per_node{};  ///< ranks that share this machine's host memory
 };
 
 /// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM

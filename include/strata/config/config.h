@@ -107,9 +107,9 @@ inline constexpr EnumName<GradientSums> kGradientSumsNames[] = {{GradientSums::k
                                                                 {GradientSums::kHost, "host"},
                                                                 {GradientSums::kDevice, "device"}};
 
-enum class ThreadBinding : std::uint8_t { kAuto, kOff };
-inline constexpr EnumName<ThreadBinding> kThreadBindingNames[] = {{ThreadBinding::kAuto, "auto"},
-                                                                  {ThreadBinding::kOff, "off"}};
+enum class ThreadBinding : std::uint8_t { kShare, kAuto, kOff };
+inline constexpr EnumName<ThreadBinding> kThreadBindingNames[] = {
+    {ThreadBinding::kShare, "share"}, {ThreadBinding::kAuto, "auto"}, {ThreadBinding::kOff, "off"}};
 
 inline constexpr EnumName<ShardGroup> kShardGroupNames[] = {{ShardGroup::kAll, "all"},
                                                             {ShardGroup::kNode, "node"}};
@@ -125,7 +125,7 @@ struct RunSection {
   std::int64_t eval_batches = 0;           ///< passes of a validation; 0: the whole validation set
   std::int64_t log_every = 1;
   std::int64_t threads = 0;  ///< 0: one per usable core
-  ThreadBinding bind = ThreadBinding::kOff;
+  ThreadBinding bind = ThreadBinding::kShare;
   ShardGroup shard_group = ShardGroup::kAll;
   std::optional<OnBadStep> on_nonfinite;
   std::int64_t max_nonfinite_steps = 3;

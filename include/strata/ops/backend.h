@@ -64,9 +64,11 @@ struct Backend {
 [[nodiscard]] Backend make_backend(BackendKind kind, const BackendOptions& options);
 /// Returns whether this program has the CUDA backend and a device is usable; never throws.
 [[nodiscard]] bool cuda_available() noexcept;
-/// Returns name and memory of the GPU that a run would take (free_bytes is unknown), or nothing if
-/// cuda_available() is false; it takes no memory there and never throws.
-[[nodiscard]] std::optional<DeviceInfo> cuda_device_info() noexcept;
+/// Returns how many GPUs this process sees, 0 if cuda_available() is false; never throws.
+[[nodiscard]] int cuda_device_count() noexcept;
+/// Returns what is known of a GPU that this process sees (free_bytes is not), or nothing if there
+/// is none; it takes no memory there and never throws.
+[[nodiscard]] std::optional<DeviceInfo> cuda_device_info(int device_index = 0) noexcept;
 /// Returns whether this program can run attention through cuDNN; it says nothing of devices.
 [[nodiscard]] bool cudnn_available() noexcept;
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/base/host_memory.h"
 #include "strata/comm/ranks.h"
@@ -46,5 +47,12 @@ struct MachineMemory {
 /// leaves is a limit; what the system calls available is only an estimate. A device whose memory is
 /// 0 is none in particular, and has no limit of its own.
 [[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
+
+/// Returns the tightest of the ranks' budgets in everything: the least limits and rates, the
+/// greatest overheads. A limit says which rank it comes from, if the others' are higher.
+[[nodiscard]] Budget least_of(const std::vector<Budget>& ranks);
+/// Returns likewise the tightest of all ranks, by which all of them plan alike. All ranks call it;
+/// it blocks.
+[[nodiscard]] Budget agree_on_budget(const Budget& own, Ranks& ranks);
 
 }  // namespace strata

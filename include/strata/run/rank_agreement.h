@@ -5,14 +5,38 @@
 
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 
 namespace strata {
+
+/// An error that all ranks throw at the same place with the same text, which says whose it is. Rank
+/// 0 alone needs to tell it, and nobody has to be taken down.
+class AgreedError : public Error {
+ public:
+  AgreedError(const std::string& text, int exit_code) : Error(text), exit_code_(exit_code) {}
+  [[nodiscard]] int exit_code() const noexcept override { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// Runs on every rank what may fail on some; `body` talks to no other rank. If it throws on any,
+/// all throw AgreedError, which has each failure once with its ranks ("on all ranks: ..."), and the
+/// exit code of the lowest rank that failed. A rank that is alone throws what `body` throws. All
+/// ranks call it; it blocks.
+void fail_together(Ranks& ranks, const std::function<void()>& body);
+/// Returns the failures of all ranks, by rank, each once with the ranks that have it; a rank
+/// without one has an empty text. Returns nothing if no rank has.
+[[nodiscard]] std::string failures_text(const std::vector<std::string>& failures);
+/// Returns ranks in words: "rank 3", "ranks 0, 2-5".
+[[nodiscard]] std::string ranks_text(const std::vector<int>& ranks);
 
 /// Returns what all ranks must have alike: the keys of the config that no rank may choose for
 /// itself, the program, and lengths and samples of the files of data and model. Throws IoError for

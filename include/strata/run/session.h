@@ -82,7 +82,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  [[nodiscard]] RankGroups& groups() { return groups_; }
+  [[nodiscard]] RankGroups& groups() { return *groups_; }
   /// Returns the resolved config and the memory plan.
   [[nodiscard]] const Setup& setup() const { return setup_; }
   /// Returns what a save should take, by hardware.disk_gbs or else by what was written at the
@@ -151,7 +151,7 @@ class Session {
   RunConfig config_;
   Ranks& ranks_;
   SessionHooks hooks_;
-  RankGroups groups_;
+  std::optional<RankGroups> groups_;
   Backend backend_;
   GroupCollectives collectives_;
   Setup setup_;

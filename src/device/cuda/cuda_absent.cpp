@@ -14,7 +14,8 @@ Backend make_cuda_backend(const BackendOptions&) {
 }
 
 bool cuda_available() noexcept { return false; }
-std::optional<DeviceInfo> cuda_device_info() noexcept { return std::nullopt; }
+int cuda_device_count() noexcept { return 0; }
+std::optional<DeviceInfo> cuda_device_info(int) noexcept { return std::nullopt; }
 bool cudnn_available() noexcept { return false; }
 
 }  // namespace strata

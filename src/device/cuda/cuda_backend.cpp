@@ -28,16 +28,18 @@ Backend make_cuda_backend(const BackendOptions& options) {
 
 bool cudnn_available() noexcept { return cuda::CudnnAttention::available(); }
 
-bool cuda_available() noexcept {
+int cuda_device_count() noexcept {
   cuda::prepare_connections();
   int count = 0;
-  return cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-std::optional<DeviceInfo> cuda_device_info() noexcept {
-  if (!cuda_available()) return std::nullopt;
+bool cuda_available() noexcept { return cuda_device_count() > 0; }
+
+std::optional<DeviceInfo> cuda_device_info(int device_index) noexcept {
+  if (device_index < 0 || device_index >= cuda_device_count()) return std::nullopt;
   try {
-    return cuda::gpu_properties(DeviceOptions{}.device_index);
+    return cuda::gpu_properties(device_index);
   } catch (const std::exception&) {  // a device that does not answer is none
     return std::nullopt;
   }
