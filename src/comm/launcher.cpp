@@ -3,8 +3,10 @@
 #include "comm/launcher.h"
 
 #include <charconv>
+#include <cstdlib>
 
 #include "strata/base/error.h"
+#include "strata/comm/ranks.h"
 
 namespace strata {
 
@@ -32,6 +34,13 @@ std::optional<int> slurm_tasks(const Environment& environment) {
 }
 
 }  // namespace
+
+std::optional<std::string> environment_of_process(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+std::optional<int> launched_on_host() { return launched_on_host(environment_of_process); }
 
 std::optional<int> launched_on_host(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {

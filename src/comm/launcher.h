@@ -12,6 +12,9 @@ namespace strata {
 /// Returns the value of an environment variable, if it is set.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
+/// The Environment that this process has.
+[[nodiscard]] std::optional<std::string> environment_of_process(const char* name);
+
 /// What started this process, as far as its environment tells.
 struct Launch {
   bool mpi = false;          ///< true if MPI can connect the ranks
