@@ -6,11 +6,19 @@
 #include <stdexcept>
 
 #include "strata/comm/collectives.h"
+#include "strata/comm/postbox.h"
 #include "strata/comm/ranks.h"
 
 namespace strata {
 
 namespace {
+
+/// Has nobody to write to.
+class LocalPostbox final : public Postbox {
+ public:
+  void send(const LetterBytes&) override {}
+  [[nodiscard]] std::optional<Letter> receive() override { return std::nullopt; }
+};
 
 /// The other ranks, if there are any, contribute zeros; so sums are what this rank has.
 class LocalRanks final : public Ranks {
@@ -41,6 +49,9 @@ class LocalRanks final : public Ranks {
 
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
     throw std::logic_error("ranks \"" + std::string(name_) + "\" have no connection to move data");
+  }
+  [[nodiscard]] std::unique_ptr<Postbox> make_postbox() override {
+    return std::make_unique<LocalPostbox>();
   }
 
  private:

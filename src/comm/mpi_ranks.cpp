@@ -1,7 +1,7 @@
 // The group of all processes of an MPI job, and what it is split into. A group has a connection for
-// each channel of the control plane and one for the collectives, so that threads which talk at the
-// same time never take each other's messages. mpi_absent.cpp stands in its place in a program
-// without MPI.
+// each channel of the control plane, one for the collectives and one for letters, so that threads
+// which talk at the same time never take each other's messages. mpi_absent.cpp stands in its place
+// in a program without MPI.
 #include <mpi.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 
 #include "comm/mpi_calls.h"
 #include "comm/mpi_collectives.h"
+#include "comm/mpi_postbox.h"
 #include "comm/rank_sum.h"
 #include "strata/base/log.h"
 #include "strata/comm/ranks.h"
@@ -28,9 +29,11 @@ std::array<MpiGroup, sizeof...(kIndex)> groups_like(MPI_Comm from, std::index_se
 
 class MpiRanks : public Ranks {
  public:
-  /// The ranks of `from` that pass the same `part`.
-  MpiRanks(MPI_Comm from, int part)
-      : lane_(from, part),
+  /// The ranks of `from` that pass the same `part`, split from `whole`, if they are.
+  MpiRanks(MPI_Comm from, int part, Ranks* whole)
+      : Ranks(whole),
+        lane_(from, part),
+        letters_(lane_.get()),
         channels_(groups_like(lane_.get(), std::make_index_sequence<kChannelCount>())) {
     check_mpi(MPI_Comm_rank(lane_.get(), &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(lane_.get(), &size_), "MPI_Comm_size");
@@ -40,7 +43,10 @@ class MpiRanks : public Ranks {
   [[nodiscard]] int size() const override { return size_; }
   [[nodiscard]] std::string_view name() const override { return "mpi"; }
 
-  void barrier(Channel channel) override { meet(group(channel)); }
+  void barrier(Channel channel) override {
+    const Meeting meeting(*this, channel);
+    meet(group(channel));
+  }
   void all_reduce_sum(std::span<double> values, Channel channel) override {
     sum_in_rank_order(all_gather_host(std::as_bytes(values), channel), values);
   }
@@ -48,7 +54,7 @@ class MpiRanks : public Ranks {
   [[nodiscard]] std::vector<std::byte> all_gather_host(std::span<const std::byte> bytes,
                                                        Channel channel) override;
   [[nodiscard]] std::unique_ptr<Ranks> split(int group) override {
-    return std::make_unique<MpiRanks>(lane_.get(), group);
+    return std::make_unique<MpiRanks>(lane_.get(), group, this);
   }
   [[noreturn]] void abort(int code) override {
     MPI_Abort(MPI_COMM_WORLD, code);
@@ -58,13 +64,17 @@ class MpiRanks : public Ranks {
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
     return make_mpi_collectives(lane_.get(), rank_, size_);
   }
+  [[nodiscard]] std::unique_ptr<Postbox> make_postbox() override {
+    return make_mpi_postbox(letters_.get(), rank_, size_);
+  }
 
  private:
   [[nodiscard]] MPI_Comm group(Channel channel) const {
     return channels_[static_cast<std::size_t>(channel)].get();
   }
 
-  MpiGroup lane_;  ///< of the collectives
+  MpiGroup lane_;     ///< of the collectives
+  MpiGroup letters_;  ///< of the postbox
   std::array<MpiGroup, kChannelCount> channels_;
   int rank_ = 0;
   int size_ = 1;
@@ -78,7 +88,7 @@ class MpiWorld {
 
 class MpiWorldRanks final : private MpiWorld, public MpiRanks {
  public:
-  MpiWorldRanks() : MpiRanks(MPI_COMM_WORLD, 0) {}
+  MpiWorldRanks() : MpiRanks(MPI_COMM_WORLD, 0, nullptr) {}
   ~MpiWorldRanks() override {
     // If an exception is passing by, the others may wait for this rank, and MPI_Finalize for them.
     if (std::uncaught_exceptions() > exceptions_ && size() > 1) {
@@ -92,6 +102,7 @@ class MpiWorldRanks final : private MpiWorld, public MpiRanks {
 };
 
 void MpiRanks::broadcast(std::span<std::byte> bytes, int root, Channel channel) {
+  const Meeting meeting(*this, channel);
   meet(group(channel));
   while (!bytes.empty()) {
     const std::size_t count = std::min(bytes.size(), kMpiCallBytes);
@@ -106,6 +117,7 @@ std::vector<std::byte> MpiRanks::all_gather_host(std::span<const std::byte> byte
   std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(size_));
   const Shards shards{.data = all.data(), .shard_bytes = bytes.size(), .ranks = size_};
   std::copy(bytes.begin(), bytes.end(), shards.at(rank_));
+  const Meeting meeting(*this, channel);
   gather_in_place(group(channel), shards);
   return all;
 }

@@ -34,6 +34,7 @@
 #include "strata/run/save_agenda.h"
 #include "strata/run/session.h"
 #include "strata/run/time_limit.h"
+#include "strata/run/watchdog.h"
 
 namespace strata {
 
@@ -48,10 +49,11 @@ std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(byt
 /// ones were submitted. Steps are counted from 0 here, and from 1 where a person reads them.
 class Trainer {
  public:
-  Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, const RunFolder* folder,
-          const CheckpointPlace& place, const Rollbacks& rollbacks)
+  Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Watchdog& watchdog,
+          const RunFolder* folder, const CheckpointPlace& place, const Rollbacks& rollbacks)
       : ranks_(ranks),
         signals_(signals),
+        watchdog_(watchdog),
         folder_(folder),
         place_(place),
         rollbacks_(rollbacks),
@@ -135,6 +137,8 @@ class Trainer {
   /// Runs all steps and validations, or those until a signal came, which it returns. Then the steps
   /// that were submitted are done.
   std::optional<Interrupted> train() {
+    const Watchdog::Scope watched =
+        watchdog_.watch(session_.device(), [this] { return session_.collectives_failure(); });
     try {
       steps();
       if (session_.has_validation()) evaluate(config_.run.steps);
@@ -389,6 +393,7 @@ class Trainer {
 
   void trace(std::int64_t step) {
     trace_two_steps(session_, recorder_, step, [this](std::int64_t s) { submit(s); });
+    const Watchdog::Scope unwatched = watchdog_.pause();  // a trace of a large run takes a while
     for (const Race& race : recorder_.races()) log::error("race: {}", race.text);
     const std::vector<LaneReport> lanes = lane_times(recorder_, 2);
     for (const LaneReport& lane : lanes) {
@@ -480,6 +485,7 @@ class Trainer {
 
   Ranks& ranks_;
   StopSignals& signals_;
+  Watchdog& watchdog_;
   const RunFolder* folder_;  ///< null but on rank 0
   CheckpointPlace place_;
   const Rollbacks& rollbacks_;
@@ -566,6 +572,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
       return go_on_from(*place.resume, config, resume);
     };
     if (!find()) return 0;
+    Watchdog watchdog(ranks, config.run.watchdog_s);
     Rollbacks rollbacks(config.run.max_nonfinite_steps);
     std::optional<BadStep> bad;  // that the run goes back from
     while (true) {
@@ -574,7 +581,8 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         if (ranks.rank() == 0) log::warn("{}", rollback_text(place, *bad));
       }
       try {
-        Trainer trainer(config, ranks, signals, folder ? &*folder : nullptr, place, rollbacks);
+        Trainer trainer(config, ranks, signals, watchdog, folder ? &*folder : nullptr, place,
+                        rollbacks);
         const int code = end_together(ranks, [&] { return trainer.run(); });
         if (!trainer.bad_step()) return code;
         bad = trainer.bad_step();

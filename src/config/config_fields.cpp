@@ -71,6 +71,11 @@ void RunSection::fields(FieldList& f) {
         "Says after how many minutes the run ends by itself, early enough to save a checkpoint; "
         "null is only limited by SLURM's end of the job, which counts in any case. Set it where "
         "another batch system gives the job a time.");
+  f.add("watchdog_s", watchdog_s,
+        "Says after how many seconds without progress of a rank the job is ended, with exit code 5 "
+        "and the rank's name; loads and saves do not count. null or 0 watches nothing. Raise it "
+        "where one operation, or the transfer of one layer, may take longer; lower it to lose less "
+        "time to a rank that hangs.");
 }
 
 void ModelSection::fields(FieldList& f) {

@@ -71,6 +71,9 @@ void check_run(const RunConfig& c, Rules r) {
               "every_minutes or milestone_steps");
   r.refuse_if(run.wall_limit && !(*run.wall_limit > 0), "wall_limit",
               "must be above 0; null sets no limit");
+  const double watchdog_s = run.watchdog_s.value_or(0);
+  r.refuse_if(watchdog_s != 0 && !(watchdog_s >= 1), "watchdog_s",
+              "must be at least 1 s; null or 0 watches nothing");
   r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step && *run.trace_step >= run.steps, "trace_step",

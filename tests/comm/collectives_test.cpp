@@ -1,6 +1,7 @@
 // The data plane: what collectives do on cpu devices of ranks in threads, what the trace shows of
 // them, and which ones a device gets. mpi_ranks.cpp checks the same promises on ranks of MPI.
 #include "strata/comm/collectives.h"
+#include "strata/comm/postbox.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -36,6 +37,7 @@ class SilentRanks final : public Ranks {
   [[nodiscard]] std::unique_ptr<Ranks> split(int) override { fail(); }
   [[noreturn]] void abort(int) override { fail(); }
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override { fail(); }
+  [[nodiscard]] std::unique_ptr<Postbox> make_postbox() override { fail(); }
 
  private:
   [[noreturn]] static void fail() { throw std::logic_error("silent ranks were asked to talk"); }

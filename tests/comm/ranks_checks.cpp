@@ -1,10 +1,16 @@
 // Promises of the control plane.
+#include <algorithm>
 #include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/check_values.h"
 #include "comm/checks.h"
+#include "strata/comm/postbox.h"
 
 namespace strata {
 
@@ -71,6 +77,39 @@ void barriers_come_between_sums(Ranks& ranks) {
   expect(passed[0] == ranks.size(), "barriers and sums got mixed up", ranks);
 }
 
+/// Waits, at most ten seconds, for a letter.
+Letter next_letter(Postbox& postbox, Ranks& ranks) {
+  for (int i = 0; i < 10'000; ++i) {
+    if (const std::optional<Letter> letter = postbox.receive()) return *letter;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  expect(false, "postbox: a letter did not come", ranks);
+  return {};
+}
+
+void letters_reach_every_other_rank(Ranks& ranks) {
+  const std::unique_ptr<Postbox> postbox = ranks.make_postbox();
+  for (const int turn : {1, 2, 3}) {
+    LetterBytes own{};
+    own.front() = static_cast<std::byte>(ranks.rank());
+    own.back() = static_cast<std::byte>(turn);
+    postbox->send(own);
+    std::vector<bool> heard(static_cast<std::size_t>(ranks.size()));
+    for (int i = 1; i < ranks.size(); ++i) {
+      const Letter letter = next_letter(*postbox, ranks);
+      expect(letter.bytes.front() == static_cast<std::byte>(letter.from) &&
+                 letter.bytes.back() == static_cast<std::byte>(turn),
+             "postbox: wrong bytes of rank " + std::to_string(letter.from), ranks);
+      heard[static_cast<std::size_t>(letter.from)] = true;
+    }
+    heard[static_cast<std::size_t>(ranks.rank())] = true;
+    expect(std::find(heard.begin(), heard.end(), false) == heard.end(),
+           "postbox: a rank's letter came twice, and another's not", ranks);
+    expect(!postbox->receive(), "postbox: a letter too many", ranks);
+    ranks.barrier(Channel::kSubmit);
+  }
+}
+
 void every_channel_answers(Ranks& ranks) {
   for (int i = 0; i < kChannelCount; ++i) {
     const auto channel = static_cast<Channel>(i);
@@ -120,6 +159,7 @@ constexpr RanksCheck kChecks[] = {
     {"any_failed is true everywhere if one rank failed",
      any_failed_is_true_everywhere_if_one_rank_failed},
     {"barriers come between sums", barriers_come_between_sums},
+    {"letters reach every other rank", letters_reach_every_other_rank},
     {"every channel answers", every_channel_answers},
     {"parts have the ranks that asked for them", parts_have_the_ranks_that_asked_for_them},
 };

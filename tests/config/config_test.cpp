@@ -187,6 +187,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"model.intermediate_size=9223372036854775807"},
        "schedule.rows: times data.sequence_length, schedule.sub_batches and the model's layers"},
       {{"run.loss_outlier_z=0"}, "run.loss_outlier_z: must be above 0"},
+      {{"run.watchdog_s=-1"}, "run.watchdog_s: must be at least 1 s"},
+      {{"run.watchdog_s=0.5"}, "run.watchdog_s: must be at least 1 s"},
       {{"run.norm_outlier_z=-1"}, "run.norm_outlier_z: must be above 0"},
       {{"run.on_nonfinite=skip", "optimizer.timing=on_arrival"},
        "run.on_nonfinite: cannot be \"skip\" with optimizer.timing \"on_arrival\""},

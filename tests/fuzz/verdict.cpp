@@ -144,7 +144,7 @@ std::string judge(const Case& c, const std::vector<Key>& keys, const Ending& end
   }
   if (std::string files = check_files(c, ending, before, after); !files.empty()) return files;
   if (ending.stopped) return "";
-  if (ending.code < 0 || ending.code > 4) return "no documented exit code";
+  if (ending.code < 0 || ending.code > 5) return "no documented exit code";
   if (ending.code == 0) return c.full_output ? "its output was lost, and it says nothing" : "";
   if (c.full_output) return "";
   return names_a_subject(c, keys, ending.text) ? "" : "the text names neither key nor file";

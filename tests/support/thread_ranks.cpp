@@ -7,6 +7,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <map>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "comm/rank_sum.h"
 #include "strata/base/error.h"
 #include "strata/comm/collectives.h"
+#include "strata/comm/postbox.h"
 
 namespace strata {
 
@@ -31,6 +33,7 @@ class Group {
  public:
   explicit Group(int ranks) : ranks_(ranks) {
     for (Room& room : rooms_) room.shown.resize(static_cast<std::size_t>(ranks));
+    letters_.resize(static_cast<std::size_t>(ranks));
   }
 
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -71,6 +74,22 @@ class Group {
     if (!part) part = std::make_unique<Group>(ranks);
     return *part;
   }
+  /// Gives every other rank a letter.
+  void send(const Letter& letter) {
+    const std::scoped_lock lock(mutex_);
+    for (std::size_t to = 0; to < letters_.size(); ++to) {
+      if (static_cast<int>(to) != letter.from) letters_[to].push_back(letter);
+    }
+  }
+  /// Takes the first letter of those that have come for a rank.
+  std::optional<Letter> receive(int rank) {
+    const std::scoped_lock lock(mutex_);
+    std::deque<Letter>& come = letters_[static_cast<std::size_t>(rank)];
+    if (come.empty()) return std::nullopt;
+    const Letter letter = come.front();
+    come.pop_front();
+    return letter;
+  }
   void rethrow_first() {
     if (first_) std::rethrow_exception(first_);
   }
@@ -88,6 +107,7 @@ class Group {
   std::condition_variable changed_;
   std::array<Room, kRoomCount> rooms_;
   std::map<std::pair<std::int64_t, int>, std::unique_ptr<Group>> parts_;
+  std::vector<std::deque<Letter>> letters_;  ///< by the rank that they are for
   bool failed_ = false;
   std::exception_ptr first_;
 };
@@ -144,24 +164,39 @@ class ThreadCollectives final : public Collectives {
   Group& group_;
 };
 
+class ThreadPostbox final : public Postbox {
+ public:
+  ThreadPostbox(Group& group, int rank) : group_(group), rank_(rank) {}
+  void send(const LetterBytes& bytes) override { group_.send({.from = rank_, .bytes = bytes}); }
+  [[nodiscard]] std::optional<Letter> receive() override { return group_.receive(rank_); }
+
+ private:
+  Group& group_;
+  int rank_;
+};
+
 class ThreadRanks final : public Ranks {
  public:
   /// `all` is the group of all ranks, of which `group` is a part.
-  ThreadRanks(Group& all, Group& group, int rank, std::string host)
-      : all_(all), group_(group), rank_(rank), host_(std::move(host)) {}
+  ThreadRanks(Group& all, Group& group, int rank, std::string host, Ranks* whole = nullptr)
+      : Ranks(whole), all_(all), group_(group), rank_(rank), host_(std::move(host)) {}
 
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return group_.ranks(); }
   [[nodiscard]] std::string_view name() const override { return "threads"; }
   [[nodiscard]] std::string host() const override { return host_; }
 
-  void barrier(Channel channel) override { group_.meet(room(channel), rank_, nullptr); }
+  void barrier(Channel channel) override {
+    const Meeting meeting(*this, channel);
+    group_.meet(room(channel), rank_, nullptr);
+  }
 
   void all_reduce_sum(std::span<double> values, Channel channel) override {
     sum_in_rank_order(all_gather_host(std::as_bytes(values), channel), values);
   }
 
   void broadcast(std::span<std::byte> bytes, int root, Channel channel) override {
+    const Meeting meeting(*this, channel);
     const auto shown = group_.meet(room(channel), rank_, bytes.data());
     const std::byte* from = shown[static_cast<std::size_t>(root)];
     if (rank_ != root) std::copy_n(from, bytes.size(), bytes.data());
@@ -173,6 +208,7 @@ class ThreadRanks final : public Ranks {
     std::vector<std::byte> all(bytes.size() * static_cast<std::size_t>(size()));
     const Shards shards{.data = all.data(), .shard_bytes = bytes.size(), .ranks = size()};
     std::copy(bytes.begin(), bytes.end(), shards.at(rank_));
+    const Meeting meeting(*this, channel);
     gather_in(group_, room(channel), rank_, shards);
     return all;
   }
@@ -184,7 +220,8 @@ class ThreadRanks final : public Ranks {
     std::memcpy(parts.data(), all.data(), all.size());
     const auto members = static_cast<int>(std::ranges::count(parts, part));
     const auto place = static_cast<int>(std::count(parts.begin(), parts.begin() + rank_, part));
-    return std::make_unique<ThreadRanks>(all_, group_.part(splits_++, part, members), place, host_);
+    return std::make_unique<ThreadRanks>(all_, group_.part(splits_++, part, members), place, host_,
+                                         this);
   }
 
   [[noreturn]] void abort(int code) override {
@@ -196,6 +233,9 @@ class ThreadRanks final : public Ranks {
 
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
     return std::make_unique<ThreadCollectives>(group_, rank_);
+  }
+  [[nodiscard]] std::unique_ptr<Postbox> make_postbox() override {
+    return std::make_unique<ThreadPostbox>(group_, rank_);
   }
 
  private:

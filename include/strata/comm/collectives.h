@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "strata/base/tensor.h"
 #include "strata/comm/ranks.h"
@@ -57,6 +58,9 @@ class Collectives {
   /// Replaces `values`, [n] f32 or f64, by their sums over ranks, the same bits on all of them. Of
   /// the order the same is promised as by reduce_scatter. Throws ShapeError for other dtypes.
   void all_reduce(Stream& comm, const TensorView& values, const Tag& tag);
+  /// Returns what went wrong with work that was submitted and of which no lane will tell, or
+  /// nothing. Any thread may ask; the watchdog does. Work of host tasks throws instead.
+  [[nodiscard]] virtual std::string failure() const { return {}; }
 
  protected:
   /// Takes this rank's place among `ranks`.

@@ -5,6 +5,8 @@
 // which are made from a group and a device.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +19,7 @@
 namespace strata {
 
 class Collectives;
+class Postbox;
 
 /// Who makes a call of the control plane. Each channel is independent of the others, so threads do
 /// not get in each other's way; within a channel all ranks make the same calls in the same order.
@@ -66,6 +69,39 @@ class Ranks {
   /// the connection of this group. All ranks call it, use one at a time, and keep the group alive
   /// for longer. Throws std::logic_error if the group has no connection.
   [[nodiscard]] virtual std::unique_ptr<Collectives> make_host_collectives() = 0;
+  /// Returns this rank's end of a connection for letters; the group outlives it. Make one at a
+  /// time, and on all ranks.
+  [[nodiscard]] virtual std::unique_ptr<Postbox> make_postbox() = 0;
+
+  /// Returns whether a call on this channel is under way, here or in a group that was split from
+  /// this one: its thread may wait for other ranks. Any thread may ask.
+  [[nodiscard]] bool meets(Channel channel) const {
+    return meets_[static_cast<std::size_t>(channel)].load(std::memory_order_relaxed);
+  }
+
+ protected:
+  Ranks() = default;
+  /// A group that was split from `whole`, if that is not null.
+  explicit Ranks(Ranks* whole) : whole_(whole == nullptr ? *this : whole->whole_) {}
+
+  /// A call on a channel, as long as it lasts. Groups whose calls wait make one in each.
+  class Meeting {
+   public:
+    Meeting(Ranks& ranks, Channel channel)
+        : meets_(ranks.whole_.meets_[static_cast<std::size_t>(channel)]) {
+      meets_.store(true, std::memory_order_relaxed);
+    }
+    ~Meeting() { meets_.store(false, std::memory_order_relaxed); }
+    Meeting(const Meeting&) = delete;
+    Meeting& operator=(const Meeting&) = delete;
+
+   private:
+    std::atomic<bool>& meets_;
+  };
+
+ private:
+  Ranks& whole_ = *this;  ///< the group of all ranks, which all that is split notes its calls in
+  std::array<std::atomic<bool>, kChannelCount> meets_{};
 };
 
 /// Returns STRATA_HOSTID if the environment sets it, else the system's name of this machine. Set it

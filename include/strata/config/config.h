@@ -130,7 +130,8 @@ struct RunSection {
   std::optional<OnBadStep> on_nonfinite;
   std::int64_t max_nonfinite_steps = 3;
   OutlierLimits outliers;
-  std::optional<double> wall_limit;  ///< minutes
+  std::optional<double> wall_limit;        ///< minutes
+  std::optional<double> watchdog_s = 300;  ///< 0, too: nothing is watched
   void fields(FieldList& f);
 };
 

@@ -16,6 +16,7 @@
 
 #include "strata/base/function_ref.h"
 #include "strata/device/lane.h"
+#include "strata/device/lane_state.h"
 #include "strata/device/stream.h"
 #include "strata/device/trace.h"
 
@@ -68,6 +69,9 @@ class Device {
 
   [[nodiscard]] virtual DeviceInfo info() const = 0;
   [[nodiscard]] Stream& stream(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
+  [[nodiscard]] const Stream& stream(Lane lane) const {
+    return *streams_[static_cast<std::size_t>(lane)];
+  }
   [[nodiscard]] const DeviceOptions& options() const { return options_; }
 
   /// Returns memory with undefined contents; called at start-up only. Throws OutOfMemory with the
@@ -80,6 +84,9 @@ class Device {
   /// Returns the seconds in which tasks of the host lane have run so far; 0 where none do. Any
   /// thread may ask.
   [[nodiscard]] virtual double host_busy_s() const { return 0; }
+
+  /// Returns what a lane is at; any thread may ask. A device whose lanes run nothing says so.
+  [[nodiscard]] virtual LaneState lane_state(Lane /*lane*/) const { return {}; }
 
   /// Blocks the submitting thread until `event` has passed. A step calls it only before its first
   /// submission: to run at most one step ahead, and for batch buffers. A full queue is waited for

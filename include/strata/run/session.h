@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "strata/comm/collectives.h"
@@ -91,6 +92,10 @@ class Session {
   /// Returns what was chosen by prediction.
   [[nodiscard]] const std::vector<PlacementChoice>& choices() const { return choices_; }
   [[nodiscard]] Device& device() { return *backend_.device; }
+  /// Returns what Collectives::failure() says of either group. Any thread may ask.
+  [[nodiscard]] std::string collectives_failure() const {
+    return collectives_.shard->failure() + collectives_.replicas->failure();
+  }
   [[nodiscard]] TrainingState& state() { return assembly_->state(); }
   [[nodiscard]] const Llama& model() const { return assembly_->model(); }
   [[nodiscard]] const WeightStore& weights() const { return assembly_->weights(); }

@@ -53,6 +53,8 @@ class CpuStream final : public Stream {
     if (bytes > 0) enqueue_host([=] { std::memset(to, value, bytes); });
   }
 
+  void do_announce(const SubmissionLabel& label) override { work_.label = label; }
+
   void do_begin(std::uint64_t ticket) override {
     const TraceSink* trace = device().options().trace;
     work_.ticket = ticket;
@@ -96,6 +98,7 @@ class CpuDevice final : public Device {
   [[nodiscard]] std::size_t device_bytes_in_use() const override { return device_bytes_; }
   void throw_if_failed() override { executor_->throw_if_failed(); }
   [[nodiscard]] double host_busy_s() const override { return executor_->host_busy_s(); }
+  [[nodiscard]] LaneState lane_state(Lane lane) const override { return executor_->state(lane); }
 
  protected:
   void do_wait(Event event) override { executor_->wait(event); }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,11 +26,16 @@ double now_us() {
       .count();
 }
 
-bool all_passed(const Tickets& wanted, const Tickets& passed) {
+/// Returns the first of the wanted events that has not passed, if one has not.
+std::optional<Event> first_missing(const Tickets& wanted, const Tickets& passed) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    if (passed[i] < wanted[i]) return false;
+    if (passed[i] < wanted[i]) return Event{static_cast<Lane>(i), wanted[i]};
   }
-  return true;
+  return std::nullopt;
+}
+
+bool all_passed(const Tickets& wanted, const Tickets& passed) {
+  return !first_missing(wanted, passed);
 }
 
 /// Runs work inside the submitting call, so every wait has passed already.
@@ -65,6 +71,19 @@ class ThreadsExecutor final : public Executor {
     const bool wakes = ready(queue);
     lock.unlock();  // which the lane would wait for
     if (wakes) queue.wake.notify_one();
+  }
+
+  [[nodiscard]] LaneState state(Lane lane) const override {
+    LaneState running = Executor::state(lane);
+    if (running.doing == LaneState::Doing::kRuns) return running;
+    const std::lock_guard lock(mutex_);
+    const Queue& queue = queues_[index_of(lane)];
+    if (queue.work.empty()) return running;
+    const Work& next = queue.work.front();
+    return {.doing = LaneState::Doing::kWaits,
+            .ticket = next.ticket,
+            .work = next.label,
+            .waits_for = first_missing(next.after, passed_)};
   }
 
   void wait(Event event) override {
@@ -109,7 +128,7 @@ class ThreadsExecutor final : public Executor {
     }
   }
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::array<Queue, kLaneCount> queues_;
   Tickets passed_{};
   Event awaited_;  ///< what the submitting thread waits for
@@ -210,6 +229,12 @@ class ShuffledExecutor final : public Executor {
 void Executor::run(Lane lane, Work& work) noexcept {
   const std::function<void()> task = std::exchange(work.task, nullptr);
   if (!task || failed_.load(std::memory_order_acquire)) return;
+  Current& current = current_[index_of(lane)];
+  const auto note = [&](LaneState::Doing doing) {
+    const std::lock_guard lock(current.mutex);
+    current.state = {.doing = doing, .ticket = work.ticket, .work = work.label};
+  };
+  note(LaneState::Doing::kRuns);
   const double begin_us = now_us();
   try {
     task();
@@ -219,8 +244,15 @@ void Executor::run(Lane lane, Work& work) noexcept {
     failed_.store(true, std::memory_order_release);
   }
   const double end_us = now_us();
+  note(LaneState::Doing::kNothing);
   if (lane == Lane::kHost) host_busy_us_.store(host_busy_us_.load() + end_us - begin_us);
   if (work.timed) trace_->ran(lane, work.ticket, begin_us, end_us);
+}
+
+LaneState Executor::state(Lane lane) const {
+  const Current& current = current_[index_of(lane)];
+  const std::lock_guard lock(current.mutex);
+  return current.state;
 }
 
 void Executor::throw_if_failed() {

@@ -22,6 +22,7 @@ using Tickets = std::array<std::uint64_t, kLaneCount>;
 /// One submission as it waits in its lane's queue.
 struct Work {
   std::uint64_t ticket = 0;
+  SubmissionLabel label{};
   Tickets after{};             ///< starts once each lane has finished up to here
   std::function<void()> task;  ///< may be empty
   bool timed = false;          ///< report when it ran to the trace
@@ -46,13 +47,23 @@ class Executor {
   void throw_if_failed();
   /// Returns the seconds in which tasks of the host lane have run so far. Any thread.
   [[nodiscard]] double host_busy_s() const { return host_busy_us_.load() * 1e-6; }
+  /// Returns what a lane is at. Any thread. Work that is queued counts only where lanes have
+  /// threads of their own.
+  [[nodiscard]] virtual LaneState state(Lane lane) const;
 
  protected:
   /// Runs the task, or skips it, and releases what it holds.
   void run(Lane lane, Work& work) noexcept;
 
  private:
+  /// The task that a lane runs, or ran last.
+  struct Current {
+    mutable std::mutex mutex;
+    LaneState state;  ///< guarded by mutex
+  };
+
   TraceSink* trace_;
+  std::array<Current, kLaneCount> current_;
   std::atomic<double> host_busy_us_{0};  ///< written by whoever runs the host lane's work
   std::atomic<bool> failed_{false};
   std::mutex failure_mutex_;

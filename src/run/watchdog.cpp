@@ -1,0 +1,188 @@
+// The thread of a watchdog: looks, writes, listens and judges, beat by beat. A verdict is repeated
+// for a second before the job ends, so that all ranks have logged it by then.
+#include "strata/run/watchdog.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "run/rank_watch.h"
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/base/start_thread.h"
+#include "strata/comm/postbox.h"
+
+namespace strata {
+
+namespace {
+
+/// Between two beats, at most; a limit has at least this many of them.
+constexpr double kLongestBeat_s = 1;
+constexpr double kBeatsInLimit = 8;
+/// From a verdict to the end, at most: what the other ranks have to log it.
+constexpr double kLongestGrace_s = 1;
+
+}  // namespace
+
+class Watchdog::Watcher {
+ public:
+  Watcher(Ranks& ranks, double limit_s)
+      : ranks_(ranks),
+        beat_s_(std::min(kLongestBeat_s, limit_s / kBeatsInLimit)),
+        limit_s_(limit_s),
+        postbox_(ranks.make_postbox()),
+        own_(limit_s),
+        table_(ranks.rank(), ranks.size(), limit_s),
+        thread_(start_thread("watchdog", [this] { run(); })) {}
+  ~Watcher() {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_one();
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  void watch(const Device* device, std::function<std::string()> failure) {
+    const std::lock_guard lock(mutex_);
+    device_ = device;
+    failure_ = std::move(failure);
+  }
+  void pause(int more) {
+    const std::lock_guard lock(mutex_);
+    pauses_ += more;
+  }
+
+ private:
+  void run();
+  /// Waits for the next beat; returns false if the watchdog goes.
+  bool sleep();
+  /// Returns the seconds since the last call. Time in which this thread did not run at all, because
+  /// the process was stopped or the machine slept, says nothing about anybody.
+  double take_elapsed_s();
+  /// Returns how this rank is.
+  RankReport look(double elapsed_s);
+  RankView view() const;
+  /// Returns the verdict on the job, if there is one.
+  std::optional<std::string> beat(double elapsed_s);
+  void end_job(const std::string& verdict);
+
+  Ranks& ranks_;
+  const double beat_s_;
+  const double limit_s_;
+  double last_s_ = steady_seconds();
+  std::unique_ptr<Postbox> postbox_;
+  StallWatch own_;
+  RankTable table_;
+  std::string at_;  ///< what this rank is at
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;                     ///< guarded by mutex_, as all that follows
+  int pauses_ = 0;                        ///< that are under way
+  const Device* device_ = nullptr;        ///< null: nothing is watched
+  std::function<std::string()> failure_;  ///< of collectives
+  std::jthread thread_;                   ///< last: it uses the rest
+};
+
+void Watchdog::Watcher::run() {
+  std::optional<std::string> verdict;
+  try {
+    while (!verdict && sleep()) verdict = beat(take_elapsed_s());
+    if (!verdict) postbox_->send(to_letter({.standing = Standing::kLeft}));
+  } catch (const std::exception& error) {
+    verdict = fmt::format("rank {} has lost its connection: {}", ranks_.rank(), error.what());
+  }
+  if (verdict) end_job(*verdict);
+}
+
+bool Watchdog::Watcher::sleep() {
+  std::unique_lock lock(mutex_);
+  const std::chrono::duration<double> beat(beat_s_);
+  return !changed_.wait_for(lock, beat, [this] { return stop_; });
+}
+
+double Watchdog::Watcher::take_elapsed_s() {
+  const double begin_s = std::exchange(last_s_, steady_seconds());
+  return std::min(last_s_ - begin_s, 2 * beat_s_);
+}
+
+RankView Watchdog::Watcher::view() const {
+  RankView view;
+  for (std::size_t i = 0; i < view.lanes.size(); ++i) {
+    view.lanes[i] = device_->lane_state(static_cast<Lane>(i));
+  }
+  for (std::size_t i = 0; i < view.meets.size(); ++i) {
+    view.meets[i] = ranks_.meets(static_cast<Channel>(i));
+  }
+  view.failure = failure_();
+  return view;
+}
+
+RankReport Watchdog::Watcher::look(double elapsed_s) {
+  const std::lock_guard lock(mutex_);
+  if (device_ == nullptr || pauses_ > 0) {
+    at_ = "it is not watched now";
+    return own_.look_away();
+  }
+  const RankView now = view();
+  at_ = text_of(now);
+  return own_.look(now, elapsed_s);
+}
+
+std::optional<std::string> Watchdog::Watcher::beat(double elapsed_s) {
+  while (const std::optional<Letter> letter = postbox_->receive()) {
+    table_.heard(letter->from, from_letter(letter->bytes));
+  }
+  const RankReport report = look(elapsed_s);
+  postbox_->send(to_letter(report));
+  table_.heard(ranks_.rank(), report);
+  return table_.judge(elapsed_s);
+}
+
+void Watchdog::Watcher::end_job(const std::string& verdict) {
+  log::live("");
+  log::error(
+      "the job ends with exit code {}: {}. This is the watchdog (run.watchdog_s = {:g}); this "
+      "rank, {}: {}",
+      kHungExitCode, verdict, limit_s_, ranks_.rank(), at_);
+  try {
+    for (double left_s = std::min(kLongestGrace_s, limit_s_); ranks_.size() > 1 && left_s > 0;
+         left_s -= beat_s_) {
+      postbox_->send(to_letter({.standing = Standing::kStuck, .verdict = verdict}));
+      if (!sleep()) break;
+    }
+    ranks_.abort(kHungExitCode);
+  } catch (const std::exception& error) {
+    log::debug("while the watchdog ended the job: {}", error.what());
+  }
+}
+
+Watchdog::Watchdog(Ranks& ranks, std::optional<double> limit_s) {
+  if (limit_s.value_or(0) > 0) watcher_ = std::make_unique<Watcher>(ranks, *limit_s);
+}
+
+Watchdog::~Watchdog() = default;
+
+Watchdog::Scope Watchdog::watch(const Device& device, std::function<std::string()> failure) {
+  if (watcher_) watcher_->watch(&device, std::move(failure));
+  return {*this, &Watchdog::unwatch};
+}
+
+Watchdog::Scope Watchdog::pause() {
+  if (watcher_) watcher_->pause(1);
+  return {*this, &Watchdog::resume};
+}
+
+void Watchdog::unwatch() {
+  if (watcher_) watcher_->watch(nullptr, {});
+}
+
+void Watchdog::resume() {
+  if (watcher_) watcher_->pause(-1);
+}
+
+}  // namespace strata

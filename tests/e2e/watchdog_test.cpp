@@ -1,0 +1,126 @@
+// Tests that a job of which one rank is stopped, killed or fails ends soon, and says which rank it
+// was.
+
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "e2e/saved_runs.h"
+#include "strata/base/process.h"
+#include "support/catch.h"
+
+namespace strata::test {
+
+#ifdef STRATA_MPIEXEC
+namespace {
+
+/// Returns the process that is rank `rank` of the run in this folder, as /proc knows it.
+std::optional<pid_t> process_of(const Folder& folder, int rank) {
+  const std::string variable = "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string arguments = read_file(entry.path() / "cmdline");
+    const std::string environment = '\0' + read_file(entry.path() / "environ");
+    const std::string wanted = '\0' + variable + '\0';
+    if (arguments.starts_with(STRATA_PROGRAM) &&
+        arguments.find(folder / "run") != std::string::npos &&
+        environment.find(wanted) != std::string::npos) {
+      return std::stoi(pid);
+    }
+  }
+  return std::nullopt;
+}
+
+/// Ranks that train for ever, unless `fault` of their environment is in the way.
+class Job {
+ public:
+  Job(const Folder& folder, int ranks, const std::string& more, const std::string& fault = "")
+      : folder_(folder),
+        process_(folder, "timeout 60 " STRATA_MPIEXEC " -n " + std::to_string(ranks) + " env " +
+                             fault + " " + kProgram +
+                             train_short(folder, "run",
+                                         "--set run.steps=1000000"
+                                         " --set checkpoint.every_steps=null " +
+                                             more)) {
+    wait_for(folder / "run/metrics.jsonl", "\"step\":1,");
+  }
+  /// Sends a signal to one rank; returns how many seconds later the job has ended.
+  double end_by(int signal, int rank) {
+    const std::optional<pid_t> pid = process_of(folder_, rank);
+    REQUIRE(pid);
+    REQUIRE(::kill(*pid, signal) == 0);
+    return end();
+  }
+  /// Returns how many seconds it takes until the job has ended.
+  double end() {
+    const double begin_s = steady_seconds();
+    code_ = process_.wait();
+    return steady_seconds() - begin_s;
+  }
+  [[nodiscard]] int code() const { return code_; }
+  [[nodiscard]] std::string text() const { return process_.text(); }
+
+ private:
+  const Folder& folder_;
+  Process process_;
+  int code_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("a job of which a rank is stopped ends in time, and the others name the rank",
+          "[slow][hang]") {
+  constexpr double kLimit_s = 2;
+  for (const int ranks : {2, 4}) {
+    const Folder folder;
+    Job job(folder, ranks, "--set run.watchdog_s=2");
+    const double seconds = job.end_by(SIGSTOP, ranks - 1);
+    const std::string text = job.text();
+    INFO(text);
+    CHECK(seconds > kLimit_s / 2);
+    CHECK(seconds < kLimit_s + 5);
+    CHECK(job.code() == 5);
+    const std::string silent = "exit code 5: rank " + std::to_string(ranks - 1) + " is silent";
+    for (int rank = 0; rank + 1 < ranks; ++rank) {
+      CHECK_THAT(text, ContainsSubstring("this rank, " + std::to_string(rank) + ": "));
+    }
+    CHECK_THAT(text, ContainsSubstring(silent) && ContainsSubstring("lane runs"));
+    CHECK_THAT(read_file(folder / "run/train.log"), ContainsSubstring(silent));
+  }
+}
+
+TEST_CASE("a job of which a rank is killed ends within ten seconds", "[slow][hang]") {
+  for (const int ranks : {2, 4}) {
+    const Folder folder;
+    Job job(folder, ranks, "");
+    CHECK(job.end_by(SIGKILL, 1) < 10);
+    INFO(job.text());
+    CHECK(job.code() != 0);
+    CHECK_THAT(job.text(), ContainsSubstring("rank 1"));
+  }
+}
+
+TEST_CASE("a job of which a rank throws ends within ten seconds, with the rank's error",
+          "[slow][hang]") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: a sanitizer must be the first library");
+    return;
+  }
+  for (const int ranks : {2, 4}) {
+    const Folder folder;
+    const std::string data = tokenize_text(folder);
+    Job job(folder, ranks, data,
+            "LD_PRELOAD=" STRATA_FAULTY_DISK
+            " FAULT_RANK=1 FAULT_PATH=/train.bin FAULT_CALL=pread FAULT_AFTER=120");
+    CHECK(job.end() < 10);
+    INFO(job.text());
+    CHECK(job.code() == 2);
+    CHECK_THAT(job.text(), ContainsSubstring("[rank 1 of " + std::to_string(ranks) + "] ") &&
+                               ContainsSubstring("train.bin"));
+  }
+}
+#endif
+
+}  // namespace strata::test

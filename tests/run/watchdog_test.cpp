@@ -1,0 +1,337 @@
+// Tests when a watchdog ends a job and whom it names: first what it concludes, with times that are
+// arguments, and then watchdogs at work on ranks in threads.
+
+#include "strata/run/watchdog.h"
+
+#include <array>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "run/rank_watch.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/comm/collectives.h"
+#include "strata/ops/backend.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+#include "support/thread_ranks.h"
+
+namespace strata::test {
+namespace {
+
+using Doing = LaneState::Doing;
+
+constexpr double kLimit_s = 300;
+
+RankView with(std::vector<std::pair<Lane, LaneState>> lanes) {
+  RankView view;
+  for (const auto& [lane, state] : lanes) view.lanes[static_cast<std::size_t>(lane)] = state;
+  return view;
+}
+
+LaneState runs(const char* name, SubmissionKind kind = SubmissionKind::kKernel) {
+  return {.doing = Doing::kRuns,
+          .ticket = 7,
+          .work = {.name = name, .kind = kind, .tag = {.phase = "backward", .unit = 2}}};
+}
+
+LaneState waits(const char* name, Lane lane) {
+  return {.doing = Doing::kWaits, .ticket = 4, .work = {.name = name}, .waits_for = Event{lane, 7}};
+}
+
+RankView meets(RankView view, Channel channel) {
+  view.meets[static_cast<std::size_t>(channel)] = true;
+  return view;
+}
+
+/// Returns how a rank is that has looked like this for longer than the limit.
+RankReport after_limit(const RankView& view) {
+  StallWatch watch(kLimit_s);
+  static_cast<void>(watch.look(view, 0));
+  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+  return watch.look(view, 2);
+}
+
+/// Returns the verdict on ranks that are like this, if there is one.
+std::optional<std::string> judge(const std::vector<Standing>& standings) {
+  RankTable table(0, static_cast<int>(standings.size()), kLimit_s);
+  for (std::size_t r = 0; r < standings.size(); ++r) {
+    table.heard(static_cast<int>(r), {.standing = standings[r], .text = ": because"});
+  }
+  return table.judge(1);
+}
+
+}  // namespace
+
+TEST_CASE("a rank is stuck at what runs, not at what waits for that") {
+  const RankReport report = after_limit(with({{Lane::kCompute, runs("matmul")},
+                                              {Lane::kOut, waits("offload", Lane::kCompute)},
+                                              {Lane::kComm, waits("gather", Lane::kOut)}}));
+  CHECK(report.standing == Standing::kStuck);
+  CHECK(report.text == " for 301.0 s: the compute lane runs \"matmul\" (backward unit=2)");
+}
+
+TEST_CASE("a rank that moves in any lane is not stuck, however long another lane takes") {
+  StallWatch watch(kLimit_s);
+  RankView view = with({{Lane::kHost, runs("update")}, {Lane::kCompute, runs("matmul")}});
+  for (int i = 0; i < 10; ++i) {
+    ++view.lanes[static_cast<std::size_t>(Lane::kCompute)].ticket;
+    CHECK(watch.look(view, kLimit_s / 2).standing == Standing::kMoves);
+  }
+  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+  CHECK(watch.look(view, 1).standing == Standing::kStuck);
+  static_cast<void>(watch.look_away());  // a validation, say
+  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+}
+
+TEST_CASE("a rank waits for others in collectives and meetings, and for a disk in saves") {
+  const LaneState collective = runs("all_gather", SubmissionKind::kCollective);
+  CHECK(after_limit(with({{Lane::kComm, collective}})).standing == Standing::kMeets);
+  const RankView host = with({{Lane::kHost, runs("sum_norms")}});
+  CHECK(after_limit(host).standing == Standing::kStuck);
+  CHECK(after_limit(meets(host, Channel::kHost)).standing == Standing::kMeets);
+
+  const RankView save =
+      with({{Lane::kSave, runs("write")}, {Lane::kHost, waits("update", Lane::kSave)}});
+  CHECK(after_limit(save).standing == Standing::kUnwatched);
+  CHECK(after_limit(meets(save, Channel::kSave)).standing == Standing::kMeets);
+  CHECK(after_limit(with({{Lane::kSave, runs("write")}, {Lane::kCompute, runs("matmul")}}))
+            .standing == Standing::kStuck);
+}
+
+TEST_CASE("a rank without work is idle, or meets the others") {
+  CHECK(after_limit({}).standing == Standing::kIdle);
+  CHECK(after_limit(meets({}, Channel::kSubmit)).standing == Standing::kMeets);
+}
+
+TEST_CASE("what a driver has and does not finish is told after what the host knows") {
+  const LaneState queued{.doing = Doing::kQueued, .ticket = 9, .work = {.name = "copy"}};
+  const RankReport alone = after_limit(with({{Lane::kOut, queued}}));
+  CHECK(alone.standing == Standing::kStuck);
+  CHECK_THAT(alone.text, ContainsSubstring("out lane has not finished what was submitted up to"));
+  // A lane of the driver may wait for an update that waits for a checkpoint.
+  CHECK(after_limit(with({{Lane::kOut, queued}, {Lane::kSave, runs("write")}})).standing ==
+        Standing::kUnwatched);
+}
+
+TEST_CASE("collectives that failed make their rank stuck at once") {
+  RankView view;
+  view.failure = "the network is gone";
+  const RankReport report = StallWatch(kLimit_s).look(view, 0);
+  CHECK(report.standing == Standing::kStuck);
+  CHECK(report.text == ": the network is gone");
+}
+
+TEST_CASE("the verdict names who is stuck, or else who has nothing to do, or else all") {
+  using enum Standing;
+  CHECK(judge({kMeets, kStuck, kMeets}) == "rank 1 does not move: because");
+  CHECK(judge({kMoves, kUnwatched, kStuck}) == "rank 2 does not move: because");
+  CHECK(judge({kMeets, kIdle}) == "rank 1 does not move: because");
+  CHECK(judge({kMeets, kMeets}) == "rank 0 does not move: because; rank 1 does not move: because");
+  CHECK(judge({kLeft, kMeets}) == "rank 1 does not move: because");
+  CHECK(!judge({kMeets, kMoves}));
+  CHECK(!judge({kMeets, kUnwatched}));
+  CHECK(!judge({kIdle, kIdle}));
+  CHECK(!judge({kIdle}));
+}
+
+TEST_CASE("a rank of which nothing is heard for the limit is named, unless it has said good-bye") {
+  RankTable table(0, 3, kLimit_s);
+  CHECK(!table.judge(kLimit_s - 1));
+  table.heard(1, {});
+  CHECK(table.judge(1) == "rank 2 is silent, not heard of for 300.0 s");
+  table.heard(2, {.standing = Standing::kLeft});
+  CHECK(!table.judge(kLimit_s / 2));
+  CHECK(table.judge(kLimit_s) == "rank 1 is silent, not heard of for 451.0 s");
+}
+
+TEST_CASE("letters carry reports, and cut what is too long") {
+  const RankReport idle = from_letter(to_letter({.standing = Standing::kIdle, .text = "a text"}));
+  CHECK(idle.standing == Standing::kIdle);
+  CHECK(idle.text == "a text");
+  CHECK(idle.verdict.empty());
+  const std::string longer(2 * kLetterBytes, 'x');
+  const RankReport verdict = from_letter(to_letter({.text = "a text", .verdict = longer}));
+  CHECK(verdict.text.empty());
+  CHECK(verdict.verdict == longer.substr(0, kLetterBytes - 2));
+  RankTable table(0, 2, kLimit_s);
+  table.heard(1, verdict);
+  CHECK(table.judge(0) == verdict.verdict);
+}
+
+namespace {
+
+/// Collects what is logged while it lives.
+class LogText {
+ public:
+  LogText() { log::configure(0, 1, file_); }
+  ~LogText() { log::configure(0, 1, ""); }
+  LogText(const LogText&) = delete;
+  LogText& operator=(const LogText&) = delete;
+  [[nodiscard]] std::string text() const {
+    std::ifstream in(file_);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+ private:
+  ScratchFolder folder_;
+  std::string file_ = folder_.file("log");
+};
+
+constexpr double kShort_s = 0.2;
+
+/// A rank with a machine and a watchdog.
+struct Watched {
+  Ranks& ranks;
+  Backend backend = make_backend(BackendKind::kCpu, {.device = {}, .threads = 1});
+  std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
+
+  [[nodiscard]] Watchdog::Scope watch(Watchdog& dog) const {
+    return dog.watch(*backend.device, [this] { return collectives->failure(); });
+  }
+};
+
+/// Runs `work` on ranks whose watchdogs watch, and returns what was logged and thrown.
+std::string watched(int ranks, const std::function<void(Watched&)>& work) {
+  const LogText log;
+  std::string thrown = "nothing";
+  try {
+    run_ranks(ranks, [&](Ranks& own) {
+      Watched rank{own};
+      Watchdog dog(own, kShort_s);
+      const Watchdog::Scope scope = rank.watch(dog);
+      work(rank);
+      rank.backend.device->synchronize();
+    });
+  } catch (const BackendError& error) {
+    thrown = error.what();
+  }
+  return log.text() + "thrown: " + thrown;
+}
+
+void sleep_s(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+/// Collectives whose work failed where no lane sees it.
+class FailedCollectives final : public Collectives {
+ public:
+  FailedCollectives() : Collectives(0, 2) {}
+  [[nodiscard]] std::string failure() const override { return "the network is gone"; }
+
+ private:
+  void enqueue_all_gather(Stream&, const Shards&) override {}
+  void enqueue_reduce_scatter(Stream&, const Shards&) override {}
+  void enqueue_all_reduce(Stream&, const Shards&) override {}
+};
+
+}  // namespace
+
+TEST_CASE("a lane that hangs on one rank ends the job, and every rank names it") {
+  std::promise<void> ended;
+  const std::shared_future<void> end = ended.get_future().share();
+  const double begin_s = steady_seconds();
+  std::array<std::array<float, 64>, 2> memory{};
+  const std::string text = watched(2, [&](Watched& rank) {
+    Device& device = *rank.backend.device;
+    if (rank.ranks.rank() == 1) {
+      device.stream(Lane::kCompute).host_task("loop", {}, {.phase = "forward", .unit = 3}, [end] {
+        end.wait();
+      });
+      device.stream(Lane::kComm).wait(device.stream(Lane::kCompute).record(), WaitFor::kGathered);
+    }
+    rank.collectives->all_gather(
+        device.stream(Lane::kComm),
+        TensorView(memory[static_cast<std::size_t>(rank.ranks.rank())].data(), DType::kF32, {64}),
+        {.unit = 3});
+    if (rank.ranks.rank() == 1) return;
+    device.wait(device.stream(Lane::kComm).record());  // until the ranks are aborted
+    ended.set_value();
+  });
+  INFO(text);
+  CHECK(steady_seconds() - begin_s < kShort_s + 5);
+  const std::string guilty = "rank 1 does not move for ";
+  const std::string where = "the compute lane runs \"loop\" (forward unit=3)";
+  CHECK_THAT(text, ContainsSubstring(guilty) && ContainsSubstring(where) &&
+                       ContainsSubstring("the job ends with exit code 5"));
+  CHECK_THAT(text, ContainsSubstring("this rank, 0: the comm lane runs \"all_gather\" (unit=3)"));
+  CHECK_THAT(text, ContainsSubstring("this rank, 1: the compute lane runs"));
+  CHECK_THAT(text, ContainsSubstring("aborted with exit code 5"));
+}
+
+TEST_CASE("a rank whose watchdog says nothing is named by the others") {
+  const LogText log;
+  CHECK_THROWS_AS(run_ranks(2,
+                            [](Ranks& ranks) {
+                              std::optional<Watchdog> dog;
+                              if (ranks.rank() == 1) return;
+                              dog.emplace(ranks, kShort_s);
+                              ranks.barrier(Channel::kSubmit);
+                            }),
+                  BackendError);
+  CHECK_THAT(log.text(), ContainsSubstring("rank 1 is silent") &&
+                             ContainsSubstring("this rank, 0: it is not watched now"));
+}
+
+TEST_CASE("collectives that failed where no lane sees it end the job") {
+  const LogText log;
+  CHECK_THROWS_AS(run_ranks(2,
+                            [](Ranks& ranks) {
+                              Watched rank{ranks};
+                              if (ranks.rank() == 1) {
+                                rank.collectives = std::make_unique<FailedCollectives>();
+                              }
+                              Watchdog dog(ranks, kShort_s);
+                              const Watchdog::Scope scope = rank.watch(dog);
+                              // Each waits for the other.
+                              ranks.barrier(ranks.rank() == 0 ? Channel::kSubmit : Channel::kHost);
+                            }),
+                  BackendError);
+  CHECK_THAT(log.text(), ContainsSubstring("rank 1 does not move: the network is gone"));
+}
+
+TEST_CASE("a long save, a pause and a rank that waits for a slow one end nothing") {
+  const std::string text = watched(2, [](Watched& rank) {
+    Device& device = *rank.backend.device;
+    if (rank.ranks.rank() == 0) {
+      device.stream(Lane::kSave).host_task("write", {}, {}, [] { sleep_s(2.5 * kShort_s); });
+      device.stream(Lane::kHost).wait(device.stream(Lane::kSave).record(), WaitFor::kSaved);
+    }
+    device.stream(Lane::kHost).host_task("norm", {}, {}, [&] {
+      rank.ranks.barrier(Channel::kHost);
+    });
+  });
+  INFO(text);
+  CHECK(text == "thrown: nothing");
+}
+
+TEST_CASE("what is paused or has gone is not watched, and without a limit nothing is") {
+  const LogText log;
+  run_ranks(2, [](Ranks& ranks) {
+    Watched rank{ranks};
+    Watchdog dog(ranks, kShort_s);
+    Watchdog none(ranks, 0.0);
+    const Watchdog::Scope idle = rank.watch(none);
+    {
+      const Watchdog::Scope scope = rank.watch(dog);
+      const Watchdog::Scope pause = dog.pause();
+      rank.backend.device->stream(Lane::kHost).host_task("slow", {}, {}, [] {
+        sleep_s(2 * kShort_s);
+      });
+      rank.backend.device->synchronize();
+    }
+  });
+  CHECK(log.text().empty());
+}
+
+}  // namespace strata::test
