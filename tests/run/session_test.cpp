@@ -1,8 +1,8 @@
 // Tests what a session does beside training: how it ends, what it counts, and its validations,
 // against losses of single batches and runs without validations.
 
-#include "strata/run/rank_agreement.h"
 #include "strata/run/session.h"
+#include "strata/run/rank_agreement.h"
 
 #include <atomic>
 #include <chrono>

@@ -28,9 +28,9 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0;  ///< device memory in all; for cpu the host's
   std::size_t free_bytes = 0;    ///< of it, what nobody holds now; 0 if unknown
   double peak_bf16_tflops = 0;   ///< dense, of the datasheet; 0 if unknown
-  std::string pci_bus_id{};      ///< "0000:1B:00.0"; empty on the cpu
-  std::string uuid{};            ///< 32 hexadecimal digits; empty on the cpu
-  int driver_version = 0;        ///< CUDA version that the driver offers, as 12080; 0 on the cpu
+  std::string pci_bus_id{};      ///< "0000:1B:00.0"; empty if unknown
+  std::string uuid{};            ///< 32 hexadecimal digits; empty if unknown
+  int driver_version = 0;        ///< CUDA version that the driver offers, as 12080; 0 if unknown
   int runtime_version = 0;       ///< CUDA version of the program's runtime, likewise
 };
 
