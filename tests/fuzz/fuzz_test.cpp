@@ -81,7 +81,7 @@ TEST_CASE("a crash, a wait for ever, endless work and endless memory are finding
 }
 
 TEST_CASE("a code or a text that helps nobody is a finding") {
-  CHECK_THAT(judge_child([] { return say("input.bin", 5); }), ContainsSubstring("exit code"));
+  CHECK_THAT(judge_child([] { return say("input.bin", 6); }), ContainsSubstring("exit code"));
   CHECK_THAT(judge_child([] { return say("something is wrong", 2); }),
              ContainsSubstring("neither key nor file"));
   CHECK_THAT(judge_child([] { return say("input.bin: [json.exception.parse_error.101]", 2); }),

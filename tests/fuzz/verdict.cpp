@@ -73,7 +73,7 @@ bool names_a_subject(const Case& c, const std::vector<Key>& keys, std::string_vi
 bool in_checkpoint(const fs::path& file) {
   std::string before;
   for (const fs::path& part : file.parent_path()) {
-    if (before == "checkpoints") return part.string().starts_with("step-");
+    if (before == "checkpoints" || before == "weights") return part.string().starts_with("step-");
     before = part;
   }
   return false;
