@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "kernels", "tests", "scripts")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
-RANK = {"base": 1, "device": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
+RANK = {"base": 1, "chat": 2, "device": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
         "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
         "run": 11, "commands": 12, "main": 13}
 
@@ -32,16 +32,17 @@ BELOW_BACKENDS = {"base", "device", "ops"}
 # The layers that tests of a layer reach beside it and lower ones. Folders of tests that are no layer's (golden, bench,
 # fuzz, e2e) test the whole program and reach all of it.
 TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices together with their operators
+              "comm": {"ops"},                   # likewise, GPUs that ranks talk through
               "store": {"config", "plan"},       # plan makes the table of blocks that stores read, and puts
               "optimizer": {"schedule", "config", "plan"},  # together what a step needs: tests/support/tiny_assembly.h
               "checkpoint": {"config", "plan"},  # likewise: the state that is saved has homes by that table
               "schedule": {"config", "plan"}}
 
-JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|assignment\.(h|cpp))|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/(bench_command|inspect_command|inspect_step)\.cpp|tests/")
+JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
+              r"|src/chat/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/metrics\.cpp|src/commands/(bench_command|inspect_command|inspect_step)\.cpp|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
-    (r"nccl.*", r"src/comm/nccl_"),
+    (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),
     (r"mpi\.h", r"src/comm/mpi_"),
     (r"CLI/.*", r"src/main\.cpp"),
     (r"nlohmann/.*", JSON_FILES),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Builds everything and runs the tests: the fast ones, and the CUDA ones where there is a GPU.
 #
-#   scripts/test.sh [--slow]     --slow: the long and the slow ones as well
+#   scripts/test.sh [--slow]     --slow: the long and the slow ones as well, and jobs on two hosts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 labels='fast|cuda'
 case ${1:-} in
   '') ;;
-  --slow) labels="$labels|long|slow" ;;
+  --slow) labels="$labels|long|slow|cluster" ;;
   *) echo "usage: scripts/test.sh [--slow]" >&2; exit 2 ;;
 esac
 

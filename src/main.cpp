@@ -96,6 +96,7 @@ class CommandLine {
     add_plan(app);
     add_bench(app);
     add_tokenize(app);
+    add_tokenizer(app);
     add_inspect(app);
     add_export(app);
     add_import(app);
@@ -144,8 +145,10 @@ class CommandLine {
     plan.add_option("--ranks", run_.plan.ranks, "plan for rank 0 of so many, without a launcher")
         ->check(CLI::PositiveNumber)
         ->type_name("COUNT");
-    plan.add_option("--ranks-per-node", run_.plan.ranks_per_node,
-                    "so many of the ranks share the host memory that this machine has now")
+    plan.add_option(
+            "--ranks-per-node", run_.plan.ranks_per_node,
+            "so many of the ranks are on each host, all without this; without --gpu they share "
+            "the host memory that this machine has now")
         ->check(CLI::PositiveNumber)
         ->type_name("COUNT");
     plan.callback([this] {
@@ -168,8 +171,13 @@ class CommandLine {
   }
   void add_tokenize(CLI::App& app) {
     CLI::App& tokenize = *app.add_subcommand(
-        "tokenize", "Make token files of UTF-8 text with the byte tokenizer (vocabulary 257)");
-    tokenize.add_option("input", tokenize_.inputs, "text files, and folders to search")->required();
+        "tokenize",
+        "Make token files of UTF-8 text, by bytes (vocabulary 257) or with a model's tokenizer");
+    tokenize
+        .add_option("input", tokenize_.inputs,
+                    "files of text or JSON lines, also packed by gzip or zstd; folders to search; "
+                    "- for standard input")
+        ->required();
     tokenize.add_option("--output", tokenize_.output, "token file of the training set")
         ->required()
         ->type_name("FILE");
@@ -183,15 +191,124 @@ class CommandLine {
         ->type_name("0..1");
     tokenize
         .add_option("--extension", tokenize_.extensions,
+                    "ending of the files taken from folders, before .gz or .zst, instead of .txt "
+                    ".text .md .rst; may be repeated")
+        ->type_name(".EXT")
+        ->allow_extra_args(false);
+    tokenize
+        .add_option("--tokenizer", tokenize_.tokenizer,
+                    "tokenizer.json of a model, or its folder, instead of bytes")
+        ->type_name("PATH");
+    const auto add_put = [&](const char* name, strata::PutToken& put, const char* description) {
+      const auto set = [&put](const std::string& text) {
+        put = text == "yes"  ? strata::PutToken::kAlways
+              : text == "no" ? strata::PutToken::kNever
+                             : strata::PutToken::kAuto;
+      };
+      tokenize.add_option_function<std::string>(name, set, description)
+          ->check(CLI::IsMember({"auto", "yes", "no"}))
+          ->type_name("auto|yes|no");
+    };
+    add_put("--bos", tokenize_.bos,
+            "begin documents with the tokenizer's bos token; auto: if it begins texts so");
+    add_put("--eos", tokenize_.eos,
+            "end documents with its eos token; auto: if tokenizer_config.json names one");
+    tokenize.add_flag("--parse-special", tokenize_.parse_special,
+                      "take texts of special tokens in documents for these tokens");
+    tokenize.add_flag("--overwrite", tokenize_.overwrite,
+                      "replace outputs that are there and are not token files");
+    tokenize
+        .add_option_function<std::string>(
+            "--format",
+            [this](const std::string& text) {
+              tokenize_.format = text == "text"    ? strata::InputFormat::kText
+                                 : text == "jsonl" ? strata::InputFormat::kRecords
+                                                   : strata::InputFormat::kAuto;
+            },
+            "text, also if it looks like JSON or another format; jsonl: a record on each line; "
+            "auto: by names and first bytes")
+        ->check(CLI::IsMember({"auto", "text", "jsonl"}))
+        ->type_name("auto|text|jsonl");
+    tokenize
+        .add_option("--text-field", tokenize_.text_field,
+                    "member of a record that is the text, instead of \"text\"")
+        ->type_name("NAME");
+    tokenize
+        .add_option("--threads", tokenize_.threads,
+                    "threads that encode, which change no byte; 0: as many as there are cores")
+        ->type_name("COUNT");
+    tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
+  }
+  void add_tokenizer(CLI::App& app) {
+    CLI::App& tokenizer = *app.add_subcommand(
+        "tokenizer",
+        "Train a tokenizer, or show what the tokenizer.json of a model holds and does");
+    tokenizer.require_subcommand(1);
+    const auto add = [&](const std::string& name, const std::string& description, auto command) {
+      CLI::App& added = *tokenizer.add_subcommand(name, description);
+      added.add_option("tokenizer", tokenizer_.tokenizer, "a tokenizer.json, or its folder")
+          ->required();
+      added.callback(
+          [this, command] { action_ = [this, command] { return command(tokenizer_); }; });
+      return &added;
+    };
+    add("inspect", "Print size and hash of the vocabulary", strata::tokenizer_inspect_command);
+    CLI::App* encode =
+        add("encode", "Print the ids of a text on one line", strata::tokenizer_encode_command);
+    encode->add_option("input", tokenizer_.input, "a file in UTF-8, or - for standard input");
+    encode->add_flag("--parse-special", tokenizer_.parse_special,
+                     "take the texts of special tokens for these tokens");
+    encode->add_flag("--add-special", tokenizer_.add_special,
+                     "add what the post-processor puts around a text");
+    CLI::App* decode = add("decode", "Print the text of ids", strata::tokenizer_decode_command);
+    decode->add_option("input", tokenizer_.input, "a file of ids, or - for standard input");
+    decode->add_flag("--skip-special", tokenizer_.skip_special, "leave special tokens out");
+    add_tokenizer_train(tokenizer);
+  }
+  void add_tokenizer_train(CLI::App& tokenizer) {
+    CLI::App& train = *tokenizer.add_subcommand(
+        "train", "Make a tokenizer of UTF-8 text: byte-level BPE, as tokenizer.json");
+    strata::TrainTokenizerOptions& options = train_tokenizer_.options;
+    train.add_option("input", options.inputs, "text files, and folders to search")->required();
+    train.add_option("--output", train_tokenizer_.output, "the folder that is made")
+        ->required()
+        ->type_name("FOLDER");
+    train
+        .add_option("--vocab-size", options.training.vocabulary,
+                    "ids in all: special tokens, 256 bytes and merges (default 32000)")
+        ->type_name("N");
+    train
+        .add_option("--split", options.training.split,
+                    "how texts are cut before pairs are merged: " + strata::split_names() +
+                        " (default llama3)")
+        ->type_name("NAME");
+    train
+        .add_option("--eos", options.training.eos,
+                    "special token that ends texts (default <|endoftext|>); \"\": none")
+        ->type_name("TOKEN");
+    train
+        .add_option("--special", options.training.special, "another special token; may be repeated")
+        ->type_name("TOKEN")
+        ->allow_extra_args(false);
+    train
+        .add_option("--extension", options.extensions,
                     "ending of the files taken from folders instead of .txt .text .md .rst; may be "
                     "repeated")
         ->type_name(".EXT")
         ->allow_extra_args(false);
-    tokenize.add_flag("--overwrite", tokenize_.overwrite,
-                      "replace outputs that are there and are not token files");
-    tokenize.add_flag("--as-text", tokenize_.as_text,
-                      "take what looks like JSON or another format for text, if it is valid UTF-8");
-    tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
+    train.add_option("--threads", options.threads, "threads that count (default: all cores)")
+        ->check(CLI::PositiveNumber)
+        ->type_name("N");
+    train
+        .add_option_function<std::string>(
+            "--format", [&options](const std::string& text) { options.as_text = text == "text"; },
+            "text: take what looks like JSON or another format for text, if it is valid UTF-8")
+        ->check(CLI::IsMember({"auto", "text"}))
+        ->type_name("auto|text");
+    train.add_flag("--overwrite", train_tokenizer_.overwrite,
+                   "replace a tokenizer that lies in the output folder");
+    train.callback(
+        [this] { action_ = [this] { return strata::tokenizer_train_command(train_tokenizer_); }; });
   }
   void add_inspect(CLI::App& app) {
     CLI::App& inspect = *app.add_subcommand(
@@ -269,6 +386,8 @@ class CommandLine {
 
   RunArguments run_;
   strata::TokenizeOptions tokenize_;
+  strata::TokenizerOptions tokenizer_;
+  strata::TrainTokenizerCommand train_tokenizer_;
   strata::InspectOptions inspect_;
   strata::ExportOptions export_;
   strata::ImportOptions import_;

@@ -38,9 +38,10 @@ Json assigned_value(std::string_view text, std::optional<FieldType> type) {
   } catch (const Json::exception&) {
     return std::string(text);
   }
-  // A file may be called 2024: a string field takes a bare number as its name.
+  // A file may be called 2024: a field for names takes a bare number as one.
   const bool bare = json.is_number() || json.is_boolean();
-  return type == FieldType::kString && bare ? Json(std::string(text)) : json;
+  const bool names = type == FieldType::kString || type == FieldType::kFiles;
+  return names && bare ? Json(std::string(text)) : json;
 }
 
 /// Puts `value` at "a.b" in the document, making sections on the way.

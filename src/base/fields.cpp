@@ -33,6 +33,7 @@ std::string name_of_type(const Field& field) {
     case FieldType::kStrings: return "list of strings";
     case FieldType::kPair: return "two numbers";
     case FieldType::kBytes: return "size";
+    case FieldType::kFiles: return "path or list";
     case FieldType::kSection: return "section";
     case FieldType::kChoice: break;
   }

@@ -1,7 +1,7 @@
 // The half of fields.h that needs JSON: reading with assignments on top, writing, and comparing.
-// Together with assignment.cpp it includes the JSON library on behalf of configs. The parser lets
-// duplicate keys pass, so its events are watched for them; every problem but broken JSON is
-// collected before anything is thrown.
+// Together with assignment.cpp and file_sources_json.cpp it includes the JSON library on behalf of
+// configs. The parser lets duplicate keys pass, so its events are watched for them; every problem
+// but broken JSON is collected before anything is thrown.
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/assignment.h"
+#include "base/file_sources_json.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
@@ -87,6 +88,9 @@ std::string expectation(const Field& field) {
     case FieldType::kStrings: text = "a list of strings"; break;
     case FieldType::kPair: text = "a list of two numbers"; break;
     case FieldType::kBytes: text = "a size such as \"24GiB\" or a number of bytes"; break;
+    case FieldType::kFiles:
+      text = "a path, a list of paths, or a list of objects {\"path\", \"weight\"}";
+      break;
     case FieldType::kSection: text = "an object with keys"; break;
     case FieldType::kChoice:
       text = "one of";
@@ -142,10 +146,7 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
       if (json.is_number()) return json.get<double>();
       break;
     case FieldType::kString:
-      // A zero byte would end a file's name early.
-      if (json.is_string() && json.get_ref<const std::string&>().find('\0') == std::string::npos) {
-        return json.get<std::string>();
-      }
+      if (auto text = name_of_json(json)) return *std::move(text);
       break;
     case FieldType::kStrings:
       if (json.is_array() && std::all_of(json.begin(), json.end(), is_string)) {
@@ -158,6 +159,9 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
       }
       break;
     case FieldType::kBytes: return to_bytes(json);
+    case FieldType::kFiles:
+      if (auto sources = sources_of_json(json)) return *std::move(sources);
+      break;
     case FieldType::kChoice:
       if (json.is_string() && std::count(field.choices.begin(), field.choices.end(),
                                          json.get_ref<const std::string&>()) != 0) {
@@ -234,6 +238,8 @@ Json to_json(const FieldValue& value) {
           return nullptr;
         } else if constexpr (std::is_same_v<T, ByteSize>) {
           return bytes_to_json(v.bytes);
+        } else if constexpr (std::is_same_v<T, FileSources>) {
+          return json_of_sources(v);
         } else {
           return v;
         }

@@ -35,6 +35,7 @@ namespace {
     case EACCES:
     case EPERM: fail(path, why + "; make it readable for this user, or name another file");
     case ELOOP: fail(path, why + "; name the file itself instead of links in a circle");
+    case EMFILE: fail(path, why + "; raise the limit (ulimit -n), or name fewer files");
     case ENAMETOOLONG: fail(shortened(path.string()), why + "; give it a shorter path");
     default: fail(path, why);
   }

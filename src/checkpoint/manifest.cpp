@@ -4,14 +4,13 @@
 
 #include "strata/checkpoint/manifest.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
+#include "checkpoint/manifest_members.h"
+#include "checkpoint/manifest_rules.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
@@ -71,224 +70,12 @@ void check_hash(std::string_view text) {
   }
 }
 
-// ---- what every manifest must fulfil ------------------------------------------------------------
-
-[[noreturn]] void refuse(const std::string& field, const std::string& problem) {
-  throw IoError(shortened(printable(field)) + ": " + problem);
-}
-
-/// Throws IoError unless `path` names something in the checkpoint's folder, in one way only.
-void check_path(const std::string& path, const std::string& field) {
-  constexpr std::size_t kMostBytes = 255;  // of a name, as file systems have it
-  const std::string shown_path = '"' + shortened(printable(path)) + '"';
-  if (path == kManifestName) refuse(field, "names the manifest itself");
-  for (const char c : path) {
-    const auto code = static_cast<unsigned char>(c);
-    if (code < 0x20 || code == 0x7f || c == '\\') {
-      refuse(field, shown_path + " has a character that no file here has");
-    }
-  }
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find('/', begin), path.size());
-    const std::string_view name = std::string_view(path).substr(begin, end - begin);
-    if (name.empty() || name == "." || name == ".." || name.size() > kMostBytes) {
-      refuse(field, shown_path + " is not the path of a file in the checkpoint's folder");
-    }
-    begin = end + 1;
-  }
-}
-
-void check_slices(const ManifestFile& file, std::int64_t updates, const std::string& field) {
-  std::uint64_t covered = 0;
-  for (std::size_t i = 0; i < file.slices.size(); ++i) {
-    const SliceHashes& slice = file.slices[i];
-    const std::string here = field + ".slices[" + std::to_string(i) + "]";
-    if (slice.begin != covered) {
-      refuse(here + ".begin", "is " + std::to_string(slice.begin) +
-                                  ", but the slices before it end at " + std::to_string(covered));
-    }
-    if (slice.end <= slice.begin || slice.end > file.bytes) {
-      refuse(here + ".end", "is " + std::to_string(slice.end) + ", outside of " +
-                                std::to_string(slice.begin + 1) + " to " +
-                                std::to_string(file.bytes));
-    }
-    if (slice.update < 0 || slice.update > updates) {
-      refuse(here + ".update", "is " + std::to_string(slice.update) + ", but there were " +
-                                   std::to_string(updates) + " updates");
-    }
-    if (const std::uint64_t windows = windows_of(slice.begin, slice.end);
-        windows != slice.windows.size()) {
-      refuse(here + ".xxh3", "has " + std::to_string(slice.windows.size()) + " hashes for " +
-                                 std::to_string(windows) + " windows");
-    }
-    covered = slice.end;
-  }
-  if (covered != file.bytes) {
-    refuse(field + ".slices",
-           "cover " + std::to_string(covered) + " of " + std::to_string(file.bytes) + " bytes");
-  }
-}
-
-void check_statistics(const RunningNumber& number, const char* field) {
-  if (number.count < 0 || number.count > RunningNumber::kWindow) {
-    refuse(field, "counts " + std::to_string(number.count) + " steps, and at most " +
-                      std::to_string(RunningNumber::kWindow) + " count");
-  }
-  if (!std::isfinite(number.mean) || !std::isfinite(number.variance) || number.variance < 0) {
-    refuse(field, "has a mean that is not finite, or a variance that is not, or is negative");
-  }
-}
-
-/// Throws IoError without a file's name if no run could have written this. Reading and writing both
-/// call it.
-void check(const Manifest& manifest) {
-  for (const auto& [field, value] :
-       {std::pair("step", manifest.step), std::pair("updates", manifest.history.updates),
-        std::pair("samples", manifest.samples),
-        std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {
-    if (value < 0) refuse(field, "is negative");
-  }
-  for (const auto& [field, value] : {std::pair("updates", manifest.history.updates),
-                                     std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {
-    if (value > manifest.step) {
-      refuse(field,
-             "is " + std::to_string(value) + " after " + std::to_string(manifest.step) + " steps");
-    }
-  }
-  check_statistics(manifest.history.statistics.loss, "loss_statistics");
-  check_statistics(manifest.history.statistics.grad_norm, "norm_statistics");
-  std::int64_t last = 0;
-  for (std::size_t i = 0; i < manifest.skipped.size(); ++i) {
-    const SampleWindow& window = manifest.skipped[i];
-    if (window.begin < last || window.end <= window.begin || window.end > manifest.samples) {
-      refuse("skipped[" + std::to_string(i) + "]",
-             "is no range of samples behind the one before it, up to the field samples");
-    }
-    last = window.end;
-  }
-  if (manifest.finite && !(std::isfinite(manifest.loss) && std::isfinite(manifest.grad_norm))) {
-    refuse("finite", "is true, but loss or grad_norm is not a finite number");
-  }
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    const ManifestFile& file = manifest.files[i];
-    const std::string field = "files[" + std::to_string(i) + "]";
-    check_path(file.path, field + ".path");
-    if (i > 0 && manifest.files[i - 1].path >= file.path) {
-      refuse(field + ".path",
-             '"' + shortened(printable(file.path)) + "\" does not come after the path before it");
-    }
-    check_slices(file, manifest.history.updates, field);
-  }
-}
-
 // ---- dtypes -------------------------------------------------------------------------------------
 
 constexpr DType kWeightTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
 constexpr DType kMomentTypes[] = {DType::kBF16, DType::kF32, DType::kF64};
 
 // ---- reading ------------------------------------------------------------------------------------
-
-/// Remembers a key that occurs twice in one object, which the parser itself lets pass.
-class DuplicateKey {
- public:
-  template <class AnyJson>
-  void operator()(Json::parse_event_t event, const AnyJson& parsed) {
-    if (event == Json::parse_event_t::object_start) {
-      open_.emplace_back();
-    } else if (event == Json::parse_event_t::object_end) {
-      open_.pop_back();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.template get_ref<const std::string&>();
-      if (!open_.back().insert(key).second) refuse(key, "is given twice in one object");
-    }
-  }
-
- private:
-  std::vector<std::set<std::string>> open_;
-};
-
-/// Takes the members of one JSON object, each once. `where` is what messages name it, and empty for
-/// the outermost.
-class Members {
- public:
-  Members(const Json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) refuse(where_.empty() ? "text" : where_, "is not a JSON object");
-  }
-
-  [[nodiscard]] std::string path_of(std::string_view key) const {
-    return (where_.empty() ? "" : where_ + ".") + std::string(key);
-  }
-  const Json& take(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) refuse(path_of(key), "is missing");
-    taken_.insert(key);
-    return *found;
-  }
-  /// Takes an integer that is not negative.
-  std::int64_t count(const char* key) {
-    const Json& value = take(key);
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMost) {
-      refuse(path_of(key), "expected an integer from 0 to 2^63 - 1, found " + shown(value));
-    }
-    return value.get<std::int64_t>();
-  }
-  std::uint64_t bytes(const char* key) { return static_cast<std::uint64_t>(count(key)); }
-  bool boolean(const char* key) {
-    const Json& value = take(key);
-    if (!value.is_boolean()) refuse(path_of(key), "expected true or false, found " + shown(value));
-    return value.get<bool>();
-  }
-  /// Takes a number, or null, which stands for one that JSON does not have.
-  double number(const char* key) {
-    const Json& value = take(key);
-    if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-    if (!value.is_number()) {
-      refuse(path_of(key), "expected a number or null, found " + shown(value));
-    }
-    return value.get<double>();
-  }
-  const std::string& text(const char* key) {
-    const Json& value = take(key);
-    if (!value.is_string()) refuse(path_of(key), "expected a text, found " + shown(value));
-    return value.get_ref<const std::string&>();
-  }
-  const Json& list(const char* key) {
-    const Json& value = take(key);
-    if (!value.is_array()) refuse(path_of(key), "expected a list, found " + shown(value));
-    return value;
-  }
-  /// Takes an object and returns its text.
-  std::string object(const char* key) {
-    const Json& value = take(key);
-    if (!value.is_object()) refuse(path_of(key), "expected an object, found " + shown(value));
-    return value.dump(2);
-  }
-  DType dtype(const char* key, std::span<const DType> valid) {
-    const std::string& name = text(key);
-    for (const DType type : valid) {
-      if (name_of(type) == name) return type;
-    }
-    refuse(path_of(key), "expected bf16, f32 or f64, found \"" + shortened(printable(name)) + '"');
-  }
-  std::optional<DType> dtype_or_null(const char* key, std::span<const DType> valid) {
-    const auto found = object_.find(key);
-    if (found == object_.end() || !found->is_null()) return dtype(key, valid);
-    static_cast<void>(take(key));
-    return std::nullopt;
-  }
-  /// Throws if there is a member that was not taken.
-  void finish() const {
-    for (const auto& [key, value] : object_.items()) {
-      if (!taken_.contains(key)) refuse(path_of(key), "is no key of a manifest");
-    }
-  }
-
- private:
-  const Json& object_;
-  std::string where_;
-  std::set<std::string, std::less<>> taken_;
-};
 
 SliceHashes read_slice(const Json& json, const std::string& where) {
   Members members(json, where);
@@ -299,7 +86,7 @@ SliceHashes read_slice(const Json& json, const std::string& where) {
   for (const Json& window : members.list("xxh3")) {
     const auto hash =
         window.is_string() ? parse_hex(window.get_ref<const std::string&>()) : std::nullopt;
-    if (!hash) refuse(where + ".xxh3", "expected 16 hex digits, found " + shown(window));
+    if (!hash) refuse_manifest(where + ".xxh3", "expected 16 hex digits, found " + shown(window));
     slice.windows.push_back(*hash);
   }
   members.finish();
@@ -340,9 +127,10 @@ Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
   if (const std::int64_t format = members.count("format"); format != kFormat) {
-    refuse("format",
-           "is " + std::to_string(format) + ", this program reads " + std::to_string(kFormat) +
-               (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
+    refuse_manifest("format",
+                    "is " + std::to_string(format) + ", this program reads " +
+                        std::to_string(kFormat) +
+                        (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
   }
   Manifest manifest;
   manifest.step = members.count("step");
@@ -380,9 +168,9 @@ OrderedJson object_of(const std::string& text, const char* field) {
     auto json = parse_json<OrderedJson>(text, JsonComments::kRefuse, DuplicateKey());
     if (json.is_object()) return json;
   } catch (const std::exception& e) {
-    refuse(field, json_problem(e));
+    refuse_manifest(field, json_problem(e));
   }
-  refuse(field, "is not a JSON object");
+  refuse_manifest(field, "is not a JSON object");
 }
 
 OrderedJson number_or_null(double value) {
@@ -475,7 +263,7 @@ Manifest Manifest::parse(std::string_view text, const std::filesystem::path& fil
     if (text.size() > kMostManifestBytes) throw IoError("is longer than a manifest may be");
     check_hash(text);
     Manifest manifest = read(parse_json<Json>(text, JsonComments::kRefuse, DuplicateKey()));
-    check(manifest);
+    check_manifest(manifest);
     return manifest;
   } catch (const Json::exception& e) {
     throw IoError(file.string() + ": its JSON cannot be read: " + json_problem(e));

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "comm/nccl_collectives.h"
 #include "strata/base/error.h"
 
 namespace strata {
@@ -87,9 +88,21 @@ std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device) {
     return std::make_unique<RecordedCollectives>(ranks.rank(), ranks.size());
   }
   if (backend == "cpu") return ranks.make_host_collectives();
+  if (backend == "cuda") return make_nccl_collectives(load_nccl(), ranks, device);
   throw BackendError("this program has no collectives for " + std::to_string(ranks.size()) +
                      " ranks on the " + backend +
                      " backend; start one rank, or set run.backend = \"cpu\"");
+}
+
+NcclFound find_nccl() {
+  try {
+    const NcclApi api = load_nccl();
+    int version = 0;
+    check_nccl(api, api.get_version(&version), "tell its version", nullptr);
+    return {.version = nccl_version_text(version)};
+  } catch (const BackendError& error) {
+    return {.problem = error.what()};
+  }
 }
 
 }  // namespace strata

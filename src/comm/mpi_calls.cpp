@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <thread>
 
 #include "strata/base/error.h"
+#include "strata/base/start_thread.h"
 
 namespace strata {
 
@@ -16,8 +18,9 @@ void check_mpi(int code, const char* call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw BackendError(std::string(call) + " failed with code " + std::to_string(code) + ": " +
-                     std::string(text.data(), static_cast<std::size_t>(length)));
+  throw ConnectionError(std::string(call) + " failed with code " + std::to_string(code) + ": " +
+                        std::string(text.data(), static_cast<std::size_t>(length)) +
+                        "; another rank may have died");
 }
 
 MpiLibrary::MpiLibrary() {
@@ -68,6 +71,21 @@ MpiShardPiece::MpiShardPiece(std::size_t bytes, std::size_t shard_bytes) {
 }
 
 MpiShardPiece::~MpiShardPiece() { MPI_Type_free(&type_); }
+
+void end_job(int code) {
+  // MPI_Abort waits for an answer, which does not come through a cable that is cut.
+  static constexpr std::chrono::seconds kPatience{2};
+  try {
+    start_thread("abort", [code] {
+      std::this_thread::sleep_for(kPatience);
+      std::_Exit(code);
+    }).detach();
+  } catch (const OutOfThreads&) {
+    // Then MPI's own patience counts.
+  }
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
 
 void meet(MPI_Comm comm) {
   constexpr std::chrono::microseconds kLongestSleep{200};

@@ -12,7 +12,7 @@
 
 namespace strata {
 
-/// Throws BackendError with the name of the call and MPI's own words if it did not succeed.
+/// Throws ConnectionError with the name of the call and MPI's own words if it did not succeed.
 void check_mpi(int code, const char* call);
 
 /// MPI between initialisation and finalisation. The constructor takes part in an MPI that somebody
@@ -62,6 +62,10 @@ class MpiShardPiece {
 
 /// Bytes that one rank contributes to one MPI call, far below the 2^31 of MPI's counts.
 inline constexpr std::size_t kMpiCallBytes = 256 * kMiB;
+
+/// Takes all ranks of the job down; `code` becomes its exit code. Where the launcher is out of
+/// reach this process ends by itself some seconds later.
+[[noreturn]] void end_job(int code);
 
 /// Blocks until every rank of the group has called it, asleep rather than polling: ranks may be
 /// seconds apart, and MPI's own calls keep a core busy while they wait.

@@ -17,14 +17,18 @@ constexpr int kTag = 0;
 
 class MpiPostbox final : public Postbox {
  public:
-  MpiPostbox(MPI_Comm letters, int rank, int ranks)
-      : letters_(letters), rank_(rank), outgoing_(static_cast<std::size_t>(ranks)) {}
+  MpiPostbox(MPI_Comm letters, int rank, int ranks, const Lifeline::Gather& gather)
+      : letters_(letters),
+        rank_(rank),
+        outgoing_(static_cast<std::size_t>(ranks)),
+        lifeline_(rank, ranks, gather) {}
   ~MpiPostbox() override;
   MpiPostbox(const MpiPostbox&) = delete;
   MpiPostbox& operator=(const MpiPostbox&) = delete;
 
   void send(const LetterBytes& bytes) override;
   [[nodiscard]] std::optional<Letter> receive() override;
+  [[nodiscard]] std::optional<int> gone() override { return lifeline_.gone(); }
 
  private:
   /// The last letter to one rank, and its send while that has not ended.
@@ -41,6 +45,7 @@ class MpiPostbox final : public Postbox {
   MPI_Comm letters_;
   int rank_;
   std::vector<Outgoing> outgoing_;  ///< by rank
+  Lifeline lifeline_;
 };
 
 /// Gives the last letters a moment. A send that has not ended then goes to a rank that takes in
@@ -64,6 +69,8 @@ void MpiPostbox::send(const LetterBytes& bytes) {
     Outgoing& letter = outgoing_[to];
     if (static_cast<int>(to) == rank_ || !ended(letter)) continue;
     letter.bytes = bytes;
+    // MPI_Test ends it, before the next one or at the end.
+    // NOLINTNEXTLINE(clang-analyzer-optin.mpi.MPI-Checker)
     check_mpi(MPI_Isend(letter.bytes.data(), static_cast<int>(kLetterBytes), MPI_BYTE,
                         static_cast<int>(to), kTag, letters_, &letter.request),
               "MPI_Isend");
@@ -85,8 +92,9 @@ std::optional<Letter> MpiPostbox::receive() {
 
 }  // namespace
 
-std::unique_ptr<Postbox> make_mpi_postbox(MPI_Comm letters, int rank, int ranks) {
-  return std::make_unique<MpiPostbox>(letters, rank, ranks);
+std::unique_ptr<Postbox> make_mpi_postbox(MPI_Comm letters, int rank, int ranks,
+                                          const Lifeline::Gather& gather) {
+  return std::make_unique<MpiPostbox>(letters, rank, ranks, gather);
 }
 
 }  // namespace strata

@@ -56,16 +56,15 @@ class MpiRanks : public Ranks {
   [[nodiscard]] std::unique_ptr<Ranks> split(int group) override {
     return std::make_unique<MpiRanks>(lane_.get(), group, this);
   }
-  [[noreturn]] void abort(int code) override {
-    MPI_Abort(MPI_COMM_WORLD, code);
-    std::_Exit(code);
-  }
+  [[noreturn]] void abort(int code) override { end_job(code); }
 
   [[nodiscard]] std::unique_ptr<Collectives> make_host_collectives() override {
     return make_mpi_collectives(lane_.get(), rank_, size_);
   }
   [[nodiscard]] std::unique_ptr<Postbox> make_postbox() override {
-    return make_mpi_postbox(letters_.get(), rank_, size_);
+    return make_mpi_postbox(letters_.get(), rank_, size_, [this](std::span<const std::byte> own) {
+      return all_gather_host(own, Channel::kSubmit);
+    });
   }
 
  private:
@@ -93,7 +92,7 @@ class MpiWorldRanks final : private MpiWorld, public MpiRanks {
     // If an exception is passing by, the others may wait for this rank, and MPI_Finalize for them.
     if (std::uncaught_exceptions() > exceptions_ && size() > 1) {
       log::error("rank {} ends with an exception and takes the other ranks down", rank());
-      MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+      end_job(EXIT_FAILURE);
     }
   }
 

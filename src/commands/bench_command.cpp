@@ -190,8 +190,10 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
     json["work"].push_back(std::move(entry));
   }
   const RunConfig& config = session.setup().config;
-  const HardwareSection hardware =
+  HardwareSection hardware =
       measured_rates(r.work, config.data.sequence_length, config.model.llama.head_size());
+  // Beside others of its host a rank has less than the key is about, which is one rank's alone.
+  if (session.setup().budget.ranks_on_host > 1) hardware.host_gbs.reset();
   for (const RateKey& key : kRateKeys) {
     if (const std::optional<double>& rate = hardware.*key.given) {
       json["hardware"][std::string(key.key)] = *rate;

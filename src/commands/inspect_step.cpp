@@ -23,16 +23,20 @@ std::string table_of(const FoundCheckpoint& checkpoint, const StepSamples& step,
       fmt::format("step {} {} {} samples of {} tokens, ranks: {}\n", format_count(step.step),
                   done ? "trained on" : "will train on", format_count(std::ssize(step.rows)),
                   format_count(step.tokens), step.ranks);
-  text += fmt::format("of {}, which has {} samples\n\n", step.source, format_count(step.set));
-  text += fmt::format("{:>14} {:>6} {:>5} {:>10} {:>5} {:>4} {:>16}  {}\n", "sample", "epoch",
-                      "pass", "sub-batch", "rank", "row", "first token", "documents end");
+  for (const StepSource& source : step.sources) {
+    text += fmt::format("of {}, which has {} samples\n", source.name, format_count(source.samples));
+  }
+  text +=
+      fmt::format("\n{:>14} {:>6} {:>5} {:>10} {:>5} {:>4} {:>16}  {:>13}  {}\n", "sample", "epoch",
+                  "pass", "sub-batch", "rank", "row", "first token", "documents end", "file");
   const std::size_t shown = every_row ? step.rows.size() : std::min(kRowsShown, step.rows.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const StepRow& row = step.rows[i];
-    text += fmt::format("{:>14} {:>6} {:>5} {:>10} {:>5} {:>4} {:>16}  {}\n",
+    text += fmt::format("{:>14} {:>6} {:>5} {:>10} {:>5} {:>4} {:>16}  {:>13}  {}\n",
                         format_count(row.sample), format_count(row.epoch), row.pass, row.sub_batch,
-                        row.rank, row.row, format_count(row.first_token),
-                        row.document_ends.empty() ? "" : std::to_string(row.document_ends.size()));
+                        row.rank, row.row, format_count(row.place.token),
+                        row.document_ends.empty() ? "" : std::to_string(row.document_ends.size()),
+                        row.place.file);
   }
   if (const std::size_t left = step.rows.size() - shown; left > 0) {
     text += fmt::format("and {} more; --files lists all\n",
@@ -42,11 +46,13 @@ std::string table_of(const FoundCheckpoint& checkpoint, const StepSamples& step,
 }
 
 Json json_of(const FoundCheckpoint& checkpoint, const StepSamples& step) {
-  Json json{{"kind", "step"},       {"path", checkpoint.folder.string()},
-            {"step", step.step},    {"done", step.step <= checkpoint.manifest.step},
-            {"ranks", step.ranks},  {"row_tokens", step.tokens},
-            {"data", step.source},  {"data_samples", step.set},
-            {"rows", Json::array()}};
+  Json json{{"kind", "step"},           {"path", checkpoint.folder.string()},
+            {"step", step.step},        {"done", step.step <= checkpoint.manifest.step},
+            {"ranks", step.ranks},      {"row_tokens", step.tokens},
+            {"sources", Json::array()}, {"rows", Json::array()}};
+  for (const StepSource& source : step.sources) {
+    json["sources"].push_back({{"name", source.name}, {"samples", source.samples}});
+  }
   for (const StepRow& row : step.rows) {
     json["rows"].push_back({{"sample", row.sample},
                             {"epoch", row.epoch},
@@ -54,7 +60,10 @@ Json json_of(const FoundCheckpoint& checkpoint, const StepSamples& step) {
                             {"sub_batch", row.sub_batch},
                             {"rank", row.rank},
                             {"row", row.row},
+                            {"source", row.source},
                             {"first_token", row.first_token},
+                            {"file", row.place.file},
+                            {"file_token", row.place.token},
                             {"document_ends", row.document_ends}});
   }
   return json;

@@ -32,7 +32,7 @@ fs::path cleaned(const fs::path& name) {
 
 }  // namespace
 
-NewFolder::NewFolder(Files& files, fs::path name, OldModel old_model)
+NewFolder::NewFolder(Files& files, const fs::path& name, OldModel old_model)
     : files_(files),
       name_(cleaned(name)),
       old_model_(old_model),

@@ -21,7 +21,7 @@ class NewFolder {
   /// Makes the temporary folder. Throws ConfigError if there is something of the name that is not
   /// replaced: whatever it is with kRefuse; else what is no folder, holds files that are not part
   /// of a model, or is part of a checkpoint. Throws IoError if the folder cannot be made.
-  NewFolder(Files& files, std::filesystem::path name, OldModel old_model);
+  NewFolder(Files& files, const std::filesystem::path& name, OldModel old_model);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;

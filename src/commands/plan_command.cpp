@@ -68,12 +68,18 @@ std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options) {
   return options.ranks ? make_dry_ranks(0, ranks) : std::move(world);
 }
 
+/// Returns how many ranks a host has: of those on paper all, if nobody says otherwise.
+int ranks_on_host(const PlanOptions& options, Ranks& ranks) {
+  if (options.ranks_per_node) return *options.ranks_per_node;
+  return options.ranks ? ranks.size() : launched_on_host().value_or(ranks.size());
+}
+
 /// Returns the place of the first rank; on paper all hosts have as many ranks.
 GroupPlace planned_place(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
   if (!options.ranks || config.run.shard_group == ShardGroup::kAll) {
     return RankGroups(ranks, config.run.shard_group).place();
   }
-  const int per_node = options.ranks_per_node.value_or(ranks.size());
+  const int per_node = ranks_on_host(options, ranks);
   if (ranks.size() % per_node != 0) {
     throw ConfigError("--ranks: hosts of " + std::to_string(per_node) + " ranks do not add up to " +
                       std::to_string(ranks.size()) +
@@ -114,7 +120,9 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
       config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);
-  if (options.ranks_per_node) {
+  machine.ranks_on_host = ranks_on_host(options, *ranks);
+  // Of another machine, which has the GPU that is named, nothing is known but what the config says.
+  if (options.ranks_per_node && options.gpu.empty()) {
     machine.host = read_host_memory();
     machine.sharers = *options.ranks_per_node;
   }

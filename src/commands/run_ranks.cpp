@@ -4,9 +4,11 @@
 
 #include "commands/run_ranks.h"
 
+#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -37,6 +39,9 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   return *std::move(config);
 }
 
+/// What the watchdog has to notice that a rank is gone, and to say so.
+constexpr std::chrono::seconds kUntilVerdict{3};
+
 /// Runs `body`; an error is logged and becomes the exit code of all ranks.
 int run_body(Ranks& ranks, const std::function<int()>& body) {
   try {
@@ -45,9 +50,12 @@ int run_body(Ranks& ranks, const std::function<int()>& body) {
     if (ranks.rank() == 0) log::error("{}", error.what());
     ranks.barrier(Channel::kSubmit);  // a launcher may end the others when the first one ends
     return error.exit_code();
-  } catch (const std::exception&) {
+  } catch (const std::exception& error) {
     const Failure failure = current_failure();
     log::error("{}", failure.text);
+    if (dynamic_cast<const ConnectionError*>(&error) != nullptr) {
+      std::this_thread::sleep_for(kUntilVerdict);
+    }
     if (ranks.size() > 1) ranks.abort(failure.exit_code);
     return failure.exit_code;
   }

@@ -55,6 +55,8 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
   RunConfig config;
   read_fields(config, text, source, sets);
   if (!config.model.path.empty()) config = read_with_path(config.model.path, text, source, sets);
+  expand_patterns(config.data.train);
+  expand_patterns(config.data.validation);
   if (training_data == TrainingData::kOptional) {
     // A few steps that are measured never reach the end of a warm-up.
     config.optimizer.warmup_steps = std::min(config.optimizer.warmup_steps, config.run.steps);

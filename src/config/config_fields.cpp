@@ -87,11 +87,12 @@ void ModelSection::fields(FieldList& f) {
 
 void DataSection::fields(FieldList& f) {
   f.add("train", train,
-        "Names the token file of the training set, as strata tokenize makes it. Required unless "
-        "synthetic is set.");
+        "Names the token files of the training set: a path or pattern, a list of them, which is "
+        "read as one set, or a list of {\"path\", \"weight\"}, whose sources are mixed by their "
+        "weights. Required unless synthetic is set.");
   f.add("validation", validation,
-        "Names the token file of the validation set; empty if there is none. Set it for "
-        "run.eval_every, which needs it.");
+        "Names the token files of the validation set, a path, pattern or list without weights; "
+        "empty if there is none. Set it for run.eval_every, which needs it.");
   f.add("sequence_length", sequence_length,
         "Says how many tokens a row has, and so how far a token can look back. Required. Raise it "
         "for texts that hang together over longer distances; activations take more memory, and "
@@ -100,12 +101,23 @@ void DataSection::fields(FieldList& f) {
            "Says which type ids have in token files without a header; auto expects the header that "
            "strata tokenize writes. Set it to read the plain files of other programs.");
   f.add("eos_token", eos_token,
-        "Names the id that ends a document in token files without a header. Set it for "
-        "document_mask, which needs it there.");
+        "Names the id that ends a document in token files that do not list their documents: those "
+        "without a header, and llm.c's. Set it for document_mask, which needs it there.");
   f.add("document_mask", document_mask,
         "Hides documents that share a row from each other, and lets none predict the first token "
         "of the next. Set it where rows hold many short texts; false lets every token see all of "
         "its row before it.");
+  f.add("packing", packing,
+        "Fills rows with whole documents that fit together, and with padding without loss where "
+        "none fits, in training and validation sets; needs document_mask. Set it for "
+        "conversations and other documents that should not be cut at the ends of rows.");
+  f.choice("overlong", overlong, kOverlongNames,
+           "Says what packing does with documents of more than sequence_length tokens: cut makes "
+           "several of one, drop leaves them out. Set it to drop where a part of a document is "
+           "worse than none.");
+  f.add("shuffle", shuffle,
+        "Shuffles the samples of a source anew in every epoch; false takes them as they stand in "
+        "the files. Set it to false to compare a run with one of another program.");
   f.add("synthetic", synthetic,
         "Trains on random tokens instead of a file. Set it to try a config without data; plan and "
         "bench do so by themselves.");
@@ -295,7 +307,8 @@ void HardwareSection::fields(FieldList& f) {
   f.add("link_gbs", link_gbs,
         "Sets the rate of the link between host and device in GB/s each way, with copies both ways "
         "at once, for schedule.spill auto and for predictions; null takes that of a known GPU's "
-        "PCIe, and 50 for others. Set it to what host_bench measures.");
+        "PCIe, and 50 for others. Set it to what host_bench measures for one GPU; ranks of a host "
+        "are taken to share what its memory allows.");
   f.add("product_tflops", product_tflops,
         "Sets the rate of large bf16 matrix products in TFLOP/s, for predictions; null takes what "
         "is known of the GPU. Set it to what bench prints on this one.");
@@ -314,11 +327,19 @@ void HardwareSection::fields(FieldList& f) {
   f.add("host_gbs", host_gbs,
         "Sets the rate in GB/s at which AdamW on all threads reads and writes host memory, for "
         "predictions; null takes what such a GPU's host usually has. Set it to what bench prints "
-        "on this machine.");
+        "on this machine for one rank; several ranks of a host are taken to share it.");
   f.add("disk_gbs", disk_gbs,
         "Sets the rate in GB/s at which the disk takes checkpoints of all ranks, fsync included, "
         "for predictions of saves; null predicts none in plan, and takes what a run measures at "
         "its start. Set it to what train says of the disk, or to bytes by seconds of a save.");
+  f.add("collective_gbs", collective_gbs,
+        "Sets the rate in GB/s of collectives between the GPUs of a host, the bus bandwidth of "
+        "nccl-tests, for predictions for several ranks; null takes what is known of the GPU. Set "
+        "it to what all_gather_perf measures on 256 MiB with four GPUs or more.");
+  f.add("nic_gbs", nic_gbs,
+        "Sets the rate in GB/s each way of all NICs of a host together, for predictions for ranks "
+        "on several hosts (a NIC of 400 Gbit/s has 50); null takes what hosts of such GPUs "
+        "usually have. Set it to what your hosts have.");
 }
 
 void KernelsSection::fields(FieldList& f) {

@@ -12,6 +12,7 @@
 
 #include "strata/config/config.h"
 #include "strata/config/rate_keys.h"
+#include "strata/data/mixture.h"
 
 namespace strata {
 namespace {
@@ -116,12 +117,37 @@ void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& pr
                      std::to_string(m.head_size()) + "; set run.backend to \"cpu\"");
 }
 
+/// Sources that are mixed have weights, of which none is next to nothing, and no file twice.
+void check_sources(const FileSources& sources, Rules& r) {
+  double sum = 0;
+  for (const FileSource& source : sources.list) sum += source.weight.value_or(1);
+  const double least = sum / static_cast<double>(Mixture::kMostSlots);
+  const auto has_share = [&](const FileSource& source) {
+    return source.weight.value_or(1) > 0 && source.weight.value_or(1) >= least;
+  };
+  r.refuse_if(!std::ranges::all_of(sources.list, has_share), "train",
+              "needs weights above 0, each of at least 1/" + std::to_string(Mixture::kMostSlots) +
+                  " of their sum; leave sources with less out");
+  r.refuse_if(sources.list.size() > Mixture::kMostSources, "train",
+              "mixes at most " + std::to_string(Mixture::kMostSources) +
+                  " sources; give some of them as the files of one");
+  std::vector<std::string> files = sources.files();
+  std::ranges::sort(files);
+  const auto twice = std::ranges::adjacent_find(files);
+  r.refuse_if(twice != files.end(), "train",
+              "names " + (twice != files.end() ? *twice : std::string()) +
+                  " twice; give a source more weight to see it more often");
+}
+
 void check_data(const RunConfig& c, Rules r) {
   const DataSection& data = c.data;
   r.refuse_if(data.train.empty() && !data.synthetic, "train",
               "is required; name a token file (strata tokenize makes one) or set data.synthetic");
   r.refuse_if(data.synthetic && !(data.train.empty() && data.validation.empty()), "synthetic",
               "excludes data.train and data.validation; set it to false or leave them out");
+  check_sources(data.train, r);
+  r.refuse_if(data.validation.list.size() > 1, "validation",
+              "is one set without weights; give a list of paths");
   if (data.sequence_length == 0) {
     r.refuse_if(true, "sequence_length", "is required");
   } else {
@@ -132,6 +158,10 @@ void check_data(const RunConfig& c, Rules r) {
                   std::to_string(c.model.llama.max_position_embeddings) + ")");
   r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,
               "eos_token", "is required where data.document_mask meets a file without header");
+  r.refuse_if(data.packing && !data.document_mask, "packing",
+              "needs documents that do not see each other; set data.document_mask to true");
+  r.refuse_if(data.packing && data.synthetic, "packing",
+              "needs documents, which data.synthetic has none of; set one of them to false");
   r.refuse_if(
       data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
       "eos_token", "must be from 0 to below model.vocab_size");
@@ -273,6 +303,8 @@ void check_hardware(const HardwareSection& h, Rules rules) {
   above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
   above_zero(h.link_gbs, "link_gbs", "that of the device's generation of PCIe");
   above_zero(h.disk_gbs, "disk_gbs", "as measured at the start of a run");
+  above_zero(h.collective_gbs, "collective_gbs", "what is known of the GPU");
+  above_zero(h.nic_gbs, "nic_gbs", "what hosts of such GPUs usually have");
   for (const RateKey& key : kRateKeys) {
     above_zero(h.*key.given, key.key, "as measured on the device");
   }

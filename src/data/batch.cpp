@@ -1,18 +1,19 @@
-// Fills batches. One task of the thread pool fills one sub-batch: it reads its rows from the
-// source, marks the ends of documents, lists the segments that attention may see and sorts the
+// Fills batches. One task of the thread pool fills one sub-batch: it reads its rows from their
+// sources, marks the ends of documents, lists the segments that attention may see and sorts the
 // positions by id for the embedding's backward. Sub-batches touch nothing in common.
 
 #include "strata/data/batch.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "data/sort_positions.h"
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
-#include "strata/data/sample_order.h"
 
 namespace strata {
 
@@ -41,7 +42,7 @@ class SegmentTable {
   std::size_t next_ = 0;
 };
 
-void check_options(const BatchOptions& o) {
+const BatchOptions& checked(const BatchOptions& o) {
   const auto at_least_one = [](const char* what, std::int64_t value) {
     if (value < 1) {
       throw ConfigError(std::string("batch: ") + what + " must be at least 1, not " +
@@ -63,6 +64,22 @@ void check_options(const BatchOptions& o) {
     throw ConfigError("batch: rank " + std::to_string(o.rank) + " is not one of " +
                       std::to_string(o.ranks));
   }
+  return o;
+}
+
+/// Ignores targets, which are tokens of `source` from `begin` on, whose loss does not count.
+void ignore_without_loss(const TokenSource& source, std::int64_t begin,
+                         std::span<std::int32_t> targets) {
+  std::array<std::uint8_t, 4096> buffer;
+  while (!targets.empty()) {
+    const auto loss = std::span(buffer).first(std::min(buffer.size(), targets.size()));
+    source.read_loss(begin, loss);
+    for (std::size_t i = 0; i < loss.size(); ++i) {
+      if (loss[i] == 0) targets[i] = kIgnoreTarget;
+    }
+    begin += std::ssize(loss);
+    targets = targets.subspan(loss.size());
+  }
 }
 
 /// Returns how many documents can end in a row, the last one cut off by it.
@@ -81,16 +98,13 @@ std::int64_t first_sample_of(const BatchOptions& options, int pass, std::int64_t
   return ((pass * shape.sub_batches + sub_batch) * options.ranks + options.rank) * shape.rows;
 }
 
-BatchLoader::BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool)
-    : source_(source), options_(options), pool_(pool) {
-  check_options(options);
+BatchLoader::BatchLoader(std::vector<SourceShare> sources, const BatchOptions& options,
+                         ThreadPool& pool)
+    : options_(checked(options)),
+      map_(std::move(sources),
+           {.tokens = options.shape.tokens, .order = options.sample_order, .seed = options.seed}),
+      pool_(pool) {
   const BatchShape& shape = options_.shape;
-  samples_ = (source.size() - 1) / shape.tokens;
-  if (source.size() <= shape.tokens) {
-    throw IoError(source.name() + ": holds " + std::to_string(source.size()) +
-                  " tokens; a row of " + std::to_string(shape.tokens) + " takes " +
-                  std::to_string(shape.tokens + 1) + ". Use shorter rows or more text");
-  }
   scratch_.resize(static_cast<std::size_t>(shape.sub_batches));
   for (Scratch& s : scratch_) {
     s.sorted.resize(static_cast<std::size_t>(shape.sub_batch_tokens()));
@@ -106,17 +120,27 @@ std::size_t BatchLoader::scratch_bytes(const BatchShape& shape, DocumentMask mas
 }
 
 void BatchLoader::require_target(std::int64_t samples) const {
-  if (options_.mask == DocumentMask::kOff) return;  // every token has one
-  const std::int64_t length = options_.shape.tokens;
-  std::vector<std::int64_t> ends;
-  for (std::int64_t sample = 0; sample < std::min(samples, samples_); ++sample) {
-    ends.clear();
-    source_.document_ends_in(sample * length, (sample + 1) * length, ends);
-    if (std::ssize(ends) < length) return;
+  for (std::size_t source = 0; source < map_.sources().size(); ++source) {
+    require_target(source, std::min(samples, map_.samples(source)));
   }
-  throw IoError(source_.name() + ": has no target that counts: with data.document_mask the last " +
-                "token of a document has none, and every token that would be read is one. Use " +
-                "longer documents, the right data.eos_token, or no mask");
+}
+
+void BatchLoader::require_target(std::size_t source, std::int64_t samples) const {
+  const TokenSource& tokens = *map_.sources()[source].tokens;
+  if (options_.mask == DocumentMask::kOff && !tokens.has_loss()) return;  // every token has one
+  const std::int64_t length = options_.shape.tokens;
+  std::vector<std::int32_t> targets(static_cast<std::size_t>(length));
+  std::vector<std::int64_t> ends;
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
+    std::ranges::fill(targets, 0);
+    ends.clear();
+    ignore_targets({.source = source, .first_token = sample * length}, targets, ends);
+    if (std::ranges::count(targets, kIgnoreTarget) < length) return;
+  }
+  throw IoError(tokens.name() + ": has no target that counts: with data.document_mask the last " +
+                "token of a document has none, where a file has loss bits only tokens with the " +
+                "bit have one, and none is left of what would be read. Use longer documents, the " +
+                "right data.eos_token, other loss bits, or no mask");
 }
 
 std::int64_t BatchLoader::samples_per_step() const {
@@ -177,28 +201,17 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
   for (std::int64_t r = 0; r < options_.shape.rows; ++r) {
     const std::int64_t index = step_sample + first_row + r;
     const bool beyond_step = options_.step_rows && first_row + r >= *options_.step_rows;
-    const bool beyond_set = options_.sample_order == SampleOrder::kOnce && index >= samples_;
     const auto ids = part(out.ids, r, length);
     const auto targets = part(out.targets, r, length);
     const auto positions = part(out.positions, r, length);
     std::vector<std::int64_t>& ends = scratch.document_ends;
     ends.clear();
-    if (beyond_step || beyond_set) {
+    if (beyond_step || !map_.has(index)) {
       std::ranges::fill(ids, 0);
       std::ranges::fill(targets, kIgnoreTarget);
     } else {
-      const std::int64_t position = options_.sample_order == SampleOrder::kOnce
-                                        ? index
-                                        : sample(options_.seed, index, samples_).position;
-      const std::int64_t begin = position * length;
-      read_row(begin, ids, targets);
-      if (options_.mask == DocumentMask::kOn) {
-        source_.document_ends_in(begin, begin + length, ends);
-      }
-      for (std::int64_t& end : ends) end -= begin;
-      for (const std::int64_t end : ends)
-        targets[static_cast<std::size_t>(end - 1)] = kIgnoreTarget;
-      valid += length - std::ssize(ends);
+      fill_row(map_.at(index), ids, targets, ends);
+      valid += length - std::count(targets.begin(), targets.end(), kIgnoreTarget);
     }
     // The last run ends with the row, whether its document does or not.
     if (ends.empty() || ends.back() != length) ends.push_back(length);
@@ -214,25 +227,45 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
   return valid;
 }
 
-void BatchLoader::read_row(std::int64_t begin, std::span<std::int32_t> ids,
-                           std::span<std::int32_t> targets) const {
-  source_.read(begin, ids);
-  source_.read(begin + std::ssize(ids), targets.last(1));
+/// Reads the row of a sample. With masks, `ends` gets the ends of documents, from the row's start.
+void BatchLoader::fill_row(const SamplePlace& place, std::span<std::int32_t> ids,
+                           std::span<std::int32_t> targets, std::vector<std::int64_t>& ends) const {
+  const TokenSource& source = *map_.sources()[place.source].tokens;
+  const std::int64_t end = place.first_token + std::ssize(ids);
+  source.read(place.first_token, ids);
+  source.read(end, targets.last(1));
   std::copy(ids.begin() + 1, ids.end(), targets.begin());
-  check_ids(begin, ids);
-  check_ids(begin + std::ssize(ids), targets.last(1));
+  check_ids(source, place.first_token, ids);
+  check_ids(source, end, targets.last(1));
+  ignore_targets(place, targets, ends);
 }
 
-void BatchLoader::check_ids(std::int64_t begin, std::span<const std::int32_t> ids) const {
-  const std::int64_t known = source_.vocabulary();
+/// Ignores the targets of a row that do not count.
+void BatchLoader::ignore_targets(const SamplePlace& place, std::span<std::int32_t> targets,
+                                 std::vector<std::int64_t>& ends) const {
+  const TokenSource& source = *map_.sources()[place.source].tokens;
+  const std::int64_t begin = place.first_token;
+  if (source.has_loss()) ignore_without_loss(source, begin + 1, targets);
+  if (options_.mask == DocumentMask::kOff) return;
+  source.document_ends_in(begin, begin + std::ssize(targets), ends);
+  for (std::int64_t& end : ends) {
+    end -= begin;
+    targets[static_cast<std::size_t>(end - 1)] = kIgnoreTarget;
+  }
+}
+
+void BatchLoader::check_ids(const TokenSource& source, std::int64_t begin,
+                            std::span<const std::int32_t> ids) const {
+  const std::int64_t known = source.vocabulary();
   const std::int64_t bound = known > 0 ? std::min(known, options_.vocabulary) : options_.vocabulary;
   const auto vocabulary = static_cast<std::uint32_t>(bound);
   // As unsigned numbers, so that ids above 2^31 are refused too.
   const auto bad = std::ranges::find_if(
       ids, [=](std::int32_t id) { return static_cast<std::uint32_t>(id) >= vocabulary; });
   if (bad == ids.end()) return;
-  throw IoError(source_.name() + ": token " + std::to_string(begin + (bad - ids.begin())) +
-                " has id " + std::to_string(static_cast<std::uint32_t>(*bad)) +
+  const TokenPlace place = source.place_of(begin + (bad - ids.begin()));
+  throw IoError(place.file + ": token " + std::to_string(place.token) + " has id " +
+                std::to_string(static_cast<std::uint32_t>(*bad)) +
                 ", but the model's vocabulary is " + std::to_string(options_.vocabulary) +
                 (known > 0 ? " and the file's " + std::to_string(known)
                            : std::string(" and the file does not tell its own")) +

@@ -3,13 +3,16 @@
 #include "strata/data/compatible.h"
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/data/byte_tokenizer.h"
+#include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
 
@@ -28,6 +31,25 @@ std::string tokenizer_file(const std::string& folder) {
   return {};
 }
 
+/// Returns the hash of a tokenizer, or nothing if strata does not read it: then nobody has made
+/// token files with it here.
+std::optional<std::uint64_t> hash_of(const std::string& tokenizer) {
+  try {
+    return Tokenizer::load(tokenizer)->hash();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+bool are_of_different_tokenizers(const TokenSource& a, const TokenSource& b) {
+  const auto differ = [](auto x, auto y) { return x != 0 && y != 0 && x != y; };
+  return differ(a.tokenizer_hash(), b.tokenizer_hash()) || differ(a.vocabulary(), b.vocabulary());
+}
+
+std::string text_of(const TokenSource& source) {
+  return format_count(source.vocabulary()) + " ids";
+}
+
 }  // namespace
 
 void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source) {
@@ -37,24 +59,41 @@ void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source
                   format_count(model.vocabulary) +
                   ". Tokenize the text for this model, or set model.vocab_size for a new one");
   }
-  if (model.folder.empty() || source.tokenizer_hash() != ByteTokenizer::hash()) return;
+  if (model.folder.empty() || source.tokenizer_hash() == 0) return;
   const std::string own = tokenizer_file(model.folder);
   if (own.empty()) return;
-  throw IoError(source.name() + ": is from the byte tokenizer of `strata tokenize`, but the " +
-                "weights of model.path were trained with another, " + own +
-                ". Give the ids of that one as a file of bare ids, with data.dtype");
+  const std::string remedy = ", but the weights of model.path were trained with " + own +
+                             ". Tokenize the text with --tokenizer " + model.folder +
+                             ", or give the ids of that one as a file of bare ids, with data.dtype";
+  if (source.tokenizer_hash() == ByteTokenizer::hash()) {
+    throw IoError(source.name() + ": is from the byte tokenizer of `strata tokenize`" + remedy);
+  }
+  const std::optional<std::uint64_t> hash = hash_of(own);
+  if (hash && *hash != source.tokenizer_hash()) {
+    throw IoError(source.name() + ": is from another tokenizer" + remedy);
+  }
+}
+
+void require_one_tokenizer(std::span<const TokenSource* const> sources) {
+  const TokenSource* with_hash = nullptr;  // the first that tells
+  const TokenSource* with_vocabulary = nullptr;
+  for (const TokenSource* source : sources) {
+    for (const TokenSource* other : {with_hash, with_vocabulary}) {
+      if (other == nullptr || !are_of_different_tokenizers(*other, *source)) continue;
+      throw IoError(source->name() + ": is from another tokenizer (" + text_of(*source) +
+                    ") than " + other->name() + " (" + text_of(*other) +
+                    "), so their ids mean different text. Tokenize both in the same way");
+    }
+    if (with_hash == nullptr && source->tokenizer_hash() != 0) with_hash = source;
+    if (with_vocabulary == nullptr && source->vocabulary() != 0) with_vocabulary = source;
+  }
 }
 
 void require_same_tokenizer(const TokenSource& training, const TokenSource& validation) {
-  const auto differ = [](auto a, auto b) { return a != 0 && b != 0 && a != b; };
-  if (!differ(training.tokenizer_hash(), validation.tokenizer_hash()) &&
-      !differ(training.vocabulary(), validation.vocabulary())) {
-    return;
-  }
-  throw IoError(validation.name() + ": is from another tokenizer (" +
-                format_count(validation.vocabulary()) + " ids) than " + training.name() + " (" +
-                format_count(training.vocabulary()) +
-                " ids), so it does not measure what is trained. Tokenize both in the same way");
+  if (!are_of_different_tokenizers(training, validation)) return;
+  throw IoError(validation.name() + ": is from another tokenizer (" + text_of(validation) +
+                ") than " + training.name() + " (" + text_of(training) +
+                "), so it does not measure what is trained. Tokenize both in the same way");
 }
 
 }  // namespace strata

@@ -32,24 +32,18 @@ constexpr FileKind kArrow{"is an Arrow table",
                           "Write the text of each row to a plain file, and tokenize those"};
 constexpr FileKind kJson{
     "is JSON, of which nothing but the text should be trained on",
-    "Write the text of each record to a plain file, and tokenize those (strata tokenize --as-text "
-    "takes it as it is, with braces and keys)"};
+    "Give one record a line in a file whose name ends with .jsonl, which jq -c '.[]' makes of a "
+    "list (--format text takes it as it is, with braces and keys)"};
 constexpr FileKind kNumpy{
     "is a NumPy array with a header, not bare ids",
     "Write its ids alone, numpy.load(FILE).astype('uint16').tofile('ids.bin') or with 'uint32', "
     "and set data.dtype to that"};
-constexpr FileKind kLlmcU16{
-    "is a token file of llm.c: 1024 bytes of header, then u16 ids of GPT-2",
-    "Cut the header off with tail -c +1025 FILE > ids.bin, and set data.dtype to u16 and "
-    "data.eos_token to 50256"};
-constexpr FileKind kLlmcU32{
-    "is a token file of llm.c: 1024 bytes of header, then u32 ids of Llama 3",
-    "Cut the header off with tail -c +1025 FILE > ids.bin, and set data.dtype to u32 and "
-    "data.eos_token to 128000"};
+constexpr FileKind kLlmc{"is a token file of llm.c", "Name it as data.train"};
 constexpr FileKind kLlmcQuestions{"is a file of questions of llm.c, not running text",
                                   "Name a token file that strata tokenize made"};
-constexpr FileKind kMegatron{
-    "is the index of a Megatron dataset, not its ids",
+constexpr FileKind kMegatron{"is the index of a Megatron dataset", "Name it as data.train"};
+constexpr FileKind kOldMegatron{
+    "is the index of a dataset in an older format of Megatron, not its ids",
     "Name the .bin file beside it, and set data.dtype to u16 or, with a vocabulary above 65,500, "
     "u32"};
 constexpr FileKind kTokenFile{"is a token file of strata already", "Name it as data.train"};
@@ -82,10 +76,10 @@ constexpr std::array kMagics{
     Magic{"ARROW1"sv, kArrow},
     Magic{"\x93NUMPY"sv, kNumpy},
     Magic{"MMIDIDX\0\0"sv, kMegatron},
-    Magic{"TNTIDX\0\0"sv, kMegatron},
+    Magic{"TNTIDX\0\0"sv, kOldMegatron},
     // 20240520, 20240801, 20240522 and 20240326 as i32.
-    Magic{"\x88\xd8\x34\x01"sv, kLlmcU16},
-    Magic{"\xa1\xd9\x34\x01"sv, kLlmcU32},
+    Magic{"\x88\xd8\x34\x01"sv, kLlmc},
+    Magic{"\xa1\xd9\x34\x01"sv, kLlmc},
     Magic{"\x8a\xd8\x34\x01"sv, kLlmcQuestions},
     Magic{"\xc6\xd7\x34\x01"sv, kWeights},
     Magic{"GGUF"sv, kWeights},
@@ -106,6 +100,11 @@ std::uint64_t number_at(std::string_view text, std::size_t offset, std::size_t b
 std::string_view without_space(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
+}
+
+std::string_view without_mark(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
 }
 
 /// The length of a JSON header, then the header.
@@ -149,7 +148,7 @@ bool is_control(char c) {
 }  // namespace
 
 std::string read_beginning(const InputFile& file) {
-  std::string beginning(std::min<std::size_t>(file.bytes(), 4 * kKiB), '\0');
+  std::string beginning(std::min<std::size_t>(file.bytes(), kBeginningBytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(beginning)));
   return beginning;
 }
@@ -170,10 +169,12 @@ std::optional<FileKind> recognize_format(std::string_view beginning) {
 
 bool is_token_file(std::string_view beginning) { return beginning.starts_with(kTokenMagic); }
 
+bool is_like_json_lines(std::string_view beginning) {
+  return recognize_json(beginning) && without_space(without_mark(beginning)).starts_with('{');
+}
+
 std::optional<FileKind> recognize_json(std::string_view beginning) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (beginning.starts_with(kByteOrderMark)) beginning.remove_prefix(kByteOrderMark.size());
-  std::string_view text = without_space(beginning);
+  std::string_view text = without_space(without_mark(beginning));
   if (text.starts_with('[')) text = without_space(text.substr(1));
   if (!text.starts_with('{')) return std::nullopt;
   const std::string_view rest = without_space(after_string(without_space(text.substr(1))));

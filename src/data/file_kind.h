@@ -2,6 +2,7 @@
 // before they take what they were given for ids or for text.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,11 @@ struct FileKind {
   const char* remedy;  ///< a sentence without its full stop
 };
 
-/// Returns the first 4 KiB of a file, or all of a shorter one, as the functions below want it.
+/// How many bytes the functions below look at.
+inline constexpr std::size_t kBeginningBytes = 4096;
+
+/// Returns the first kBeginningBytes of a file, or all of a shorter one, as the functions below
+/// want it.
 [[nodiscard]] std::string read_beginning(const InputFile& file);
 /// Returns the format whose magic a file begins with, or nothing if it has none that is known.
 [[nodiscard]] std::optional<FileKind> recognize_format(std::string_view beginning);
@@ -26,6 +31,8 @@ struct FileKind {
 [[nodiscard]] std::optional<FileKind> format_by_name(std::string_view name);
 /// Returns JSON if a text begins like an object, or like an array of objects.
 [[nodiscard]] std::optional<FileKind> recognize_json(std::string_view beginning);
+/// Returns whether a text begins like an object, as lines of JSON do.
+[[nodiscard]] bool is_like_json_lines(std::string_view beginning);
 /// Returns UTF-16 if a text begins with its byte order mark.
 [[nodiscard]] std::optional<FileKind> recognize_utf16(std::string_view beginning);
 /// Returns whether at least 64 bytes are UTF-8 without control characters, which token ids never

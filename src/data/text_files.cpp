@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "data/byte_stream.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -53,7 +54,8 @@ std::string why_left_out(const fs::directory_entry& entry,
     if (entry.is_symlink(error)) return "links to no file";
     return "pipes, sockets and devices";
   }
-  const std::string name = entry.path().filename().string();
+  const std::string file = entry.path().filename().string();
+  const std::string_view name = without_packing(file);
   const auto ends = [&](const std::string& ending) { return name.ends_with(ending); };
   if (extensions.empty() || std::ranges::any_of(extensions, ends)) return {};
   const std::string ending = entry.path().extension().string();
@@ -104,10 +106,21 @@ void add_folder(const std::string& folder, const std::vector<std::string>& exten
 
 }  // namespace
 
+std::string_view without_packing(std::string_view name) {
+  for (const std::string_view ending : {".gz", ".zst"}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
+}
+
 std::vector<TextFile> find_text_files(const std::vector<std::string>& inputs,
                                       const std::vector<std::string>& extensions) {
   std::vector<TextFile> files;
   for (const std::string& input : inputs) {
+    if (input == kStandardInput) {
+      files.push_back({.name = input, .named = true});
+      continue;
+    }
     const struct stat status = status_of(input);
     if (S_ISDIR(status.st_mode)) {
       add_folder(input, extensions, files);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/file_identity.h"
@@ -12,10 +13,13 @@ namespace strata {
 /// A file that is to be tokenized.
 struct TextFile {
   std::string name;
-  FileIdentity identity;
+  FileIdentity identity{};
   std::size_t bytes = 0;
   bool named = false;  ///< by the user, not found in a folder
 };
+
+/// Returns a file's name without .gz or .zst at its end.
+[[nodiscard]] std::string_view without_packing(std::string_view name);
 
 /// Returns the files that `inputs` name, and those of their folders whose names have one of the
 /// endings (all, if there is no ending), by the bytes of their paths. Of each folder one line of

@@ -16,18 +16,9 @@ namespace strata {
 namespace {
 
 constexpr FileKind kZeroBytes{"is binary: it has bytes that are 0",
-                              "Name text files, or add --as-text if it is text all the same"};
+                              "Name text files, or add --format text if it is text all the same"};
 constexpr FileKind kNotUtf8{"is not text in UTF-8",
                             "Convert it first, as with iconv -f LATIN1 -t UTF-8 FILE > FILE.txt"};
-
-std::optional<FileKind> other_than_text(const InputFile& file) {
-  const std::string beginning = read_beginning(file);
-  auto kind = recognize_format(beginning);
-  if (!kind) kind = recognize_utf16(beginning);
-  if (!kind) kind = recognize_json(beginning);
-  if (!kind) kind = format_by_name(file.path().string());
-  return kind;
-}
 
 /// Sees whether the pieces of a text, one after the other, are valid UTF-8.
 class Utf8Check {
@@ -50,6 +41,25 @@ class Utf8Check {
 
 }  // namespace
 
+std::optional<FileKind> other_than_text(std::string_view beginning, std::string_view name) {
+  auto kind = recognize_format(beginning);
+  if (!kind) kind = recognize_utf16(beginning);
+  if (!kind) kind = recognize_json(beginning);
+  if (!kind) kind = format_by_name(name);
+  return kind;
+}
+
+TextSurvey survey_text(std::string_view text, std::string_view name, bool as_text) {
+  TextSurvey result;
+  if (!as_text) {
+    result.not_text = other_than_text(text.substr(0, kBeginningBytes), name);
+    if (!result.not_text && text.find('\0') != text.npos) result.not_text = kZeroBytes;
+  }
+  if (!result.not_text && valid_utf8_bytes(text) != text.size()) result.not_text = kNotUtf8;
+  if (!result.not_text) result.hash = hash_text(text);
+  return result;
+}
+
 void read_pieces(const InputFile& file, const std::function<bool(std::string_view)>& on_piece) {
   std::string buffer;
   for (std::size_t begin = 0; begin < file.bytes(); begin += buffer.size()) {
@@ -61,7 +71,9 @@ void read_pieces(const InputFile& file, const std::function<bool(std::string_vie
 
 TextSurvey survey_text(const InputFile& file, bool as_text, const std::function<void()>& on_piece) {
   TextSurvey result;
-  if (!as_text) result.not_text = other_than_text(file);
+  if (!as_text) {
+    result.not_text = other_than_text(read_beginning(file), file.path().string());
+  }
   if (result.not_text) return result;
   TextHash hash;
   Utf8Check utf8;

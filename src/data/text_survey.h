@@ -23,6 +23,13 @@ struct TextSurvey {
 /// returns true.
 void read_pieces(const InputFile& file, const std::function<bool(std::string_view)>& on_piece);
 
+/// Returns what other than text a file is by its first bytes or else by its name.
+[[nodiscard]] std::optional<FileKind> other_than_text(std::string_view beginning,
+                                                      std::string_view name);
+
+/// Surveys a text that is in memory, as the function below does.
+[[nodiscard]] TextSurvey survey_text(std::string_view text, std::string_view name, bool as_text);
+
 /// Surveys a file: first bytes, name, zero bytes and UTF-8. With `as_text` nothing but UTF-8
 /// counts. `on_piece` is called for every piece that was read.
 [[nodiscard]] TextSurvey survey_text(const InputFile& file, bool as_text,

@@ -4,13 +4,11 @@
 
 #include "strata/data/token_file.h"
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-
 #include "data/document_ends.h"
 #include "data/file_kind.h"
+#include "data/id_array.h"
 #include "data/id_width.h"
+#include "data/loss_bits.h"
 #include "data/token_file_format.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -18,10 +16,6 @@
 namespace strata {
 
 using token_file::Header;
-
-namespace {
-constexpr std::size_t kPiece = 4096;  ///< ids that are on the stack at once
-}
 
 TokenType parse_token_type(std::string_view text) {
   if (text == "u16") return TokenType::kU16;
@@ -53,7 +47,7 @@ std::unique_ptr<TokenFile> TokenFile::open(const std::string& file,
   if (!raw) {
     throw IoError(result->name_ + ": does not begin like a token file of strata. Make one with " +
                   "`strata tokenize`, or set data.dtype to u16 or u32 if it holds nothing but " +
-                  "token ids");
+                  "token ids; of a Megatron dataset name the .idx file beside it");
   }
   result->read_raw(*raw);
   return result;
@@ -75,10 +69,16 @@ void TokenFile::read_header() {
   }
   Header header;
   file_->read(0, std::as_writable_bytes(std::span(&header, 1)));
-  if (header.version != token_file::kVersion) {
+  if (header.version != token_file::kPlainVersion && header.version != token_file::kFlagsVersion) {
     throw IoError(name_ + ": has version " + std::to_string(header.version) +
-                  " of the token file format; this program reads version " +
-                  std::to_string(token_file::kVersion) + ". Tokenize it again");
+                  " of the token file format; this program reads versions " +
+                  std::to_string(token_file::kPlainVersion) + " and " +
+                  std::to_string(token_file::kFlagsVersion) + ". Tokenize it again");
+  }
+  const bool has_loss = header.flags == token_file::kLossFlag;
+  if (header.flags != 0 && !(has_loss && header.version == token_file::kFlagsVersion)) {
+    refuse("damaged: its header has flags " + std::to_string(header.flags) + ", which version " +
+           std::to_string(header.version) + " does not know");
   }
   const bool narrow_ids = header.bytes_per_token == 2;
   if (!narrow_ids && header.bytes_per_token != 4) {
@@ -91,20 +91,22 @@ void TokenFile::read_header() {
            std::to_string(header.documents) + " documents, it has " + std::to_string(found) +
            " bytes");
   }
-  const std::size_t ends = token_file::ends_offset(header.tokens, header.bytes_per_token);
+  const std::size_t ids_end = token_file::ids_end(header.tokens, header.bytes_per_token);
+  const std::size_t ends = ids_end + (has_loss ? token_file::loss_bytes(header.tokens) : 0);
   require_bytes(ends + header.documents * token_file::kEndBytes);
   constexpr std::uint64_t kMostIds = std::uint64_t{1} << 31;
   if (header.vocabulary < 1 || header.vocabulary > (narrow_ids ? 65536 : kMostIds)) {
     refuse("damaged: its header says a vocabulary of " + std::to_string(header.vocabulary) +
            " ids of " + std::to_string(header.bytes_per_token) + " bytes");
   }
-  if (header.zero != Header{}.zero) refuse("damaged: the last bytes of its header are not 0");
+  if (header.zero != 0) refuse("damaged: the last bytes of its header are not 0");
 
   type_ = narrow_ids ? TokenType::kU16 : TokenType::kU32;
   size_ = static_cast<std::int64_t>(header.tokens);
   vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
   tokenizer_hash_ = header.tokenizer_hash;
   tokens_offset_ = sizeof(Header);
+  if (has_loss) loss_bits_ = std::make_unique<LossBits>(*file_, ids_end, header.tokens);
   document_ends_ = std::make_unique<DocumentEnds>(
       *file_, DocumentEnds::Place{.offset = ends, .count = header.documents}, header.tokens);
 }
@@ -129,19 +131,7 @@ std::optional<std::int64_t> TokenFile::documents() const {
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
   check_range(*this, begin, static_cast<std::int64_t>(out.size()));
-  std::size_t offset = tokens_offset_ + static_cast<std::size_t>(begin) * size_of(type_);
-  if (type_ == TokenType::kU32) {
-    file_->read(offset, std::as_writable_bytes(out));
-    return;
-  }
-  std::array<std::uint16_t, kPiece> buffer;
-  while (!out.empty()) {
-    const auto ids = std::span(buffer).first(std::min(buffer.size(), out.size()));
-    file_->read(offset, std::as_writable_bytes(ids));
-    std::ranges::copy(ids, out.begin());
-    offset += ids.size_bytes();
-    out = out.subspan(ids.size());
-  }
+  read_ids(*file_, tokens_offset_ + static_cast<std::size_t>(begin) * size_of(type_), type_, out);
 }
 
 void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
@@ -149,19 +139,15 @@ void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
   check_range(*this, begin, end - begin);
   if (document_ends_) {
     document_ends_->append_in(*file_, begin, end, ends);
-    return;
+  } else if (end_of_document_) {
+    append_ends_by_id(*this, *end_of_document_, begin, end, ends);
   }
-  if (!end_of_document_) return;
-  std::array<std::int32_t, kPiece> buffer;
-  while (begin < end) {
-    const auto count = std::min<std::int64_t>(std::ssize(buffer), end - begin);
-    const auto ids = std::span(buffer).first(static_cast<std::size_t>(count));
-    read(begin, ids);
-    for (const std::int32_t id : ids) {
-      ++begin;
-      if (id == *end_of_document_) ends.push_back(begin);
-    }
-  }
+}
+
+void TokenFile::read_loss(std::int64_t begin, std::span<std::uint8_t> out) const {
+  if (!loss_bits_) return TokenSource::read_loss(begin, out);
+  check_range(*this, begin, static_cast<std::int64_t>(out.size()));
+  loss_bits_->read(*file_, begin, out);
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "data/loss_bits.h"
 #include "data/output_file.h"
 #include "data/token_file_format.h"
 #include "strata/base/error.h"
@@ -13,7 +14,7 @@
 namespace strata {
 
 TokenFileWriter::TokenFileWriter(std::string file, const Format& format)
-    : file_(std::move(file)), format_(format) {
+    : file_(std::move(file)), format_(format), loss_(std::make_unique<LossRuns>()) {
   if (format.vocabulary < 1 || size_of(format.type) < size_of(token_type_for(format.vocabulary))) {
     throw ConfigError(file_ + ": ids of a vocabulary of " + std::to_string(format.vocabulary) +
                       " do not fit into tokens of " + std::to_string(size_of(format.type)) +
@@ -27,17 +28,33 @@ TokenFileWriter::TokenFileWriter(std::string file, const Format& format)
 TokenFileWriter::~TokenFileWriter() = default;
 
 void TokenFileWriter::append(std::span<const std::int32_t> tokens) {
+  write_tokens(tokens);
+  loss_->add_counting(tokens.size());
+}
+
+void TokenFileWriter::append(std::span<const std::int32_t> tokens,
+                             std::span<const std::uint8_t> loss) {
+  if (loss.size() != tokens.size()) {
+    throw ShapeError(file_ + ": " + std::to_string(tokens.size()) + " tokens came with " +
+                     std::to_string(loss.size()) + " losses");
+  }
+  write_tokens(tokens);
+  loss_->add(loss);
+  has_loss_ = true;
+}
+
+void TokenFileWriter::write_tokens(std::span<const std::int32_t> tokens) {
   for (const std::int32_t id : tokens) {
     if (id < 0 || id >= format_.vocabulary) {
       throw IoError(file_ + ": token id " + std::to_string(id) +
                     " is outside of the vocabulary of " + std::to_string(format_.vocabulary));
     }
   }
-  write_tokens(tokens);
+  write_ids(tokens);
   tokens_ += static_cast<std::int64_t>(tokens.size());
 }
 
-void TokenFileWriter::write_tokens(std::span<const std::int32_t> tokens) {
+void TokenFileWriter::write_ids(std::span<const std::int32_t> tokens) {
   if (format_.type == TokenType::kU32) {
     output_->write(tokens.data(), tokens.size_bytes());
     return;
@@ -63,17 +80,21 @@ void TokenFileWriter::close() {
   end_document();
   const auto tokens = static_cast<std::uint64_t>(tokens_);
   const std::size_t token_bytes = size_of(format_.type);
-  const std::size_t padding = token_file::ends_offset(tokens, token_bytes) -
-                              sizeof(token_file::Header) - tokens * token_bytes;
+  const std::size_t padding =
+      token_file::ids_end(tokens, token_bytes) - sizeof(token_file::Header) - tokens * token_bytes;
   constexpr std::array<std::byte, token_file::kEndBytes> kZeros{};
   output_->write(kZeros.data(), padding);
+  if (has_loss_) loss_->write(*output_);
   output_->write(document_ends_.data(), document_ends_.size() * token_file::kEndBytes);
   output_->rewind();
-  const token_file::Header header{.bytes_per_token = static_cast<std::uint32_t>(token_bytes),
-                                  .tokens = tokens,
-                                  .documents = document_ends_.size(),
-                                  .vocabulary = static_cast<std::uint64_t>(format_.vocabulary),
-                                  .tokenizer_hash = format_.tokenizer_hash};
+  const token_file::Header header{
+      .version = has_loss_ ? token_file::kFlagsVersion : token_file::kPlainVersion,
+      .bytes_per_token = static_cast<std::uint32_t>(token_bytes),
+      .tokens = tokens,
+      .documents = document_ends_.size(),
+      .vocabulary = static_cast<std::uint64_t>(format_.vocabulary),
+      .tokenizer_hash = format_.tokenizer_hash,
+      .flags = has_loss_ ? token_file::kLossFlag : 0};
   output_->write(&header, sizeof header);
   output_->close();
 }

@@ -1,6 +1,8 @@
-// Synthetic tokens, and the check of ranges that all sources share.
+// Synthetic tokens, and what sources share: the check of ranges, and the loss of all tokens.
 
 #include "strata/data/token_source.h"
+
+#include <algorithm>
 
 #include "strata/base/error.h"
 #include "strata/base/random.h"
@@ -17,6 +19,11 @@ void check_range(const TokenSource& source, std::int64_t begin, std::int64_t cou
                   std::to_string(begin) + " on were asked for, but it holds " +
                   std::to_string(source.size()));
   }
+}
+
+void TokenSource::read_loss(std::int64_t begin, std::span<std::uint8_t> out) const {
+  check_range(*this, begin, static_cast<std::int64_t>(out.size()));
+  std::ranges::fill(out, std::uint8_t{1});
 }
 
 SyntheticTokens::SyntheticTokens(std::int64_t size, std::int64_t vocabulary, std::uint64_t seed)

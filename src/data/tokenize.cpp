@@ -1,6 +1,6 @@
-// Reads each file twice, in pieces, so that memory does not grow with the size of a file: once to
-// see that it is text and to which set it belongs, and once to write its tokens. Nothing is
-// published before both sets are complete on the disk.
+// Inputs become batches, which a pool of threads encodes and this thread writes in their order.
+// Large plain files that are tokenized by bytes are read in pieces instead, so that memory does not
+// grow with them. Nothing is published before both sets are complete on the disk.
 
 #include "strata/data/tokenize.h"
 
@@ -10,16 +10,25 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "data/byte_stream.h"
+#include "data/document_encoder.h"
+#include "data/encode_batch.h"
+#include "data/ordered_pool.h"
+#include "data/record_reader.h"
 #include "data/text_files.h"
 #include "data/text_survey.h"
 #include "data/tokenize_outputs.h"
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/thread_pool.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 
@@ -49,31 +58,17 @@ bool is_validation(std::uint64_t hash, double fraction) {
 /// The two token files and what has been counted so far.
 class Sets {
  public:
-  explicit Sets(const TokenizeOptions& options) : options_(options) {
-    const TokenFileWriter::Format format{.type = token_type_for(ByteTokenizer::kVocabulary),
-                                         .vocabulary = ByteTokenizer::kVocabulary,
-                                         .tokenizer_hash = ByteTokenizer::hash()};
+  Sets(const TokenizeOptions& options, const TokenFileWriter::Format& format) : options_(options) {
     training_ = std::make_unique<TokenFileWriter>(options.output, format);
     if (options.validation_fraction > 0) {
       validation_ = std::make_unique<TokenFileWriter>(options.validation_output, format);
     }
   }
 
-  /// Writes one document to the set that it belongs to. `on_piece` is told the bytes of every piece
-  /// that was written.
-  template <class OnPiece>
-  void add_document(const InputFile& file, std::uint64_t hash, const OnPiece& on_piece) {
-    const bool held_out = validation_ && is_validation(hash, options_.validation_fraction);
-    TokenFileWriter& set = held_out ? *validation_ : *training_;
-    read_pieces(file, [&](std::string_view piece) {
-      ids_.clear();
-      ByteTokenizer::encode(piece, ids_);
-      set.append(ids_);
-      on_piece(piece.size());
-      return true;
-    });
-    set.append(std::array{ByteTokenizer::kEndOfDocument});
-    set.end_document();
+  /// Returns the set of a document by the hash of its text.
+  TokenFileWriter& set_of(std::uint64_t hash) {
+    return validation_ && is_validation(hash, options_.validation_fraction) ? *validation_
+                                                                            : *training_;
   }
 
   void finish(TokenizeStatistics& statistics) {
@@ -101,7 +96,6 @@ class Sets {
   const TokenizeOptions& options_;
   std::unique_ptr<TokenFileWriter> training_;
   std::unique_ptr<TokenFileWriter> validation_;
-  std::vector<std::int32_t> ids_;
 };
 
 /// Counts what was found in folders and is not text, and names the first of it.
@@ -122,47 +116,169 @@ class Skipped {
   std::int64_t files_ = 0;
 };
 
+/// What an input is taken for.
+enum class Way : std::uint8_t { kFile, kText, kRecords };
+
+/// Takes all inputs to the sets.
+class Tokenization {
+ public:
+  Tokenization(const TokenizeOptions& options, const std::vector<TextFile>& files)
+      : options_(options),
+        encoder_(make_document_encoder(options)),
+        sets_(options, encoder_->format()),
+        caches_(options.threads > 0 ? options.threads : static_cast<std::size_t>(usable_cores())),
+        pool_(
+            caches_.size(),
+            [this](EncodeBatch& batch, std::size_t worker) {
+              encode_batch(batch, options_, *encoder_, caches_[worker]);
+            },
+            [this](EncodeBatch& batch) { take(batch); }) {
+    progress_.files = std::ssize(files);
+    for (const TextFile& file : files) progress_.bytes += file.bytes;
+  }
+
+  void add(const TextFile& file) {
+    constexpr std::size_t kLargeFile = 16 * kMiB;  // several of these would be much memory
+    std::unique_ptr<PeekStream> stream;
+    const Way way = way_of(file, stream);
+    if (way == Way::kRecords) return add_records(file, *stream);
+    if (way == Way::kText) return add_text(file, *stream);
+    const bool large = file.bytes > kLargeFile;
+    if (large) pool_.drain();
+    if (large && options_.tokenizer.empty()) return add_in_pieces(file);
+    pool_.push(batch_of({.file = &file, .input_bytes = file.bytes}));
+    if (large) pool_.drain();
+  }
+
+  TokenizeStatistics finish() {
+    pool_.drain();
+    skipped_.summarize(static_cast<std::size_t>(progress_.files));
+    statistics_.skipped_files = skipped_.files();
+    sets_.finish(statistics_);
+    return statistics_;
+  }
+
+ private:
+  static std::unique_ptr<EncodeBatch> batch_of(EncodeBatch batch) {
+    return std::make_unique<EncodeBatch>(std::move(batch));
+  }
+  void report() const {
+    if (options_.progress) options_.progress(progress_);
+  }
+
+  /// Tells what an input is taken for, and opens it unless it is a plain file of text. What was
+  /// found in a folder must also have a name that promises it.
+  Way way_of(const TextFile& file, std::unique_ptr<PeekStream>& stream) const {
+    const std::string_view name = without_packing(file.name);
+    bool records = options_.format == InputFormat::kRecords;
+    bool packed = file.name == kStandardInput;
+    std::string beginning;
+    if (!packed) {
+      beginning = read_beginning(InputFile(file.name));
+      packed = is_packed(beginning) && (file.named || name.size() < file.name.size());
+    }
+    if (packed) {
+      stream = open_byte_stream(file.name);
+      beginning = stream->peek(kBeginningBytes);
+    }
+    if (options_.format == InputFormat::kAuto) {
+      records = name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
+                (file.named && is_like_json_lines(beginning));
+    }
+    if (records && !stream) stream = open_byte_stream(file.name);
+    return records ? Way::kRecords : packed ? Way::kText : Way::kFile;
+  }
+
+  void add_records(const TextFile& file, ByteStream& stream) {
+    LineBlocks blocks(stream, shown_name(file.name));
+    std::size_t consumed = 0;
+    while (true) {
+      LineBlock block = blocks.next();
+      const bool is_last = block.text.empty();
+      const std::size_t before = std::exchange(consumed, stream.consumed());
+      pool_.push(batch_of({.file = &file,
+                           .text = std::move(block.text),
+                           .first_line = block.first_line,
+                           .input_bytes = consumed - before,
+                           .is_last = is_last}));
+      if (is_last) return;
+    }
+  }
+
+  void add_text(const TextFile& file, ByteStream& stream) {
+    pool_.drain();
+    std::string text = read_stream(stream, shown_name(file.name), kMostDocumentBytes);
+    pool_.push(
+        batch_of({.file = &file, .text = std::move(text), .input_bytes = stream.consumed()}));
+    pool_.drain();
+  }
+
+  /// Takes a file by bytes, reading it twice: to see that it is text and to which set it belongs,
+  /// and to write it.
+  void add_in_pieces(const TextFile& text) {
+    const InputFile file(text.name);
+    EncodeBatch batch{.file = &text};
+    const TextSurvey found =
+        survey_text(file, options_.format == InputFormat::kText, [this] { report(); });
+    batch.not_text = found.not_text;
+    if (found.not_text) {
+      batch.input_bytes = file.bytes();
+    } else {
+      TokenFileWriter& set = sets_.set_of(found.hash);
+      std::vector<std::int32_t> ids;
+      read_pieces(file, [&](std::string_view piece) {
+        ids.clear();
+        ByteTokenizer::encode(piece, ids);
+        set.append(ids);
+        progress_.bytes_done += piece.size();
+        report();
+        return true;
+      });
+      set.append(std::array{ByteTokenizer::kEndOfDocument});
+      set.end_document();
+    }
+    take(batch);
+  }
+
+  /// Writes what was made of a batch.
+  void take(const EncodeBatch& batch) {
+    if (batch.not_text && batch.file->named) {
+      throw IoError(shown_name(batch.file->name) + ": " + batch.not_text->what + ". " +
+                    batch.not_text->remedy);
+    }
+    if (batch.not_text) skipped_.add(batch.file->name, *batch.not_text);
+    std::size_t begin = 0;
+    for (const EncodeBatch::Document& document : batch.documents) {
+      TokenFileWriter& set = sets_.set_of(document.hash);
+      set.append(std::span(batch.ids).subspan(begin, document.end - begin));
+      set.end_document();
+      begin = document.end;
+    }
+    statistics_.empty_documents += batch.empty_documents;
+    progress_.bytes_done += batch.input_bytes;
+    progress_.files_done += batch.is_last ? 1 : 0;
+    report();
+  }
+
+  const TokenizeOptions& options_;
+  std::unique_ptr<DocumentEncoder> encoder_;
+  Sets sets_;
+  TokenizeProgress progress_{};
+  TokenizeStatistics statistics_{};
+  Skipped skipped_{};
+  std::vector<EncodeCache> caches_;  ///< of the pool's threads
+  OrderedPool<EncodeBatch> pool_;
+};
+
 }  // namespace
 
 TokenizeStatistics tokenize(const TokenizeOptions& options) {
   check_options(options);
   const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
   check_outputs(options, files);
-
-  TokenizeProgress progress;
-  progress.files = std::ssize(files);
-  for (const TextFile& file : files) progress.bytes += file.bytes;
-  const std::function<void()> report = [&] {
-    if (options.progress) options.progress(progress);
-  };
-
-  Sets sets(options);
-  TokenizeStatistics statistics;
-  Skipped skipped;
-  for (const TextFile& text : files) {
-    const InputFile file(text.name);
-    const TextSurvey found = survey_text(file, options.as_text, report);
-    if (found.not_text && text.named) {
-      throw IoError(text.name + ": " + found.not_text->what + ". " + found.not_text->remedy);
-    }
-    if (file.bytes() == 0) {
-      ++statistics.empty_files;
-    } else if (found.not_text) {
-      skipped.add(text.name, *found.not_text);
-      progress.bytes_done += file.bytes();
-    } else {
-      sets.add_document(file, found.hash, [&](std::size_t bytes) {
-        progress.bytes_done += bytes;
-        report();
-      });
-    }
-    ++progress.files_done;
-    report();
-  }
-  skipped.summarize(files.size());
-  statistics.skipped_files = skipped.files();
-  sets.finish(statistics);
-  return statistics;
+  Tokenization tokenization(options, files);
+  for (const TextFile& file : files) tokenization.add(file);
+  return tokenization.finish();
 }
 
 }  // namespace strata

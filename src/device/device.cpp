@@ -14,8 +14,8 @@ namespace {
 /// Returns whether `inner` lies within `outer`. Pointers of different blocks compare by std::less
 /// only.
 bool holds(const ByteRange& outer, const ByteRange& inner) {
-  constexpr std::less_equal<> le;
-  return le(outer.begin, inner.begin) && le(inner.begin, outer.begin + outer.bytes) &&
+  constexpr std::less_equal<> kNotAfter;
+  return kNotAfter(outer.begin, inner.begin) && kNotAfter(inner.begin, outer.begin + outer.bytes) &&
          inner.bytes <= static_cast<std::size_t>(outer.begin + outer.bytes - inner.begin);
 }
 

@@ -25,6 +25,17 @@ constexpr double kServer = 155, kDesktop4 = 40, kDesktop5 = 60, kGrace = 300;
 constexpr double kBandwidthShare = 0.77;
 constexpr double gbs(double datasheet_tbs) { return 1000 * kBandwidthShare * datasheet_tbs; }
 
+/// Collectives over NVLink 4 were measured on four and eight H200 without multicast; those of other
+/// generations are taken to reach the same share of it. Over PCIe they reach 0.8 of a link, and
+/// half of that where cards can only meet in host memory. NICs are what hosts of such GPUs usually
+/// have: 400 or 200 Gbit/s for each GPU, 100 in a server of cards, 10 in a desktop. Estimates but
+/// for the first.
+constexpr double kNicOf400 = 50, kNicOf200 = 25, kNicOf100 = 12.5, kNicOf10 = 1.25;
+constexpr PeerLink kNvlink4{338, false, kNicOf400}, kNvlink3{225, false, kNicOf200},
+    kNvlink5{676, false, kNicOf400};
+constexpr PeerLink kCards4{20, true, kNicOf100}, kCards5{40, true, kNicOf100};
+constexpr PeerLink kDesktopCards4{10, true, kNicOf10}, kDesktopCards5{20, true, kNicOf10};
+
 constexpr std::string_view kRtx3090[]{"NVIDIA GeForce RTX 3090"};
 constexpr std::string_view kRtx4090[]{"NVIDIA GeForce RTX 4090"};
 constexpr std::string_view kRtx5090[]{"NVIDIA GeForce RTX 5090"};
@@ -47,29 +58,34 @@ constexpr std::string_view kB200[]{"NVIDIA B200"};
 // times the multiprocessors and their clock.
 constexpr GpuModel kModels[] = {
     // name, short name, names of CUDA, capability, multiprocessors, GiB, peak, products, attention
-    // forward, backward, device, PCIe, link, host, measured
-    {"RTX 3090", "3090", kRtx3090, 86, 82, 23.6, 71, 66, 50, 36, gbs(0.94), 4, kPcie4, kDesktop4},
+    // forward, backward, device, PCIe, link, host, peers, measured
+    {"RTX 3090", "3090", kRtx3090, 86, 82, 23.6, 71, 66, 50, 36, gbs(0.94), 4, kPcie4, kDesktop4,
+     kDesktopCards4},
     {"RTX 4090", "4090", kRtx4090, 89, 128, 23.5, 165.2, 150, 112, 82, gbs(1.01), 4, kPcie4,
-     kDesktop5},
+     kDesktop5, kDesktopCards4},
     {"RTX 5090", "5090", kRtx5090, 120, 170, 31.4, 209.5, 190, 142, 104, gbs(1.79), 5, kPcie5,
-     kDesktop5},
+     kDesktop5, kDesktopCards5},
     {"RTX 6000 Ada", "6000 Ada", kRtx6000Ada, 89, 142, 47.4, 364, 240, 180, 132, gbs(0.96), 4,
-     kPcie4, kServer},
+     kPcie4, kServer, kCards4},
     {"RTX PRO 6000 Blackwell", "RTX PRO 6000", kRtxPro6000, 120, 188, 94.9, 504, 420, 315, 231,
-     gbs(1.79), 5, kPcie5, kServer},
-    {"L40S", "", kL40S, 89, 142, 44.4, 362, 225, 169, 124, gbs(0.86), 4, kPcie4, kServer},
-    {"A100 40GB", "", kA100Of40, 80, 108, 39.4, 312, 255, 191, 140, gbs(1.555), 4, kPcie4, kServer},
+     gbs(1.79), 5, kPcie5, kServer, kCards5},
+    {"L40S", "", kL40S, 89, 142, 44.4, 362, 225, 169, 124, gbs(0.86), 4, kPcie4, kServer, kCards4},
+    {"A100 40GB", "", kA100Of40, 80, 108, 39.4, 312, 255, 191, 140, gbs(1.555), 4, kPcie4, kServer,
+     kNvlink3},
     {"A100 80GB", "A100", kA100Of80, 80, 108, 79.1, 312, 255, 191, 140, gbs(2.04), 4, kPcie4,
-     kServer},
-    {"H100 PCIe", "", kH100Pcie, 90, 114, 79.1, 756, 430, 381, 242, gbs(2.0), 5, kPcie5, kServer},
+     kServer, kNvlink3},
+    {"H100 PCIe", "", kH100Pcie, 90, 114, 79.1, 756, 430, 381, 242, gbs(2.0), 5, kPcie5, kServer,
+     kCards5},
     {"H100 SXM", "H100", kH100Sxm, 90, 132, 79.1, 989.4, 670, 593, 376, gbs(3.35), 5, kPcie5,
-     kServer},
-    {"H200", "", kH200, 90, 132, 139.8, 989.4, 687, 608, 386, 3700, 5, kPcie5, kServer, true},
+     kServer, kNvlink4},
+    {"H200", "", kH200, 90, 132, 139.8, 989.4, 687, 608, 386, 3700, 5, kPcie5, kServer, kNvlink4,
+     true},
     {"GH200 96GB", "GH200", kGh200Of96, 90, 132, 94.5, 989.4, 670, 593, 376, gbs(4.0), 0, kC2c,
-     kGrace},
+     kGrace, kNvlink4},
     {"GH200 144GB", "", kGh200Of144, 90, 132, 140.0, 989.4, 670, 593, 376, gbs(4.9), 0, kC2c,
-     kGrace},
-    {"B200", "", kB200, 100, 148, 178.3, 2250, 1600, 400, 290, gbs(8.0), 5, kPcie5, kServer},
+     kGrace, kNvlink4},
+    {"B200", "", kB200, 100, 148, 178.3, 2250, 1600, 400, 290, gbs(8.0), 5, kPcie5, kServer,
+     kNvlink5},
 };
 
 /// Returns a name without what does not count in it.

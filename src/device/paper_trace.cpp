@@ -16,6 +16,7 @@ struct Demand {
   double start_s = 0;
   double moved_s = 0;  ///< the rest
   Share share = Share::kNone;
+  CollectiveShares beside{};
 };
 
 /// Returns the seconds that an amount takes at a rate of so many units a second.
@@ -44,9 +45,26 @@ double device_s(const TraceRecord& record, const Rates& r) {
   }
 }
 
+/// Returns likewise what a collective asks for. All of them write the whole buffer they are about.
+Demand collective_demand(const TraceRecord& record, const Rates& r) {
+  double bytes = 0;
+  for (const ByteRange& range : record.what.accesses.writes) {
+    bytes += static_cast<double>(range.bytes);
+  }
+  const CollectiveRate& rate = collective_rate(r, record.what.name);
+  Demand demand{.start_s = rate.start_us * 1e-6,
+                .moved_s = collective_s(rate, bytes),
+                .share = Share::kCollective};
+  demand.beside = {.own = rate.own_share,
+                   .kernels = kernel_share_beside(rate, demand.start_s + demand.moved_s),
+                   .link_use = rate.link_use};
+  return demand;
+}
+
 /// Returns how long a record would run alone, and what it shares with others.
 Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.by_submitter) return {};
+  if (record.what.kind == SubmissionKind::kCollective) return collective_demand(record, r);
   const auto bytes = static_cast<double>(moved_bytes(record.what));
   const CostKind kind = record.what.cost.kind;
   // Writing to a disk takes next to nothing of the link and of host memory.
@@ -59,8 +77,9 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
     return {r.task_us * 1e-6, seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
   }
   if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
-    return {r.copy_us * 1e-6, seconds(bytes, r.link_gbs, 1e9),
-            kind == CostKind::kLinkIn ? Share::kLinkIn : Share::kLinkOut};
+    const bool in = kind == CostKind::kLinkIn;
+    const double gbs = r.link_gbs * (in ? 1 : r.link_out_share);
+    return {r.copy_us * 1e-6, seconds(bytes, gbs, 1e9), in ? Share::kLinkIn : Share::kLinkOut};
   }
   return {r.kernel_us * 1e-6, device_s(record, r), Share::kDevice};
 }
@@ -82,6 +101,7 @@ void PaperTrace::add(const TraceRecord& record) {
                  .pass = tag.pass,
                  .ticket = record.ticket,
                  .first_event = narrow<std::uint32_t>(events_.size())};
+  work.beside = demand.beside;
   for (const Wait& wait : record.waits) events_.push_back(wait.event);
   work.waits_end = narrow<std::uint32_t>(events_.size());
   events_.insert(events_.end(), record.joined.begin(), record.joined.end());

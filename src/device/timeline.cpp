@@ -1,6 +1,6 @@
 // Simulates the lanes of a device by events: between two of them every running piece of work has
-// one speed, which depends on what else runs. Kernels take the device in turns and copies in the
-// link; everything else runs side by side.
+// one speed, which depends on what else runs. Kernels take the device in turns, copies in the link,
+// and collectives follow each other on their lane; everything else runs side by side.
 
 #include "strata/device/timeline.h"
 
@@ -17,22 +17,28 @@ namespace {
 /// How many pieces of work of each share are running.
 using Running = std::array<int, kShareCount>;
 
-/// Returns the share of its full speed that work has beside what is running.
-double speed(Share share, const Running& running, const Rates& r) {
+/// Returns the share of its full speed that work has beside what is running. `collective` is
+/// what one that runs takes.
+double speed(Share share, const Running& running, const CollectiveShares& collective,
+             const Rates& r) {
   const auto count = [&](Share s) { return running[static_cast<std::size_t>(s)]; };
   const auto lost = [](double remaining, double part) { return 1 - (1 - remaining) * part; };
   const double ways =
       0.5 * ((count(Share::kLinkIn) > 0 ? 1 : 0) + (count(Share::kLinkOut) > 0 ? 1 : 0));
   const bool host = count(Share::kHost) > 0;
+  // Copies and a collective that want more than the link share it evenly, each by what it wants.
+  const double link_left = 1 / (1 + collective.link_use);
   switch (share) {
-    case Share::kDevice: return lost(r.device_under_copies, ways);
+    case Share::kDevice: return lost(r.device_under_copies, ways) * collective.kernels;
     case Share::kHost: return lost(r.host_under_copies, ways);
     case Share::kLinkIn:
       return (count(Share::kLinkOut) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_in_under_host : 1);
+             (host ? r.link_in_under_host : 1) * link_left;
     case Share::kLinkOut:
       return (count(Share::kLinkIn) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_out_under_host : 1);
+             (host ? r.link_out_under_host : 1) * link_left;
+    case Share::kCollective:
+      return (count(Share::kDevice) > 0 ? collective.own : 1) * (ways > 0 ? link_left : 1);
     case Share::kNone: break;
   }
   return 1;
@@ -195,13 +201,21 @@ class Simulation {
     ++running_[static_cast<std::size_t>(Share::kDevice)];
   }
 
+  /// Returns what the collective that runs takes: there is one at most, since one lane has them
+  /// all.
+  [[nodiscard]] CollectiveShares running_collective() const {
+    constexpr auto kComm = static_cast<std::size_t>(Lane::kComm);
+    return lanes_[kComm].busy ? records_[next_run(kComm)].beside : CollectiveShares{};
+  }
+
   /// Returns the time until the next work ends, or a negative number if nothing runs.
   [[nodiscard]] double time_to_next_end() const {
     double least = -1;
+    const CollectiveShares collective = running_collective();
     for (const LaneState& lane : lanes_) {
       if (!lane.busy) continue;
       const double needed =
-          (lane.remaining_s - lane.yields_at_s) / speed(lane.share, running_, rates_);
+          (lane.remaining_s - lane.yields_at_s) / speed(lane.share, running_, collective, rates_);
       if (least < 0 || needed < least) least = needed;
     }
     return least;
@@ -213,10 +227,11 @@ class Simulation {
     constexpr double kNow = 1e-12;
     now_s_ += step_s;
     const Running running = running_;
+    const CollectiveShares collective = running_collective();
     for (std::size_t i = 0; i < kLanes; ++i) {
       LaneState& lane = lanes_[i];
       if (!lane.busy) continue;
-      lane.remaining_s -= step_s * speed(lane.share, running, rates_);
+      lane.remaining_s -= step_s * speed(lane.share, running, collective, rates_);
       if (lane.remaining_s > lane.yields_at_s + kNow) continue;
       if (lane.remaining_s > kNow) {
         lane.paused = true;

@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "plan/rank_rates.h"
 #include "strata/base/bytes.h"
 #include "strata/device/gpu_models.h"
 
@@ -37,15 +38,16 @@ MemoryPool memory_pool(const HostMemory& host) {
   return pool;
 }
 
-/// Returns the number of ranks with this pool, this one included.
-int count_sharers(const MemoryPool& own, Ranks& ranks) {
+/// Counts the ranks with this pool, and those on this host, this one included.
+void count_sharers(const MemoryPool& own, Ranks& ranks, MachineMemory& machine) {
   const std::vector<std::byte> all =
       ranks.all_gather_host(std::as_bytes(std::span<const MemoryPool>(&own, 1)), Channel::kSubmit);
-  int sharers = 0;
+  machine.sharers = 0;
+  machine.ranks_on_host = 0;
   for (std::size_t at = 0; at < all.size(); at += sizeof(own)) {
-    sharers += std::memcmp(all.data() + at, &own, sizeof(own)) == 0 ? 1 : 0;
+    machine.sharers += std::memcmp(all.data() + at, &own, sizeof(own)) == 0 ? 1 : 0;
+    machine.ranks_on_host += std::memcmp(all.data() + at, own.boot, sizeof(own.boot)) == 0 ? 1 : 0;
   }
-  return sharers;
 }
 
 /// Returns what a run may take of memory that nobody holds. The rest is the system's: a driver
@@ -104,13 +106,20 @@ void limit_host(Budget& budget, const MachineMemory& machine) {
 
 }  // namespace
 
+std::string agree_on_device(const std::string& own, Ranks& ranks) {
+  std::array<char, 256> name{};
+  own.copy(name.data(), name.size() - 1);
+  ranks.broadcast(std::as_writable_bytes(std::span(name)), 0, Channel::kSubmit);
+  return name.data();
+}
+
 MachineMemory measure_machine(Device& device, Ranks& ranks) {
   MachineMemory machine;
   machine.device = device.info();
   machine.device_in_use = device.device_bytes_in_use();
   machine.host = read_host_memory();
   machine.resident = resident_bytes();
-  machine.sharers = count_sharers(memory_pool(machine.host), ranks);
+  count_sharers(memory_pool(machine.host), ranks, machine);
   return machine;
 }
 
@@ -118,8 +127,13 @@ Budget make_budget(const MemorySection& limits, const MachineMemory& machine) {
   Budget budget;
   if (limits.device_limit) budget.device_limit = limits.device_limit->bytes;
   budget.device_is_host = machine.device.backend == "cpu";
+  budget.ranks_on_host = machine.ranks_on_host;
   budget.peak_tflops = machine.device.peak_bf16_tflops;
   budget.link_gbs = link_gbs_of_device(machine.device.name);
+  const GpuModel* gpu = gpu_of_device(machine.device.name);
+  if (gpu == nullptr || !gpu->owns_host()) {
+    budget.link_gbs = shared_link_gbs(budget.link_gbs, machine.ranks_on_host);
+  }
   if (!budget.device_is_host) {
     budget.device_overhead = machine.device_in_use;
     limit_device(budget, machine);
@@ -143,7 +157,8 @@ struct SentBudget {
         host_overhead(b.host_overhead),
         peak_tflops(b.peak_tflops),
         link_gbs(b.link_gbs),
-        device_is_host(b.device_is_host) {
+        device_is_host(b.device_is_host),
+        ranks_on_host(b.ranks_on_host) {
     b.device_limit_origin.copy(device_origin.data(), device_origin.size() - 1);
     b.host_limit_origin.copy(host_origin.data(), host_origin.size() - 1);
   }
@@ -157,13 +172,15 @@ struct SentBudget {
             .host_overhead = host_overhead,
             .peak_tflops = peak_tflops,
             .link_gbs = link_gbs,
-            .device_is_host = device_is_host};
+            .device_is_host = device_is_host,
+            .ranks_on_host = ranks_on_host};
   }
 
   std::optional<std::size_t> device_limit, host_limit, host_available;
   std::size_t device_overhead = 0, host_overhead = 0;
   double peak_tflops = 0, link_gbs = 0;
   bool device_is_host = false;
+  int ranks_on_host = 1;
   std::array<char, 512> device_origin{}, host_origin{};
 };
 
@@ -196,6 +213,7 @@ Budget least_of(const std::vector<Budget>& ranks) {
     least.host_overhead = std::max(least.host_overhead, other.host_overhead);
     least.peak_tflops = std::min(least.peak_tflops, other.peak_tflops);
     least.link_gbs = std::min(least.link_gbs, other.link_gbs);
+    least.ranks_on_host = std::max(least.ranks_on_host, other.ranks_on_host);
   }
   return least;
 }

@@ -2,6 +2,7 @@
 
 #include "plan/dry_steps.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "strata/checkpoint/checkpoint_save.h"
@@ -60,9 +61,16 @@ PaperWeights weights_of(const Setup& setup, const StepSize& size) {
           .layers = size.layers};
 }
 
+KnownRates rates_of(const Setup& setup, std::string_view device) {
+  const StatePlan& state = setup.state;
+  return known_rates(device, setup.hardware,
+                     {.ranks = state.ranks,
+                      .replicas = state.replicas,
+                      .on_host = std::min(state.world(), setup.budget.ranks_on_host)});
+}
+
 std::string why_unpredictable(const Setup& setup, std::string_view device,
                               const KnownRates& known) {
-  if (setup.state.world() > 1) return "nobody has measured collectives of several ranks";
   if (setup.batch.mask == DocumentMask::kOn)
     return "with data.document_mask work depends on the data";
   if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";

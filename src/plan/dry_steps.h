@@ -34,6 +34,9 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
 /// passes.
 [[nodiscard]] PaperWeights weights_of(const Setup& setup, const StepSize& size);
 
+/// Returns what is known of the device, for the ranks of the setup.
+[[nodiscard]] KnownRates rates_of(const Setup& setup, std::string_view device);
+
 /// Returns why a step cannot be predicted, or nothing if it can.
 [[nodiscard]] std::string why_unpredictable(const Setup& setup, std::string_view device,
                                             const KnownRates& known);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "plan/rank_rates.h"
 #include "strata/optimizer/state_shuttle.h"
 
 namespace strata {
@@ -26,7 +27,10 @@ std::optional<double> forward_link_bytes(const Setup& s) {
   for (const KeptTensor& tensor : s.kept_tensors()) flops += tensor.flops_per_token;
   const double forward_s =
       flops * static_cast<double>(s.activations.cell_tokens) / (kComputeShare * peak);
-  return kLinkShare * forward_s * s.hardware.link_gbs.value_or(s.budget.link_gbs) * 1e9;
+  const std::optional<double> given = s.hardware.link_gbs;
+  const double link_gbs =
+      given ? shared_link_gbs(*given, s.budget.ranks_on_host) : s.budget.link_gbs;
+  return kLinkShare * forward_s * link_gbs * 1e9;
 }
 
 double cells_of(const Setup& s) {

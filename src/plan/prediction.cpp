@@ -207,11 +207,12 @@ std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& r
 }
 
 Prediction predict(const Setup& setup, std::string_view device, double whole_cells) {
-  const KnownRates known = known_rates(device, setup.hardware);
+  const KnownRates known = rates_of(setup, device);
   Prediction p;
   p.unknown = why_unpredictable(setup, device, known);
   if (!p.unknown.empty()) return p;
   p.rates = known.source;
+  p.ranks = setup.state.world();
   const Figures figures = figures_of(setup, known.rates, whole_cells);
   p.step_s = figures.step_s;
   p.once_s = figures.once_s;
@@ -233,7 +234,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
 
 PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   constexpr int kTraced = 2;
-  const KnownRates known = known_rates(device, setup.hardware);
+  const KnownRates known = rates_of(setup, device);
   if (!why_unpredictable(setup, device, known).empty() ||
       step_cells(setup, whole_size(setup)) > kWholeCells)
     return {};
@@ -253,7 +254,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
 
 std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
                                      double whole_cells) {
-  const KnownRates known = known_rates(device, setup.hardware);
+  const KnownRates known = rates_of(setup, device);
   if (!why_unpredictable(setup, device, known).empty()) return std::nullopt;
   const StepSize size = recorded_size(setup, whole_cells);
   const DryRun run = dry_run(setup, known.rates, size);
@@ -266,6 +267,10 @@ std::string Prediction::to_string() const {
   std::string text = fmt::format("predicted for {}\npredicted step{}: {:.3f} s, {} tokens/s", rates,
                                  reduced ? " (from a reduced schedule)" : "", step_s,
                                  format_count(static_cast<std::int64_t>(tokens_per_s)));
+  if (ranks > 1) {
+    text +=
+        fmt::format(" ({} a rank)", format_count(static_cast<std::int64_t>(tokens_per_s / ranks)));
+  }
   if (mfu) text += fmt::format(", MFU {:.1f} %", 100 * *mfu);
   text += fmt::format("; the first and the last of a run take {:.3f} s more\n  bound by", once_s);
   constexpr double kWorthALine = 0.005;
@@ -279,6 +284,11 @@ std::string Prediction::to_string() const {
     if (lane.busy_s == 0) continue;
     text += fmt::format("  lane {:<15} busy {:.3f} s, exposed {:.3f} s\n", lane.lane, lane.busy_s,
                         lane.exposed_s);
+  }
+  if (ranks > 1) {
+    text +=
+        "no run of several ranks has been compared with its prediction yet: rates of "
+        "collectives are those of single ones\n";
   }
   return warning.empty() ? text : text + warning + "\n";
 }

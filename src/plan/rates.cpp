@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "plan/rank_rates.h"
 #include "strata/base/log.h"
 #include "strata/config/rate_keys.h"
 #include "strata/device/gpu_models.h"
@@ -66,16 +67,42 @@ std::string source_of(std::string_view device, const GpuModel* gpu, const Hardwa
   return text + (given_keys.empty() ? "" : "; as given: " + given_keys) + ")";
 }
 
+/// Adds a key to a list of keys.
+void list(std::string& keys, std::string_view key) {
+  keys += (keys.empty() ? "hardware." : ", hardware.") + std::string(key);
+}
+
+/// Returns how ranks reach each other, and adds to `missing` what nobody said of it.
+PeerLink peers_of(const GpuModel* gpu, const HardwareSection& hardware, const RankLayout& layout,
+                  std::string& missing) {
+  PeerLink peers = gpu == nullptr ? PeerLink{} : gpu->peers;
+  if (hardware.collective_gbs) {
+    peers.collective_gbs = *hardware.collective_gbs;
+    if (gpu == nullptr) peers.over_pcie = peers.collective_gbs <= hardware.link_gbs.value_or(0);
+  }
+  if (hardware.nic_gbs) peers.nic_gbs = *hardware.nic_gbs / layout.on_host;
+  if (layout.on_host > 1 && !(peers.collective_gbs > 0)) list(missing, "collective_gbs");
+  if (layout.hosts() > 1 && !(peers.nic_gbs > 0)) list(missing, "nic_gbs");
+  return peers;
+}
+
+/// Returns where ranks are taken to be: ", 64 ranks on 8 hosts with NICs of 400 GB/s".
+std::string ranks_text(const RankLayout& layout, const PeerLink& peers) {
+  const int hosts = layout.hosts();
+  std::string text =
+      fmt::format(", {} ranks on {} host{}", layout.world(), hosts, hosts == 1 ? "" : "s");
+  if (hosts == 1) return text;
+  return text + fmt::format(" with NICs of {:.4g} GB/s", peers.nic_gbs * layout.on_host);
+}
+
 }  // namespace
 
-KnownRates known_rates(std::string_view device, const HardwareSection& hardware) {
+KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
+                       const RankLayout& layout) {
   KnownRates known{.rates = common_shares(), .source = {}, .missing = {}};
   const GpuModel* gpu = gpu_of_device(device);
   if (gpu != nullptr) take_rates(known.rates, *gpu);
   std::string given_keys;
-  const auto list = [](std::string& keys, std::string_view key) {
-    keys += (keys.empty() ? "hardware." : ", hardware.") + std::string(key);
-  };
   for (const RateKey& key : kRateKeys) {
     if (const std::optional<double>& given = hardware.*key.given) {
       known.rates.*key.rate = *given;
@@ -87,7 +114,16 @@ KnownRates known_rates(std::string_view device, const HardwareSection& hardware)
   if (hardware.link_gbs) list(given_keys, "link_gbs");
   Rates& r = known.rates;
   r.link_gbs = hardware.link_gbs.value_or(link_gbs_of_device(device)) / r.link_both_ways;
-  known.source = source_of(device, gpu, hardware, given_keys);
+  std::string ranks;
+  if (layout.world() > 1) {
+    const PeerLink peers = peers_of(gpu, hardware, layout, known.missing);
+    r.collectives = collective_rates(peers, r.link_gbs, layout);
+    if (gpu == nullptr || !gpu->owns_host()) share_host(r, layout.on_host);
+    if (hardware.collective_gbs) list(given_keys, "collective_gbs");
+    if (hardware.nic_gbs) list(given_keys, "nic_gbs");
+    ranks = ranks_text(layout, peers);
+  }
+  known.source = source_of(device, gpu, hardware, given_keys) + ranks;
   return known;
 }
 

@@ -143,6 +143,8 @@ StepSize recorded_size(const Setup& setup, double whole_cells) {
 
 Setup reduced_setup(const Setup& whole, const StepSize& size) {
   Setup s = whole;
+  s.choices.rank = 0;  // all ranks predict the same; padding lets the last one do a little less
+  s.choices.replica = 0;
   s.choices.passes = size.passes;
   s.choices.chunk_factor = size.chunk_factor;
   s.batch.host_slots = 2 * size.passes;

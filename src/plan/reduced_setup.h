@@ -29,8 +29,8 @@ struct StepSize {
 [[nodiscard]] StepSize recorded_size(const Setup& setup, double whole_cells);
 
 /// Returns the setup of a step of this size. Slots, what cells keep and spill, and where and when
-/// blocks are updated are in proportion; everything else stays as it is. No number is 0 or more
-/// than there are.
+/// blocks are updated are in proportion; everything else stays as it is, on rank 0. No number is 0
+/// or more than there are.
 [[nodiscard]] Setup reduced_setup(const Setup& whole, const StepSize& size);
 
 }  // namespace strata

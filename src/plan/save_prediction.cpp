@@ -68,10 +68,10 @@ SavePrediction predict_save(const Setup& setup, std::string_view device,
   if (!disk_gbs) return p;
   const CheckpointLayout files = make_checkpoint_layout(*setup.layout, setup.snapshots->types);
   p.write_s = static_cast<double>(files.bytes()) / (*disk_gbs * 1e9);
-  KnownRates known = known_rates(device, setup.hardware);
+  KnownRates known = rates_of(setup, device);
   p.unknown = why_unpredictable(setup, device, known);
   if (!p.unknown.empty()) return p;
-  known.rates.disk_gbs = *disk_gbs;
+  known.rates.disk_gbs = *disk_gbs / setup.state.ranks;  // which write their shards at once
   p.copy_s = copy_s(setup, known.rates);
   StepSize size = recorded_size(setup, kWholeCells);
   size.passes = std::min(setup.choices.passes, kMostPasses);

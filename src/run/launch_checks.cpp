@@ -108,6 +108,24 @@ void check_versions(const Facts& ranks, LaunchFindings& found) {
   }
 }
 
+/// Ranks on GPUs talk through NCCL.
+void check_nccl(const Facts& ranks, LaunchFindings& found) {
+  const auto without = [&](int rank) {
+    return at(ranks, rank).backend.view() == "cuda" && at(ranks, rank).nccl.view().empty();
+  };
+  if (const std::vector<int> which = ranks_where(ranks, without); !which.empty()) {
+    found.errors.push_back(places(ranks, which) + " cannot use NCCL: " +
+                           std::string(at(ranks, which.front()).nccl_problem.view()));
+    return;
+  }
+  const std::string versions =
+      differing(ranks, [](const LaunchFacts& f) { return std::string(f.nccl.view()); });
+  if (!versions.empty()) {
+    found.errors.push_back("the ranks have different versions of NCCL (" + versions +
+                           "); install one on all hosts, or start one container");
+  }
+}
+
 /// Checks the GPUs of ranks of one machine.
 void check_gpus(const Facts& ranks, const std::vector<int>& local, LaunchFindings& found) {
   std::map<std::pair<std::string_view, std::string_view>, std::vector<int>> users;
@@ -230,6 +248,7 @@ LaunchFindings check_launch(const std::vector<LaunchFacts>& ranks) {
                            " can use no GPU; ask for them (--gpus-per-node), check "
                            "CUDA_VISIBLE_DEVICES and the driver, or set run.backend = \"cpu\"");
   }
+  check_nccl(ranks, found);
   for (const std::vector<int>& local : machines_of(ranks)) check_gpus(ranks, local, found);
   check_cores(ranks, found);
   check_counts(ranks, found);

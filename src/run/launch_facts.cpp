@@ -13,6 +13,8 @@
 #include <span>
 #include <type_traits>
 
+#include "strata/base/log.h"
+#include "strata/comm/collectives.h"
 #include "strata/run/rank_agreement.h"
 
 namespace strata {
@@ -41,6 +43,13 @@ void add_gpu(LaunchFacts& facts, int local) {
   facts.runtime_version = info->runtime_version;
   facts.numa_node = numa_node_of(info->pci_bus_id);
   facts.cores.near = cores_of_node(facts.numa_node);
+}
+
+void add_nccl(LaunchFacts& facts) {
+  const NcclFound found = find_nccl();
+  facts.nccl = found.version;
+  facts.nccl_problem = found.problem;
+  if (!found.problem.empty()) log::warn("{}", found.problem);
 }
 
 }  // namespace
@@ -92,7 +101,10 @@ std::vector<LaunchFacts> gather_launch_facts(BackendKind kind, Ranks& ranks) {
   own.cores = cores_of_this_rank();
   own.machine_cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   const std::vector<LaunchFacts> places = exchange(own, ranks);
-  if (kind == BackendKind::kCuda) add_gpu(own, local_rank(places, ranks.rank()));
+  if (kind == BackendKind::kCuda) {
+    add_gpu(own, local_rank(places, ranks.rank()));
+    if (ranks.size() > 1) add_nccl(own);
+  }
   return exchange(own, ranks);
 }
 

@@ -55,6 +55,9 @@ void put(Json& line, const Metric& metric) {
       [&](const auto& value) {
         if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
           line[key] = nullptr;
+        } else if constexpr (std::is_same_v<std::decay_t<decltype(value)>, MetricGroup>) {
+          line[key] = Json::object();
+          for (const auto& [name, number] : value) line[key][name] = number;
         } else {
           line[key] = value;
         }

@@ -17,6 +17,7 @@
 #include "strata/base/file.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/data/open_source.h"
 
 namespace strata {
 namespace {
@@ -60,6 +61,28 @@ void add_model_files(const fs::path& folder, std::vector<FieldText>& facts) {
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     facts.push_back({"model.path/" + file.filename().string(), identity_of(file)});
+  }
+}
+
+/// Adds what is in the files of a key, in which sources they are, and the weights of those.
+void add_data_files(const std::string& key, const FileSources& sources,
+                    std::vector<FieldText>& facts) {
+  const bool several = sources.files().size() > 1 || sources.list.size() > 1;
+  for (std::size_t s = 0; s < sources.list.size(); ++s) {
+    const FileSource& source = sources.list[s];
+    const std::string name = several ? key + "[" + std::to_string(s) + "]" : key;
+    if (several) {
+      facts.push_back({name, std::to_string(source.files.size()) + " files, weight " +
+                                 std::to_string(source.weight.value_or(1))});
+    }
+    for (std::size_t f = 0; f < source.files.size(); ++f) {
+      const std::string place = several ? name + " file " + std::to_string(f) : name;
+      std::string parts;
+      for (const std::string& file : files_of_token_source(source.files[f])) {
+        parts += (parts.empty() ? "" : "; ") + identity_of(file);
+      }
+      facts.push_back({place, parts});
+    }
   }
 }
 
@@ -132,10 +155,8 @@ std::vector<FieldText> facts_of_run(const RunConfig& config) {
   std::vector<FieldText> facts = texts_without(config, kOwnKeys);
   facts.push_back(
       {"the program", version_text(build_info()) + ", " + identity_of("/proc/self/exe")});
-  if (!config.data.train.empty()) facts.push_back({"data.train", identity_of(config.data.train)});
-  if (!config.data.validation.empty()) {
-    facts.push_back({"data.validation", identity_of(config.data.validation)});
-  }
+  add_data_files("data.train", config.data.train, facts);
+  add_data_files("data.validation", config.data.validation, facts);
   if (!config.model.path.empty()) add_model_files(config.model.path, facts);
   return facts;
 }

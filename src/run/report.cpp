@@ -13,6 +13,29 @@
 
 namespace strata {
 
+namespace {
+
+/// Returns a line for each packed source.
+std::vector<std::string> packing_lines(const TrainingSet& set) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < set.packing.size(); ++i) {
+    const PackingCounts& p = set.packing[i];
+    std::string line = fmt::format("packing  {}: {} documents in {} rows, {:.2f} % padding",
+                                   set.sources[i]->name(), format_count(p.documents),
+                                   format_count(p.rows), 100 * p.padding_share());
+    if (p.overlong > 0) {
+      line += fmt::format("; {} longer than a row {}", format_count(p.overlong),
+                          p.dropped_tokens > 0
+                              ? "dropped, with " + format_count(p.dropped_tokens) + " tokens"
+                              : "cut");
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
 MemoryReport measure_memory(Session& session) {
   return {.device_planned = session.setup().device_bytes(),
           .device_measured = session.device().device_bytes_in_use(),
@@ -38,22 +61,26 @@ std::vector<std::string> summary(Session& session, int ranks) {
       : config.run.eval_every > 0
           ? fmt::format("every {} and at the end", format_count(config.run.eval_every))
           : "at the end";
-  return {"program  strata " + version_text(build_info()),
-          fmt::format("model    {} parameters in {} layers, computed in {}{}",
-                      format_count(config.model.llama.parameter_count()),
-                      config.model.llama.num_hidden_layers, name_of(config.run.dtype),
-                      config.model.path.empty() ? "" : ", from " + config.model.path),
-          fmt::format("data     {}, rows of {} tokens",
-                      config.data.synthetic ? "random tokens" : config.data.train,
-                      format_count(config.data.sequence_length)),
-          fmt::format("steps    {} of {} tokens, validation {}", format_count(config.run.steps),
-                      format_count(session.global_tokens_per_step()), validation),
-          fmt::format("machine  {} ({} backend), {} rank{}", device.name, device.backend, ranks,
-                      ranks == 1 ? "" : "s"),
-          fmt::format("memory   {}{} on the device, {}{} on the host",
-                      format_bytes(setup.device_bytes()), of(setup.budget.device_limit),
-                      format_bytes(setup.host_bytes()), of(setup.budget.host_limit)),
-          "state    " + setup.state_text()};
+  std::vector<std::string> lines{
+      "program  strata " + version_text(build_info()),
+      fmt::format("model    {} parameters in {} layers, computed in {}{}",
+                  format_count(config.model.llama.parameter_count()),
+                  config.model.llama.num_hidden_layers, name_of(config.run.dtype),
+                  config.model.path.empty() ? "" : ", from " + config.model.path),
+      fmt::format("data     {}, rows of {} tokens",
+                  config.data.synthetic ? "random tokens" : config.data.train.text(),
+                  format_count(config.data.sequence_length)),
+      fmt::format("steps    {} of {} tokens, validation {}", format_count(config.run.steps),
+                  format_count(session.global_tokens_per_step()), validation),
+      fmt::format("machine  {} ({} backend), {} rank{}", device.name, device.backend, ranks,
+                  ranks == 1 ? "" : "s"),
+      fmt::format("memory   {}{} on the device, {}{} on the host",
+                  format_bytes(setup.device_bytes()), of(setup.budget.device_limit),
+                  format_bytes(setup.host_bytes()), of(setup.budget.host_limit)),
+      "state    " + setup.state_text()};
+  const std::vector<std::string> packed = packing_lines(session.training_set());
+  lines.insert(lines.end(), packed.begin(), packed.end());
+  return lines;
 }
 
 Recorder::WorkTime update_time(const Recorder& recorder, int steps) {

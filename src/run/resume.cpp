@@ -23,13 +23,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 20> kNumberKeys{"run.seed",
+constexpr std::array<std::string_view, 23> kNumberKeys{"run.seed",
                                                        "run.dtype",
                                                        "data.train",
                                                        "data.sequence_length",
                                                        "data.dtype",
                                                        "data.eos_token",
                                                        "data.document_mask",
+                                                       "data.packing",
+                                                       "data.overlong",
+                                                       "data.shuffle",
                                                        "data.synthetic",
                                                        "optimizer.lr",
                                                        "optimizer.betas",

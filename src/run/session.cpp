@@ -116,12 +116,6 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   fail_together(ranks, [&] { groups_.emplace(ranks, config.run.shard_group); });
   BackendKind kind{};
   fail_together(ranks, [&] { kind = choose_backend(config); });
-  if (kind == BackendKind::kCuda && ranks.size() > 1) {
-    throw AgreedError(
-        "run.backend: several ranks run on the cpu backend only; this program has no "
-        "collectives for GPUs (start one rank, or set run.backend = \"cpu\")",
-        kConfigExitCode);
-  }
   if (config.debug.execution == Execution::kShuffled && ranks.size() > 1) {
     throw AgreedError(
         "debug.execution: \"shuffled\" has one thread for all lanes, and several ranks would wait "
@@ -141,7 +135,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   may_end();
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
-  const std::string device = backend_.device->info().name;
+  const std::string device = agree_on_device(backend_.device->info().name, ranks_);
   const MachineMemory machine = measure_machine(*backend_.device, ranks_);
   const Budget budget = agree_on_budget(make_budget(config_.memory, machine), ranks_);
   fail_together(ranks, [&] {
@@ -193,18 +187,20 @@ void Session::may_end() const {
 
 void Session::open_data() {
   BatchOptions options = training_batches(config_, ranks_.rank(), ranks_.size());
-  train_source_ = open_tokens(config_, config_.data.train);
+  train_set_ = open_training_set(config_);
   const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
-  require_tokenizer_of(tokenizer, *train_source_);
-  train_ = std::make_unique<BatchLoader>(*train_source_, options, *backend_.pool);
+  for (const auto& source : train_set_.sources) require_tokenizer_of(tokenizer, *source);
+  train_ = std::make_unique<BatchLoader>(train_set_.shares(), options, *backend_.pool);
   train_->require_target(train_->samples());
   if (config_.data.validation.empty()) return;
   options.passes = 1;
   options.step_rows.reset();
   options.sample_order = SampleOrder::kOnce;
-  validation_source_ = open_tokens(config_, config_.data.validation);
+  validation_source_ = open_validation_set(config_);
   require_tokenizer_of(tokenizer, *validation_source_);
-  require_same_tokenizer(*train_source_, *validation_source_);
+  for (const auto& source : train_set_.sources) {
+    require_same_tokenizer(*source, *validation_source_);
+  }
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
   validation_->require_target(validation_passes() * validation_->samples_per_step());
 }
@@ -271,6 +267,16 @@ void Session::assemble() {
 }
 
 std::int64_t Session::global_tokens_per_step() const { return config_.step_tokens(ranks_.size()); }
+
+MetricGroup Session::epochs_after(std::int64_t steps) const {
+  MetricGroup epochs;
+  const SampleMap& map = train_->map();
+  for (std::size_t source = 0; source < map.sources().size(); ++source) {
+    epochs.emplace_back(map.sources()[source].tokens->name(),
+                        map.epochs(source, samples_after(steps)));
+  }
+  return epochs;
+}
 
 std::int64_t Session::samples_after(std::int64_t steps) const {
   const std::int64_t first = hooks_.checkpoints ? hooks_.checkpoints->first_sample() : 0;

@@ -1,4 +1,4 @@
-// The order of samples is the loader's (first_sample_of, sample), and so is the place of a row.
+// The order of samples is the loader's (first_sample_of, SampleMap), and so is the place of a row.
 
 #include "strata/run/step_samples.h"
 
@@ -6,8 +6,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
-#include "strata/base/thread_pool.h"
-#include "strata/data/sample_order.h"
+#include "strata/data/sample_map.h"
 #include "strata/run/training_data.h"
 
 namespace strata {
@@ -46,6 +45,18 @@ std::int64_t first_sample(const Manifest& manifest, std::int64_t step, std::int6
                     "this checkpoint; ask a checkpoint from before that for its steps");
 }
 
+/// Sets what a row says of its sample.
+void place(std::int64_t sample, const SampleMap& map, std::int64_t tokens, StepRow& row) {
+  const SamplePlace at = map.at(sample);
+  const TokenSource& source = *map.sources()[at.source].tokens;
+  row.sample = sample;
+  row.source = at.source;
+  row.epoch = at.epoch;
+  row.first_token = at.first_token;
+  row.place = source.place_of(at.first_token);
+  source.document_ends_in(at.first_token, at.first_token + tokens, row.document_ends);
+}
+
 }  // namespace
 
 StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, std::int64_t step,
@@ -71,16 +82,14 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
   options = training_batches(config, 0, *ranks);
   const std::int64_t rows = config.step_rows(*ranks);
   const std::int64_t first = first_sample(manifest, step, rows);
-  const std::unique_ptr<TokenSource> source = open_tokens(config, config.data.train);
-  ThreadPool pool(1);
-  BatchOptions one_row = options;  // the loader only counts samples here
-  one_row.shape.sub_batches = 1;
-  StepSamples result{.step = step,
-                     .ranks = options.ranks,
-                     .tokens = shape.tokens,
-                     .source = source->name(),
-                     .set = BatchLoader(*source, one_row, pool).samples(),
-                     .rows = {}};
+  const TrainingSet set = open_training_set(config);
+  const SampleMap map(
+      set.shares(), {.tokens = shape.tokens, .order = options.sample_order, .seed = options.seed});
+  StepSamples result{
+      .step = step, .ranks = options.ranks, .tokens = shape.tokens, .sources = {}, .rows = {}};
+  for (std::size_t i = 0; i < set.sources.size(); ++i) {
+    result.sources.push_back({.name = set.sources[i]->name(), .samples = map.samples(i)});
+  }
   for (int pass = 0; pass < options.passes; ++pass) {
     for (std::int64_t s = 0; s < shape.sub_batches; ++s) {
       for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
@@ -88,12 +97,7 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
           StepRow row{.pass = pass, .sub_batch = s, .rank = options.rank, .row = r};
           const std::int64_t of_step = first_sample_of(options, pass, s) + r;
           if (of_step >= rows) continue;
-          row.sample = first + of_step;
-          const SamplePosition at = sample(options.seed, row.sample, result.set);
-          row.epoch = at.epoch;
-          row.first_token = at.position * shape.tokens;
-          source->document_ends_in(row.first_token, row.first_token + shape.tokens,
-                                   row.document_ends);
+          place(first + of_step, map, shape.tokens, row);
           result.rows.push_back(std::move(row));
         }
       }

@@ -22,10 +22,10 @@ namespace strata {
 namespace {
 
 /// Between two beats, at most; a limit has at least this many of them.
-constexpr double kLongestBeat_s = 1;
+constexpr double kLongestBeatS = 1;
 constexpr double kBeatsInLimit = 8;
 /// From a verdict to the end, at most: what the other ranks have to log it.
-constexpr double kLongestGrace_s = 1;
+constexpr double kLongestGraceS = 1;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ class Watchdog::Watcher {
  public:
   Watcher(Ranks& ranks, double limit_s)
       : ranks_(ranks),
-        beat_s_(std::min(kLongestBeat_s, limit_s / kBeatsInLimit)),
+        beat_s_(std::min(kLongestBeatS, limit_s / kBeatsInLimit)),
         limit_s_(limit_s),
         postbox_(ranks.make_postbox()),
         own_(limit_s),
@@ -69,6 +69,8 @@ class Watchdog::Watcher {
   RankView view() const;
   /// Returns the verdict on the job, if there is one.
   std::optional<std::string> beat(double elapsed_s);
+  /// Returns the verdict on a rank that has died, if one has.
+  std::optional<std::string> death();
   void end_job(const std::string& verdict);
 
   Ranks& ranks_;
@@ -94,7 +96,10 @@ void Watchdog::Watcher::run() {
     while (!verdict && sleep()) verdict = beat(take_elapsed_s());
     if (!verdict) postbox_->send(to_letter({.standing = Standing::kLeft}));
   } catch (const std::exception& error) {
-    verdict = fmt::format("rank {} has lost its connection: {}", ranks_.rank(), error.what());
+    verdict = death();
+    if (!verdict) {
+      verdict = fmt::format("rank {} has lost its connection: {}", ranks_.rank(), error.what());
+    }
   }
   if (verdict) end_job(*verdict);
 }
@@ -140,7 +145,14 @@ std::optional<std::string> Watchdog::Watcher::beat(double elapsed_s) {
   const RankReport report = look(elapsed_s);
   postbox_->send(to_letter(report));
   table_.heard(ranks_.rank(), report);
-  return table_.judge(elapsed_s);
+  if (const std::optional<std::string> verdict = table_.judge(elapsed_s)) return verdict;
+  return death();
+}
+
+std::optional<std::string> Watchdog::Watcher::death() {
+  const std::optional<int> gone = postbox_->gone();
+  if (!gone) return std::nullopt;
+  return fmt::format("rank {} is gone: its process has died, or failed and said why", *gone);
 }
 
 void Watchdog::Watcher::end_job(const std::string& verdict) {
@@ -150,7 +162,7 @@ void Watchdog::Watcher::end_job(const std::string& verdict) {
       "rank, {}: {}",
       kHungExitCode, verdict, limit_s_, ranks_.rank(), at_);
   try {
-    for (double left_s = std::min(kLongestGrace_s, limit_s_); ranks_.size() > 1 && left_s > 0;
+    for (double left_s = std::min(kLongestGraceS, limit_s_); ranks_.size() > 1 && left_s > 0;
          left_s -= beat_s_) {
       postbox_->send(to_letter({.standing = Standing::kStuck, .verdict = verdict}));
       if (!sleep()) break;

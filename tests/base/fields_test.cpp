@@ -111,6 +111,41 @@ TEST_CASE("every type of field is read") {
   CHECK(outer.extra == Inner{.warmup_steps = 9, .scale = 0.5});
 }
 
+TEST_CASE("sources are a path, a list of paths, or objects with weights") {
+  struct Data {
+    strata::FileSources train{};
+    void fields(FieldList& f) { f.add("train", train, "what to read"); }
+  };
+  const auto read_sources = [](const std::string& json) {
+    Data data;
+    strata::read_fields(data, R"({"train": )" + json + "}", "test");
+    const std::string written = strata::write_fields(data);
+    Data back;
+    strata::read_fields(back, written, "test");
+    CHECK(back.train == data.train);
+    return data.train.list;
+  };
+  using List = std::vector<strata::FileSource>;
+  CHECK(read_sources(R"("a.bin")") == List{{.files = {"a.bin"}}});
+  CHECK(read_sources(R"("")").empty());
+  CHECK(read_sources(R"(["a.bin", "b.bin"])") == List{{.files = {"a.bin", "b.bin"}}});
+  CHECK(read_sources(R"([{"path": "a.bin", "weight": 0.7},
+                         {"path": ["b.bin", "c.bin"], "weight": 3}])") ==
+        List{{.files = {"a.bin"}, .weight = 0.7}, {.files = {"b.bin", "c.bin"}, .weight = 3}});
+  for (const char* wrong :
+       {"3", "[]", "[3]", R"([""])", R"([["a"]])", R"([{"path": "a"}])", R"(["a", {"path": "b",
+        "weight": 1}])",
+        R"([{"path": [], "weight": 1}])", R"([{"path": "a", "weight": "1"}])",
+        R"([{"path": "a", "weight": 1, "epochs": 2}])", R"({"path": "a", "weight": 1})", "null"}) {
+    INFO(wrong);
+    REQUIRE_THROWS_WITH(read_sources(wrong), ContainsSubstring("train: expected a path"));
+  }
+  Data data;
+  const std::vector<std::string> sets{R"(train=["a", "b"])"};
+  strata::read_fields(data, "{}", "test", sets);
+  CHECK(data.train.text() == "2 files");
+}
+
 TEST_CASE("null makes an optional field absent and is refused elsewhere") {
   Outer outer;
   outer.clip = 1.0;

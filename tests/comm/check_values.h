@@ -2,6 +2,7 @@
 // collectives, and the way in which a check fails.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -12,10 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu/cpu_device.h"
+#include "comm/checks.h"
 #include "strata/base/random.h"
 #include "strata/comm/collectives.h"
 #include "strata/comm/ranks.h"
+#include "strata/device/arena.h"
 
 namespace strata {
 
@@ -93,9 +95,10 @@ TensorView view_of(std::vector<T>& values) {
   return {values.data(), kDTypeOf<T>, {std::ssize(values)}};
 }
 
-/// A cpu device of this rank, its comm lane, and the collectives on it.
+/// A machine of this rank, its comm lane, and the collectives on it.
 struct CommLane {
-  explicit CommLane(Ranks& ranks) : collectives(make_collectives(ranks, *device)) {}
+  explicit CommLane(Ranks& ranks, const CommMachine& machine = cpu_machine())
+      : device(machine.device()), collectives(machine.collectives(ranks, *device)) {}
   /// Queued work refers to the collectives: it ends before they go.
   ~CommLane() {
     try {
@@ -106,9 +109,49 @@ struct CommLane {
   CommLane(const CommLane&) = delete;
   CommLane& operator=(const CommLane&) = delete;
 
-  std::unique_ptr<Device> device = make_cpu_device({});
+  std::unique_ptr<Device> device;
   Stream& comm = device->stream(Lane::kComm);
   std::unique_ptr<Collectives> collectives;
+};
+
+/// Values in device memory, which the submitting thread reaches by copies.
+template <class T>
+class DeviceValues {
+ public:
+  /// Copies `values` to the device, on the comm lane.
+  DeviceValues(CommLane& lane, const std::vector<T>& values)
+      : lane_(lane),
+        count_(values.size()),
+        pinned_(*lane.device, Space::kPinned, bytes() + 1, "values of a check on the host"),
+        memory_(*lane.device, Space::kDevice, bytes() + 1, "values of a check"),
+        host_(pinned_.allocate("values", bytes())),
+        device_(memory_.allocate("values", bytes())) {
+    std::copy(values.begin(), values.end(), reinterpret_cast<T*>(host_));
+    if (count_ > 0) lane_.comm.copy(device_, host_, bytes(), {});
+  }
+
+  /// Returns `count` values from `begin` on.
+  [[nodiscard]] TensorView view(std::size_t begin, std::size_t count) const {
+    return {device_ + begin * sizeof(T), kDTypeOf<T>, {static_cast<std::int64_t>(count)}};
+  }
+  [[nodiscard]] TensorView view() const { return view(0, count_); }
+  /// Returns the values as the comm lane leaves them; blocks until every lane is idle.
+  [[nodiscard]] std::vector<T> read() {
+    if (count_ > 0) lane_.comm.copy(host_, device_, bytes(), {});
+    lane_.device->synchronize();
+    const T* const first = reinterpret_cast<const T*>(host_);
+    return {first, first + count_};
+  }
+
+ private:
+  [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
+
+  CommLane& lane_;
+  std::size_t count_;
+  Arena pinned_;
+  Arena memory_;
+  std::byte* host_;
+  std::byte* device_;
 };
 
 }  // namespace strata

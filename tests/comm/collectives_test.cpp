@@ -10,6 +10,7 @@
 
 #include "comm/check_values.h"
 #include "comm/checks.h"
+#include "device/cpu/cpu_device.h"
 #include "device/dry/dry_device.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
@@ -82,9 +83,9 @@ void submit_three(Collectives& collectives, Device& device, std::vector<float>& 
 
 TEST_CASE("the collectives of one rank keep their promises, and submit nothing") {
   const std::unique_ptr<Ranks> self = make_self_ranks();
-  for (const RanksCheck& check : collectives_checks()) {
+  for (const CollectivesCheck& check : collectives_checks()) {
     INFO(check.name);
-    CHECK_NOTHROW(check.run(*self));
+    CHECK_NOTHROW(check.run(*self, cpu_machine()));
   }
   Recorder recorder;
   const std::unique_ptr<Device> device = make_cpu_device(traced_by(recorder));
@@ -97,9 +98,9 @@ TEST_CASE("the collectives of one rank keep their promises, and submit nothing")
 
 TEST_CASE("the collectives of ranks in threads keep their promises") {
   for (const int ranks : {1, 2, 3, 4}) {
-    for (const RanksCheck& check : collectives_checks()) {
+    for (const CollectivesCheck& check : collectives_checks()) {
       INFO(ranks << " ranks: " << check.name);
-      CHECK_NOTHROW(run_ranks(ranks, check.run));
+      CHECK_NOTHROW(run_ranks(ranks, [&](Ranks& own) { check.run(own, cpu_machine()); }));
     }
   }
 }

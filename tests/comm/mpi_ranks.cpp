@@ -18,11 +18,12 @@ namespace {
 using namespace strata;
 
 /// Runs a table of checks; takes the job down if one fails.
-void run_table(std::span<const RanksCheck> checks, Ranks& ranks) {
-  for (const RanksCheck& check : checks) {
+template <class Check, class... Where>
+void run_table(std::span<const Check> checks, Ranks& ranks, const Where&... where) {
+  for (const Check& check : checks) {
     bool failed = false;
     try {
-      check.run(ranks);
+      check.run(ranks, where...);
     } catch (const std::exception& error) {
       failed = true;
       std::fprintf(stderr, "FAILED: %s: %s\n", check.name, error.what());
@@ -40,7 +41,7 @@ int run_checks(int wanted) {
     ranks->abort(1);
   }
   run_table(ranks_checks(), *ranks);
-  run_table(collectives_checks(), *ranks);
+  run_table(collectives_checks(), *ranks, cpu_machine());
   run_table(rank_order_checks(), *ranks);
   return 0;
 }

@@ -171,9 +171,20 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"data.sequence_length=0"}, "data.sequence_length: is required"},
       {{"data.train="}, "data.train: is required"},
       {{"data.synthetic=true"}, "data.synthetic: excludes data.train"},
+      {{R"(data.train=["a.bin", "b.bin", "a.bin"])"}, "data.train: names a.bin twice"},
+      {{R"(data.train=[{"path": "a.bin", "weight": 1}, {"path": "b.bin", "weight": 0}])"},
+       "data.train: needs weights above 0"},
+      {{R"(data.train=[{"path": "a.bin", "weight": 1}, {"path": "b.bin", "weight": 1e-5}])"},
+       "data.train: needs weights above 0, each of at least 1/65536"},
+      {{R"(data.validation=[{"path": "a", "weight": 1}, {"path": "b", "weight": 1}])"},
+       "data.validation: is one set without weights"},
       {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
       {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
       {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
+      {{"data.packing=true"}, "data.packing: needs documents that do not see each other"},
+      {{"data.packing=true", "data.document_mask=true", "data.synthetic=true"},
+       "data.packing: needs documents, which data.synthetic has none of"},
+      {{"data.overlong=split"}, "data.overlong: expected one of"},
       {{"run.trace_step=100"}, "run.trace_step: and the step after it are traced"},
       {{"run.trace_step=9223372036854775807"}, "run.trace_step: and the step after it are traced"},
       {{"run.trace_step=0"}, "run.trace_step: must be from 1"},
@@ -220,6 +231,8 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"hardware.peak_tflops=0"}, "hardware.peak_tflops: must be above 0"},
       {{"hardware.product_tflops=-1"}, "hardware.product_tflops: must be above 0"},
       {{"hardware.host_gbs=0"}, "hardware.host_gbs: must be above 0; null: as measured"},
+      {{"hardware.nic_gbs=0"}, "hardware.nic_gbs: must be above 0; null: what hosts of such GPUs"},
+      {{"hardware.collective_gbs=-1"}, "hardware.collective_gbs: must be above 0"},
       {{"hardware.disk_gbs=0"}, "hardware.disk_gbs: must be above 0; null: as measured"},
       {{"debug.disk_gbs=0"}, "debug.disk_gbs: must be above 0; null"},
       {{"model.num_key_value_heads=3"}, "model.num_key_value_heads: must divide"},
@@ -253,6 +266,8 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({"optimizer.lr_schedule=wsd", "optimizer.wsd_decay_steps=60",
                    "optimizer.warmup_steps=40", "optimizer.min_lr_ratio=0.1"}) == "no error");
   CHECK(complaint({"data.train=", "data.synthetic=true"}) == "no error");
+  CHECK(complaint({R"(data.train=[{"path": "a", "weight": 0.9}, {"path": "b", "weight": 0.1}])",
+                   R"(data.validation=["c", "d"])"}) == "no error");
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
   CHECK(complaint({"run.trace_step=99"}) == "no error");
   CHECK(complaint({"run.on_nonfinite=rollback", "checkpoint.every_minutes=5",
@@ -279,6 +294,22 @@ TEST_CASE("rules that are broken together are shown together") {
 TEST_CASE("a run without training data is synthetic where data is optional") {
   CHECK(minimal({"data.train="}, TrainingData::kOptional).data.synthetic);
   CHECK_FALSE(minimal({}, TrainingData::kOptional).data.synthetic);
+}
+
+TEST_CASE("patterns of files are resolved in the order of names") {
+  const Folder folder;
+  for (const char* name : {"web-10.bin", "web-02.bin", "web-1.bin", "odd[1].bin", "code.bin"}) {
+    static_cast<void>(folder.write(name, ""));
+  }
+  const auto files = [&](const std::string& name) {
+    return minimal({"data.train=" + (folder.path / name).string()}).data.train.files();
+  };
+  const auto in_folder = [&](const char* name) { return (folder.path / name).string(); };
+  CHECK(files("web-*.bin") ==
+        std::vector{in_folder("web-02.bin"), in_folder("web-1.bin"), in_folder("web-10.bin")});
+  CHECK(files("odd[1].bin") == std::vector{in_folder("odd[1].bin")});
+  CHECK(files("none-*.bin") == std::vector{in_folder("none-*.bin")});
+  CHECK(files("code.bin") == std::vector{in_folder("code.bin")});
 }
 
 TEST_CASE("a config that cannot be written whole leaves the one that is there") {

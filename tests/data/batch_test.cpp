@@ -12,39 +12,13 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/listed_tokens.h"
 
 namespace strata {
 
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-
-/// Tokens in memory; document ends by an id.
-class ListedTokens final : public TokenSource {
- public:
-  explicit ListedTokens(Ids ids, std::int32_t end_of_document = -1)
-      : ids_(std::move(ids)), end_of_document_(end_of_document) {}
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] std::int64_t size() const override { return std::ssize(ids_); }
-  [[nodiscard]] std::int64_t vocabulary() const override { return 471'100; }
-  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
-  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = ids_.at(static_cast<std::size_t>(begin) + i);
-    }
-  }
-  void document_ends_in(std::int64_t begin, std::int64_t end,
-                        std::vector<std::int64_t>& ends) const override {
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (ids_.at(static_cast<std::size_t>(i)) == end_of_document_) ends.push_back(i + 1);
-    }
-  }
-
- private:
-  Ids ids_;
-  std::int32_t end_of_document_;
-  std::string name_ = "listed tokens";
-};
 
 /// 0, 1, 2, ...: a row of it names its sample.
 ListedTokens counting_tokens(std::int32_t count) {
@@ -103,6 +77,58 @@ std::vector<std::int64_t> step_samples(const TokenSource& source, BatchOptions o
 }
 
 }  // namespace
+
+TEST_CASE("one source has the order of samples that it always had") {
+  // A resumed run must go on with the data that it would have seen.
+  const std::vector<std::int64_t> expected{4, 1, 6, 3, 7, 9, 0, 2, 5, 8, 3, 7, 1,
+                                           0, 2, 5, 9, 6, 4, 8, 5, 1, 0, 7, 6};
+  const Pass p = fill(
+      counting_tokens(31),
+      {.shape = {.rows = 1, .tokens = 3, .sub_batches = 25}, .seed = 2024, .vocabulary = 471'100});
+  CHECK(samples_of(p, 3) == expected);
+}
+
+TEST_CASE("targets whose loss does not count are ignored, and nothing else changes") {
+  const Ids ids{5, 3, 9, 3, 0, 7, 5, 1, 2, 8, 6, 4, 4};
+  const BatchOptions options{.shape = {.rows = 2, .tokens = 3, .sub_batches = 2},
+                             .sample_order = SampleOrder::kOnce,
+                             .vocabulary = 10};
+  const Pass all = fill(ListedTokens(ids), options);
+  // Token i is the target of place i - 1.
+  const Pass some = fill(ListedTokens(ids, -1, {0, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1}), options);
+  CHECK(some.targets == Ids{3, kIgnoreTarget, 3,                          //
+                            kIgnoreTarget, kIgnoreTarget, kIgnoreTarget,  //
+                            1, 2, 8,                                      //
+                            kIgnoreTarget, kIgnoreTarget, 4});
+  CHECK(some.valid == 6);
+  CHECK(all.valid == 12);
+  CHECK(some.ids == all.ids);
+  CHECK(some.positions == all.positions);
+  CHECK(some.segments == all.segments);
+  CHECK(some.order == all.order);
+}
+
+TEST_CASE("a target counts only if neither its loss bit nor a document's end ignores it") {
+  const ListedTokens source({1, 2, 9, 3, 4, 9, 5}, 9, {1, 1, 0, 1, 1, 1, 1});
+  const BatchOptions options{.shape = {.rows = 1, .tokens = 6},
+                             .mask = DocumentMask::kOn,
+                             .sample_order = SampleOrder::kOnce,
+                             .vocabulary = 10};
+  const Pass p = fill(source, options);
+  CHECK(p.targets == Ids{2, kIgnoreTarget, kIgnoreTarget, 4, 9, kIgnoreTarget});
+  CHECK(p.valid == 3);
+}
+
+TEST_CASE("a source in which no loss counts is refused") {
+  ThreadPool pool(1);
+  const ListedTokens none({1, 2, 3, 4, 5}, -1, {1, 0, 0, 0, 0});
+  const BatchOptions options{.shape = {.rows = 1, .tokens = 2}, .vocabulary = 10};
+  BatchLoader loader(none, options, pool);
+  REQUIRE_THROWS_WITH(loader.require_target(2), ContainsSubstring("loss bits"));
+  const ListedTokens last({1, 2, 3, 4, 5}, -1, {0, 0, 0, 0, 1});
+  CHECK_NOTHROW(BatchLoader(last, options, pool).require_target(2));
+  REQUIRE_THROWS_AS(BatchLoader(last, options, pool).require_target(1), IoError);
+}
 
 TEST_CASE("rows without masks are runs of the file with the next tokens as targets") {
   const ListedTokens source({5, 3, 9, 3, 0, 7, 5, 1, 2, 8, 6, 4, 4});

@@ -26,6 +26,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 using Ends = std::vector<std::int64_t>;
+using Loss = std::vector<std::uint8_t>;
 
 Ids read(const TokenSource& source, std::int64_t begin, std::size_t count) {
   Ids ids(count);
@@ -37,6 +38,12 @@ Ends ends_in(const TokenSource& source, std::int64_t begin, std::int64_t end) {
   Ends ends;
   source.document_ends_in(begin, end, ends);
   return ends;
+}
+
+Loss loss_of(const TokenSource& source, std::int64_t begin, std::size_t count) {
+  Loss loss(count, 9);
+  source.read_loss(begin, loss);
+  return loss;
 }
 
 void write_documents(const std::string& file, const TokenFileWriter::Format& format,
@@ -96,6 +103,92 @@ TEST_CASE("the bytes of a token file are those that the header file describes") 
   expected += bytes_of(std::vector<std::uint16_t>{1, 2, 256, 0});
   expected += bytes_of(std::vector<std::uint64_t>{2, 3});
   CHECK(content_of(folder.file("a.bin")) == expected);
+}
+
+TEST_CASE("a file without loss bits counts the loss of every token") {
+  const ScratchFolder folder;
+  write_documents(folder.file("a.bin"), kSmall, {{1, 2, 256}});
+  const auto tokens = TokenFile::open(folder.file("a.bin"));
+  CHECK_FALSE(tokens->has_loss());
+  CHECK(loss_of(*tokens, 1, 2) == Loss{1, 1});
+  REQUIRE_THROWS_AS(loss_of(*tokens, 2, 2), IoError);
+}
+
+TEST_CASE("the bytes of a file with loss bits are those that the header file describes") {
+  const ScratchFolder folder;
+  TokenFileWriter writer(folder.file("a.bin"), kSmall);
+  writer.append(Ids{1, 2, 3});
+  writer.append(Ids{4, 5, 6}, Loss{0, 0, 1});
+  writer.end_document();
+  writer.append(Ids{7, 8, 9, 10}, Loss{0, 1, 0, 1});
+  writer.close();
+  writer.publish();
+  std::string expected = "STRTOK\r\n";
+  expected += bytes_of(std::vector<std::uint32_t>{2, 2});
+  expected += bytes_of(std::vector<std::uint64_t>{10, 2, 257, 0x1122334455667788, 1, 0});
+  expected += bytes_of(std::vector<std::uint16_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0});
+  expected += bytes_of(std::vector<std::uint64_t>{0b10'1010'0111});
+  expected += bytes_of(std::vector<std::uint64_t>{6, 10});
+  CHECK(content_of(folder.file("a.bin")) == expected);
+  const auto tokens = TokenFile::open(folder.file("a.bin"));
+  CHECK(tokens->has_loss());
+  CHECK(loss_of(*tokens, 0, 10) == Loss{1, 1, 1, 0, 0, 1, 0, 1, 0, 1});
+  CHECK(ends_in(*tokens, 0, 10) == Ends{6, 10});
+}
+
+TEST_CASE("loss bits come back from any place of a long file") {
+  const ScratchFolder folder;
+  constexpr std::size_t kTokens = 100'003;
+  std::mt19937 random(3);
+  Loss loss(kTokens);
+  for (std::size_t i = 0; i < kTokens; ++i) {
+    loss[i] = static_cast<std::uint8_t>(i < 40'000 ? random() % 2 : i / 5000 % 2);
+  }
+  TokenFileWriter writer(folder.file("a.bin"), kSmall);
+  for (std::size_t begin = 0; begin < kTokens; begin += 7919) {
+    const std::size_t count = std::min<std::size_t>(7919, kTokens - begin);
+    writer.append(Ids(count, 1), std::span(loss).subspan(begin, count));
+  }
+  writer.close();
+  writer.publish();
+  const auto tokens = TokenFile::open(folder.file("a.bin"));
+  CHECK(loss_of(*tokens, 0, kTokens) == loss);
+  for (int i = 0; i < 200; ++i) {
+    const std::size_t begin = random() % kTokens;
+    const std::size_t count = random() % (kTokens - begin);
+    const auto first = loss.begin() + static_cast<std::ptrdiff_t>(begin);
+    const Loss expected(first, first + static_cast<std::ptrdiff_t>(count));
+    CHECK(loss_of(*tokens, static_cast<std::int64_t>(begin), count) == expected);
+  }
+}
+
+TEST_CASE("a damaged file with loss bits is refused") {
+  const ScratchFolder folder;
+  TokenFileWriter writer(folder.file("a.bin"), kSmall);
+  writer.append(Ids{1, 2, 3}, Loss{1, 0, 1});
+  REQUIRE_THROWS_AS(writer.append(Ids{1, 2}, Loss{1}), ShapeError);
+  writer.close();
+  writer.publish();
+  const std::string good = content_of(folder.file("a.bin"));
+  REQUIRE(good.size() == 64 + 8 + 8 + 8);
+  const auto refused = [&](std::size_t offset, char value, const char* why) {
+    std::string bytes = good;
+    bytes[offset] = value;
+    const std::string file = folder.write("damaged.bin", bytes);
+    REQUIRE_THROWS_WITH(TokenFile::open(file),
+                        ContainsSubstring("damaged.bin") && ContainsSubstring(why));
+  };
+  refused(8, 1, "flags 1, which version 1");
+  refused(8, 3, "versions 1 and 2");
+  refused(48, 3, "flags 3");
+  refused(48, 0, "torn");
+  refused(56, 1, "not 0");
+  refused(72, 0b1101, "loss bit 3 ");
+  refused(79, 1, "loss bit 56 ");
+  for (std::size_t size = 64; size < good.size(); ++size) {
+    const std::string torn = folder.write("torn.bin", good.substr(0, size));
+    REQUIRE_THROWS_WITH(TokenFile::open(torn), ContainsSubstring("torn"));
+  }
 }
 
 TEST_CASE("ids of a vocabulary above 65536 keep all their bits") {
@@ -302,8 +395,8 @@ TEST_CASE("the formats of other programs are recognized, whatever data.dtype say
   };
   const std::string zeros(200, '\0');
   const std::vector<std::pair<std::string, std::string>> cases{
-      {i32({20240520, 1, 2048}), "tail -c +1025"},
-      {i32({20240801, 7, 1024}), "tail -c +1025"},
+      {i32({20240520, 1, 2048}), "llm.c"},
+      {i32({20240801, 7, 1024}), "llm.c"},
       {"MMIDIDX\0\0\1\0\0\0\0\0\0\0\10"s + zeros, "Megatron"},
       {"\x93NUMPY\1\0"s + zeros, "tofile"},
       {"GGUF\3\0\0\0"s + zeros, "weights"},

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -69,6 +70,22 @@ TEST_CASE("the CUDA device tells its name and memory", "[cuda]") {
   CHECK(m.device.info().memory_bytes > kGiB);
   CHECK(m.device.info().free_bytes > 0);
   CHECK(m.device.info().free_bytes < m.device.info().memory_bytes);
+}
+
+TEST_CASE("a GPU tells its address, its number and the versions of CUDA", "[cuda]") {
+  if (without_gpu()) return;
+  const std::optional<DeviceInfo> info = cuda_device_info(0);
+  REQUIRE(info.has_value());
+  CHECK(info->pci_bus_id.find(':') != std::string::npos);
+  CHECK(info->uuid.size() == 32);
+  CHECK(info->uuid != std::string(32, '0'));
+  CHECK(info->driver_version >= 12000);
+  CHECK(info->runtime_version >= 12000);
+  CHECK_FALSE(cuda_device_info(cuda_device_count()).has_value());
+  for (int other = 1; other < cuda_device_count(); ++other) {
+    CHECK(cuda_device_info(other)->pci_bus_id != info->pci_bus_id);
+    CHECK(cuda_device_info(other)->uuid != info->uuid);
+  }
 }
 
 TEST_CASE("a device lane waits for a task of either host lane", "[cuda]") {
@@ -404,7 +421,7 @@ TEST_CASE("every submission is timed on one clock for host and device", "[cuda]"
 
   REQUIRE(times.submissions == 3);
   REQUIRE(times.count() == 3);
-  constexpr double kClockError_us = 200;
+  constexpr double kClockErrorUs = 200;
   const Times::Span first = times.of(task);
   const Times::Span copy = times.of(copied);
   const Times::Span last = times.of(after);
@@ -413,8 +430,8 @@ TEST_CASE("every submission is timed on one clock for host and device", "[cuda]"
   // 32 MiB over any link takes longer than 0.1 ms and shorter than 1 s.
   CHECK(copy.end_us - copy.begin_us > 100);
   CHECK(copy.end_us - copy.begin_us < 1e6);
-  CHECK(copy.end_us > first.end_us - kClockError_us);
-  CHECK(last.begin_us > copy.end_us - kClockError_us);
+  CHECK(copy.end_us > first.end_us - kClockErrorUs);
+  CHECK(last.begin_us > copy.end_us - kClockErrorUs);
 }
 
 TEST_CASE("a run on the CUDA device has no race, and leaving a wait out shows as one", "[cuda]") {

@@ -56,6 +56,9 @@ TEST_CASE(
     CHECK(gpu.capability >= 80);
     if (gpu.pcie > 0) CHECK(gpu.link_gbs < (gpu.pcie == 4 ? 32 : 63));
     CHECK(gpu.host_gbs > 0);
+    CHECK(gpu.peers.nic_gbs > 0);
+    if (gpu.peers.over_pcie) CHECK(gpu.peers.collective_gbs < gpu.link_gbs);
+    if (!gpu.peers.over_pcie) CHECK(gpu.peers.collective_gbs < 900);
     CHECK(gpu.measured == (gpu.name == "H200"));
   }
 }

@@ -58,6 +58,15 @@ class Graph {
   Event host(double seconds, const std::vector<Event>& after = {}) {
     return add(Lane::kHost, CostKind::kMemory, seconds, after);
   }
+  /// A collective on a buffer of so many GB; nobody reads what is in it.
+  Event collective(std::string_view name, double gb, const std::vector<Event>& after = {}) {
+    const Event event = add(Lane::kComm, CostKind::kMemory, 0, after);
+    Submission& what = records_.back().what;
+    what.name = name;
+    what.kind = SubmissionKind::kCollective;
+    what.accesses.writes = {{&buffer_, static_cast<std::size_t>(gb * 1e9)}};
+    return event;
+  }
   std::vector<TraceRecord>& records() { return records_; }
   [[nodiscard]] PaperTrace paper(const Rates& rates = second_rates()) const {
     PaperTrace trace(rates);
@@ -71,7 +80,19 @@ class Graph {
  private:
   std::vector<TraceRecord> records_;
   std::array<std::uint64_t, kLaneCount> tickets_{};
+  std::byte buffer_{};
 };
+
+/// A gather of 4 GB among four ranks takes 0.25 s and 3 s, a sum in place twice as long.
+Rates collective_rates() {
+  Rates r = second_rates();
+  CollectiveRate gather{.name = "all_gather", .start_us = 0.25e6, .sent = 0.75, .gbs = 1};
+  CollectiveRate sum = gather;
+  sum.name = "all_reduce";
+  sum.sent = 1.5;
+  r.collectives = {gather, sum};
+  return r;
+}
 
 bool near(double a, double b) { return std::abs(a - b) < 1e-9; }
 
@@ -194,6 +215,63 @@ TEST_CASE("host memory and copies take from each other") {
   both_ways.out(1);
   // Out ends first, after 1 s at half speed of the host; in has 0.2 s of work left.
   CHECK(near(both_ways.end_s(rates), 1 + 0.25 + (2 - 0.5 - 0.25 * 0.75)));
+}
+
+TEST_CASE("a collective alone takes its start, and the bytes that each rank sends by its rate") {
+  Graph graph;
+  graph.collective("all_gather", 4);
+  CHECK(near(graph.end_s(collective_rates()), 0.25 + 3));
+  graph.collective("all_reduce", 4);
+  CHECK(near(graph.end_s(collective_rates()), 3.25 + 0.25 + 6));
+  CHECK_THROWS_AS(graph.end_s(), std::invalid_argument);
+}
+
+TEST_CASE("a collective and kernels slow each other while both run") {
+  Rates rates = collective_rates();
+  rates.collectives[0].own_share = 0.5;
+  rates.collectives[0].kernel_share = 0.8;
+  Graph graph;
+  graph.compute(8);
+  graph.collective("all_gather", 4);
+  const PaperTrace paper = graph.paper(rates);
+  const Timeline timeline(paper);
+  // The gather takes twice its 3.25 s, in which 5.2 s of the product's 8 are done.
+  check_ends(timeline, {6.5 + (8 - 0.8 * 6.5), 6.5});
+  Graph exposed;
+  exposed.compute(1, {exposed.collective("all_gather", 4)});
+  CHECK(near(exposed.end_s(rates), 3.25 + 1));
+}
+
+TEST_CASE("what each collective that begins costs kernels does not go by its bytes") {
+  Rates rates = collective_rates();
+  rates.collectives[0].kernel_share = 0.9;
+  rates.collectives[0].kernel_loss_us = 0.25e6;
+  Graph graph;
+  graph.compute(8);
+  graph.collective("all_gather", 4);
+  CHECK(near(graph.end_s(rates), 8 + 0.1 * 3.25 + 0.25));
+  graph.collective("all_gather", 1);  // of 1 s
+  CHECK(near(graph.end_s(rates), 8 + 0.1 * 3.25 + 0.25 + 0.1 * 1 + 0.25));
+  // A small one takes no more than half of the kernels' time.
+  rates.collectives[0].kernel_loss_us = 5e6;
+  CHECK(near(graph.end_s(rates), 8 + 0.5 * 4.25));
+}
+
+TEST_CASE("copies and a collective share the link that both want") {
+  Rates rates = collective_rates();
+  rates.collectives[0].link_use = 1;
+  rates.collectives[0].start_us = 0;
+  rates.link_out_share = 0.5;
+  Graph graph;
+  graph.in(1);
+  graph.collective("all_gather", 4);
+  // Half of the link each until the copy is there, after 2 s; 2 of the 3 s remain.
+  CHECK(near(graph.end_s(rates), 2 + 2));
+  rates.collectives[0].link_use = 0.25;
+  CHECK(near(graph.end_s(rates), 1.25 + 2));
+  Graph out;
+  out.out(1);
+  CHECK(near(out.end_s(rates), 2));
 }
 
 TEST_CASE("host tasks of one thread take nothing from copies") {

@@ -452,6 +452,11 @@ TEST_CASE("a plan for several ranks needs no launcher") {
   CHECK(planned("--ranks 1") == planned(""));
   CHECK(planned("--ranks 4") != planned(""));  // a quarter of the state
   CHECK_THAT(planned("--ranks 4 --ranks-per-node 2"), ContainsSubstring("blocks:"));
+  const std::string predicted = planned(
+      "--ranks 4 --ranks-per-node 2 --gpu h200 --set run.backend=auto "
+      "--set run.dtype=bf16 --set run.shard_group=node");
+  CHECK_THAT(predicted, ContainsSubstring("4 ranks on 2 hosts with NICs of 100 GB/s"));
+  CHECK_THAT(predicted, ContainsSubstring("lane comm") && ContainsSubstring(" a rank)"));
   const Outcome refused = plan(folder, "tiny-cpu.json --ranks 2 --ranks-per-node 4");
   CHECK(refused.code == 2);
   CHECK_THAT(refused.text, ContainsSubstring("--ranks-per-node") && ContainsSubstring("--ranks"));

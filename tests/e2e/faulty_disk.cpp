@@ -1,7 +1,7 @@
 // Loaded into a program (LD_PRELOAD), it makes the disk slow or lets calls fail on one rank:
 // - FAULT_PATH: calls on files whose path has this text are meant;
 // - FAULT_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad;
-// - FAULT_RANK: on this rank of mpirun alone; FAULT_AFTER: but for so many calls;
+// - FAULT_RANK: on this rank of mpirun or srun alone; FAULT_AFTER: but for so many calls;
 // - SLOW_PREAD_MS, SLOW_PWRITE_MS: how long each such call takes longer.
 
 #include <dlfcn.h>
@@ -48,7 +48,7 @@ bool fails(const char* call) {
   static const std::string wanted = variable("FAULT_CALL");
   static const std::string rank = variable("FAULT_RANK");
   static const long after = std::atol(variable("FAULT_AFTER").c_str());
-  if (wanted != call || (!rank.empty() && rank != variable("OMPI_COMM_WORLD_RANK"))) return false;
+  if (wanted != call || (!rank.empty() && rank != variable("PMIX_RANK"))) return false;
   return calls++ >= after;
 }
 

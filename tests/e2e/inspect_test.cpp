@@ -99,7 +99,7 @@ TEST_CASE("inspect --step lists the samples of a step before and after the check
     const nlohmann::json json =
         inspect_json(folder, "--step " + std::to_string(step) + " " + checkpoint_of(run, 2));
     CHECK(json["done"] == (step <= 2));
-    CHECK(json["data"] == folder / "train.bin");
+    CHECK(json["sources"][0]["name"] == folder / "train.bin");
     REQUIRE(json["rows"].size() == 4);
     CHECK(json["rows"][0]["sample"] == 4 * (step - 1));
   }

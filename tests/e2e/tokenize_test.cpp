@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,8 +48,8 @@ TEST_CASE("tokenize that a signal ends exits with 128 + N and leaves no temporar
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    ::execl(STRATA_PROGRAM, STRATA_PROGRAM, "tokenize", "--as-text", text.c_str(), "--output",
-            out.c_str(), nullptr);
+    ::execl(STRATA_PROGRAM, STRATA_PROGRAM, "tokenize", "--format", "text", text.c_str(),
+            "--output", out.c_str(), nullptr);
     ::_exit(99);
   }
   while (folder.entries() < 3 && ::waitpid(child, nullptr, WNOHANG) == 0) {
@@ -86,11 +87,53 @@ TEST_CASE("tokenize says what it left out of a folder, and refuses what was name
   CHECK(walked.code == 0);
   CHECK_THAT(walked.text, ContainsSubstring("1 .jsonl"));
   CHECK_THAT(walked.text, ContainsSubstring("texts/b.txt: is JSON"));
-  const Outcome named = strata_in(folder, "tokenize texts/c.jsonl --output out.bin");
+  folder.write("d.json", "[{\"text\": \"one\"}]");
+  const Outcome named = strata_in(folder, "tokenize d.json --output out.bin");
   CHECK(named.code == 2);
-  CHECK_THAT(named.text, ContainsSubstring("texts/c.jsonl: is JSON"));
-  CHECK_THAT(named.text, ContainsSubstring("--as-text"));
-  CHECK(strata_in(folder, "tokenize --as-text texts/c.jsonl --output out.bin").code == 0);
+  CHECK_THAT(named.text, ContainsSubstring("d.json: is JSON") && ContainsSubstring("jq -c"));
+  CHECK_THAT(named.text, ContainsSubstring("--format text"));
+  CHECK(strata_in(folder, "tokenize --format text d.json --output out.bin").code == 0);
+}
+
+TEST_CASE("a tokenizer that is trained tokenizes, and its folder is not replaced unasked") {
+  const ScratchFolder folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "some words, other words and " + std::to_string(i) + "\n";
+  folder.write("texts/a.txt", text);
+  const std::string train = "tokenizer train texts --vocab-size 300 --output words --threads ";
+  const Outcome made = strata_in(folder, train + "1");
+  INFO(made.text);
+  REQUIRE(made.code == 0);
+  const std::string json = read_file(folder.file("words/tokenizer.json"));
+  CHECK(nlohmann::json::parse(json)["model"]["vocab"].size() == 300);
+  const Outcome again = strata_in(folder, train + "2");
+  CHECK(again.code == 2);
+  CHECK_THAT(again.text, ContainsSubstring("--overwrite"));
+  CHECK(strata_in(folder, train + "2 --overwrite").code == 0);
+  CHECK(read_file(folder.file("words/tokenizer.json")) == json);
+  CHECK(strata_in(folder, "tokenize texts --tokenizer words --output a.bin").code == 0);
+  CHECK(fs::file_size(folder.file("a.bin")) < text.size());  // 2 bytes a token
+  folder.write("words/model.safetensors", "not a tokenizer's");
+  CHECK(strata_in(folder, train + "2 --overwrite").code == 2);
+}
+
+TEST_CASE("tokenize reads records from files and from standard input") {
+  const ScratchFolder folder;
+  folder.write("a.jsonl", "{\"text\": \"one\"}\n\n{\"id\": [1], \"text\": \"two\"}");
+  const auto from_pipe = [&](const std::string& arguments) {
+    return run(Folder(), "cd " + folder.file(".") + " && { cat a.jsonl | " STRATA_PROGRAM " " +
+                             arguments + "; }");
+  };
+  const Outcome made = strata_in(folder, "tokenize a.jsonl --output a.bin --threads 2");
+  INFO(made.text);
+  CHECK(made.code == 0);
+  CHECK_THAT(made.text, ContainsSubstring("a.bin: 2 documents, 8 tokens"));
+  CHECK(from_pipe("tokenize - --output b.bin").code == 0);
+  CHECK(read_file(folder.file("a.bin")) == read_file(folder.file("b.bin")));
+  const Outcome bad = from_pipe("tokenize - --text-field body --output c.bin");
+  CHECK(bad.code == 2);
+  CHECK_THAT(bad.text, ContainsSubstring("standard input:1: has no field body; it has text"));
+  CHECK(folder.entries() == 3);
 }
 
 TEST_CASE("train refuses token files of other programs, widths and tokenizers with exit code 2") {
@@ -109,7 +152,7 @@ TEST_CASE("train refuses token files of other programs, widths and tokenizers wi
     CHECK_THAT(outcome.text, ContainsSubstring(hint));
   };
   refused("u32 --set data.dtype=u16", "data.dtype to \"u32\"");
-  refused("llmc --set data.dtype=u16", "llm.c");
+  refused("llmc --set data.dtype=u16", "llm.c, and");
   refused("bytes.bin --set model.vocab_size=256", "model.vocab_size is 256");
   refused("a.txt --set data.dtype=u16", "strata tokenize");
   CHECK(strata_in(folder, train_on("u32 --set data.dtype=u32")).code == 0);

@@ -72,15 +72,15 @@ class Job {
 
 TEST_CASE("a job of which a rank is stopped ends in time, and the others name the rank",
           "[slow][hang]") {
-  constexpr double kLimit_s = 2;
+  constexpr double kLimitS = 2;
   for (const int ranks : {2, 4}) {
     const Folder folder;
     Job job(folder, ranks, "--set run.watchdog_s=2");
     const double seconds = job.end_by(SIGSTOP, ranks - 1);
     const std::string text = job.text();
     INFO(text);
-    CHECK(seconds > kLimit_s / 2);
-    CHECK(seconds < kLimit_s + 5);
+    CHECK(seconds > kLimitS / 2);
+    CHECK(seconds < kLimitS + 5);
     CHECK(job.code() == 5);
     const std::string silent = "exit code 5: rank " + std::to_string(ranks - 1) + " is silent";
     for (int rank = 0; rank + 1 < ranks; ++rank) {

@@ -53,6 +53,8 @@ struct Material {
   std::string validation_tokens;  ///< another one
   /// Files of Hugging Face models by the name of the folder; the weights of one are in two shards.
   std::vector<std::vector<CaseFile>> models;
+  std::vector<std::string> chat_templates;  ///< of the goldens: one for each feature
+  std::string conversation;                 ///< JSON that they render
 };
 
 /// Reads configs and models below `repository` and makes token files below `scratch`.
@@ -67,5 +69,11 @@ void set(Config& config, const std::string& path, const std::string& json);
 [[nodiscard]] Case make_config_case(Dice& dice, const Material& material);
 /// Mutates the files that commands read.
 [[nodiscard]] Case make_file_case(Dice& dice, const Material& material);
+/// Mutates chat templates and conversations. The command line is not one of the program, which has
+/// no command that renders: render_template does what it says.
+[[nodiscard]] Case make_template_case(Dice& dice, const Material& material);
+/// Renders the template in the current folder by the conversation there, finds what has loss, and
+/// returns the exit code.
+[[nodiscard]] int render_template();
 
 }  // namespace strata::fuzz

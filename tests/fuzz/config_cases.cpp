@@ -124,7 +124,8 @@ class Mutator {
   void mutate() {
     const Key& key = pick_key();
     const std::string value = nasty_json(dice_, key, present(key.path));
-    if (key.type == FieldType::kString && value.size() > 2) {
+    const bool names = key.type == FieldType::kString || key.type == FieldType::kFiles;
+    if (names && value.size() > 2) {
       case_.subjects.push_back(value.substr(1, std::min<std::size_t>(value.size() - 2, 60)));
     }
     switch (dice_.below(20)) {

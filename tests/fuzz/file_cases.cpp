@@ -1,15 +1,23 @@
 // Files that commands read, damaged or replaced by what is no file at all: token files with and
-// without header, texts, models of Hugging Face, configs. Outputs are aimed at what must not be
-// replaced.
+// without header, of other programs, in sources with weights, texts, models of Hugging Face,
+// configs. Outputs are aimed at what must not be replaced.
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "fuzz/cases.h"
 #include "fuzz/nasty.h"
 
 namespace strata::fuzz {
 namespace {
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
 
 /// One case: a command with its files, some of which are then mutated.
 class Scene {
@@ -21,13 +29,15 @@ class Scene {
   }
 
   Case make() {
-    switch (dice_.below(8)) {
+    switch (dice_.below(10)) {
       case 0:
       case 1:
       case 2: tokens(); break;
       case 3: headerless(); break;
-      case 4: text(); break;
-      case 5:
+      case 4: foreign(); break;
+      case 5: sources(); break;
+      case 6: text(); break;
+      case 7:
         case_.arguments = {"plan", "case.json"};
         add("case.json", write(dice_.chance(0.03) ? dice_.pick(material_.large) : config_));
         break;
@@ -80,6 +90,50 @@ class Scene {
         dice_.chance(0.7) ? (width == 2 ? "\"u16\"" : "\"u32\"") : dice_.pick(kFormats));
     choose("data.eos_token", "0");
     if (dice_.chance(0.2)) set(config_, "data.document_mask", "true");
+    add_config();
+    case_.arguments = {"train", "case.json"};
+  }
+
+  /// Files of llm.c and Megatron, whose ids are u16.
+  void foreign() {
+    std::vector<std::uint16_t> ids(300 + dice_.below(9));
+    for (std::uint16_t& id : ids) id = static_cast<std::uint16_t>(dice_.below(256));
+    set(config_, "data.synthetic", "false");
+    if (dice_.chance(0.5)) {
+      std::vector<std::int32_t> header(256);
+      header[0] = 20240520;
+      header[1] = 1;
+      header[2] = static_cast<std::int32_t>(ids.size());
+      add("train.bin", bytes_of(header) + bytes_of(ids));
+      set(config_, "data.train", "\"train.bin\"");
+      choose("data.eos_token", "0");
+    } else {
+      const auto half = static_cast<std::int32_t>(ids.size() / 2);
+      const std::vector<std::int32_t> lengths{half, static_cast<std::int32_t>(ids.size()) - half};
+      using Numbers = std::vector<std::uint64_t>;
+      add("train.idx", std::string("MMIDIDX\0\0", 9) + bytes_of(Numbers{1}) + '\x08' +
+                           bytes_of(Numbers{2, 3}) + bytes_of(lengths) +
+                           bytes_of(Numbers{0, 2 * static_cast<std::uint64_t>(half), 0, 1, 2}));
+      add("train.bin", bytes_of(ids));
+      set(config_, "data.train", "\"train.idx\"");
+    }
+    choose("data.document_mask", "true");
+    add_config();
+    case_.arguments = {"train", "case.json"};
+  }
+
+  /// Several files, joined or mixed.
+  void sources() {
+    add("train.bin", material_.train_tokens);
+    add("validation.bin", material_.validation_tokens);
+    set(config_, "data.synthetic", "false");
+    constexpr std::array<const char*, 4> kSources{
+        R"(["train.bin", "validation.bin"])", R"("[tv]*.bin")",
+        R"([{"path": "train.bin", "weight": 0.7}, {"path": "validation.bin", "weight": 0.3}])",
+        R"([{"path": "tr*.bin", "weight": 1}, {"path": ["validation.bin"], "weight": 2e-5}])"};
+    set(config_, "data.train", dice_.pick(kSources));
+    choose("data.document_mask", "true");
+    choose("data.shuffle", "false");
     add_config();
     case_.arguments = {"train", "case.json"};
   }

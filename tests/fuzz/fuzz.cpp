@@ -46,7 +46,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string kind;  ///< configs or files
+  std::string kind;  ///< one of kKinds
   std::uint64_t seed = 1;
   std::uint64_t first = 0;
   std::uint64_t cases = 1000;
@@ -55,8 +55,36 @@ struct Options {
   std::string keep;  ///< folder for the files of cases that fail
 };
 
+/// What is mutated, and what runs a case.
+struct Kind {
+  std::string_view name;
+  Case (*make)(Dice& dice, const Material& material);
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+int run_program(const std::vector<std::string>& arguments) {
+  std::vector<std::string> words{"strata"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  return strata_main(static_cast<int>(words.size()), pointers.data());
+}
+
+constexpr std::array<Kind, 3> kKinds{
+    {{"configs", &make_config_case, &run_program},
+     {"files", &make_file_case, &run_program},
+     {"templates", &make_template_case,
+      [](const std::vector<std::string>&) { return render_template(); }}}};
+
+const Kind* find_kind(std::string_view name) {
+  const auto* const found = std::find_if(kKinds.begin(), kKinds.end(),
+                                         [&](const Kind& kind) { return kind.name == name; });
+  return found == kKinds.end() ? nullptr : found;
+}
+
 constexpr const char* kUsage =
-    "usage: strata_fuzz configs|files [--seed S] [--cases N] [--only CASE] [--workers N] "
+    "usage: strata_fuzz configs|files|templates [--seed S] [--cases N] [--only CASE] [--workers N] "
     "[--keep FOLDER]";
 
 std::uint64_t number(std::string_view text) {
@@ -70,7 +98,7 @@ Options parse(std::span<char*> arguments) {
   Options options;
   if (arguments.size() % 2 == 1) throw std::runtime_error(kUsage);
   options.kind = arguments[1];
-  if (options.kind != "configs" && options.kind != "files") throw std::runtime_error(kUsage);
+  if (find_kind(options.kind) == nullptr) throw std::runtime_error(kUsage);
   for (std::size_t i = 2; i < arguments.size(); i += 2) {
     const std::string_view key(arguments[i]);
     const std::string_view value(arguments[i + 1]);
@@ -155,15 +183,15 @@ class Worker {
  private:
   void run(std::uint64_t number) {
     Dice dice(options_.seed, number);
-    const Case c = options_.kind == "configs" ? make_config_case(dice, material_)
-                                              : make_file_case(dice, material_);
+    const Kind& kind = *find_kind(options_.kind);
+    const Case c = kind.make(dice, material_);
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     for (const CaseFile& file : c.files) write_file(folder_, file);
     const Listing before = list(folder_);
     Job job{.folder = folder_,
             .training = [&] { return trains(c, folder_); },
-            .body = [&] { return program(c.arguments); }};
+            .body = [&] { return kind.run(c.arguments); }};
     if (c.full_output) job.output = "/dev/full";
     const Ending ending = run_child(job);
     const std::string wrong = judge(c, material_.keys, ending, before, list(folder_));
@@ -172,15 +200,6 @@ class Worker {
     if (!wrong.empty()) ++tally_.failures;
     show(c, ending, number, wrong);
     if (!options_.keep.empty()) keep(c, number);
-  }
-
-  static int program(const std::vector<std::string>& arguments) {
-    std::vector<std::string> words{"strata"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    return strata_main(static_cast<int>(words.size()), pointers.data());
   }
 
   void count(const Ending& ending, std::uint64_t number) {

@@ -141,6 +141,9 @@ Material load_material(const fs::path& repository, const fs::path& scratch) {
   const fs::path models = repository / "tests/golden/data";
   material.models = {read_model(models / "odd"), read_model(models / "gqa_tied_llama3")};
   material.models.push_back(split(material.models[0]));
+  const Json chat = Json::parse(read(repository / "tests/chat/goldens.json"));
+  material.conversation = chat["chat"].dump();
+  for (const Json& golden : chat["cases"]) material.chat_templates.push_back(golden["template"]);
   return material;
 }
 

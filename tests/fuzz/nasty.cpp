@@ -180,6 +180,19 @@ std::string neighbour(Dice& dice, const std::string& present) {
   return std::to_string(static_cast<std::int64_t>(dice.pick(near)));
 }
 
+/// A path, or a list that may be of sources with weights.
+std::string nasty_files(Dice& dice) {
+  const std::string file = quoted(dice, nasty_text(dice));
+  switch (dice.below(4)) {
+    case 0: return file;
+    case 1: return "[" + file + "," + quoted(dice, nasty_text(dice)) + "]";
+    case 2: return R"([{"path":)" + file + R"(,"weight":)" + dice.pick(kNumbers) + "}]";
+    default:
+      return R"([{"path":[)" + file + R"(],"weight":)" + dice.pick(kNumbers) + "}," +
+             R"({"path":"train.bin","weight":)" + dice.pick(kNumbers) + "}]";
+  }
+}
+
 std::string of_its_type(Dice& dice, const Key& key, const std::string& present) {
   if (key.optional && dice.chance(0.1)) return "null";
   switch (key.type) {
@@ -194,6 +207,7 @@ std::string of_its_type(Dice& dice, const Key& key, const std::string& present) 
       return "[" + std::string(dice.pick(kNumbers)) + "," + dice.pick(kNumbers) + "]";
     case FieldType::kBytes:
       return dice.chance(0.3) ? std::string(dice.pick(kIntegers)) : quoted(dice, nasty_size(dice));
+    case FieldType::kFiles: return nasty_files(dice);
     case FieldType::kChoice: return '"' + dice.pick(key.choices) + '"';
     case FieldType::kSection: return dice.chance(0.5) ? "{}" : "null";
   }

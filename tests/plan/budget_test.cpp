@@ -75,17 +75,30 @@ TEST_CASE("a device limit is lowered to what is free") {
   CHECK_THAT(lowered.device_limit_origin, ContainsSubstring("40 GiB are free"));
 }
 
+TEST_CASE("ranks of a host count on their share of what it carries to devices") {
+  MachineMemory machine = gpu_machine();
+  machine.device.name = "NVIDIA H200";
+  CHECK(make_budget({}, machine).link_gbs == 50);
+  machine.ranks_on_host = 4;
+  CHECK(make_budget({}, machine).link_gbs == 20);
+  CHECK(make_budget({}, machine).ranks_on_host == 4);
+  machine.device.name = "NVIDIA GH200 480GB";  // each has a memory of its own
+  CHECK(make_budget({}, machine).link_gbs == 300);
+}
+
 TEST_CASE("ranks plan by the tightest of their budgets, which says whose it is") {
   std::vector<Budget> ranks{make_budget({}, limited_machine(30 * kKiB)),
                             make_budget({}, limited_machine(20 * kKiB)),
                             make_budget(limits({}, kGiB), limited_machine(kGiB))};
   ranks[2].host_overhead = 12 * kKiB;
   ranks[2].link_gbs = 20;
+  ranks[1].ranks_on_host = 4;
   const Budget least = least_of(ranks);
   CHECK(least.host_limit == ranks[1].host_limit);
   CHECK(least.host_limit_origin == ranks[1].host_limit_origin + " (on rank 1, the tightest)");
   CHECK(least.host_overhead == 12 * kKiB);
   CHECK(least.link_gbs == 20);
+  CHECK(least.ranks_on_host == 4);
   CHECK_FALSE(least.device_limit.has_value());
   ranks[2].device_limit = kGiB;
   CHECK(least_of(ranks).device_limit == kGiB);
@@ -99,6 +112,8 @@ TEST_CASE("ranks agree on one budget") {
     const Budget agreed = agree_on_budget(own, ranks);
     CHECK(agreed.host_limit == kGiB);
     CHECK(agreed.device_is_host);
+    CHECK(agreed.ranks_on_host == 1);
+    CHECK(agree_on_device("GPU " + std::to_string(rank), ranks) == "GPU 0");
     CHECK(agreed.host_limit_origin == "memory.host_limit (on rank 2, the tightest)");
   });
 }

@@ -212,20 +212,32 @@ TEST_CASE("no share of interleaved layers that is named is predicted to be much 
   }
 }
 
-TEST_CASE("rules decide where the device is unknown, and between several ranks") {
+TEST_CASE("rules decide where the device is unknown") {
   RunConfig config = slow_host();
-  const auto as_by_rule = [&](const Placement& placement, int rank, int ranks) {
-    return placement.choices.empty() && config_hash(placement.setup.config) ==
-                                            config_hash(make_setup(config, rank, ranks, {}).config);
-  };
-  for (const int rank : {0, 1}) {
-    const PlannedRank planned{
-        .place = {.rank = rank, .ranks = 2}, .budget = {}, .device = kNewDevice};
-    CHECK(as_by_rule(choose_placement(config, planned), rank, 2));
-  }
   CHECK(choose(config).choices.size() == 1);
   config.hardware.product_tflops = std::nullopt;
-  CHECK(as_by_rule(choose(config), 0, 1));
+  const Placement placement = choose(config);
+  CHECK(placement.choices.empty());
+  CHECK(config_hash(placement.setup.config) ==
+        config_hash(make_setup(config, choices_by_rule(config), {}).config));
+}
+
+TEST_CASE("all ranks of a run choose the same by predicted time") {
+  RunConfig config = slow_host();
+  config.hardware.collective_gbs = 1e12;
+  config.hardware.nic_gbs = 1e12;
+  const auto chosen = [&](const GroupPlace& place) {
+    return choose_placement(config,
+                            {.place = place, .budget = {.ranks_on_host = 2}, .device = kNewDevice});
+  };
+  for (const auto& [first, last] :
+       {std::pair<GroupPlace, GroupPlace>{{.ranks = 4}, {.rank = 3, .ranks = 4}},
+        {{.ranks = 2, .replicas = 2}, {.rank = 1, .ranks = 2, .replica = 1, .replicas = 2}}}) {
+    const Placement one = chosen(first), other = chosen(last);
+    CHECK(one.setup.config.optimizer.interleave > 0.0);
+    CHECK(one.to_string() == other.to_string());
+    CHECK(config_hash(one.setup.config) == config_hash(other.setup.config));
+  }
 }
 
 TEST_CASE("a resolved config holds what was chosen for a planned GPU, and is chosen again") {

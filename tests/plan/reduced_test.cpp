@@ -103,6 +103,37 @@ TEST_CASE("a reduced step is predicted within 1 % of the whole one", "[long]") {
   }
 }
 
+TEST_CASE("a reduced step of several ranks is predicted within 1 % of the whole one", "[long]") {
+  struct Ranks {
+    GroupPlace place;
+    Shape shape;
+  };
+  const Ranks runs[] = {
+      {{.ranks = 8}, {"llama-7b.json", {"schedule.sub_batches=64"}}},
+      {{.ranks = 8, .replicas = 8},
+       {"llama-7b.json",
+        {"schedule.sub_batches=2", "schedule.passes=24", "schedule.gradient_sums=device",
+         "hardware.nic_gbs=50", "memory.device_limit=null"}}},
+      {{.ranks = 64},
+       {"llama-70b.json",
+        {"schedule.sub_batches=4", "schedule.passes=12", "hardware.nic_gbs=12.5"}}},
+      {{.ranks = 16},
+       {"llama-7b.json",
+        {"model.num_hidden_layers=256", "schedule.sub_batches=4", "optimizer.timing=on_arrival",
+         "optimizer.grad_clip=null", "hardware.nic_gbs=50"}}}};
+  for (const Ranks& run : runs) {
+    CAPTURE(run.shape.file, run.shape.sets, run.place.world());
+    const RunConfig config = config_file(run.shape.file, run.shape.sets);
+    Budget budget = planned_budget(config);
+    budget.ranks_on_host = 8;
+    const PlannedRank planned{.place = run.place, .budget = budget, .device = kDevice};
+    const Setup setup = make_setup(config, choices_by_rule(config), planned);
+    const double whole_s = predict_step_s(setup, kDevice, kEverything).value();
+    const double reduced_s = predict_step_s(setup, kDevice, 0).value();
+    CHECK(std::abs(reduced_s - whole_s) <= 0.01 * whole_s);
+  }
+}
+
 namespace {
 
 /// A 405B, whose layers have 200 chunks.

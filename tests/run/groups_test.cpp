@@ -204,7 +204,7 @@ TEST_CASE("copies of the state are written once, as they are where a run is stop
 
 TEST_CASE("a run on hosts goes on with its bits, and on any other ranks within rounding") {
   const Numbers numbers{.dtype = DType::kF64};
-  const std::int64_t kFrom = 2;
+  const std::int64_t from = 2;
   const auto saving = [&](const Sharing& sharing) {
     RunConfig config = config_of(numbers, {}, sharing, 4);
     config.checkpoint = save_config(numbers).checkpoint;
@@ -212,16 +212,16 @@ TEST_CASE("a run on hosts goes on with its bits, and on any other ranks within r
   };
   MemoryFiles files(kRunFolder);
   const SavedRun whole =
-      train_and_save(saving({4, 2}), 4, files, {.after = {kFrom}, .steps = 4}, {}, 2);
+      train_and_save(saving({4, 2}), 4, files, {.after = {from}, .steps = 4}, {}, 2);
   REQUIRE(whole.reports.size() == 1);
   REQUIRE(whole.reports[0].failure == "");
   for (const Sharing& sharing : {Sharing{4, 2}, Sharing{1, 0}, Sharing{3, 0}, Sharing{2, 1}}) {
     INFO(sharing.ranks << " ranks, on a host " << sharing.on_host);
     const SavedRun resumed = train_and_save(saving(sharing), sharing.ranks, files,
-                                            {.from = kFrom, .steps = 4}, {}, sharing.on_host);
+                                            {.from = from, .steps = 4}, {}, sharing.on_host);
     RunResult end = whole.run;
-    end.losses.erase(end.losses.begin(), end.losses.begin() + kFrom);
-    end.norms.erase(end.norms.begin(), end.norms.begin() + kFrom);
+    end.losses.erase(end.losses.begin(), end.losses.begin() + from);
+    end.norms.erase(end.norms.begin(), end.norms.begin() + from);
     if (sharing.ranks == 4) CHECK(resumed.run == end);
     CHECK(difference(resumed.run, end) < kTolerance);
   }

@@ -39,6 +39,7 @@ std::vector<LaunchFacts> good_ranks() {
     facts.uuid = std::to_string(rank);
     facts.driver_version = 12080;
     facts.runtime_version = 12080;
+    facts.nccl = "2.28.3";
   }
   return ranks;
 }
@@ -80,6 +81,19 @@ TEST_CASE("hosts with different drivers or runtimes are named with both versions
   CHECK_THAT(only_error([](auto& ranks) { ranks[1].runtime_version = 13000; }),
              ContainsSubstring("CUDA runtimes") && ContainsSubstring("13.0: rank 1 on host a") &&
                  ContainsSubstring("one container"));
+}
+
+TEST_CASE("ranks without NCCL, or with another version of it, are named") {
+  const auto without = [](auto& ranks) {
+    ranks[1].nccl = "";
+    ranks[1].nccl_problem = "cannot load NCCL: install libnccl2";
+  };
+  CHECK_THAT(only_error(without),
+             ContainsSubstring("rank 1 on host a cannot use NCCL: cannot load NCCL: install"));
+  CHECK_THAT(only_error([](auto& ranks) { ranks[3].nccl = "2.27.5"; }),
+             ContainsSubstring("versions of NCCL") &&
+                 ContainsSubstring("2.27.5: rank 3 on host b") &&
+                 ContainsSubstring("2.28.3: ranks 0-1 on host a"));
 }
 
 TEST_CASE("a rank that would run on another backend is named") {

@@ -74,7 +74,7 @@ TEST_CASE("token files are told apart by what is in them, not by their names") {
   const auto facts = [&](const char* name) {
     RunConfig config = tiny_config();
     config.data.synthetic = false;
-    config.data.train = folder / name;
+    config.data.train = (folder / name).string();
     return facts_of_run(config);
   };
   const auto compare = [&](const char* second) {
@@ -88,6 +88,28 @@ TEST_CASE("token files are told apart by what is in them, not by their names") {
   CHECK(compare("b").empty());
   CHECK_THAT(compare("c"), ContainsSubstring("data.train: rank 0 has 11 bytes, samples "));
   CHECK_THROWS_AS(facts("none"), IoError);
+  RunConfig mixed = tiny_config();
+  mixed.data.synthetic = false;
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  mixed.data.train.list = {{.files = {file("a"), file("b")}, .weight = 0.5},
+                           {.files = {file("a")}, .weight = 0.5}};
+  const auto compare_mixed = [&](const auto& change) {
+    std::string said;
+    run_ranks(2, [&](Ranks& ranks) {
+      RunConfig own = mixed;
+      if (ranks.rank() == 1) change(own.data.train.list);
+      const std::string text = disagreement(facts_of_run(own), ranks);
+      if (ranks.rank() == 0) said = text;
+    });
+    return said;
+  };
+  CHECK(compare_mixed([](auto&) {}).empty());
+  CHECK_THAT(compare_mixed([&](auto& list) { list[0].files[1] = file("c"); }),
+             ContainsSubstring("data.train[0] file 1"));
+  CHECK_THAT(compare_mixed([](auto& list) { list[1].weight = 0.25; }),
+             ContainsSubstring("data.train[1]"));
+  CHECK_THAT(compare_mixed([](auto& list) { list[0].files.pop_back(); }),
+             ContainsSubstring("data.train[0]"));
   fs::remove_all(folder);
 }
 

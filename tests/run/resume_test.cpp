@@ -83,14 +83,15 @@ void check_resumes_everywhere(const std::vector<Numbers>& all, std::size_t targe
 }
 
 /// Tokens of few rows, so that a run of some steps takes them several times.
-std::string few_tokens(const ScratchFolder& folder, std::int64_t rows, std::int64_t row_tokens) {
+std::string few_tokens(const ScratchFolder& folder, std::int64_t rows, std::int64_t row_tokens,
+                       const std::string& name = "train.bin") {
   std::vector<std::uint16_t> tokens(static_cast<std::size_t>(rows * row_tokens + 1));
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     tokens[i] = static_cast<std::uint16_t>(i * i % 61);
   }
   std::string bytes(tokens.size() * sizeof(std::uint16_t), '\0');
   std::memcpy(bytes.data(), tokens.data(), bytes.size());
-  return folder.write("train.bin", bytes);
+  return folder.write(name, bytes);
 }
 
 }  // namespace
@@ -112,6 +113,20 @@ TEST_CASE("runs of all numbers go on in every placement", "[slow]") {
     all.push_back({.clip = 1e-3});
   }
   check_resumes_everywhere(all, 3);
+}
+
+TEST_CASE("a run on a mixture of sources goes on with the samples that come next") {
+  const ScratchFolder folder;
+  const int ranks = 2;
+  RunConfig config = save_config({.passes = 2, .ranks = ranks});
+  config.data.synthetic = false;
+  config.data.dtype = TokenFormat::kU16;
+  const std::int64_t length = config.data.sequence_length;
+  const std::string shard = few_tokens(folder, 5, length, "b.bin");
+  config.data.train.list = {
+      {.files = {few_tokens(folder, 7, length, "a.bin"), shard}, .weight = 0.7},
+      {.files = {few_tokens(folder, 3, length, "c.bin")}, .weight = 0.3}};
+  check_resumes(config, config, ranks, 3, {.steps = 6});
 }
 
 TEST_CASE("a run goes on in the middle of an epoch, and over the ends of several") {

@@ -122,7 +122,7 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
   const Manifest manifest = consumed(2, 2 * each);
   const StepSamples listed = samples_of_step(manifest, config, 4);
   CHECK(listed.ranks == kRanks);
-  CHECK(listed.set == 11);
+  CHECK(listed.sources.at(0).samples == 11);
   REQUIRE(std::ssize(listed.rows) == each);
   for (std::int64_t i = 0; i < each; ++i) {
     const StepRow& row = listed.rows[static_cast<std::size_t>(i)];
@@ -133,6 +133,34 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
       if (tokens.at(static_cast<std::size_t>(at)) == tokens[0]) ends.push_back(at + 1);
     }
     CHECK(row.document_ends == ends);
+  }
+}
+
+TEST_CASE("samples of a mixture name their source, file and place there") {
+  const ScratchFolder folder;
+  const std::int64_t length = save_config({}).data.sequence_length;
+  RunConfig config = file_config(folder, tokens_of_rows(11, length));
+  const std::string first = config.data.train.files()[0];
+  const std::string shard = folder.write("shard.bin", std::string(10 * 2 * 16, '\1'));
+  const std::string other =
+      folder.write("other.bin", std::string(static_cast<std::size_t>(2 * (5 * length + 1)), '\1'));
+  config.data.train.list = {{.files = {first, shard}, .weight = 1},
+                            {.files = {other}, .weight = 1}};
+  config.data.shuffle = false;
+  const std::int64_t each = config.step_tokens(1) / length * kRanks;
+  const StepSamples listed = samples_of_step(consumed(2, 2 * each), config, 3);
+  REQUIRE(listed.sources.size() == 2);
+  CHECK(listed.sources[1].samples == 5);
+  REQUIRE(std::ssize(listed.rows) == each);
+  for (const StepRow& row : listed.rows) {
+    CHECK(row.source == static_cast<std::size_t>(row.sample % 2));
+    const std::int64_t number = row.sample / 2;
+    const std::int64_t samples = listed.sources[row.source].samples;
+    CHECK(row.epoch == number / samples);
+    CHECK(row.first_token == number % samples * length);
+    const bool in_shard = row.source == 0 && row.first_token >= 11 * length + 1;
+    CHECK(row.place.file == (row.source == 1 ? other : in_shard ? shard : first));
+    CHECK(row.place.token == row.first_token - (in_shard ? 11 * length + 1 : 0));
   }
 }
 
@@ -153,7 +181,7 @@ TEST_CASE("samples of a step are refused where the manifest cannot tell them") {
   REQUIRE(few.rows.size() == 3);
   CHECK(few.rows.front().sample == 3);
   CHECK(few.rows.back().sample == 5);
-  config.data.train += ".gone";
+  config.data.train.list[0].files[0] += ".gone";
   REQUIRE_THROWS_AS(samples_of_step(mixed, config, 5, 2), IoError);
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/nccl_collectives.h"
 #include "run/rank_watch.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -23,6 +24,7 @@
 #include "strata/comm/collectives.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
+#include "support/fake_nccl.h"
 #include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 
@@ -31,7 +33,7 @@ namespace {
 
 using Doing = LaneState::Doing;
 
-constexpr double kLimit_s = 300;
+constexpr double kLimitS = 300;
 
 RankView with(std::vector<std::pair<Lane, LaneState>> lanes) {
   RankView view;
@@ -56,15 +58,15 @@ RankView meets(RankView view, Channel channel) {
 
 /// Returns how a rank is that has looked like this for longer than the limit.
 RankReport after_limit(const RankView& view) {
-  StallWatch watch(kLimit_s);
+  StallWatch watch(kLimitS);
   static_cast<void>(watch.look(view, 0));
-  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+  CHECK(watch.look(view, kLimitS - 1).standing == Standing::kMoves);
   return watch.look(view, 2);
 }
 
 /// Returns the verdict on ranks that are like this, if there is one.
 std::optional<std::string> judge(const std::vector<Standing>& standings) {
-  RankTable table(0, static_cast<int>(standings.size()), kLimit_s);
+  RankTable table(0, static_cast<int>(standings.size()), kLimitS);
   for (std::size_t r = 0; r < standings.size(); ++r) {
     table.heard(static_cast<int>(r), {.standing = standings[r], .text = ": because"});
   }
@@ -82,16 +84,16 @@ TEST_CASE("a rank is stuck at what runs, not at what waits for that") {
 }
 
 TEST_CASE("a rank that moves in any lane is not stuck, however long another lane takes") {
-  StallWatch watch(kLimit_s);
+  StallWatch watch(kLimitS);
   RankView view = with({{Lane::kHost, runs("update")}, {Lane::kCompute, runs("matmul")}});
   for (int i = 0; i < 10; ++i) {
     ++view.lanes[static_cast<std::size_t>(Lane::kCompute)].ticket;
-    CHECK(watch.look(view, kLimit_s / 2).standing == Standing::kMoves);
+    CHECK(watch.look(view, kLimitS / 2).standing == Standing::kMoves);
   }
-  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+  CHECK(watch.look(view, kLimitS - 1).standing == Standing::kMoves);
   CHECK(watch.look(view, 1).standing == Standing::kStuck);
   static_cast<void>(watch.look_away());  // a validation, say
-  CHECK(watch.look(view, kLimit_s - 1).standing == Standing::kMoves);
+  CHECK(watch.look(view, kLimitS - 1).standing == Standing::kMoves);
 }
 
 TEST_CASE("a rank waits for others in collectives and meetings, and for a disk in saves") {
@@ -127,7 +129,7 @@ TEST_CASE("what a driver has and does not finish is told after what the host kno
 TEST_CASE("collectives that failed make their rank stuck at once") {
   RankView view;
   view.failure = "the network is gone";
-  const RankReport report = StallWatch(kLimit_s).look(view, 0);
+  const RankReport report = StallWatch(kLimitS).look(view, 0);
   CHECK(report.standing == Standing::kStuck);
   CHECK(report.text == ": the network is gone");
 }
@@ -146,13 +148,13 @@ TEST_CASE("the verdict names who is stuck, or else who has nothing to do, or els
 }
 
 TEST_CASE("a rank of which nothing is heard for the limit is named, unless it has said good-bye") {
-  RankTable table(0, 3, kLimit_s);
-  CHECK(!table.judge(kLimit_s - 1));
+  RankTable table(0, 3, kLimitS);
+  CHECK(!table.judge(kLimitS - 1));
   table.heard(1, {});
   CHECK(table.judge(1) == "rank 2 is silent, not heard of for 300.0 s");
   table.heard(2, {.standing = Standing::kLeft});
-  CHECK(!table.judge(kLimit_s / 2));
-  CHECK(table.judge(kLimit_s) == "rank 1 is silent, not heard of for 451.0 s");
+  CHECK(!table.judge(kLimitS / 2));
+  CHECK(table.judge(kLimitS) == "rank 1 is silent, not heard of for 451.0 s");
 }
 
 TEST_CASE("letters carry reports, and cut what is too long") {
@@ -164,7 +166,7 @@ TEST_CASE("letters carry reports, and cut what is too long") {
   const RankReport verdict = from_letter(to_letter({.text = "a text", .verdict = longer}));
   CHECK(verdict.text.empty());
   CHECK(verdict.verdict == longer.substr(0, kLetterBytes - 2));
-  RankTable table(0, 2, kLimit_s);
+  RankTable table(0, 2, kLimitS);
   table.heard(1, verdict);
   CHECK(table.judge(0) == verdict.verdict);
 }
@@ -188,7 +190,7 @@ class LogText {
   std::string file_ = folder_.file("log");
 };
 
-constexpr double kShort_s = 0.2;
+constexpr double kShortS = 0.2;
 
 /// A rank with a machine and a watchdog.
 struct Watched {
@@ -208,7 +210,7 @@ std::string watched(int ranks, const std::function<void(Watched&)>& work) {
   try {
     run_ranks(ranks, [&](Ranks& own) {
       Watched rank{own};
-      Watchdog dog(own, kShort_s);
+      Watchdog dog(own, kShortS);
       const Watchdog::Scope scope = rank.watch(dog);
       work(rank);
       rank.backend.device->synchronize();
@@ -259,7 +261,7 @@ TEST_CASE("a lane that hangs on one rank ends the job, and every rank names it")
     ended.set_value();
   });
   INFO(text);
-  CHECK(steady_seconds() - begin_s < kShort_s + 5);
+  CHECK(steady_seconds() - begin_s < kShortS + 5);
   const std::string guilty = "rank 1 does not move for ";
   const std::string where = "the compute lane runs \"loop\" (forward unit=3)";
   CHECK_THAT(text, ContainsSubstring(guilty) && ContainsSubstring(where) &&
@@ -275,7 +277,7 @@ TEST_CASE("a rank whose watchdog says nothing is named by the others") {
                             [](Ranks& ranks) {
                               std::optional<Watchdog> dog;
                               if (ranks.rank() == 1) return;
-                              dog.emplace(ranks, kShort_s);
+                              dog.emplace(ranks, kShortS);
                               ranks.barrier(Channel::kSubmit);
                             }),
                   BackendError);
@@ -291,7 +293,7 @@ TEST_CASE("collectives that failed where no lane sees it end the job") {
                               if (ranks.rank() == 1) {
                                 rank.collectives = std::make_unique<FailedCollectives>();
                               }
-                              Watchdog dog(ranks, kShort_s);
+                              Watchdog dog(ranks, kShortS);
                               const Watchdog::Scope scope = rank.watch(dog);
                               // Each waits for the other.
                               ranks.barrier(ranks.rank() == 0 ? Channel::kSubmit : Channel::kHost);
@@ -300,11 +302,72 @@ TEST_CASE("collectives that failed where no lane sees it end the job") {
   CHECK_THAT(log.text(), ContainsSubstring("rank 1 does not move: the network is gone"));
 }
 
+namespace {
+
+/// Runs two ranks whose collectives are NCCL's on a fake library, in which `submit` submits what
+/// never ends, and returns what was logged.
+std::string watched_nccl(FakeNccl& nccl,
+                         const std::function<void(Watched&, const TensorView&)>& submit) {
+  return watched(2, [&](Watched& rank) {
+    rank.collectives = make_nccl_collectives(nccl.api(), rank.ranks, *rank.backend.device);
+    std::vector<float> memory(64);
+    submit(rank, TensorView(memory.data(), DType::kF32, {64}));
+    try {  // each waits for the other, until the watchdog has aborted the ranks
+      rank.ranks.barrier(rank.ranks.rank() == 0 ? Channel::kSubmit : Channel::kHost);
+    } catch (const BackendError&) {
+      nccl.release();
+      rank.backend.device->synchronize();
+      throw;
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("ranks that call NCCL in different orders are named with what each waits in") {
+  FakeNccl nccl;
+  const std::string text = watched_nccl(nccl, [](Watched& rank, const TensorView& full) {
+    Stream& comm = rank.backend.device->stream(Lane::kComm);
+    if (rank.ranks.rank() == 0) {
+      rank.collectives->all_gather(comm, full, {.phase = "forward", .unit = 3});
+    } else {
+      rank.collectives->reduce_scatter(comm, full, {.phase = "backward", .unit = 2});
+    }
+  });
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("the job ends with exit code 5"));
+  CHECK_THAT(text, ContainsSubstring("rank 0 does not move for") &&
+                       ContainsSubstring("the comm lane runs \"all_gather\" (forward unit=3)"));
+  CHECK_THAT(text,
+             ContainsSubstring("rank 1 does not move for") &&
+                 ContainsSubstring("the comm lane runs \"reduce_scatter\" (backward unit=2)"));
+}
+
+TEST_CASE("a collective of NCCL that never ends ends the job") {
+  FakeNccl nccl;
+  const std::string text = watched_nccl(nccl, [&](Watched& rank, const TensorView& full) {
+    if (rank.ranks.rank() == 1) nccl.hang_next(1);
+    rank.collectives->all_reduce(rank.backend.device->stream(Lane::kComm), full, {.unit = 5});
+  });
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("the job ends with exit code 5") &&
+                       ContainsSubstring("rank 1 does not move for") &&
+                       ContainsSubstring("the comm lane runs \"all_reduce\" (unit=5)"));
+}
+
+TEST_CASE("an asynchronous error of NCCL ends the job, and its rank is named") {
+  FakeNccl nccl;
+  const std::string text = watched_nccl(nccl, [&](Watched& rank, const TensorView&) {
+    if (rank.ranks.rank() == 1) nccl.fail_later(1, "link 3 is down");
+  });
+  CHECK_THAT(text, ContainsSubstring("rank 1 does not move: NCCL: invalid usage (link 3 is down)"));
+}
+
 TEST_CASE("a long save, a pause and a rank that waits for a slow one end nothing") {
   const std::string text = watched(2, [](Watched& rank) {
     Device& device = *rank.backend.device;
     if (rank.ranks.rank() == 0) {
-      device.stream(Lane::kSave).host_task("write", {}, {}, [] { sleep_s(2.5 * kShort_s); });
+      device.stream(Lane::kSave).host_task("write", {}, {}, [] { sleep_s(2.5 * kShortS); });
       device.stream(Lane::kHost).wait(device.stream(Lane::kSave).record(), WaitFor::kSaved);
     }
     device.stream(Lane::kHost).host_task("norm", {}, {}, [&] {
@@ -319,14 +382,14 @@ TEST_CASE("what is paused or has gone is not watched, and without a limit nothin
   const LogText log;
   run_ranks(2, [](Ranks& ranks) {
     Watched rank{ranks};
-    Watchdog dog(ranks, kShort_s);
+    Watchdog dog(ranks, kShortS);
     Watchdog none(ranks, 0.0);
     const Watchdog::Scope idle = rank.watch(none);
     {
       const Watchdog::Scope scope = rank.watch(dog);
       const Watchdog::Scope pause = dog.pause();
       rank.backend.device->stream(Lane::kHost).host_task("slow", {}, {}, [] {
-        sleep_s(2 * kShort_s);
+        sleep_s(2 * kShortS);
       });
       rank.backend.device->synchronize();
     }

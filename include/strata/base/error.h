@@ -52,6 +52,12 @@ class BackendError : public Error {
   using Error::Error;
 };
 
+/// A call in which ranks meet failed. The fault is rarely this rank's: another may have died.
+class ConnectionError : public BackendError {
+ public:
+  using BackendError::BackendError;
+};
+
 /// A file is missing, unreadable, torn or not what it claims to be. The message names the file.
 class IoError : public Error {
  public:

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "strata/base/file_sources.h"
+
 // A config struct lists its fields in a member function:
 //
 //   struct OptimizerConfig {
@@ -61,14 +63,16 @@ enum class FieldType : std::uint8_t {
   kStrings,
   kPair,
   kBytes,
+  kFiles,
   kChoice,
   kSection
 };
 
 /// What a field may hold, independent of the struct it lives in. monostate stands for an absent
 /// value (null in JSON). A choice is held by its name.
-using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
-                                std::vector<std::string>, std::array<double, 2>, ByteSize>;
+using FieldValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<std::string>,
+                 std::array<double, 2>, ByteSize, FileSources>;
 
 class FieldList;
 
@@ -103,8 +107,8 @@ struct RetiredKey {
 class FieldList {
  public:
   /// Adds a field. T is bool, std::int64_t, double, std::string, std::vector<std::string>,
-  /// std::array<double, 2>, ByteSize or a struct with fields, or std::optional of one of these
-  /// (null means absent).
+  /// std::array<double, 2>, ByteSize, FileSources or a struct with fields, or std::optional of one
+  /// of these (null means absent).
   template <class T>
   void add(std::string_view key, T& value, std::string_view description) {
     Field& f = fields_.emplace_back();
@@ -154,6 +158,7 @@ class FieldList {
   }
   static constexpr FieldType type_of(const std::array<double, 2>&) { return FieldType::kPair; }
   static constexpr FieldType type_of(const ByteSize&) { return FieldType::kBytes; }
+  static constexpr FieldType type_of(const FileSources&) { return FieldType::kFiles; }
 
   template <class T>
   static void bind(Field& f, T& value) {

@@ -87,10 +87,18 @@ class Collectives {
 ///   dry device         submits what a run would, touches no data and asks `ranks` for no more than
 ///                      rank and size
 ///   cpu device         Ranks::make_host_collectives: tasks on the host thread of the comm lane
+///   cuda device        NCCL, loaded now, with its connections made and its memory taken
 ///   any other device   BackendError
 /// The device decides, not the caller: whoever holds a dry device cannot come to talk to other
 /// ranks, and no device that trains can be given collectives that only record. A library for
 /// another kind of device joins with a row of its own, and no caller changes.
 [[nodiscard]] std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device);
+
+/// What this machine has of NCCL, for the checks of a launch.
+struct NcclFound {
+  std::string version{};  ///< "2.28.3"; empty if it cannot be used
+  std::string problem{};  ///< why not, with the remedy
+};
+[[nodiscard]] NcclFound find_nccl();
 
 }  // namespace strata

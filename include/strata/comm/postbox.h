@@ -29,6 +29,9 @@ class Postbox {
   /// Returns a letter that has come, if one has; letters of one rank come in their order. Throws
   /// BackendError if the connection fails.
   [[nodiscard]] virtual std::optional<Letter> receive() = 0;
+  /// Returns a rank whose process has ended before its postbox went, if this one has noticed that:
+  /// it need not notice.
+  [[nodiscard]] virtual std::optional<int> gone() { return std::nullopt; }
 };
 
 }  // namespace strata

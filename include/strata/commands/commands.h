@@ -13,6 +13,7 @@
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
+#include "strata/data/train_tokenizer.h"
 #include "strata/run/resume.h"
 #include "strata/run/run_folder.h"
 
@@ -64,7 +65,7 @@ struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
   std::optional<int>
       ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
-  std::optional<int> ranks_per_node{};  ///< ranks that share this machine's host memory
+  std::optional<int> ranks_per_node{};  ///< ranks of each host; all without it
 };
 
 /// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM
@@ -81,6 +82,34 @@ int bench_command(const LoadConfig& load, const BenchOptions& options);
 /// Makes token files of text, shows progress on standard error and prints what was made. Throws
 /// IoError or ConfigError.
 int tokenize_command(TokenizeOptions options);
+
+/// What `strata tokenizer` works on; each of its commands reads what concerns it.
+struct TokenizerOptions {
+  std::string tokenizer{};     ///< a tokenizer.json, or the folder of one
+  std::string input = "-";     ///< the file with text or ids; "-" is standard input
+  bool parse_special = false;  ///< of `encode`
+  bool add_special = false;    ///< of `encode`
+  bool skip_special = false;   ///< of `decode`
+};
+
+/// Prints size and hash of a vocabulary.
+int tokenizer_inspect_command(const TokenizerOptions& options);
+/// Prints the ids of a text in UTF-8 on one line.
+int tokenizer_encode_command(const TokenizerOptions& options);
+/// Prints the text of ids that white space separates.
+int tokenizer_decode_command(const TokenizerOptions& options);
+
+/// This is what `tokenizer train` is told.
+struct TrainTokenizerCommand {
+  TrainTokenizerOptions options{};
+  std::filesystem::path output;  ///< the folder that is made
+  bool overwrite = false;        ///< a tokenizer that lies there is replaced
+};
+/// Makes a folder with the tokenizer.json and tokenizer_config.json of a tokenizer that is trained
+/// on texts, shows progress on standard error and prints what was made. SIGINT and SIGTERM end it
+/// without one. Throws as train_tokenizer() does, and ConfigError for a folder that is not
+/// replaced.
+int tokenizer_train_command(const TrainTokenizerCommand& command);
 
 /// Prints what a checkpoint or a model holds, or the samples of a step of a checkpoint's run.
 /// Throws IoError that names a file that is missing or damaged, and ConfigError for a manifest

@@ -15,6 +15,7 @@
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
 #include "strata/comm/rank_groups.h"
+#include "strata/data/packed_tokens.h"
 #include "strata/device/device.h"
 #include "strata/model/config.h"
 #include "strata/model/kept_activations.h"
@@ -35,6 +36,9 @@ inline constexpr EnumName<BackendChoice> kBackendChoiceNames[] = {
 enum class TokenFormat : std::uint8_t { kAuto, kU16, kU32 };
 inline constexpr EnumName<TokenFormat> kTokenFormatNames[] = {
     {TokenFormat::kAuto, "auto"}, {TokenFormat::kU16, "u16"}, {TokenFormat::kU32, "u32"}};
+
+inline constexpr EnumName<Overlong> kOverlongNames[] = {{Overlong::kCut, "cut"},
+                                                        {Overlong::kDrop, "drop"}};
 
 /// Absent: the planner chooses, cell by cell.
 inline constexpr EnumName<std::optional<KeepLevel>> kKeepLevelNames[] = {
@@ -142,12 +146,15 @@ struct ModelSection {
 };
 
 struct DataSection {
-  std::string train;
-  std::string validation;
+  FileSources train;
+  FileSources validation;  ///< one source
   std::int64_t sequence_length = 0;
   TokenFormat dtype = TokenFormat::kAuto;
   std::optional<std::int64_t> eos_token;
   bool document_mask = false;
+  bool packing = false;
+  Overlong overlong = Overlong::kCut;  ///< of data.packing
+  bool shuffle = true;
   bool synthetic = false;
   void fields(FieldList& f);
 };
@@ -230,7 +237,9 @@ struct HardwareSection {
   std::optional<double> attention_backward_tflops;
   std::optional<double> device_gbs;
   std::optional<double> host_gbs;
-  std::optional<double> disk_gbs;  ///< of all writers, fsync included
+  std::optional<double> disk_gbs;        ///< of all writers, fsync included
+  std::optional<double> collective_gbs;  ///< bus bandwidth between the GPUs of a host
+  std::optional<double> nic_gbs;         ///< each way, of all NICs of a host
   void fields(FieldList& f);
 };
 

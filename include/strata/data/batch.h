@@ -10,12 +10,14 @@
 #include <vector>
 
 #include "strata/base/thread_pool.h"
+#include "strata/data/sample_map.h"
 #include "strata/data/token_source.h"
 
 namespace strata {
 
-/// The target of a token whose loss does not count; equal to the operators'
-/// CrossEntropy::kIgnoreIndex.
+/// The target where no loss counts: the source says so of the next token, the next token is of
+/// another document (with masks), or the row is empty. Equal to CrossEntropy::kIgnoreIndex of the
+/// operators.
 inline constexpr std::int32_t kIgnoreTarget = -100;
 /// The columns of the segment table: q_begin, k_begin, q_length, k_length, q_offset.
 inline constexpr std::int64_t kSegmentColumns = 5;
@@ -39,17 +41,10 @@ enum class DocumentMask : std::uint8_t {
 /// them.
 [[nodiscard]] std::int64_t segment_entries(const BatchShape& shape, DocumentMask mask);
 
-/// In which order a loader takes the samples of its source.
-enum class SampleOrder : std::uint8_t {
-  kShuffled,  ///< for training: endless, in the order of sample() in sample_order.h
-  /// For evaluation: 0, 1, 2, ...; after the last sample come rows of id 0 with ignored targets.
-  kOnce,
-};
-
 /// The caller's memory for one pass; sizes are in elements.
 struct PassBuffers {
   std::span<std::int32_t> ids;        ///< [S*B*T]
-  std::span<std::int32_t> targets;    ///< [S*B*T] the next token, or kIgnoreTarget
+  std::span<std::int32_t> targets;    ///< [S*B*T] the next token, or kIgnoreTarget: see there
   std::span<std::int32_t> positions;  ///< [S*B*T] 0 at the start of a row, or of a document in it
   std::span<std::int32_t> segments;  ///< [S, segment_entries, 5] relative to the sub-batch's tokens
   std::span<std::int32_t> order;     ///< [S, B*T] positions n sorted by (ids[n], n), per sub-batch
@@ -75,20 +70,26 @@ struct BatchOptions {
 [[nodiscard]] std::int64_t first_sample_of(const BatchOptions& options, int pass,
                                            std::int64_t sub_batch);
 
-/// Cuts a token source into rows and fills batches with them. Sample i is tokens [i*T, i*T + T]: T
-/// inputs and, shifted by one, T targets.
+/// Cuts token sources into rows and fills batches with them. A sample is T + 1 tokens: T inputs
+/// and, shifted by one, T targets.
 class BatchLoader {
  public:
-  /// `source` and `pool` must outlive the loader. Throws IoError if the source does not hold one
-  /// sample, ConfigError for sizes below 1 or a rank that does not exist.
-  BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool);
+  /// Sources and `pool` must outlive the loader. Throws what SampleMap throws, ConfigError for
+  /// sizes below 1 or a rank that does not exist.
+  BatchLoader(std::vector<SourceShare> sources, const BatchOptions& options, ThreadPool& pool);
+  /// Makes a loader of one source.
+  BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool)
+      : BatchLoader(std::vector{SourceShare{.tokens = &source}}, options, pool) {}
 
   /// Returns the bytes of host memory that a loader of this shape takes.
   [[nodiscard]] static std::size_t scratch_bytes(const BatchShape& shape, DocumentMask mask);
 
-  /// Returns the samples of the source: (size - 1) / T.
-  [[nodiscard]] std::int64_t samples() const { return samples_; }
-  /// Throws IoError if none of the first `samples` samples has a target that counts.
+  /// Returns where the samples lie.
+  [[nodiscard]] const SampleMap& map() const { return map_; }
+  /// Returns the samples of all sources.
+  [[nodiscard]] std::int64_t samples() const { return map_.samples(); }
+  /// Throws IoError for a source of which none of the first `samples` samples has a target that
+  /// counts.
   void require_target(std::int64_t samples) const;
   /// Returns G = passes * S * R * B, or step_rows, by which a step moves the run's global sample
   /// index.
@@ -114,14 +115,17 @@ class BatchLoader {
   void check_sizes(const PassBuffers& out) const;
   std::int64_t fill_sub_batch(std::int64_t step_sample, std::int64_t first_row,
                               const PassBuffers& out, Scratch& scratch);
-  void read_row(std::int64_t begin, std::span<std::int32_t> ids,
-                std::span<std::int32_t> targets) const;
-  void check_ids(std::int64_t begin, std::span<const std::int32_t> ids) const;
+  void fill_row(const SamplePlace& place, std::span<std::int32_t> ids,
+                std::span<std::int32_t> targets, std::vector<std::int64_t>& ends) const;
+  void ignore_targets(const SamplePlace& place, std::span<std::int32_t> targets,
+                      std::vector<std::int64_t>& ends) const;
+  void require_target(std::size_t source, std::int64_t samples) const;
+  void check_ids(const TokenSource& source, std::int64_t begin,
+                 std::span<const std::int32_t> ids) const;
 
-  const TokenSource& source_;
   BatchOptions options_;
+  SampleMap map_;
   ThreadPool& pool_;
-  std::int64_t samples_ = 0;
   std::vector<Scratch> scratch_;  ///< [S]
 };
 

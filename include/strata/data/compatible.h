@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "strata/data/token_source.h"
@@ -19,6 +20,10 @@ struct ModelTokenizer {
 /// made it and the model came with a tokenizer of its own (tokenizer.json or tokenizer.model in its
 /// folder).
 void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source);
+
+/// Throws IoError, naming two of them, if sources that are trained on together say from which
+/// tokenizer they are, or with how many ids, and do not agree.
+void require_one_tokenizer(std::span<const TokenSource* const> sources);
 
 /// Throws IoError if both sources say from which tokenizer they are, or with how many ids, and do
 /// not agree.

@@ -19,6 +19,8 @@ namespace strata {
 
 class DocumentEnds;
 class InputFile;
+class LossBits;
+class LossRuns;
 class OutputFile;
 
 /// How ids are stored, little-endian.
@@ -43,8 +45,11 @@ struct RawTokenFormat {
 /// file has become shorter.
 ///
 /// strata's format, all little-endian: a header of 64 bytes {magic[8], version u32, bytes per token
-/// u32, tokens u64, documents u64, vocabulary u64, tokenizer hash u64, 16 bytes 0}, the ids, zeros
-/// up to a multiple of 8, and for each document the index after its last token (u64, ascending).
+/// u32, tokens u64, documents u64, vocabulary u64, tokenizer hash u64, flags u64, 8 bytes 0}, the
+/// ids, zeros up to a multiple of 8, and for each document the index after its last token (u64,
+/// ascending). Version 1 has flags 0. Version 2 may have flag 1: between ids and ends stand the
+/// loss bits, one for each token, the lowest of a byte first, and zeros up to a multiple of 8
+/// bytes.
 class TokenFile final : public TokenSource {
  public:
   /// Opens a file. One that begins with strata's magic is read by its header, and `raw` is ignored;
@@ -65,6 +70,8 @@ class TokenFile final : public TokenSource {
   void read(std::int64_t begin, std::span<std::int32_t> out) const override;
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;
+  [[nodiscard]] bool has_loss() const override { return loss_bits_ != nullptr; }
+  void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const override;
 
   /// Returns how ids are stored.
   [[nodiscard]] TokenType type() const { return type_; }
@@ -79,6 +86,7 @@ class TokenFile final : public TokenSource {
   std::string name_;
   std::unique_ptr<InputFile> file_;
   std::unique_ptr<DocumentEnds> document_ends_;  ///< null for a file without header
+  std::unique_ptr<LossBits> loss_bits_;          ///< null where the loss of all tokens counts
   std::size_t tokens_offset_ = 0;                ///< bytes before the first id
   std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
   TokenType type_ = TokenType::kU16;
@@ -89,7 +97,9 @@ class TokenFile final : public TokenSource {
 
 /// Writes a token file front to back under a temporary name beside `file`. Only publish() gives it
 /// its name; without it the destructor removes what was written. Document ends are kept in memory
-/// until then (8 bytes each). Used by one thread; every member throws Error if writing fails.
+/// until then (8 bytes each), and so are the places where tokens whose loss counts meet others. The
+/// file has version 2 if `loss` was ever given, else version 1, which every reader of these files
+/// knows. Used by one thread; every member throws Error if writing fails.
 class TokenFileWriter {
  public:
   /// What the header says besides the counts.
@@ -109,6 +119,9 @@ class TokenFileWriter {
 
   /// Adds tokens to the open document. Throws IoError for an id outside of [0, vocabulary).
   void append(std::span<const std::int32_t> tokens);
+  /// Likewise, with a byte for each token, 0 if its loss does not count. Throws ShapeError if there
+  /// are not as many. The loss of tokens without counts.
+  void append(std::span<const std::int32_t> tokens, std::span<const std::uint8_t> loss);
   /// Ends the open document. A document without tokens is not counted.
   void end_document();
   /// Ends the open document, writes ends and header, and syncs. Only publish() may come after it.
@@ -123,10 +136,13 @@ class TokenFileWriter {
 
  private:
   void write_tokens(std::span<const std::int32_t> tokens);
+  void write_ids(std::span<const std::int32_t> ids);
 
   std::string file_;
   Format format_;
   std::unique_ptr<OutputFile> output_;
+  std::unique_ptr<LossRuns> loss_;
+  bool has_loss_ = false;
   std::vector<std::uint64_t> document_ends_;
   std::int64_t tokens_ = 0;
 };

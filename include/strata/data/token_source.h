@@ -1,6 +1,7 @@
-// What batches are cut from: a long, constant sequence of token ids, from a file or made up. A
-// session owns its sources and lends them to batch loaders, whose threads read at the same time.
-// Reading outside of a source throws IoError.
+// What batches are cut from: a long, constant sequence of token ids, from a file or made up, some
+// of which may be there to be read and not to be learned. A session owns its sources and lends them
+// to batch loaders, whose threads read at the same time. Reading outside of a source throws
+// IoError.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,12 @@
 #include <vector>
 
 namespace strata {
+
+/// Where a token comes from, for messages and lists.
+struct TokenPlace {
+  std::string file;        ///< or the name of a source that is no file
+  std::int64_t token = 0;  ///< its index there
+};
 
 /// A long, constant sequence of token ids. Every member may be called by several threads at once.
 class TokenSource {
@@ -31,6 +38,13 @@ class TokenSource {
   /// with token e - 1; nothing if the source does not know documents. Throws as read does.
   virtual void document_ends_in(std::int64_t begin, std::int64_t end,
                                 std::vector<std::int64_t>& ends) const = 0;
+  /// Returns whether the source says of each token whether its loss counts; without, all count.
+  [[nodiscard]] virtual bool has_loss() const { return false; }
+  /// Writes to `out`, for tokens [begin, begin + out.size()), 1 where the loss of predicting the
+  /// token counts, and 0 where it does not. Throws as read does.
+  virtual void read_loss(std::int64_t begin, std::span<std::uint8_t> out) const;
+  /// Returns where a token of [0, size()) comes from.
+  [[nodiscard]] virtual TokenPlace place_of(std::int64_t token) const { return {name(), token}; }
 };
 
 /// Uniform random ids for benchmarks, a pure function of (seed, position), without documents. They

@@ -20,22 +20,44 @@ struct TokenizeProgress {
   std::size_t bytes = 0;
 };
 
+/// Whether documents begin, or end, with the special token that says so.
+enum class PutToken : std::uint8_t { kAuto, kAlways, kNever };
+
+/// What inputs are.
+enum class InputFormat : std::uint8_t {
+  /// Records where a file's name ends with .jsonl or .ndjson or, of a file that the user names,
+  /// where it begins like one; else text, unless its name or first bytes are those of another
+  /// format, or it has zero bytes.
+  kAuto,
+  kText,     ///< text, if it is valid UTF-8: also JSON, and what looks like another format
+  kRecords,  ///< each line is an object of JSON, and a member of it a document
+};
+
 /// What to tokenize, and where to.
 struct TokenizeOptions {
-  std::vector<std::string> inputs{};  ///< files, and folders that are searched recursively
-  std::string output{};               ///< token file of the training set
-  std::string validation_output{};    ///< token file of the validation set, if the fraction is > 0
+  /// Files, folders that are searched recursively, and "-" for standard input. Files may be packed
+  /// by gzip or zstd.
+  std::vector<std::string> inputs{};
+  std::string output{};             ///< token file of the training set
+  std::string validation_output{};  ///< token file of the validation set, if the fraction is > 0
   /// The share of the documents that goes to the validation set, in [0, 1). The hash of a
   /// document's text decides, so it stays on its side when files are added or renamed, and its
   /// copies go with it.
   double validation_fraction = 0;
-  /// Endings of the files that are taken from folders; an empty list takes every file. A file that
-  /// is named in `inputs` itself is always taken.
+  /// Endings of the files that are taken from folders, before .gz or .zst; an empty list takes
+  /// every file. A file that is named in `inputs` itself is always taken.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  bool overwrite = false;  ///< replace outputs that are there and are not token files
-  /// Take every file that is valid UTF-8 for text: JSON, files with zero bytes, and those whose
-  /// names or first bytes are those of another format.
-  bool as_text = false;
+  /// The tokenizer.json of a model, or its folder; empty for the ByteTokenizer. The others are for
+  /// it alone: with kAuto a document begins as the tokenizer begins texts, and ends with the
+  /// end-of-sequence token if the tokenizer names one.
+  std::string tokenizer{};
+  PutToken bos = PutToken::kAuto;
+  PutToken eos = PutToken::kAuto;
+  bool parse_special = false;  ///< take texts of special tokens in documents for these tokens
+  InputFormat format = InputFormat::kAuto;
+  std::string text_field = "text";  ///< of a record: the member that is the document
+  std::size_t threads = 0;          ///< that encode; 0: as many as there are usable cores
+  bool overwrite = false;           ///< replace outputs that are there and are not token files
   /// Called by the calling thread after every piece of a file that was read or written, and after
   /// every file; may be empty. If it throws, no output file is made.
   std::function<void(const TokenizeProgress&)> progress{};
@@ -47,17 +69,19 @@ struct TokenizeStatistics {
   std::int64_t tokens = 0;
   std::int64_t validation_documents = 0;
   std::int64_t validation_tokens = 0;
-  std::int64_t skipped_files = 0;  ///< found in folders and not text; warnings name the first
-  std::int64_t empty_files = 0;
+  std::int64_t skipped_files = 0;    ///< found in folders and not text; warnings name the first
+  std::int64_t empty_documents = 0;  ///< files and records without text
 };
 
-/// Makes token files of text with the ByteTokenizer; each file is a document, in the order of
-/// `inputs` and, within a folder, of the paths' bytes. Blocks until they are written. A file that
-/// is plainly not text (not UTF-8, JSON, archives, tables, zero bytes) is refused if `inputs` name
-/// it, and skipped and counted if it was found in a folder. Throws IoError for an input that cannot
-/// be read or is refused and when a set would be empty, ConfigError for options that do not fit
-/// together, and for outputs that are inputs or are there and are no token files; Error if writing
-/// fails. Then no output file is made or replaced.
+/// Makes token files of text; each file, or each record, is a document, in the order of `inputs`
+/// and, within a folder, of the paths' bytes, whatever the number of threads. Blocks until they are
+/// written. A document is in memory as a whole, and is 1 GiB at most, unless it is a plain file
+/// that is tokenized by bytes. A file that is plainly not text (not UTF-8, archives, tables, zero
+/// bytes) is refused if `inputs` name it, and skipped and counted if it was found in a folder; a
+/// line that is no record is refused by file and line. Throws IoError for an input that cannot be
+/// read or is refused and when a set would be empty, ConfigError for options that do not fit
+/// together or a tokenizer that is refused, and for outputs that are inputs or are there and are no
+/// token files; Error if writing fails. Then no output file is made or replaced.
 TokenizeStatistics tokenize(const TokenizeOptions& options);
 
 /// Returns how many bytes at the beginning of `text` are whole characters of valid UTF-8 by Unicode

@@ -10,6 +10,14 @@
 
 namespace strata {
 
+/// How the GPUs of a host reach each other, and hosts the GPUs of others.
+struct PeerLink {
+  /// What collectives among four or more ranks of a host reach, as bus bandwidth, GB/s.
+  double collective_gbs = 0;
+  bool over_pcie = false;  ///< they share the link to the host with copies
+  double nic_gbs = 0;      ///< each way, a GPU's share of the NICs that such a host usually has
+};
+
 /// One GPU. Rates are those of its datasheet or estimates made from it, but where `measured`.
 struct GpuModel {
   std::string_view name;                         ///< "RTX 4090"
@@ -27,9 +35,12 @@ struct GpuModel {
   double link_gbs = 0;                   ///< copies each way while both run
   double host_gbs =
       0;  ///< AdamW on the host that such a GPU usually has: nothing of the GPU itself
+  PeerLink peers{};
   bool measured = false;
 
   [[nodiscard]] std::size_t memory_bytes() const;
+  /// Returns true for a GPU that has a host's memory to itself: that of its superchip.
+  [[nodiscard]] bool owns_host() const { return pcie == 0; }
 };
 
 /// Returns all of them.

@@ -1,5 +1,5 @@
 // What a timeline needs of a trace: for each submission how long it would run alone, what it shares
-// with other work, and what it comes after. It is a sink like the Recorder, but keeps some sixty
+// with other work, and what it comes after. It is a sink like the Recorder, but keeps some eighty
 // bytes of a submission, so predictions record steps with it.
 #pragma once
 
@@ -16,8 +16,15 @@
 namespace strata {
 
 /// What running work shares with other work.
-enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kNone };
-inline constexpr std::size_t kShareCount = 5;
+enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kCollective, kNone };
+inline constexpr std::size_t kShareCount = 6;
+
+/// What a collective and other work leave of each other's speed; by default nothing is taken.
+struct CollectiveShares {
+  double own = 1;       ///< that it has beside kernels
+  double kernels = 1;   ///< that kernels have beside it
+  double link_use = 0;  ///< the share of the link that it asks for
+};
 
 /// What stands for how much. Work of a cell, or of a layer, stands for that of so many equal ones,
 /// one after another; that of a chunk for so many which move as much together.
@@ -42,10 +49,11 @@ struct PaperWork {
   std::uint32_t first_event = 0;  ///< of what it waits for; what was joined comes behind
   std::uint32_t waits_end = 0;
   std::uint32_t joined_end = 0;
+  CollectiveShares beside{};  ///< of collectives
 };
 
 /// Receives submissions and keeps what a Timeline needs of them. Throws std::invalid_argument for
-/// work of a kind whose rate is 0.
+/// work of a kind whose rate is 0, and for collectives without a rate.
 class PaperTrace final : public TraceSink {
  public:
   explicit PaperTrace(Rates rates, const PaperWeights& weights = {})

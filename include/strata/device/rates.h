@@ -17,18 +17,39 @@ struct OperatorShare {
   double host = 1;
 };
 
-/// The rates of one machine. They are those that hold in a run of many steps, each measured while
-/// nothing else ran; what they lose to each other stands at the end.
+/// What a collective of one name takes, on the group of ranks that it is called on.
+struct CollectiveRate {
+  std::string_view name;  ///< "all_gather"
+  double start_us = 0;    ///< what it takes beyond its bytes
+  /// Bytes that each rank sends to the next one for each byte of the buffer: (n - 1) / n among n
+  /// ranks, twice that for an all_reduce.
+  double sent = 1;
+  double gbs = 0;  ///< at which it sends them: what nccl-tests calls bus bandwidth
+  /// The share of its rate that remains to it beside kernels.
+  double own_share = 1;
+  /// The share of theirs that remains to kernels beside one that lasts, and what each one that
+  /// begins costs them besides.
+  double kernel_share = 1;
+  double kernel_loss_us = 0;
+  /// The share of a rank's link to the host that it takes, in [0, 1]; 0 where it has its own.
+  double link_use = 0;
+};
+
+/// The rates of one machine, for one rank of those that share it. They are those that hold in a run
+/// of many steps, each measured while nothing else of the rank ran; what they lose to each other
+/// stands at the end.
 struct Rates {
-  double product_tflops = 0;             ///< large matrix products of bf16
-  double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
-  double attention_backward_tflops = 0;  ///< for the same
-  double device_gbs = 0;                 ///< kernels and copies within device memory
-  double link_gbs = 0;                   ///< copies each way
-  double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
-  double task_gbs = 0;                   ///< other host tasks, of one thread
-  double disk_gbs = 0;                   ///< tasks of the save lane; each disk has its own
-  std::vector<OperatorShare> operators;  ///< those that are not near device_gbs or host_gbs
+  double product_tflops = 0;                  ///< large matrix products of bf16
+  double attention_forward_tflops = 0;        ///< for endless rows with a head dim of 128
+  double attention_backward_tflops = 0;       ///< for the same
+  double device_gbs = 0;                      ///< kernels and copies within device memory
+  double link_gbs = 0;                        ///< copies each way, but for
+  double link_out_share = 1;                  ///< the share of it that copies to the host have
+  double host_gbs = 0;                        ///< work of many threads: AdamW, sums, kPooled
+  double task_gbs = 0;                        ///< other host tasks, of one thread
+  double disk_gbs = 0;                        ///< tasks of the save lane; each disk has its own
+  std::vector<OperatorShare> operators;       ///< those that are not near device_gbs or host_gbs
+  std::vector<CollectiveRate> collectives{};  ///< one for each name; empty for one rank
 
   /// The length of rows at which attention has half of its rate.
   double attention_forward_length = 0;
@@ -57,5 +78,13 @@ struct Rates {
                                      std::int64_t head_dim);
 /// Returns the shares of an operator that moves bytes; 1 and 1 if it has none of its own.
 [[nodiscard]] OperatorShare operator_share(const Rates& rates, std::string_view name);
+/// Returns the rate of the collective of this name. Throws std::invalid_argument if there is none.
+[[nodiscard]] const CollectiveRate& collective_rate(const Rates& rates, std::string_view name);
+/// Returns what a collective on a buffer of so many bytes takes alone, in seconds, beyond its
+/// start.
+[[nodiscard]] double collective_s(const CollectiveRate& rate, double bytes);
+/// Returns the share of their rate that remains to kernels beside a collective that takes so long
+/// alone; no less than half.
+[[nodiscard]] double kernel_share_beside(const CollectiveRate& rate, double alone_s);
 
 }  // namespace strata

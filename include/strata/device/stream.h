@@ -63,6 +63,9 @@ class Stream {
   /// Puts `task` on the lane's queue, from inside `submit`; CPU kernels and host collectives call
   /// it. Throws BackendError on a lane that has no host thread.
   virtual void enqueue_host(std::function<void()> task);
+  /// Returns what a library is given to queue work of its own on this lane, from inside `submit`:
+  /// the driver's queue, or this stream where no driver has one.
+  [[nodiscard]] virtual void* native() { return this; }
 
  protected:
   /// Returns true if what is submitted takes host memory until it has run. Queues of a driver are

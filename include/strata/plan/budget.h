@@ -26,8 +26,9 @@ struct Budget {
   std::optional<std::size_t> host_available{};  ///< likewise, but an estimate that may be too low
   std::size_t host_overhead = 0;                ///< program, libraries, driver
   double peak_tflops = 0;                       ///< dense bf16, of the device; 0: unknown
-  double link_gbs = 50;                         ///< copies each way while both run
-  bool device_is_host = false;                  ///< the cpu backend: device memory is host memory
+  double link_gbs = 50;         ///< copies each way while both run, beside other ranks
+  bool device_is_host = false;  ///< the cpu backend: device memory is host memory
+  int ranks_on_host = 1;        ///< they share its memory's rate, for predictions
 };
 
 /// What a rank found before it took memory for its run.
@@ -37,7 +38,12 @@ struct MachineMemory {
   HostMemory host;
   std::size_t resident = 0;  ///< host memory of this process
   int sharers = 1;           ///< ranks that share the host's memory, this one included
+  int ranks_on_host = 1;     ///< those in the same control group, and in others
 };
+
+/// Returns the name of the device by which all ranks predict, so that they choose alike: that of
+/// rank 0. All ranks call it; it blocks.
+[[nodiscard]] std::string agree_on_device(const std::string& own, Ranks& ranks);
 
 /// Returns what this rank finds. It is collective: every rank calls it before any of them takes
 /// memory.
@@ -49,7 +55,8 @@ struct MachineMemory {
 [[nodiscard]] Budget make_budget(const MemorySection& limits, const MachineMemory& machine);
 
 /// Returns the tightest of the ranks' budgets in everything: the least limits and rates, the
-/// greatest overheads. A limit says which rank it comes from, if the others' are higher.
+/// greatest overheads, the most ranks on a host. A limit says which rank it comes from, if the
+/// others' are higher.
 [[nodiscard]] Budget least_of(const std::vector<Budget>& ranks);
 /// Returns likewise the tightest of all ranks, by which all of them plan alike. All ranks call it;
 /// it blocks.

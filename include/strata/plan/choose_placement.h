@@ -52,7 +52,8 @@ struct PlacementQueries {
 /// rules does not fit.
 [[nodiscard]] Placement choose_placement(const RunConfig& given, const PlacementQueries& queries);
 
-/// Returns likewise what predictions for this rank choose. Several ranks get what the rules say.
+/// Returns likewise what predictions for this rank choose: the same on all ranks of one budget and
+/// device, since none does more than another.
 [[nodiscard]] Placement choose_placement(const RunConfig& given, const PlannedRank& planned);
 
 }  // namespace strata

@@ -16,7 +16,8 @@
 
 namespace strata {
 
-/// What a step should take, by the work that a dry run records and the rates of a device.
+/// What a step should take, on every rank, by the work that a dry run records and the rates of a
+/// device.
 struct Prediction {
   std::string unknown;      ///< why there is none; empty: there is one
   std::string rates{};      ///< whose rates it is made with: "H200 (measured)"
@@ -25,6 +26,7 @@ struct Prediction {
   std::size_t records = 0;  ///< submissions that were recorded for it; its time goes by them
   double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
   double tokens_per_s = 0;  ///< of all ranks
+  int ranks = 1;
   std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
   std::string warning{};          ///< what to tell the user of an MFU that cannot be
   std::vector<LaneReport> lanes;  ///< of a step amid many

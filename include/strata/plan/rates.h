@@ -15,16 +15,28 @@
 
 namespace strata {
 
+/// How ranks are spread over hosts, as far as rates go by it.
+struct RankLayout {
+  int ranks = 1;     ///< that shard the state together
+  int replicas = 1;  ///< of the state
+  int on_host = 1;   ///< of all ranks
+
+  [[nodiscard]] int world() const { return ranks * replicas; }
+  [[nodiscard]] int hosts() const { return (world() + on_host - 1) / on_host; }
+};
+
 /// The rates of a device, or why they are not known.
 struct KnownRates {
   Rates rates;
-  std::string source;   ///< whose they are: "RTX 4090 (datasheet estimates)"
+  std::string source;   ///< whose they are: "RTX 4090 (datasheet estimates), 2 ranks on 1 host"
   std::string missing;  ///< the keys that would have to be set; empty: rates are known
 };
 
 /// Returns what is known of a device of this name (gpu_models.h), where `hardware` says nothing
-/// else. The rates of a device that is not listed are known if `hardware` gives all of them.
-[[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware);
+/// else. The rates of a device that is not listed are known if `hardware` gives all of them. They
+/// are those of one rank, beside others that do the same at the same time.
+[[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
+                                     const RankLayout& layout = {});
 
 /// Returns the rates that traced work had, as `hardware` takes them: with them predictions are
 /// those of the device that was measured. A rate is absent where there was no such work. `length`

@@ -10,7 +10,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
+#include <vector>
 
 namespace strata {
 
@@ -30,11 +32,14 @@ struct StepMetrics {
   }
 };
 
+/// Numbers by name, which are written as an object.
+using MetricGroup = std::vector<std::pair<std::string, double>>;
+
 /// A metric is a key of a metrics line with its value. std::monostate is written as null; the key
 /// must outlive the call.
 struct Metric {
   std::string_view key;
-  std::variant<std::monostate, bool, std::int64_t, double, std::string> value;
+  std::variant<std::monostate, bool, std::int64_t, double, std::string, MetricGroup> value;
 };
 
 /// Writes the metrics file of a run: one JSON object a line, which is in the file as soon as the

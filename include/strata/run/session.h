@@ -25,7 +25,9 @@
 #include "strata/plan/save_prediction.h"
 #include "strata/plan/setup.h"
 #include "strata/run/checkpointer.h"
+#include "strata/run/metrics.h"
 #include "strata/run/startup.h"
+#include "strata/run/training_data.h"
 
 namespace strata {
 
@@ -113,6 +115,8 @@ class Session {
   /// Returns where the time of the start went, complete once take_finished() has returned a step.
   [[nodiscard]] const StartupTimes& startup() const { return startup_; }
   [[nodiscard]] bool has_validation() const { return validation_ != nullptr; }
+  /// Returns the sources that the run trains on, and what packing made of them.
+  [[nodiscard]] const TrainingSet& training_set() const { return train_set_; }
   /// Returns the tokens of all ranks in a step, ignored targets included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
 
@@ -130,6 +134,9 @@ class Session {
   [[nodiscard]] Checkpointer* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
   /// Returns how many samples are consumed when `steps` steps are done.
   [[nodiscard]] std::int64_t samples_after(std::int64_t steps) const;
+  /// Returns how many epochs of each source of the training set are over when `steps` steps are
+  /// done, by the source's name. What was left out by a rollback counts.
+  [[nodiscard]] MetricGroup epochs_after(std::int64_t steps) const;
   /// Returns the steps that have finished since the last call, in order. Does not block.
   [[nodiscard]] std::vector<FinishedStep> take_finished();
   /// Returns the mean loss of a token over the validation set (run.eval_batches passes of it, or
@@ -161,7 +168,8 @@ class Session {
   GroupCollectives collectives_;
   Setup setup_;
   std::vector<PlacementChoice> choices_;
-  std::unique_ptr<TokenSource> train_source_, validation_source_;
+  TrainingSet train_set_;
+  std::unique_ptr<TokenSource> validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
   std::unique_ptr<Assembly> assembly_;
   double write_gbs_ = 0;  ///< of the disk that takes checkpoints

@@ -10,6 +10,7 @@
 
 #include "strata/checkpoint/manifest.h"
 #include "strata/config/config.h"
+#include "strata/data/token_source.h"
 
 namespace strata {
 
@@ -20,20 +21,27 @@ struct StepRow {
   int rank = 0;
   std::int64_t row = 0;
   std::int64_t sample = 0;       ///< of all of the run
-  std::int64_t epoch = 0;        ///< pass over the training set
-  std::int64_t first_token = 0;  ///< index in the training set of the row's first token
-  /// Indices in the training set behind the last token of each document that ends in the row;
-  /// empty if the set does not know documents.
+  std::size_t source = 0;        ///< of StepSamples::sources
+  std::int64_t epoch = 0;        ///< pass over the source
+  std::int64_t first_token = 0;  ///< index in the source of the row's first token
+  TokenPlace place{};            ///< its file, and its index there
+  /// Indices in the source behind the last token of each document that ends in the row; empty if
+  /// the source does not know documents.
   std::vector<std::int64_t> document_ends{};
 };
 
+/// A source of the training set.
+struct StepSource {
+  std::string name;
+  std::int64_t samples = 0;
+};
+
 struct StepSamples {
-  std::int64_t step = 0;      ///< counted from 1
-  int ranks = 1;              ///< that share the step
-  std::int64_t tokens = 0;    ///< of a row
-  std::string source;         ///< name of the training set
-  std::int64_t set = 0;       ///< samples of the training set
-  std::vector<StepRow> rows;  ///< by sample
+  std::int64_t step = 0;            ///< counted from 1
+  int ranks = 1;                    ///< that share the step
+  std::int64_t tokens = 0;          ///< of a row
+  std::vector<StepSource> sources;  ///< in the order of the config
+  std::vector<StepRow> rows;        ///< by sample
 };
 
 /// Returns the samples of a step, with the batch shape of the manifest's config. `config` is that

@@ -4,18 +4,31 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "strata/config/config.h"
 #include "strata/data/batch.h"
+#include "strata/data/packed_tokens.h"
 #include "strata/data/token_source.h"
 
 namespace strata {
 
-/// Opens a token file as data.dtype and data.eos_token say, or makes the tokens of data.synthetic.
-/// Throws IoError that names the file.
-[[nodiscard]] std::unique_ptr<TokenSource> open_tokens(const RunConfig& config,
-                                                       const std::string& file);
+/// The sources that a run trains on, which it owns.
+struct TrainingSet {
+  std::vector<std::unique_ptr<TokenSource>> sources;
+  std::vector<double> weights;         ///< of the sources
+  std::vector<PackingCounts> packing;  ///< of the sources; empty without data.packing
+
+  /// Returns what a loader takes; it refers to the sources.
+  [[nodiscard]] std::vector<SourceShare> shares() const;
+};
+
+/// Opens the files of data.train as data.dtype and data.eos_token say, or makes the tokens of
+/// data.synthetic, and packs them as data.packing says. Throws IoError that names the file, or two
+/// that are from different tokenizers.
+[[nodiscard]] TrainingSet open_training_set(const RunConfig& config);
+/// Opens the files of data.validation, of which there are some, as one source. Throws likewise.
+[[nodiscard]] std::unique_ptr<TokenSource> open_validation_set(const RunConfig& config);
 /// Returns what a loader of the training set is made for on one rank.
 [[nodiscard]] BatchOptions training_batches(const RunConfig& config, int rank, int ranks);
 

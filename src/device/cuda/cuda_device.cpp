@@ -99,6 +99,11 @@ std::unique_ptr<DeviceMemory> CudaDevice::allocate(Space space, std::size_t byte
 
 std::size_t CudaDevice::device_bytes_in_use() const { return meter_.bytes_in_use(); }
 
+LaneState CudaDevice::lane_state(Lane lane) const {
+  return is_host_lane(lane) ? static_cast<const HostLane&>(stream(lane)).state()
+                            : static_cast<const CudaStream&>(stream(lane)).state();
+}
+
 void CudaDevice::throw_if_failed() { context_.host_failure.throw_if_failed(); }
 
 void CudaDevice::require_alive() {

@@ -31,6 +31,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] const cuda::Driver& driver() const { return context_.driver; }
   void throw_if_failed() override;
   [[nodiscard]] double host_busy_s() const override { return context_.host_busy_us.load() * 1e-6; }
+  [[nodiscard]] LaneState lane_state(Lane lane) const override;
 
  protected:
   void do_wait(Event event) override;

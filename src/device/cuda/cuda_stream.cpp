@@ -48,10 +48,10 @@ CudaStream::CudaStream(Device& device, Lane lane, CudaLaneContext& context)
 CudaStream::~CudaStream() { STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaStreamDestroy(handle_)); }
 
 void CudaStream::tell_host(std::uint64_t ticket) {
-  if (ticket <= told_) return;
+  if (ticket <= told_.load(std::memory_order_relaxed)) return;
   cuda::write_counter(context_.driver, handle_, context_.counters.device(lane()),
                       cuda::TicketCounters::low(submitted_));
-  told_ = submitted_;
+  told_.store(submitted_, std::memory_order_relaxed);
 }
 
 void CudaStream::wait_on_host(std::uint64_t ticket) {
@@ -92,7 +92,20 @@ void CudaStream::do_set(void* to, std::uint8_t value, std::size_t bytes) {
   });
 }
 
+LaneState CudaStream::state() const {
+  const std::uint64_t told = told_.load(std::memory_order_relaxed);
+  const bool passed = context_.counters.passed({lane(), told});
+  const std::lock_guard lock(label_mutex_);
+  return {.doing = passed ? LaneState::Doing::kNothing : LaneState::Doing::kQueued,
+          .ticket = told,
+          .work = label_};
+}
+
 void CudaStream::do_announce(const SubmissionLabel& label) {
+  {
+    const std::lock_guard lock(label_mutex_);
+    label_ = label;
+  }
   range_.emplace(context_.profiler, lane(), label.name, label.tag);
 }
 

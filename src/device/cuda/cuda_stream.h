@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 #include "src/device/cuda/counters.h"
@@ -15,6 +16,7 @@
 #include "src/device/cuda/host_failure.h"
 #include "src/device/cuda/profiler.h"
 #include "src/device/cuda/span_timer.h"
+#include "strata/device/lane_state.h"
 #include "strata/device/stream.h"
 
 namespace strata {
@@ -37,8 +39,12 @@ class CudaStream final : public Stream {
   ~CudaStream() override;
 
   [[nodiscard]] cudaStream_t handle() const { return handle_; }
+  [[nodiscard]] void* native() override { return handle_; }
   /// Makes sure that the lane's counter will reach `ticket`, for somebody on the host.
   void tell_host(std::uint64_t ticket);
+  /// Returns what the lane is at, by the last of its tickets that the host was to be told of. Any
+  /// thread; it asks the device nothing.
+  [[nodiscard]] LaneState state() const;
   /// Blocks until `ticket` has passed.
   void wait_on_host(std::uint64_t ticket);
 
@@ -56,8 +62,10 @@ class CudaStream final : public Stream {
   cudaStream_t handle_ = nullptr;
   cuda::EventPool events_;
   std::uint64_t submitted_ = 0;
-  std::uint64_t told_ = 0;                    ///< newest ticket that a counter write follows
+  std::atomic<std::uint64_t> told_{0};        ///< newest ticket that a counter write follows
   std::optional<cuda::ProfilerRange> range_;  ///< of the submission under way
+  mutable std::mutex label_mutex_;
+  SubmissionLabel label_;  ///< of the newest submission; guarded by label_mutex_
 };
 
 /// Returns the CUDA stream of a lane. Throws BackendError for host lanes and for lanes of

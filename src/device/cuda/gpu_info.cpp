@@ -11,6 +11,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/device/cuda/check.h"
@@ -50,6 +51,25 @@ std::optional<std::size_t> process_bytes(void* library, void* device) {
   return static_cast<std::size_t>(own->used_bytes);
 }
 
+/// Returns the PCI address as the system writes it, "0000:1B:00.0".
+std::string pci_bus_id(int device_index) {
+  std::array<char, 32> text{};
+  STRATA_CUDA_CHECK(
+      cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), device_index));
+  return text.data();
+}
+
+std::string hexadecimal(const cudaUUID_t& uuid) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const char byte : uuid.bytes) {
+    const auto value = static_cast<unsigned char>(byte);
+    text += kDigits[value / 16];
+    text += kDigits[value % 16];
+  }
+  return text;
+}
+
 }  // namespace
 
 int compute_capability(int device_index) {
@@ -66,10 +86,18 @@ DeviceInfo gpu_properties(int device_index) {
   cudaDeviceProp properties{};
   STRATA_CUDA_CHECK(cudaGetDeviceProperties(&properties, device_index));
   const GpuModel* model = gpu_of_device(properties.name);
+  int driver = 0;
+  int runtime = 0;
+  STRATA_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  STRATA_CUDA_CHECK(cudaRuntimeGetVersion(&runtime));
   return {.backend = "cuda",
           .name = properties.name,
           .memory_bytes = properties.totalGlobalMem,
-          .peak_bf16_tflops = model == nullptr ? 0 : model->peak_tflops};
+          .peak_bf16_tflops = model == nullptr ? 0 : model->peak_tflops,
+          .pci_bus_id = pci_bus_id(device_index),
+          .uuid = hexadecimal(properties.uuid),
+          .driver_version = driver,
+          .runtime_version = runtime};
 }
 
 DeviceInfo gpu_info(int device_index) {
@@ -88,10 +116,7 @@ void MemoryMeter::open(int device_index) {
   auto* init = symbol<NvmlInit>(library_, "nvmlInit_v2");
   auto* find = symbol<NvmlHandleByPciBusId>(library_, "nvmlDeviceGetHandleByPciBusId_v2");
   if (init == nullptr || find == nullptr || init() != kNvmlSuccess) return;
-  std::array<char, 32> bus_id{};
-  STRATA_CUDA_CHECK(
-      cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device_index));
-  if (find(bus_id.data(), &device_) != kNvmlSuccess) device_ = nullptr;
+  if (find(pci_bus_id(device_index).c_str(), &device_) != kNvmlSuccess) device_ = nullptr;
 }
 
 MemoryMeter::~MemoryMeter() {

@@ -8,8 +8,8 @@
 
 namespace strata::cuda {
 
-/// Returns name, memory and datasheet rate of a CUDA device, but not what is free. It makes no
-/// context.
+/// Returns name, memory, datasheet rate, address and versions of a CUDA device, but not what is
+/// free. It makes no context.
 [[nodiscard]] DeviceInfo gpu_properties(int device_index);
 /// Returns likewise what is known of the calling thread's device, and what is free on it.
 [[nodiscard]] DeviceInfo gpu_info(int device_index);

@@ -96,7 +96,7 @@ void HostLane::require_host_memory(const void* memory, std::size_t bytes) const 
 }
 
 void HostLane::do_announce(const SubmissionLabel& label) {
-  current_ = {.event = {}, .name = label.name, .tag = label.tag};
+  current_ = {.event = {}, .label = label};
 }
 
 void HostLane::do_begin(std::uint64_t ticket) {
@@ -123,6 +123,7 @@ void HostLane::work(int core) {
     if (queue_.empty()) return;
     Item item = std::move(queue_.front());
     queue_.pop_front();
+    note(item);
     lock.unlock();
     if (item.event.lane == lane()) {
       run(item);
@@ -132,7 +133,25 @@ void HostLane::work(int core) {
     }
     item = {};  // what the task holds goes before the lock is taken
     lock.lock();
+    state_.doing = LaneState::Doing::kNothing;
   }
+}
+
+void HostLane::note(const Item& item) {
+  if (item.event.lane == lane()) {
+    state_ = {.doing = LaneState::Doing::kRuns, .ticket = item.event.ticket, .work = item.label};
+    return;
+  }
+  state_ = {.doing = LaneState::Doing::kWaits, .ticket = state_.ticket, .waits_for = item.event};
+}
+
+LaneState HostLane::state() const {
+  const std::lock_guard lock(mutex_);
+  LaneState state = state_;
+  if (state.doing != LaneState::Doing::kWaits) return state;
+  const auto next = std::ranges::find(queue_, lane(), [](const Item& i) { return i.event.lane; });
+  if (next != queue_.end()) state.work = next->label;
+  return state;
 }
 
 void HostLane::await(Event event) const {
@@ -142,7 +161,7 @@ void HostLane::await(Event event) const {
 void HostLane::run(const Item& item) {
   if (context_.host_failure.abandoned()) return;
   try {
-    const cuda::ProfilerRange range(context_.profiler, lane(), item.name, item.tag);
+    const cuda::ProfilerRange range(context_.profiler, lane(), item.label.name, item.label.tag);
     const double begin_us = context_.timer.now_us();
     if (item.task) item.task();
     const double end_us = context_.timer.now_us();

@@ -32,6 +32,8 @@ class HostLane final : public Stream {
   ~HostLane() override;
 
   void enqueue_host(std::function<void()> task) override;
+  /// Returns what the lane is at. Any thread.
+  [[nodiscard]] LaneState state() const;
   /// Blocks the submitting thread until `ticket` has passed, or for `limit`; true if it has passed.
   [[nodiscard]] bool wait_on_host(std::uint64_t ticket, std::chrono::milliseconds limit) const;
 
@@ -50,22 +52,24 @@ class HostLane final : public Stream {
   struct Item {
     Event event;                   ///< waited for, or published when the task has run
     std::function<void()> task{};  ///< may be empty
-    std::string_view name{};       ///< of the submission, for profilers
-    Tag tag{};
+    SubmissionLabel label{};       ///< of the submission, for profilers and watchers
     bool timed = false;
   };
   void push(Item item);
   void work(int core);
   void run(const Item& item);
+  /// Keeps what the lane is at; mutex_ is held.
+  void note(const Item& item);
   /// Polls until `event` has passed or work is to be skipped.
   void await(Event event) const;
   void require_host_memory(const void* memory, std::size_t bytes) const;
 
   CudaLaneContext& context_;
   Item current_;  ///< the submission under way
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable filled_;
   std::deque<Item> queue_;  ///< guarded by mutex_
+  LaneState state_;         ///< guarded by mutex_; of a wait, without the work that waits
   bool stop_ = false;       ///< guarded by mutex_
   std::jthread worker_;     ///< last: starts when everything above exists
 };

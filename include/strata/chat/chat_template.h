@@ -1,0 +1,62 @@
+// Chat templates: programs in a subset of Jinja2, as models bring them along, that make one text of
+// a conversation. They are run as transformers runs them, in a sandbox and within limits, so a
+// template from anywhere can be rendered. docs/chat-templates.md says what is supported.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "strata/base/error.h"
+#include "strata/chat/conversation.h"
+#include "strata/chat/rendered_chat.h"
+
+namespace strata {
+
+/// A template refused a conversation by raise_exception; the message has the template's words.
+class ChatRefused : public IoError {
+ public:
+  using IoError::IoError;
+};
+
+/// What a template is told beside the conversation.
+struct RenderOptions {
+  std::optional<std::string> bos_token{};  ///< absent: undefined in the template
+  std::optional<std::string> eos_token{};
+  bool add_generation_prompt = false;           ///< ends with the beginning of an assistant's turn
+  std::optional<std::size_t> first_messages{};  ///< renders only so many of the messages
+  /// What strftime_now takes for the time, in seconds since 1970; absent: the clock's.
+  std::optional<std::int64_t> now_s{};
+};
+
+/// A template, ready to render. It never changes: several threads may render by it.
+class ChatTemplate {
+ public:
+  /// Parses a template. `name` says where it is from, for errors. Throws IoError "name:line: ..."
+  /// for what is no template, and for statements, filters and tests that are not supported.
+  [[nodiscard]] static ChatTemplate parse(std::string_view source, std::string name);
+  /// Returns a template of this program by its name; throws ConfigError that lists the names.
+  [[nodiscard]] static ChatTemplate built_in(std::string_view name);
+  /// Returns the names of the built-in templates.
+  [[nodiscard]] static std::span<const std::string_view> built_in_names();
+
+  ChatTemplate(ChatTemplate&&) noexcept;
+  ChatTemplate& operator=(ChatTemplate&&) noexcept;
+  ~ChatTemplate();
+
+  /// Renders a conversation. Throws ChatRefused if the template refuses it, IoError "name:line:
+  /// ..." for other failures, among them more steps or memory than a rendering may take.
+  [[nodiscard]] RenderedChat render(const Conversation& conversation,
+                                    const RenderOptions& options) const;
+
+ private:
+  struct Data;
+  explicit ChatTemplate(std::unique_ptr<const Data> data);
+  std::unique_ptr<const Data> data_;
+};
+
+}  // namespace strata

@@ -1,0 +1,39 @@
+// A conversation as data sets hold it: one JSON value with messages and what belongs to them.
+// Templates render it; it never changes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace strata {
+
+class Conversation {
+ public:
+  /// Parses a list of messages, or an object with "messages" and, if it has them, "tools",
+  /// "documents" and "chat_template_kwargs", whose entries are variables of the template. A message
+  /// is an object with a "role". Instead of "messages" there may be "prompt" and "completion":
+  /// lists of messages, or texts of a user and of an assistant. Other keys of the object are
+  /// ignored, as data sets have many. Throws IoError that begins with `name`, which says where the
+  /// text stands.
+  [[nodiscard]] static Conversation parse(std::string_view json, const std::string& name);
+
+  Conversation(Conversation&&) noexcept;
+  Conversation& operator=(Conversation&&) noexcept;
+  ~Conversation();
+
+  /// Returns how many messages there are.
+  [[nodiscard]] std::size_t size() const;
+  /// Returns the role of a message, which is below size().
+  [[nodiscard]] const std::string& role(std::size_t message) const;
+
+  struct Data;  ///< the parsed JSON, for the renderer alone
+  [[nodiscard]] const Data& data() const { return *data_; }
+
+ private:
+  explicit Conversation(std::unique_ptr<const Data> data);
+  std::unique_ptr<const Data> data_;
+};
+
+}  // namespace strata

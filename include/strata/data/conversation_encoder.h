@@ -1,0 +1,54 @@
+// Turns conversations into ids, and says of each id whether its loss counts: one text by a chat
+// template, tokenized as one text. docs/chat-templates.md says which text has loss.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/chat/chat_template.h"
+#include "strata/chat/conversation.h"
+#include "strata/tokenizer/tokenizer.h"
+
+namespace strata {
+
+/// Of which tokens the loss counts.
+enum class ChatLoss : std::uint8_t {
+  kAssistant,   ///< all that assistants say, and the ends of their turns
+  kCompletion,  ///< likewise, of the last message alone; nothing if another speaks last
+  kAll,         ///< every token
+};
+/// Reads "assistant", "completion" or "all"; throws ConfigError for anything else.
+[[nodiscard]] ChatLoss parse_chat_loss(std::string_view text);
+
+struct EncodedConversation {
+  std::string text;                ///< what the template wrote
+  std::vector<std::int32_t> ids;   ///< of all of it; nothing is put around
+  std::vector<std::uint8_t> loss;  ///< for each id, 1 if its loss counts
+  /// Whether any loss counts. A conversation without teaches nothing: the caller should say so.
+  [[nodiscard]] bool teaches() const;
+};
+
+/// Encodes by one tokenizer and one template, which outlive it; for one thread at a time.
+class ConversationEncoder {
+ public:
+  ConversationEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat_template, ChatLoss loss);
+
+  /// Encodes a conversation. Special tokens are parsed in what the template wrote, never in what a
+  /// message says. The loss of a token counts if it has any text that is learnt. Throws as
+  /// ChatTemplate::render does.
+  [[nodiscard]] EncodedConversation encode(const Conversation& conversation);
+
+ private:
+  [[nodiscard]] std::vector<TextRange> learnt(const Conversation& conversation,
+                                              const RenderedChat& rendered) const;
+
+  const Tokenizer& tokenizer_;
+  const ChatTemplate& template_;
+  ChatLoss loss_;
+  RenderOptions options_;
+  EncodeCache cache_;
+};
+
+}  // namespace strata

@@ -1,0 +1,33 @@
+// The parsed JSON of a conversation, and the variables that it is for templates.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "chat/heap.h"
+#include "chat/interpreter.h"
+#include "strata/chat/chat_template.h"
+#include "strata/chat/conversation.h"
+
+namespace strata {
+
+struct Conversation::Data {
+  nlohmann::ordered_json messages;   ///< a list of objects
+  nlohmann::ordered_json tools;      ///< null if there are none
+  nlohmann::ordered_json documents;  ///< likewise
+  nlohmann::ordered_json variables;  ///< an object
+  std::vector<std::string> roles;    ///< of the messages
+  std::size_t bytes = 0;             ///< of the text that all this was parsed from
+};
+
+namespace chat {
+
+/// Returns the variables of a template: messages, tools, documents, add_generation_prompt, the
+/// special tokens that are given, and those of the conversation itself.
+[[nodiscard]] Variables variables_of(Heap& heap, const Conversation::Data& conversation,
+                                     const RenderOptions& options);
+
+}  // namespace chat
+}  // namespace strata

@@ -1,0 +1,80 @@
+// Charges are added up and never given back: what was made counts, even if it is gone. That bounds
+// time as well as memory, and costs an addition.
+
+#include "chat/heap.h"
+
+#include <memory>
+#include <string>
+
+#include "chat/operators.h"
+
+namespace strata::chat {
+
+void Heap::step(std::size_t count) {
+  steps_ += count;
+  if (steps_ > limits_.steps) {
+    fail("takes more than " + std::to_string(limits_.steps) +
+         " steps; shorten the template's loops or the conversation");
+  }
+}
+
+void Heap::charge(std::size_t bytes) {
+  bytes_ += bytes;
+  if (bytes > limits_.bytes || bytes_ > limits_.bytes) {
+    fail("makes strings and lists of more than " + std::to_string(limits_.bytes >> 20) +
+         " MiB; shorten the template's loops or the conversation");
+  }
+}
+
+Value Heap::text(TracedText text) {
+  charge(text.memory_bytes());
+  return {.data = std::make_shared<const TracedText>(std::move(text))};
+}
+
+Value Heap::text(std::string_view bytes, Origin origin) {
+  return text(TracedText(std::string(bytes), origin));
+}
+
+Value Heap::list(std::vector<Value> items, Origin origin) {
+  charge(items.size() * sizeof(Value));
+  return {.data = own(List{.items = std::move(items)}), .origin = origin};
+}
+
+Value Heap::tuple(std::vector<Value> items) {
+  charge(items.size() * sizeof(Value));
+  return {.data = own(List{.items = std::move(items), .tuple = true})};
+}
+
+void Heap::set(Dict& dict, const Value& key, const Value& value) {
+  for (auto& [known, held] : dict.items) {
+    if (equal(*this, known, key)) {
+      held = value;
+      return;
+    }
+  }
+  charge(2 * sizeof(Value));
+  dict.items.emplace_back(key, value);
+}
+
+void TextBuilder::charge() {
+  const std::size_t bytes = text_.memory_bytes();
+  heap_.charge(bytes - charged_);
+  charged_ = bytes;
+}
+
+void TextBuilder::append(std::string_view bytes, Origin origin) {
+  text_.append(bytes, origin);
+  charge();
+}
+
+void TextBuilder::append(const TracedText& text, std::size_t begin, std::size_t end) {
+  text_.append(text, begin, end);
+  charge();
+}
+
+Value TextBuilder::value() {
+  charged_ = 0;
+  return {.data = std::make_shared<const TracedText>(std::exchange(text_, {}))};
+}
+
+}  // namespace strata::chat

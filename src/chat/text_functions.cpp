@@ -1,0 +1,181 @@
+// Searches go over bytes: in UTF-8 a string is found only where it begins as a character.
+
+#include "chat/text_functions.h"
+
+#include <algorithm>
+
+#include "chat/print.h"
+#include "chat/unicode.h"
+
+namespace strata::chat {
+
+namespace {
+
+/// Says whether a code point is among the characters to strip.
+class Stripped {
+ public:
+  explicit Stripped(const TracedText* characters) : characters_(characters) {}
+  [[nodiscard]] bool operator()(std::string_view text, std::size_t at, CodePoint c) const {
+    if (characters_ == nullptr) return is_space(c.value);
+    return characters_->bytes().find(text.substr(at, c.bytes)) != std::string::npos;
+  }
+
+ private:
+  const TracedText* characters_;
+};
+
+std::size_t most_splits(std::int64_t most) {
+  return most < 0 ? std::string::npos : static_cast<std::size_t>(most);
+}
+
+void check_separator(const TracedText& separator) {
+  if (separator.empty()) fail("split: the separator is empty");
+}
+
+bool is_small(char c) { return c >= 'a' && c <= 'z'; }
+/// Says whether the filter title takes what stands behind a character for a word.
+bool begins_word_after(char c) {
+  return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
+         is_space(static_cast<unsigned char>(c));
+}
+bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
+
+}  // namespace
+
+Value strip(Heap& heap, const TracedText& text, const TracedText* characters, Sides sides) {
+  const std::string& bytes = text.bytes();
+  const Stripped stripped(characters);
+  std::size_t begin = 0;
+  std::size_t end = bytes.size();
+  while (sides.left && begin < end) {
+    const CodePoint first = code_point_at(bytes, begin);
+    if (!stripped(bytes, begin, first)) break;
+    begin += first.bytes;
+  }
+  while (sides.right && end > begin) {
+    const CodePoint last = code_point_before(bytes, end);
+    if (!stripped(bytes, end - last.bytes, last)) break;
+    end -= last.bytes;
+  }
+  heap.look_at(bytes.size() - (end - begin));
+  return heap.text(text.slice(begin, end));
+}
+
+Value replace(Heap& heap, const TracedText& text, const TracedText& old, const TracedText& fresh,
+              std::int64_t most) {
+  if (old.empty()) fail("replace: the text to replace is empty");
+  const std::string& bytes = text.bytes();
+  heap.look_at(bytes.size());
+  TextBuilder result(heap);
+  std::size_t at = 0;
+  for (std::size_t left = most_splits(most); left > 0; --left) {
+    heap.step();
+    const std::size_t found = bytes.find(old.bytes(), at);
+    if (found == std::string::npos) break;
+    result.append(text, at, found);
+    result.append(fresh);
+    at = found + old.size();
+  }
+  result.append(text, at, bytes.size());
+  return result.value();
+}
+
+Value split(Heap& heap, const TracedText& text, const TracedText& separator, std::int64_t most) {
+  check_separator(separator);
+  heap.look_at(text.size());
+  std::vector<Value> parts;
+  std::size_t at = 0;
+  for (std::size_t left = most_splits(most); left > 0; --left) {
+    const std::size_t found = text.bytes().find(separator.bytes(), at);
+    if (found == std::string::npos) break;
+    parts.push_back(heap.text(text.slice(at, found)));
+    at = found + separator.size();
+  }
+  parts.push_back(heap.text(text.slice(at, text.size())));
+  return heap.list(std::move(parts));
+}
+
+Value split_from_right(Heap& heap, const TracedText& text, const TracedText& separator,
+                       std::int64_t most) {
+  check_separator(separator);
+  heap.look_at(text.size());
+  std::vector<Value> parts;
+  std::size_t end = text.size();
+  for (std::size_t left = most_splits(most); left > 0 && end >= separator.size(); --left) {
+    const std::size_t found = text.bytes().rfind(separator.bytes(), end - separator.size());
+    if (found == std::string::npos) break;
+    parts.push_back(heap.text(text.slice(found + separator.size(), end)));
+    end = found;
+  }
+  parts.push_back(heap.text(text.slice(0, end)));
+  std::reverse(parts.begin(), parts.end());
+  return heap.list(std::move(parts));
+}
+
+Value split_words(Heap& heap, const TracedText& text, std::int64_t most) {
+  const std::string& bytes = text.bytes();
+  heap.look_at(bytes.size());
+  std::vector<Value> parts;
+  std::size_t at = skip_space(bytes, 0, bytes.size());
+  for (std::size_t left = most_splits(most); at < bytes.size() && left > 0; --left) {
+    std::size_t end = at;
+    while (end < bytes.size()) {
+      const CodePoint next = code_point_at(bytes, end);
+      if (is_space(next.value)) break;
+      end += next.bytes;
+    }
+    parts.push_back(heap.text(text.slice(at, end)));
+    at = skip_space(bytes, end, bytes.size());
+  }
+  if (at < bytes.size()) parts.push_back(heap.text(text.slice(at, bytes.size())));
+  return heap.list(std::move(parts));
+}
+
+Value split_lines(Heap& heap, const TracedText& text) {
+  const std::string& bytes = text.bytes();
+  heap.look_at(bytes.size());
+  std::vector<Value> lines;
+  std::size_t begin = 0;
+  while (begin < bytes.size()) {
+    const std::size_t end =
+        std::min(bytes.find_first_of("\r\n\v\f\x1c\x1d\x1e", begin), bytes.size());
+    lines.push_back(heap.text(text.slice(begin, end)));
+    begin = end + (bytes.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+  }
+  return heap.list(std::move(lines));
+}
+
+Value join(Heap& heap, const std::vector<Value>& items, const TracedText& separator) {
+  TextBuilder result(heap);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (i > 0) result.append(separator);
+    print(result, heap, items[i]);
+  }
+  return result.value();
+}
+
+Value change_case(Heap& heap, const TracedText& text, LetterCase wanted) {
+  TextBuilder result(heap);
+  bool first = true;  // of the text, or of a word
+  for (const TextSpan& span : text.spans()) {
+    std::string changed = text.bytes().substr(span.begin, span.end - span.begin);
+    for (std::size_t at = 0; at < changed.size(); at += code_point_at(changed, at).bytes) {
+      if (in_cased_script(code_point_at(changed, at).value)) {
+        fail("upper, lower, capitalize and title change ASCII letters only, not '" +
+             changed.substr(at, code_point_at(changed, at).bytes) + "'");
+      }
+      char& c = changed[at];
+      const bool capital = wanted == LetterCase::kUpper || (wanted != LetterCase::kLower && first);
+      const bool letter = is_small(c) || is_capital(c);
+      if (capital && is_small(c)) c = static_cast<char>(c - 'a' + 'A');
+      if (!capital && is_capital(c)) c = static_cast<char>(c - 'A' + 'a');
+      first = wanted == LetterCase::kTitle   ? !letter
+              : wanted == LetterCase::kWords ? begins_word_after(c)
+                                             : false;
+    }
+    result.append(changed, span.origin);
+  }
+  return result.value();
+}
+
+}  // namespace strata::chat

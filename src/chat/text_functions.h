@@ -1,0 +1,48 @@
+// What filters and methods of strings share: stripping, replacing, splitting, changing case. All
+// keep the origins of the characters that they keep.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "chat/heap.h"
+#include "chat/value.h"
+
+namespace strata::chat {
+
+/// Which ends of a string to strip.
+struct Sides {
+  bool left = true;
+  bool right = true;
+};
+
+/// Strips white space, or the characters of `characters` if that is given.
+[[nodiscard]] Value strip(Heap& heap, const TracedText& text, const TracedText* characters,
+                          Sides sides);
+/// Replaces the first `most` occurrences of `old`, which is not empty; all if it is below 0.
+[[nodiscard]] Value replace(Heap& heap, const TracedText& text, const TracedText& old,
+                            const TracedText& fresh, std::int64_t most);
+/// Splits at a separator, at most `most` times if that is not below 0. Throws if it is empty.
+[[nodiscard]] Value split(Heap& heap, const TracedText& text, const TracedText& separator,
+                          std::int64_t most);
+[[nodiscard]] Value split_from_right(Heap& heap, const TracedText& text,
+                                     const TracedText& separator, std::int64_t most);
+/// Splits at runs of white space.
+[[nodiscard]] Value split_words(Heap& heap, const TracedText& text, std::int64_t most);
+/// Splits at line ends, which are left out.
+[[nodiscard]] Value split_lines(Heap& heap, const TracedText& text);
+/// Joins the elements' texts.
+[[nodiscard]] Value join(Heap& heap, const std::vector<Value>& items, const TracedText& separator);
+
+/// How letters are changed.
+enum class LetterCase {
+  kUpper,
+  kLower,
+  kCapitalized,  ///< the first character is a capital, the others are small
+  kTitle,        ///< capitals behind all that is no letter: the method title
+  kWords,        ///< capitals behind white space, hyphens and brackets: the filter title
+};
+/// Throws for letters beyond ASCII.
+[[nodiscard]] Value change_case(Heap& heap, const TracedText& text, LetterCase wanted);
+
+}  // namespace strata::chat

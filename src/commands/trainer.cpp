@@ -1,0 +1,275 @@
+#include "commands/trainer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/plan/prediction.h"
+#include "strata/run/agenda.h"
+#include "strata/run/lr_schedule.h"
+#include "strata/run/report.h"
+#include "strata/run/resume.h"
+
+namespace strata {
+
+namespace {
+
+/// Stands among signals for a bad step, before all of them.
+constexpr int kBadStep = 1000;
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Watchdog& watchdog,
+                 const RunFolder* folder, const CheckpointPlace& place, const Rollbacks& rollbacks)
+    : ranks_(ranks),
+      signals_(signals),
+      watchdog_(watchdog),
+      folder_(folder),
+      place_(place),
+      rollbacks_(rollbacks),
+      time_limit_(config.run.wall_limit, first() ? slurm_left_s() : std::nullopt),
+      session_(config, ranks,
+               {.trace = &recorder_,
+                .checkpoints = place,
+                .run_folder = config.run.output,
+                .may_end = [this] { end_if_asked(); }}),
+      config_(session_.setup().config),
+      saves_(config.checkpoint, config.run.steps, place.first_step(), steady_seconds()),
+      done_(place.first_step()) {
+  if (session_.checkpoints() != nullptr) save_s_ = session_.checkpoints()->expected_s();
+}
+
+Trainer::~Trainer() { log::live(""); }
+
+int Trainer::run() {
+  start();
+  std::optional<Interrupted> interrupted;
+  try {
+    interrupted = train();
+  } catch (const BadStep& bad) {
+    log::live("");
+    if (report_) report_->rollback(bad);
+    return 0;
+  } catch (...) {
+    report_finished();  // the last lines tell why
+    if (report_) report_->error();
+    throw;
+  }
+  const bool saved = save_at_end();
+  const MemoryReport memory = measure_memory(session_);
+  log::debug("{}", to_string(memory));
+  if (report_) report_->end(interrupted, memory);
+  if (!interrupted) return 0;
+  return saved ? kSavedExitCode : interrupted->exit_code();
+}
+
+void Trainer::start() {
+  log::debug("memory plan:\n{}", session_.setup().to_string());
+  for (const PlacementChoice& choice : session_.choices()) log::debug("{}", choice.to_string());
+  if (!first()) return;
+  if (session_.checkpoints() != nullptr) set_aside_what_is_left_behind();
+  for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
+  save_run_config(config_, folder_->config());
+  report_.emplace(session_, *folder_, place_, ranks_.size());
+}
+
+/// Makes way for the checkpoints that this run will save where an earlier one got further.
+void Trainer::set_aside_what_is_left_behind() const {
+  std::string aside;
+  for (const std::filesystem::path& saves : save_folders(place_.run())) {
+    for (const std::filesystem::path& folder :
+         set_aside_later_checkpoints(*place_.files, saves, place_.first_step())) {
+      aside += "\n  " + folder.string();
+    }
+  }
+  if (aside.empty()) return;
+  log::warn(
+      "checkpoints of later steps than {} are set aside: strata neither removes them nor takes "
+      "them by --resume auto; name one to go on from it, or remove it:{}",
+      place_.first_step(), aside);
+}
+
+/// Runs all steps and validations, or those until a signal came, which it returns. Then the steps
+/// that were submitted are done.
+std::optional<Interrupted> Trainer::train() {
+  const Watchdog::Scope watched =
+      watchdog_.watch(session_.device(), [this] { return session_.collectives_failure(); });
+  try {
+    steps();
+    if (session_.has_validation()) evaluate(config_.run.steps);
+    return std::nullopt;
+  } catch (const Interrupted& interrupted) {
+    signal_told_ = true;
+    log::info(
+        "{}: the run ends when the submitted steps are done, or at once when the signal "
+        "comes again",
+        signal_name(interrupted.signal()));
+    synchronize();
+    require_good_steps();
+    return interrupted;
+  }
+}
+
+void Trainer::steps() {
+  reference_s_ = steady_seconds();
+  const std::optional<std::int64_t> traced = first_traced(config_.run);
+  while (done_ < config_.run.steps) {
+    end_if_asked();
+    if (done_ == traced) {
+      trace(done_);
+    } else {
+      submit(done_);
+    }
+    report_finished();
+    if (validation_due(config_.run, done_)) evaluate(done_);
+  }
+  synchronize();
+  require_good_steps();
+}
+
+void Trainer::submit(std::int64_t step) {
+  if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+  const double now_s = steady_seconds();
+  SaveKinds due;
+  if (session_.checkpoints() != nullptr) due = saves_.due(step + 1, now_s);
+  const double lr = lr_at(config_.optimizer, config_.run.steps, step);
+  note_saves(session_.submit(step, lr, due), step + 1);
+  done_ = step + 1;
+  report_saves();
+}
+
+void Trainer::synchronize() {
+  session_.synchronize();
+  report_finished();
+}
+
+void Trainer::evaluate(std::int64_t done) {
+  synchronize();  // a validation may take long
+  require_good_steps();
+  log::live(fmt::format("validation after step {}", done));
+  const double begin_s = steady_seconds();
+  const double loss = session_.evaluate();
+  reference_s_ = steady_seconds();
+  log::live("");
+  if (report_) report_->validation(done, loss, reference_s_ - begin_s);
+}
+
+void Trainer::trace(std::int64_t step) {
+  trace_two_steps(session_, recorder_, step, [this](std::int64_t s) { submit(s); });
+  const Watchdog::Scope unwatched = watchdog_.pause();  // a trace of a large run takes a while
+  for (const Race& race : recorder_.races()) log::error("race: {}", race.text);
+  const std::vector<LaneReport> lanes = lane_times(recorder_, 2);
+  for (const LaneReport& lane : lanes) {
+    log::info("lane {:<15} busy {:.3f} s, exposed {:.3f} s a step", lane.lane, lane.busy_s,
+              lane.exposed_s);
+  }
+  const Recorder::WorkTime updates = update_time(recorder_, 2);
+  log::info("updates {}", to_string(updates));
+  const Prediction predicted = predict(session_.setup(), session_.device().info().name);
+  if (predicted.unknown.empty()) log::info("{}", predicted.to_string());
+  if (session_.setup().snapshots) log::info("{}", session_.predict_save().to_string());
+  report_finished();  // their lines stand before what the trace says of them
+  if (report_) report_->trace(step, recorder_, lanes, updates);
+  recorder_.clear();
+  reference_s_ = steady_seconds();
+}
+
+void Trainer::report_finished() {
+  for (const FinishedStep& finished : session_.take_finished()) {
+    const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
+    longest_step_s_ = std::max(longest_step_s_, step_s);
+    last_finished_s_ = finished.finished_s;
+    note_bad(finished.outcome);
+    if (report_) report_->step(finished, step_s);
+  }
+}
+
+/// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
+void Trainer::end_if_asked() {
+  std::array<int, 1> own{bad_ ? kBadStep : signals_.received()};
+  if (own[0] == 0 && time_limit_.is_over(2 * longest_step_s_ + 1.5 * save_s_)) own[0] = kTimeOver;
+  const std::vector<std::byte> bytes =
+      ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
+  std::vector<int> all(static_cast<std::size_t>(ranks_.size()));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  const int signal = *std::ranges::max_element(all);
+  if (signal == kBadStep) {
+    synchronize();  // after it every rank knows the step
+    require_good_steps();
+  }
+  if (signal != 0) throw Interrupted(signal);
+}
+
+/// Remembers the first bad step, if the run goes back from such.
+void Trainer::note_bad(const StepOutcome& outcome) {
+  if (bad_ || outcome.bad.empty() || config_.on_bad_step() != OnBadStep::kRollback) return;
+  bad_ = BadStep{.step = outcome.step,
+                 .what = outcome.bad,
+                 .samples = session_.samples_after(outcome.step + 1)};
+}
+
+/// Throws BadStep if the run goes back from a step that has finished. All ranks call it with the
+/// same steps finished.
+void Trainer::require_good_steps() const {
+  if (!bad_) return;
+  rollbacks_.require_possible(*bad_);
+  throw BadStep(*bad_);
+}
+
+/// Notes that the state behind `done` steps is being saved.
+void Trainer::note_saves(const SaveKinds& begun, std::int64_t done) {
+  if (begun.whole) saved_before_ = saves_.saved();
+  saves_.begun(begun, done, steady_seconds());
+}
+
+/// Returns whether somebody has put the file into the run folder that asks for a checkpoint, and
+/// takes it away.
+bool Trainer::save_file_is_there() const {
+  std::error_code ignored;
+  return folder_ != nullptr && std::filesystem::remove(folder_->save_request(), ignored);
+}
+
+/// Reports saves that have ended.
+void Trainer::report_saves() {
+  if (session_.checkpoints() == nullptr) return;
+  for (const SaveReport& report : session_.checkpoints()->take_reports()) {
+    save_s_ = std::max(save_s_, report.seconds);
+    if (!report.failure.empty() && !report.weights_alone) saves_.failed(saved_before_);
+    if (report_) report_->save(report, saves_.steps_waited());
+  }
+}
+
+/// Waits for what is being saved and saves the last state if it is not. Returns whether it is.
+bool Trainer::save_at_end() {
+  Checkpointer* checkpoints = session_.checkpoints();
+  if (checkpoints == nullptr) return false;
+  log::live("saving a checkpoint");
+  const auto meanwhile = [this] { say_signal_waits(); };
+  checkpoints->wait(meanwhile);
+  report_saves();
+  const SaveKinds left{.whole = config_.checkpoint.at_end && saves_.saved() != done_,
+                       .weights = saves_.waiting().weights};
+  if (left.any()) {
+    note_saves(left, done_);
+    checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);
+    report_saves();
+  }
+  log::live("");
+  return saves_.saved() == done_;
+}
+
+/// Says once that a signal which has come since the last step does not end the save.
+void Trainer::say_signal_waits() {
+  const int signal = signals_.received();
+  if (signal == 0 || std::exchange(signal_told_, true)) return;
+  log::info("{}: the run ends when the checkpoint is saved, or at once when the signal comes again",
+            signal_name(signal));
+}
+
+}  // namespace strata

@@ -1,0 +1,86 @@
+// The training of one rank: the steps of a run with validations, a trace and saves in between, and
+// the ways it may end. It stands between the command, which makes it, and the session, which does
+// the steps.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "commands/training_report.h"
+#include "strata/base/stop_signals.h"
+#include "strata/device/trace.h"
+#include "strata/run/rollback.h"
+#include "strata/run/run_folder.h"
+#include "strata/run/save_agenda.h"
+#include "strata/run/session.h"
+#include "strata/run/time_limit.h"
+#include "strata/run/watchdog.h"
+
+namespace strata {
+
+/// EX_TEMPFAIL of sysexits.h: the run can go on.
+inline constexpr int kSavedExitCode = 75;
+
+/// Runs the training of one rank. Steps are reported when they have finished, which is after later
+/// ones were submitted. Steps are counted from 0 here, and from 1 where a person reads them.
+class Trainer {
+ public:
+  /// Makes the session. `folder` is null but on rank 0. All arguments must outlive the trainer.
+  /// Throws what Session does, and Interrupted.
+  Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Watchdog& watchdog,
+          const RunFolder* folder, const CheckpointPlace& place, const Rollbacks& rollbacks);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Returns the exit code; it says nothing if the run goes back.
+  int run();
+  /// Returns the step that the run goes back from, if it does, once run() has returned.
+  [[nodiscard]] const std::optional<BadStep>& bad_step() const { return bad_; }
+
+ private:
+  [[nodiscard]] bool first() const { return ranks_.rank() == 0; }
+  void start();
+  void set_aside_what_is_left_behind() const;
+  std::optional<Interrupted> train();
+  void steps();
+  void submit(std::int64_t step);
+  void synchronize();
+  void evaluate(std::int64_t done);
+  void trace(std::int64_t step);
+  void report_finished();
+
+  void end_if_asked();
+  void note_bad(const StepOutcome& outcome);
+  void require_good_steps() const;
+
+  void note_saves(const SaveKinds& begun, std::int64_t done);
+  [[nodiscard]] bool save_file_is_there() const;
+  void report_saves();
+  [[nodiscard]] bool save_at_end();
+  void say_signal_waits();
+
+  Ranks& ranks_;
+  StopSignals& signals_;
+  Watchdog& watchdog_;
+  const RunFolder* folder_;
+  CheckpointPlace place_;
+  const Rollbacks& rollbacks_;
+  Recorder recorder_;
+  TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next three
+  double longest_step_s_ = 0;
+  double save_s_ = 0;  ///< of the longest save
+  std::optional<BadStep> bad_;
+  Session session_;
+  const RunConfig& config_;               ///< resolved
+  std::optional<TrainingReport> report_;  ///< on rank 0, from start()
+  bool signal_told_ = false;              ///< that it came, and what it does
+  SaveAgenda saves_;
+  std::int64_t done_;              ///< steps that were submitted, of all of the run
+  std::int64_t saved_before_ = 0;  ///< SaveAgenda::saved() when the last save began
+  double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
+  double last_finished_s_ = 0;
+};
+
+}  // namespace strata

@@ -1,0 +1,70 @@
+// What a training run says of itself to people and scripts: the log's lines, the progress and the
+// metrics file. Rank 0 has one.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/stop_signals.h"
+#include "strata/plan/utilisation.h"
+#include "strata/run/metrics.h"
+#include "strata/run/progress.h"
+#include "strata/run/report.h"
+#include "strata/run/rollback.h"
+#include "strata/run/run_folder.h"
+#include "strata/run/session.h"
+
+namespace strata {
+
+class TrainingReport {
+ public:
+  /// Begins the metrics, or goes on with them where the run goes on. What is referred to must
+  /// outlive the report. Throws IoError if the metrics file can't be opened.
+  TrainingReport(Session& session, const RunFolder& folder, const CheckpointPlace& place,
+                 int ranks);
+
+  /// Reports a step that took so long.
+  void step(const FinishedStep& finished, double step_s);
+  /// Reports a validation behind `done` steps.
+  void validation(std::int64_t done, double loss, double seconds);
+  /// Reports what came of a save; `steps_waited` are those of saves that fell due during another.
+  void save(const SaveReport& report, std::int64_t steps_waited);
+  /// Writes the trace of `step` (counted from 0) and the next one, and where their time went. A
+  /// disk that is full costs the trace file and not the run.
+  void trace(std::int64_t step, const Recorder& recorder, const std::vector<LaneReport>& lanes,
+             const Recorder::WorkTime& updates);
+  /// Reports that the run goes back from a step.
+  void rollback(const BadStep& bad);
+  /// Ends the metrics of a run that an error ends, which is told elsewhere.
+  void error();
+  /// Says what came out and where it is; `interrupted` holds why it is less than all.
+  void end(const std::optional<Interrupted>& interrupted, const MemoryReport& memory);
+
+ private:
+  void begin();
+  [[nodiscard]] StepMetrics metrics_of(const FinishedStep& finished, double step_s) const;
+  [[nodiscard]] std::vector<Metric> extras_of(const FinishedStep& finished) const;
+  void show_progress(std::int64_t done);
+  [[nodiscard]] std::vector<Metric> end_metrics(std::string reason) const;
+  [[nodiscard]] std::string result(const std::optional<Interrupted>& interrupted) const;
+
+  Session& session_;
+  const RunConfig& config_;  ///< resolved
+  const RunFolder& folder_;
+  const CheckpointPlace& place_;
+  int ranks_;
+  double flops_per_token_;
+  DevicePeak peak_;
+  Progress progress_;
+  MetricsLog metrics_;
+  double begun_s_;  ///< when the first step was
+  bool peak_warned_ = false;
+  int lines_ = 0;                          ///< of progress, that were shown
+  std::optional<double> validation_loss_;  ///< the last one
+  std::int64_t missed_ = 0;                ///< steps whose early updates were undone
+};
+
+}  // namespace strata

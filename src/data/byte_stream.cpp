@@ -1,0 +1,101 @@
+#include "data/byte_stream.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "data/packed_input.h"
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+
+namespace strata {
+namespace {
+
+constexpr std::string_view kGzipMagic("\x1f\x8b", 2);
+constexpr std::string_view kZstdMagic("\x28\xb5\x2f\xfd", 4);
+
+class FileStream final : public ByteStream {
+ public:
+  explicit FileStream(const std::string& name) : file_(name) {}
+  std::size_t read(std::span<char> out) override {
+    const std::size_t bytes = file_.read_some(at_, std::as_writable_bytes(out));
+    at_ += bytes;
+    return bytes;
+  }
+  std::size_t consumed() const override { return at_; }
+
+ private:
+  InputFile file_;
+  std::size_t at_ = 0;
+};
+
+class StandardInput final : public ByteStream {
+ public:
+  std::size_t read(std::span<char> out) override {
+    ssize_t bytes = 0;
+    do {
+      bytes = ::read(STDIN_FILENO, out.data(), out.size());
+    } while (bytes < 0 && errno == EINTR);
+    if (bytes < 0) {
+      throw IoError(std::string("standard input: cannot be read: ") + std::strerror(errno));
+    }
+    at_ += static_cast<std::size_t>(bytes);
+    return static_cast<std::size_t>(bytes);
+  }
+  std::size_t consumed() const override { return at_; }
+
+ private:
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+std::string_view PeekStream::peek(std::size_t bytes) {
+  while (buffer_.size() - begin_ < bytes) {
+    const std::size_t before = buffer_.size();
+    buffer_.resize(before + bytes);
+    const std::size_t got = inner_->read(std::span(buffer_).subspan(before));
+    buffer_.resize(before + got);
+    if (got == 0) break;
+  }
+  return std::string_view(buffer_.data(), buffer_.size()).substr(begin_);
+}
+
+std::size_t PeekStream::read(std::span<char> out) {
+  if (begin_ == buffer_.size()) return inner_->read(out);
+  const std::size_t bytes = std::min(out.size(), buffer_.size() - begin_);
+  std::copy_n(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_), bytes, out.begin());
+  begin_ += bytes;
+  return bytes;
+}
+
+std::string shown_name(const std::string& name) {
+  return name == kStandardInput ? "standard input" : name;
+}
+
+bool is_packed(std::string_view beginning) {
+  return beginning.starts_with(kGzipMagic) || beginning.starts_with(kZstdMagic);
+}
+
+std::unique_ptr<PeekStream> open_byte_stream(const std::string& name) {
+  std::unique_ptr<ByteStream> raw;
+  if (name == kStandardInput) {
+    raw = std::make_unique<StandardInput>();
+  } else {
+    raw = std::make_unique<FileStream>(name);
+  }
+  auto stream = std::make_unique<PeekStream>(std::move(raw));
+  const std::string_view beginning = stream->peek(kZstdMagic.size());
+  if (beginning.starts_with(kGzipMagic)) {
+    return std::make_unique<PeekStream>(unpack_gzip(std::move(stream), shown_name(name)));
+  }
+  if (beginning.starts_with(kZstdMagic)) {
+    return std::make_unique<PeekStream>(unpack_zstd(std::move(stream), shown_name(name)));
+  }
+  return stream;
+}
+
+}  // namespace strata

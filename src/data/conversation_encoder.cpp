@@ -1,0 +1,89 @@
+// The origins that a rendering has for its characters decide twice: what is learnt, and what may be
+// a special token.
+
+#include "strata/data/conversation_encoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/base/error.h"
+#include "strata/chat/assistant_spans.h"
+
+namespace strata {
+
+namespace {
+
+/// Tells whether a text is a role as templates put into their markers: small letters and _.
+bool is_plain_role(std::string_view text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; });
+}
+
+/// Returns what the template wrote, with the roles in it, since some markers are made of a role.
+std::vector<TextRange> trusted_ranges(const RenderedChat& rendered) {
+  std::vector<TextRange> ranges;
+  const std::string_view text = rendered.text;
+  for (const TextSpan& span : rendered.spans) {
+    const bool trusted = span.origin.field == ChatField::kNone ||
+                         (span.origin.field == ChatField::kRole &&
+                          is_plain_role(text.substr(span.begin, span.end - span.begin)));
+    if (!trusted) continue;
+    if (!ranges.empty() && ranges.back().end == span.begin) {
+      ranges.back().end = span.end;
+    } else {
+      ranges.push_back({.begin = span.begin, .end = span.end});
+    }
+  }
+  return ranges;
+}
+
+std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std::int32_t> id) {
+  if (!id) return std::nullopt;
+  return std::string(tokenizer.token(*id));
+}
+
+}  // namespace
+
+ChatLoss parse_chat_loss(std::string_view text) {
+  if (text == "assistant") return ChatLoss::kAssistant;
+  if (text == "completion") return ChatLoss::kCompletion;
+  if (text == "all") return ChatLoss::kAll;
+  throw ConfigError("--loss: \"" + std::string(text) +
+                    "\" is not known; take assistant, completion or all");
+}
+
+bool EncodedConversation::teaches() const {
+  return std::find(loss.begin(), loss.end(), 1) != loss.end();
+}
+
+ConversationEncoder::ConversationEncoder(const Tokenizer& tokenizer,
+                                         const ChatTemplate& chat_template, ChatLoss loss)
+    : tokenizer_(tokenizer), template_(chat_template), loss_(loss) {
+  options_.bos_token = text_of(tokenizer, tokenizer.special_tokens().bos);
+  options_.eos_token = text_of(tokenizer, tokenizer.special_tokens().eos);
+}
+
+std::vector<TextRange> ConversationEncoder::learnt(const Conversation& conversation,
+                                                   const RenderedChat& rendered) const {
+  if (loss_ == ChatLoss::kAll) return {{.begin = 0, .end = rendered.text.size()}};
+  const auto last = static_cast<std::int32_t>(conversation.size()) - 1;
+  std::vector<TextRange> ranges;
+  for (const TextSpan& span : assistant_spans(template_, conversation, options_, rendered).spans) {
+    if (loss_ == ChatLoss::kCompletion && span.origin.message != last) continue;
+    ranges.push_back({.begin = span.begin, .end = span.end});
+  }
+  return ranges;
+}
+
+EncodedConversation ConversationEncoder::encode(const Conversation& conversation) {
+  RenderedChat rendered = template_.render(conversation, options_);
+  const std::vector<TextRange> trusted = trusted_ranges(rendered);
+  const std::vector<TextRange> marked = learnt(conversation, rendered);
+  EncodedConversation result;
+  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = marked}, cache_,
+                           result.ids, result.loss);
+  result.text = std::move(rendered.text);
+  return result;
+}
+
+}  // namespace strata

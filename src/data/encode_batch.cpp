@@ -1,0 +1,89 @@
+#include "data/encode_batch.h"
+
+#include <span>
+#include <string_view>
+
+#include "data/byte_stream.h"
+#include "data/record_reader.h"
+#include "data/text_hash.h"
+#include "data/text_survey.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+
+namespace strata {
+namespace {
+
+void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash,
+                  const DocumentEncoder& encoder, EncodeCache& cache) {
+  encoder.encode(text, cache, batch.ids);
+  batch.documents.push_back({.end = batch.ids.size(), .hash = hash});
+}
+
+/// Reads the whole file, unless its beginning tells that it is no text.
+void read(EncodeBatch& batch, bool as_text) {
+  const InputFile file(batch.file->name);
+  if (file.bytes() > kMostDocumentBytes) {
+    if (!as_text) batch.not_text = other_than_text(read_beginning(file), batch.file->name);
+    if (batch.not_text) return;
+    throw IoError(batch.file->name + ": has " + format_bytes(file.bytes()) +
+                  ", and a document up to " + format_bytes(kMostDocumentBytes) +
+                  "; split it into several files");
+  }
+  batch.text.emplace(file.bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(*batch.text)));
+}
+
+void encode_text(EncodeBatch& batch, const TokenizeOptions& options, const DocumentEncoder& encoder,
+                 EncodeCache& cache) {
+  const bool as_text = options.format == InputFormat::kText;
+  const bool whole_file = !batch.text;
+  if (whole_file) read(batch, as_text);
+  if (batch.not_text) return;
+  const std::string_view name = batch.file->name;
+  const TextSurvey survey =
+      survey_text(*batch.text, whole_file ? name : without_packing(name), as_text);
+  batch.not_text = survey.not_text;
+  if (batch.not_text) return;
+  if (batch.text->empty()) {
+    ++batch.empty_documents;
+  } else {
+    add_document(batch, *batch.text, survey.hash, encoder, cache);
+  }
+}
+
+void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
+                    const DocumentEncoder& encoder, EncodeCache& cache) {
+  std::string_view rest = *batch.text;
+  for (std::int64_t line = batch.first_line; !rest.empty(); ++line) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view record = rest.substr(0, end);
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+    if (record.find_first_not_of(" \t\r") == record.npos) continue;
+    try {
+      const std::string text = text_of_record(record, options.text_field);
+      if (text.empty()) {
+        ++batch.empty_documents;
+      } else {
+        add_document(batch, text, hash_text(text), encoder, cache);
+      }
+    } catch (const IoError& error) {
+      throw IoError(shown_name(batch.file->name) + ":" + std::to_string(line) + ": " +
+                    error.what());
+    }
+  }
+}
+
+}  // namespace
+
+void encode_batch(EncodeBatch& batch, const TokenizeOptions& options,
+                  const DocumentEncoder& encoder, EncodeCache& cache) {
+  if (batch.first_line > 0) {
+    encode_records(batch, options, encoder, cache);
+  } else {
+    encode_text(batch, options, encoder, cache);
+  }
+  batch.text.reset();
+}
+
+}  // namespace strata

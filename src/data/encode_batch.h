@@ -1,0 +1,46 @@
+// A part of the inputs of `strata tokenize` that one thread turns into ids: a file, a text that
+// came unpacked or from standard input, or lines with a record each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/document_encoder.h"
+#include "data/file_kind.h"
+#include "data/text_files.h"
+#include "strata/data/tokenize.h"
+#include "strata/tokenizer/encode_cache.h"
+
+namespace strata {
+
+/// The most that a document may have, in bytes.
+inline constexpr std::size_t kMostDocumentBytes = std::size_t{1} << 30;
+
+struct EncodeBatch {
+  /// A document that was made.
+  struct Document {
+    std::size_t end = 0;     ///< of its ids
+    std::uint64_t hash = 0;  ///< of its text
+  };
+
+  const TextFile* file = nullptr;  ///< the input
+  /// What was read of it; absent: the work begins with reading the file.
+  std::optional<std::string> text{};
+  std::int64_t first_line = 0;  ///< of lines with records; 0: the text is one document
+  std::size_t input_bytes = 0;  ///< what it counts for in the progress
+  bool is_last = true;          ///< nothing of the input comes after it
+
+  std::vector<std::int32_t> ids{};  ///< of all documents
+  std::vector<Document> documents{};
+  std::int64_t empty_documents = 0;
+  std::optional<FileKind> not_text{};  ///< nothing was made of it
+};
+
+/// Does the work. Throws IoError, which names the file, and for a record its line.
+void encode_batch(EncodeBatch& batch, const TokenizeOptions& options,
+                  const DocumentEncoder& encoder, EncodeCache& cache);
+
+}  // namespace strata

@@ -1,0 +1,45 @@
+// Narrow ids are widened in pieces that fit on the stack.
+
+#include "data/id_array.h"
+
+#include <algorithm>
+#include <array>
+
+namespace strata {
+
+namespace {
+constexpr std::size_t kPiece = 4096;  ///< ids that are on the stack at once
+}
+
+void read_ids(const InputFile& file, std::size_t offset, TokenType type,
+              std::span<std::int32_t> out) {
+  if (type == TokenType::kU32) {
+    file.read(offset, std::as_writable_bytes(out));
+    return;
+  }
+  std::array<std::uint16_t, kPiece> buffer;
+  while (!out.empty()) {
+    const auto ids = std::span(buffer).first(std::min(buffer.size(), out.size()));
+    file.read(offset, std::as_writable_bytes(ids));
+    std::ranges::copy(ids, out.begin());
+    offset += ids.size_bytes();
+    out = out.subspan(ids.size());
+  }
+}
+
+void append_ends_by_id(const TokenSource& source, std::int32_t end_of_document, std::int64_t begin,
+                       std::int64_t end, std::vector<std::int64_t>& ends) {
+  check_range(source, begin, end - begin);
+  std::array<std::int32_t, kPiece> buffer;
+  while (begin < end) {
+    const auto count = std::min<std::int64_t>(std::ssize(buffer), end - begin);
+    const auto ids = std::span(buffer).first(static_cast<std::size_t>(count));
+    source.read(begin, ids);
+    for (const std::int32_t id : ids) {
+      ++begin;
+      if (id == end_of_document) ends.push_back(begin);
+    }
+  }
+}
+
+}  // namespace strata

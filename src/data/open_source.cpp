@@ -1,0 +1,27 @@
+// The first bytes of a file decide, never its name.
+
+#include "strata/data/open_source.h"
+
+#include "data/file_kind.h"
+#include "data/llmc_file.h"
+#include "data/megatron_file.h"
+
+namespace strata {
+
+std::unique_ptr<TokenSource> open_token_source(const std::string& file,
+                                               const ForeignFormat& foreign) {
+  const std::string beginning = read_beginning(InputFile(file));
+  if (LlmcFile::is(beginning)) return std::make_unique<LlmcFile>(file, foreign.end_of_document);
+  if (MegatronFile::is(beginning)) return std::make_unique<MegatronFile>(file);
+  if (!foreign.type) return TokenFile::open(file);
+  return TokenFile::open(
+      file, RawTokenFormat{.type = *foreign.type, .end_of_document = foreign.end_of_document});
+}
+
+std::vector<std::string> files_of_token_source(const std::string& file) {
+  std::vector<std::string> files{file};
+  if (file.ends_with(MegatronFile::kIndexEnding)) files.push_back(MegatronFile::ids_of(file));
+  return files;
+}
+
+}  // namespace strata

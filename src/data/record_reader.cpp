@@ -1,0 +1,146 @@
+// A record's line is read without a tree, since nothing but one text of it is wanted.
+
+#include "data/record_reader.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/text.h"
+
+namespace strata {
+namespace {
+
+constexpr std::size_t kBlockBytes = kMiB;
+constexpr std::size_t kMostLineBytes = 64 * kMiB;
+
+using Json = nlohmann::json;
+
+/// Finds one text among the members of an object. Every method returns whether to go on.
+class FieldReader final : public nlohmann::json_sax<Json> {
+ public:
+  explicit FieldReader(const std::string& field) : field_(field) {}
+
+  bool null() override { return value("null"); }
+  bool boolean(bool /*value*/) override { return value("true or false"); }
+  bool number_integer(number_integer_t /*value*/) override { return value("a number"); }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return value("a number"); }
+  bool number_float(number_float_t /*value*/, const string_t& /*text*/) override {
+    return value("a number");
+  }
+  bool string(string_t& value) override {
+    if (wanted_ && levels_ == 1) {
+      text_ = std::move(value);
+      wanted_ = false;
+      return true;
+    }
+    return this->value("a text");
+  }
+  bool binary(binary_t& /*value*/) override { return false; }  // JSON has none
+  bool key(string_t& key) override {
+    if (levels_ != 1) return true;
+    wanted_ = key == field_;
+    if (!wanted_ && others_.size() < kMostShown) others_ += (others_.empty() ? "" : ", ") + key;
+    return true;
+  }
+  bool start_object(std::size_t /*size*/) override { return open("an object"); }
+  bool end_object() override { return close(); }
+  bool start_array(std::size_t /*size*/) override {
+    if (levels_ == 0) throw IoError("is a list, and a record is an object");
+    return open("a list");
+  }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& error) override {
+    throw IoError("is not JSON, of which each line holds one record: " + json_problem(error));
+  }
+
+  std::string take() {
+    if (text_) return std::move(*text_);
+    throw IoError("has no field " + field_ + "; it has " +
+                  (others_.empty() ? "none" : shortened(printable(others_))) +
+                  ". Name the field of the text by --text-field");
+  }
+
+ private:
+  bool value(const char* what) {
+    if (levels_ == 0) throw IoError(std::string("is ") + what + ", and a record is an object");
+    if (levels_ == 1 && wanted_) {
+      throw IoError("the field " + field_ + " is " + what + ", and a text is expected");
+    }
+    return true;
+  }
+  bool open(const char* what) {
+    if (levels_ > 0) (void)value(what);
+    if (++levels_ > kMostJsonLevels) {
+      throw IoError("objects and lists nest more than " + std::to_string(kMostJsonLevels) +
+                    " levels deep");
+    }
+    return true;
+  }
+  bool close() {
+    --levels_;
+    return true;
+  }
+
+  const std::string& field_;
+  int levels_ = 0;
+  bool wanted_ = false;  ///< whether the next value of the object is the field's
+  std::optional<std::string> text_{};
+  std::string others_{};  ///< keys, for a message
+};
+
+/// Appends a piece of a stream, and returns whether there was one.
+bool read_piece(ByteStream& stream, std::string& text) {
+  const std::size_t before = text.size();
+  text.resize(before + kBlockBytes);
+  const std::size_t bytes = stream.read(std::span(text).subspan(before));
+  text.resize(before + bytes);
+  return bytes > 0;
+}
+
+}  // namespace
+
+LineBlock LineBlocks::next() {
+  LineBlock block{.text = std::exchange(rest_, {}), .first_line = line_};
+  while (true) {
+    const bool more = read_piece(stream_, block.text);
+    const std::size_t end = block.text.rfind('\n');
+    if (more && (block.text.size() < kBlockBytes || end == block.text.npos)) {
+      if (block.text.size() > kMostLineBytes) {
+        throw IoError(name_ + ": line " + std::to_string(line_) + " is longer than " +
+                      format_bytes(kMostLineBytes) + "; a record stands on one line");
+      }
+      continue;
+    }
+    if (more) {
+      rest_ = block.text.substr(end + 1);
+      block.text.resize(end + 1);
+    }
+    line_ += std::ranges::count(block.text, '\n');
+    return block;
+  }
+}
+
+std::string read_stream(ByteStream& stream, const std::string& name, std::size_t most_bytes) {
+  std::string text;
+  while (read_piece(stream, text)) {
+    if (text.size() > most_bytes) {
+      throw IoError(name + ": has more than " + format_bytes(most_bytes) +
+                    ", which a document may have; split it into several files");
+    }
+  }
+  return text;
+}
+
+std::string text_of_record(std::string_view line, const std::string& field) {
+  FieldReader reader(field);
+  Json::sax_parse(line.begin(), line.end(), &reader);
+  return reader.take();
+}
+
+}  // namespace strata

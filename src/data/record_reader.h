@@ -1,0 +1,42 @@
+// Takes streams apart: into blocks of whole lines, and lines of JSON into the text of a record.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "data/byte_stream.h"
+
+namespace strata {
+
+/// Lines that stand behind each other, each with its end but perhaps the last of a stream.
+struct LineBlock {
+  std::string text{};
+  std::int64_t first_line = 1;
+};
+
+/// Cuts a stream into blocks of about 1 MiB where lines end.
+class LineBlocks {
+ public:
+  /// Messages call the stream `name`.
+  LineBlocks(ByteStream& stream, std::string name) : stream_(stream), name_(std::move(name)) {}
+  /// Returns the next block; an empty one at the end. Throws IoError for a line above 64 MiB.
+  [[nodiscard]] LineBlock next();
+
+ private:
+  ByteStream& stream_;
+  std::string name_;
+  std::string rest_{};
+  std::int64_t line_ = 1;
+};
+
+/// Returns all of a stream; throws IoError if it has more than `most_bytes`.
+[[nodiscard]] std::string read_stream(ByteStream& stream, const std::string& name,
+                                      std::size_t most_bytes);
+
+/// Returns the member `field` of the JSON object that a line holds. Throws IoError, without file
+/// and line, if it holds no such object or the member is no text.
+[[nodiscard]] std::string text_of_record(std::string_view line, const std::string& field);
+
+}  // namespace strata

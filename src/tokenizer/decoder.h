@@ -1,0 +1,38 @@
+// Turns the texts of tokens into the text that they stand for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/json_section.h"
+
+namespace strata {
+
+class Decoder {
+ public:
+  /// Reads the section `decoder` of tokenizer.json: null, ByteLevel, Metaspace, Replace of a text,
+  /// ByteFallback, Fuse, Strip, and Sequence of these. Throws ConfigError for another.
+  static Decoder read(const JsonSection& section);
+
+  /// Returns the text of tokens, always valid UTF-8.
+  [[nodiscard]] std::string decode(std::vector<std::string> tokens) const;
+
+ private:
+  enum class Kind : std::uint8_t { kByteLevel, kMetaspace, kReplace, kByteFallback, kFuse, kStrip };
+  struct Step {
+    Kind kind = Kind::kFuse;
+    std::string text{};
+    std::string to{};
+    bool strips_first = false;  ///< kMetaspace: the first token loses its replacements
+    std::int32_t left = 0;      ///< kStrip: how many at most
+    std::int32_t right = 0;
+  };
+  void add(const JsonSection& section);
+  static void apply(const Step& step, std::vector<std::string>& tokens);
+
+  std::vector<Step> steps_;
+};
+
+}  // namespace strata

@@ -1,0 +1,71 @@
+// Cuts a normalized text into the pieces that byte pair encoding looks at one by one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/base/function_ref.h"
+#include "tokenizer/json_section.h"
+#include "tokenizer/splitter.h"
+
+namespace strata {
+
+class PreTokenizer {
+ public:
+  /// Whether a piece stands where the text begins, which some schemes ask for.
+  enum class Place : bool { kBegin, kLater };
+  using OnPiece = FunctionRef<void(std::string_view)>;
+
+  /// Reads the section `pre_tokenizer` of tokenizer.json: null, Split by one of the known regular
+  /// expressions or by a text, ByteLevel, Metaspace, Digits, and Sequence of these. Throws
+  /// ConfigError for another.
+  static PreTokenizer read(const JsonSection& section);
+
+  void add_pattern(SplitPattern pattern);
+
+  /// Tells whether pieces are written in ByteLevel's code points, that is whether the vocabulary
+  /// consists of bytes.
+  [[nodiscard]] bool is_byte_level() const { return is_byte_level_; }
+  /// Tells whether texts remain whole, so that they are best cut elsewhere.
+  [[nodiscard]] bool keeps_texts_whole() const;
+
+  /// Calls `on_piece` for each piece of valid UTF-8, in order.
+  template <class Piece>
+  void apply(std::string_view text, Place place, Piece&& on_piece) const {
+    if (is_one_pattern_) {
+      for (const char *at = text.data(), *end = at + text.size(); at != end;) {
+        const char* const next = steps_[0].splitter(at, end);
+        on_piece(std::string_view(at, static_cast<std::size_t>(next - at)));
+        at = next;
+      }
+    } else {
+      run(0, text, place, on_piece);
+    }
+  }
+
+ private:
+  enum class Kind : std::uint8_t { kSplit, kSplitBehind, kMetaspace, kPrefixSpace };
+  enum class Prepend : std::uint8_t { kAlways, kFirst, kNever };
+  struct Step {
+    Kind kind = Kind::kSplit;
+    Splitter splitter = nullptr;         ///< kSplit
+    std::string text{};                  ///< kSplitBehind: separator; kMetaspace: replacement
+    Prepend prepend = Prepend::kAlways;  ///< kMetaspace
+    bool splits = true;                  ///< kMetaspace
+  };
+
+  void add(const JsonSection& section);
+  void add_split(const JsonSection& section);
+  void add_metaspace(const JsonSection& section);
+  void add_byte_level(const JsonSection& section);
+  void run(std::size_t step, std::string_view text, Place place, OnPiece on_piece) const;
+  void run_metaspace(std::size_t step, std::string_view text, Place place, OnPiece on_piece) const;
+
+  std::vector<Step> steps_;
+  bool is_byte_level_ = false;
+  bool is_one_pattern_ = false;
+};
+
+}  // namespace strata

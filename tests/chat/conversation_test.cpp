@@ -1,0 +1,73 @@
+// Conversations are read as data sets write them, and what is none is refused by name.
+
+#include "strata/chat/conversation.h"
+
+#include <string>
+
+#include "strata/chat/chat_template.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+std::string problem_of(const std::string& json) {
+  try {
+    (void)Conversation::parse(json, "chats.jsonl:7");
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::string render(const std::string& source, const std::string& json) {
+  return ChatTemplate::parse(source, "test").render(Conversation::parse(json, "test"), {}).text;
+}
+
+}  // namespace
+
+TEST_CASE("a conversation is a list of messages, or an object that has one") {
+  const auto list = Conversation::parse(R"([{"role": "user", "content": "a"}])", "test");
+  CHECK(list.size() == 1);
+  CHECK(list.role(0) == "user");
+  const auto object = Conversation::parse(
+      R"({"id": 7, "messages": [{"role": "user"}, {"role": "assistant"}], "tools": null})", "test");
+  CHECK(object.size() == 2);
+  CHECK(object.role(1) == "assistant");
+}
+
+TEST_CASE("what is no conversation is refused with its place") {
+  CHECK_THAT(problem_of("{"), ContainsSubstring("chats.jsonl:7: is no JSON"));
+  CHECK_THAT(problem_of("{}"), ContainsSubstring("neither a list of messages"));
+  CHECK_THAT(problem_of("7"), ContainsSubstring("neither a list of messages"));
+  CHECK_THAT(problem_of(R"({"messages": {}})"), ContainsSubstring("\"messages\" must be a list"));
+  CHECK_THAT(problem_of(R"({"messages": [], "tools": 1})"), ContainsSubstring("\"tools\" must"));
+  CHECK_THAT(problem_of(R"([{"role": "user"}, "x"])"), ContainsSubstring("message 1 is no object"));
+  CHECK_THAT(problem_of(R"([{"content": "x"}])"), ContainsSubstring("message 0 has no \"role\""));
+  CHECK_THAT(problem_of(std::string(100, '[') + std::string(100, ']')),
+             ContainsSubstring("levels deep"));
+}
+
+TEST_CASE("tools, documents and variables reach the template") {
+  CHECK(render("{{ tools[0].name }} {{ documents is none }} {{ mode }} {{ bos_token is defined }}",
+               R"({"messages": [], "tools": [{"name": "f"}],
+                   "chat_template_kwargs": {"mode": "fast"}})") == "f True fast False");
+  CHECK(render("{{ tools }}", "[]") == "None");
+}
+
+TEST_CASE("reasoning is found under all of its names") {
+  for (const std::string name : {"reasoning_content", "thinking", "reasoning"}) {
+    INFO(name);
+    const std::string json = R"([{"role": "assistant", ")" + name + R"(": "hm"}])";
+    CHECK(render("{{ messages[0].reasoning_content }}{{ messages[0].thinking }}", json) == "hmhm");
+  }
+  CHECK(render("{{ messages[0].reasoning_content is defined }}",
+               R"([{"role": "user", "reasoning": null}])") == "False");
+}
+
+TEST_CASE("numbers are whole or real, and large ones become real") {
+  CHECK(render("{{ messages[0].n }} {{ messages[0].m }} {{ messages[0].x }}",
+               R"([{"role": "u", "n": -3, "m": 18446744073709551615, "x": 1.50}])") ==
+        "-3 1.8446744073709552e+19 1.5");
+}
+
+}  // namespace strata

@@ -1,0 +1,86 @@
+// Small templates, one for each feature, against what Jinja2 makes of them
+// (scripts/golden/make_chat_goldens.py).
+
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "strata/chat/assistant_spans.h"
+#include "strata/chat/chat_template.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const Json& goldens() {
+  static const Json parsed = Json::parse(std::ifstream(STRATA_CHAT_GOLDENS));
+  return parsed;
+}
+
+RenderOptions golden_options() {
+  return {.bos_token = "<s>",
+          .eos_token = "</s>",
+          .add_generation_prompt = true,
+          .now_s = goldens()["now_s"].get<std::int64_t>()};
+}
+
+Conversation golden_chat() { return Conversation::parse(goldens()["chat"].dump(), "goldens"); }
+
+RenderedChat render(const Json& golden) {
+  return ChatTemplate::parse(golden["template"].get<std::string>(), "golden")
+      .render(golden_chat(), golden_options());
+}
+
+}  // namespace
+
+TEST_CASE("each feature of the language renders as Jinja2 renders it") {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  int compared = 0;
+  for (const Json& golden : goldens()["cases"]) {
+    if (!golden.contains("text")) continue;
+    INFO(golden["name"].get<std::string>());
+    std::string text;
+    try {
+      text = render(golden).text;
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CHECK(text == golden["text"].get<std::string>());
+    ++compared;
+  }
+  CHECK(compared > 40);
+}
+
+TEST_CASE("what Jinja2 refuses is refused") {
+  int refused = 0;
+  for (const Json& golden : goldens()["cases"]) {
+    if (golden.contains("text")) continue;
+    INFO(golden["name"].get<std::string>());
+    CHECK_THROWS_AS(render(golden), IoError);
+    ++refused;
+  }
+  CHECK(refused > 20);
+}
+
+TEST_CASE("generation blocks have the loss that transformers gives them") {
+  for (const Json& golden : goldens()["cases"]) {
+    if (!golden.contains("generated")) continue;
+    const auto chat_template = ChatTemplate::parse(golden["template"].get<std::string>(), "golden");
+    const Conversation chat = golden_chat();
+    const RenderedChat rendered = chat_template.render(chat, golden_options());
+    std::vector<std::string> pieces;
+    for (const TextSpan& span :
+         assistant_spans(chat_template, chat, golden_options(), rendered).spans) {
+      pieces.push_back(rendered.text.substr(span.begin, span.end - span.begin));
+    }
+    CHECK(pieces == golden["generated"].get<std::vector<std::string>>());
+  }
+}
+
+}  // namespace strata

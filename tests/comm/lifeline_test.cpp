@@ -1,0 +1,126 @@
+// Tests that the death of a rank is noticed by both of its neighbours, and that one that leaves is
+// not taken for dead. Ranks are processes here, which share a page of memory.
+#include "comm/lifeline.h"
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <functional>
+#include <new>
+#include <thread>
+
+#include "support/catch.h"
+
+namespace strata {
+
+namespace {
+
+constexpr int kRanks = 3;
+constexpr std::size_t kMostBytes = 256;  // that a rank shows the others
+
+void sleep_a_moment() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+/// What the ranks share.
+struct Page {
+  std::atomic<int> shown{0};
+  std::atomic<bool> go{false};
+  std::array<std::atomic<int>, kRanks> missed{-1, -1, -1};  ///< by each rank; -1: none
+  std::array<std::array<std::byte, kMostBytes>, kRanks> bytes{};
+
+  std::vector<std::byte> gather(int rank, std::span<const std::byte> own) {
+    REQUIRE(own.size() <= kMostBytes);
+    std::copy(own.begin(), own.end(), bytes[static_cast<std::size_t>(rank)].begin());
+    for (++shown; shown < kRanks;) sleep_a_moment();
+    std::vector<std::byte> all;
+    for (const auto& theirs : bytes) {
+      all.insert(all.end(), theirs.begin(),
+                 theirs.begin() + static_cast<std::ptrdiff_t>(own.size()));
+    }
+    return all;
+  }
+};
+
+constexpr int kLong = 2500;  // moments until a death must have been noticed
+constexpr int kShort = 50;
+
+/// Looks for deaths for so many moments, and notes the first.
+void watch(Page& page, int rank, Lifeline& lifeline, int moments) {
+  for (int i = 0; i < moments && page.missed[static_cast<std::size_t>(rank)] < 0; ++i) {
+    page.missed[static_cast<std::size_t>(rank)] = lifeline.gone().value_or(-1);
+    sleep_a_moment();
+  }
+}
+
+/// Returns whom ranks 0 and 2 of three miss, in so many moments, after rank 1 has done this to its
+/// lifeline.
+std::array<int, 2> missed_after(int moments,
+                                const std::function<void(std::optional<Lifeline>&)>& end) {
+  void* const memory =
+      ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  Page& page = *new (memory) Page;
+  const auto live = [&](int rank, const std::function<void(std::optional<Lifeline>&)>& then) {
+    std::optional<Lifeline> lifeline(
+        std::in_place, rank, kRanks,
+        [&](std::span<const std::byte> own) { return page.gather(rank, own); });
+    while (!page.go) sleep_a_moment();
+    then(lifeline);
+  };
+  const auto watcher = [&](int rank) {
+    return [&page, rank, moments](std::optional<Lifeline>& lifeline) {
+      watch(page, rank, *lifeline, moments);
+    };
+  };
+  std::array<pid_t, 2> children{};
+  for (const int rank : {1, 2}) {
+    pid_t& child = children[static_cast<std::size_t>(rank - 1)];
+    child = ::fork();
+    if (child != 0) continue;
+    live(rank, rank == 1 ? end : watcher(rank));
+    ::_exit(0);
+  }
+  std::thread starter([&] {
+    while (page.shown < kRanks) sleep_a_moment();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    page.go = true;
+  });
+  live(0, watcher(0));
+  starter.join();
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  const std::array<int, 2> missed{page.missed[0], page.missed[2]};
+  ::munmap(memory, sizeof(Page));
+  return missed;
+}
+
+constexpr std::array kBothMiss1{1, 1};
+constexpr std::array kNobody{-1, -1};
+
+}  // namespace
+
+TEST_CASE("a rank whose process is killed is missed by both neighbours", "[one_thread]") {
+  CHECK(missed_after(kLong, [](std::optional<Lifeline>&) { ::raise(SIGKILL); }) == kBothMiss1);
+}
+
+TEST_CASE("a rank whose process exits without a good-bye is missed", "[one_thread]") {
+  CHECK(missed_after(kLong, [](std::optional<Lifeline>&) { ::_exit(1); }) == kBothMiss1);
+}
+
+TEST_CASE("a rank whose lifeline has gone before its process is not missed", "[one_thread]") {
+  CHECK(missed_after(kShort, [](std::optional<Lifeline>& lifeline) { lifeline.reset(); }) ==
+        kNobody);
+}
+
+TEST_CASE("a rank that is alone has nobody to miss") {
+  Lifeline lifeline(0, 1, [](std::span<const std::byte> own) {
+    return std::vector<std::byte>(own.begin(), own.end());
+  });
+  CHECK_FALSE(lifeline.gone());
+}
+
+}  // namespace strata

@@ -1,0 +1,192 @@
+// Tests that files of llm.c and Megatron give back their ids and documents. Their bytes are put
+// together here by the formats' descriptions, and damaged ones must be refused.
+
+#include "strata/data/open_source.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace strata {
+
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using Ends = std::vector<std::int64_t>;
+
+Ids all_of(const TokenSource& source) {
+  Ids ids(static_cast<std::size_t>(source.size()));
+  source.read(0, ids);
+  return ids;
+}
+
+Ends ends_in(const TokenSource& source, std::int64_t begin, std::int64_t end) {
+  Ends ends;
+  source.document_ends_in(begin, end, ends);
+  return ends;
+}
+
+template <class T>
+std::string llmc_file(std::int32_t magic, std::int32_t version, const std::vector<T>& ids) {
+  std::vector<std::int32_t> header(256);
+  header[0] = magic;
+  header[1] = version;
+  header[2] = static_cast<std::int32_t>(ids.size());
+  return bytes_of(header) + bytes_of(ids);
+}
+
+/// What an index holds; documents are ranges of sequences.
+struct Index {
+  std::uint64_t version = 1;
+  char code = 8;
+  std::vector<std::int32_t> lengths{};
+  std::vector<std::int64_t> documents{};
+  std::int64_t bytes_of_id = 2;
+};
+
+std::string index_file(const Index& index) {
+  std::vector<std::int64_t> pointers;
+  std::int64_t next = 0;
+  for (const std::int32_t length : index.lengths) {
+    pointers.push_back(next);
+    next += length * index.bytes_of_id;
+  }
+  using Counts = std::vector<std::uint64_t>;
+  return std::string("MMIDIDX\0\0", 9) + bytes_of(Counts{index.version}) + index.code +
+         bytes_of(Counts{index.lengths.size(), index.documents.size()}) + bytes_of(index.lengths) +
+         bytes_of(pointers) + bytes_of(index.documents);
+}
+
+const std::vector<std::uint16_t> kIds{3, 1, 4, 1, 5, 9, 2, 6, 50256, 5};
+/// Of kIds: 3 1 | 4 1 5, 9 | nothing | 2 6 50256 5.
+const Index kIndex{.lengths = {2, 3, 1, 0, 4}, .documents = {0, 1, 3, 4, 5}};
+
+}  // namespace
+
+TEST_CASE("token files of llm.c give back their ids, and documents by an id") {
+  const ScratchFolder folder;
+  const std::string narrow_ids = folder.write("a.bin", llmc_file(20240520, 1, kIds));
+  const auto plain = open_token_source(narrow_ids);
+  CHECK(plain->name() == narrow_ids);
+  CHECK(all_of(*plain) == Ids(kIds.begin(), kIds.end()));
+  CHECK(plain->vocabulary() == 0);
+  CHECK(ends_in(*plain, 0, 10).empty());
+  const auto documents = open_token_source(narrow_ids, {.end_of_document = 50256});
+  CHECK(ends_in(*documents, 0, 10) == Ends{9});
+  const std::vector<std::uint32_t> wide{128000, 7, 128255};
+  const std::string wide_ids = folder.write("b.bin", llmc_file(20240801, 7, wide));
+  CHECK(all_of(*open_token_source(wide_ids)) == Ids{128000, 7, 128255});
+  // The width of files without header says nothing of one with a header.
+  CHECK(all_of(*open_token_source(wide_ids, {.type = TokenType::kU16})) == Ids{128000, 7, 128255});
+}
+
+TEST_CASE("torn and unknown token files of llm.c are refused") {
+  const ScratchFolder folder;
+  const auto refused = [&](const std::string& content, const char* why) {
+    const std::string file = folder.write("bad.bin", content);
+    REQUIRE_THROWS_WITH(open_token_source(file),
+                        ContainsSubstring("bad.bin") && ContainsSubstring(why));
+  };
+  const std::string good = llmc_file(20240520, 1, kIds);
+  refused(good.substr(0, 4), "1024 bytes, it has 4");
+  refused(good.substr(0, 1023), "torn");
+  refused(good.substr(0, good.size() - 1), "1044 bytes, it has 1043");
+  refused(good + "x", "torn");
+  refused(llmc_file(20240520, 2, kIds), "version 2");
+  refused(llmc_file(20240801, 1, kIds), "version 1");
+  std::string negative = good;
+  negative[11] = '\x80';
+  refused(negative, "tokens");
+}
+
+TEST_CASE("a Megatron dataset gives back its ids and documents") {
+  const ScratchFolder folder;
+  folder.write("a.bin", bytes_of(kIds));
+  const auto tokens = open_token_source(folder.write("a.idx", index_file(kIndex)));
+  CHECK(all_of(*tokens) == Ids(kIds.begin(), kIds.end()));
+  CHECK(tokens->vocabulary() == 0);
+  CHECK(ends_in(*tokens, 0, 10) == Ends{2, 6, 10});
+  CHECK(ends_in(*tokens, 2, 6) == Ends{6});
+  CHECK(ends_in(*tokens, 6, 9).empty());
+  CHECK(ends_in(*tokens, 9, 10) == Ends{10});
+  Index wide{.code = 4, .lengths = {3}, .documents = {0, 1}, .bytes_of_id = 4};
+  folder.write("b.bin", bytes_of(Ids{7, 128255, 0}));
+  CHECK(all_of(*open_token_source(folder.write("b.idx", index_file(wide)))) == Ids{7, 128255, 0});
+  CHECK(files_of_token_source(folder.file("a.idx")) ==
+        std::vector{folder.file("a.idx"), folder.file("a.bin")});
+  CHECK(files_of_token_source("a.bin") == std::vector<std::string>{"a.bin"});
+}
+
+TEST_CASE("documents of a long Megatron dataset end where its index says") {
+  const ScratchFolder folder;
+  std::mt19937 random(5);
+  Index index{.documents = {0}};
+  Ends expected;
+  std::int64_t size = 0;
+  for (int document = 0; document < 3000; ++document) {
+    for (auto sequence = random() % 4; sequence > 0; --sequence) {
+      index.lengths.push_back(static_cast<std::int32_t>(random() % 9));
+      size += index.lengths.back();
+    }
+    index.documents.push_back(std::ssize(index.lengths));
+    if (size > (expected.empty() ? 0 : expected.back())) expected.push_back(size);
+  }
+  folder.write("a.bin", std::string(static_cast<std::size_t>(2 * size), '\1'));
+  const auto tokens = open_token_source(folder.write("a.idx", index_file(index)));
+  CHECK(ends_in(*tokens, 0, size) == expected);
+  for (std::int64_t begin = 0; begin < size; begin += 211) {
+    const std::int64_t end = std::min(size, begin + 150);
+    Ends inside;
+    std::ranges::copy_if(expected, std::back_inserter(inside),
+                         [&](std::int64_t at) { return at > begin && at <= end; });
+    REQUIRE(ends_in(*tokens, begin, end) == inside);
+  }
+}
+
+TEST_CASE("Megatron datasets that are torn, unknown or contradict themselves are refused") {
+  const ScratchFolder folder;
+  folder.write("bad.bin", bytes_of(kIds));
+  const auto refused = [&](const std::string& content, const char* why) {
+    const std::string file = folder.write("bad.idx", content);
+    REQUIRE_THROWS_WITH(open_token_source(file),
+                        ContainsSubstring("bad.idx") && ContainsSubstring(why));
+  };
+  const auto changed = [](const auto& change) {
+    Index index = kIndex;
+    change(index);
+    return index_file(index);
+  };
+  const std::string good = index_file(kIndex);
+  for (std::size_t size = 9; size < good.size(); ++size) refused(good.substr(0, size), "torn");
+  refused(good + "x", "torn");
+  refused(changed([](Index& i) { i.version = 2; }), "version 2");
+  refused(changed([](Index& i) { i.code = 5; }), "code 5");
+  refused(changed([](Index& i) { i.lengths[1] = -3; }), "sequence 1");
+  refused(changed([](Index& i) { i.lengths[4] = 5; }), "22 bytes of ids");
+  refused(changed([](Index& i) { i.bytes_of_id = 4; }), "sequence 1");
+  refused(changed([](Index& i) { i.documents[0] = 1; }), "document 0");
+  refused(changed([](Index& i) { i.documents[2] = 0; }), "document 2");
+  refused(changed([](Index& i) { i.documents[4] = 6; }), "document 4");
+  refused(changed([](Index& i) { i.documents[4] = 4; }), "last document");
+  refused(changed([](Index& i) { i.documents.clear(); }), "last document");
+  std::string huge = good;
+  huge[25] = '\x70';
+  refused(huge, "torn");
+}
+
+TEST_CASE("a Megatron index without its ids, or of another name, is refused") {
+  const ScratchFolder folder;
+  const std::string alone = folder.write("alone.idx", index_file(kIndex));
+  REQUIRE_THROWS_WITH(open_token_source(alone), ContainsSubstring("alone.bin"));
+  const std::string other = folder.write("index", index_file(kIndex));
+  REQUIRE_THROWS_WITH(open_token_source(other), ContainsSubstring("must end with .idx"));
+}
+
+}  // namespace strata

@@ -1,0 +1,171 @@
+// Records, packed files, and threads: what tokenize makes of them against the same texts in plain
+// files. Packed bytes come from the library's own encoders.
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/data/byte_tokenizer.h"
+#include "strata/data/token_file.h"
+#include "strata/data/tokenize.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace strata {
+namespace {
+
+std::string bytes_of_file(const std::string& file) {
+  return read_text_file(file, std::size_t{1} << 30);
+}
+
+std::string gzip(const std::string& text) {
+  z_stream state{};
+  REQUIRE(deflateInit2(&state, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string packed(deflateBound(&state, text.size()) + 64, '\0');
+  state.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  state.avail_in = static_cast<uInt>(text.size());
+  state.next_out = reinterpret_cast<Bytef*>(packed.data());
+  state.avail_out = static_cast<uInt>(packed.size());
+  REQUIRE(deflate(&state, Z_FINISH) == Z_STREAM_END);
+  packed.resize(state.total_out);
+  deflateEnd(&state);
+  return packed;
+}
+
+std::string zstd(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  const std::size_t bytes =
+      ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1);
+  REQUIRE(ZSTD_isError(bytes) == 0);
+  packed.resize(bytes);
+  return packed;
+}
+
+/// Documents of all sizes, with characters that JSON escapes, and one of several MiB.
+std::vector<std::string> documents() {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < 400; ++i) {
+    texts.push_back(std::to_string(i) + " \"quoted\"\n\tä€😀\\ ");
+    texts.back().append(i * i % 6007, static_cast<char>('a' + i % 26));
+  }
+  texts.emplace_back(3 << 20, 'x');
+  return texts;
+}
+
+std::string records_of(const std::vector<std::string>& texts) {
+  std::string lines;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const nlohmann::json record{{"id", i}, {"text", texts[i]}, {"of", {{"text", "not this"}}}};
+    lines += record.dump(-1, ' ', /*ensure_ascii=*/i % 2 == 0) + (i % 7 == 0 ? "\r\n\n" : "\n");
+  }
+  return lines;
+}
+
+std::string refusal_of(const TokenizeOptions& options) {
+  try {
+    (void)tokenize(options);
+  } catch (const IoError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE(
+    "records make the tokens that plain files of their texts make, on any number of threads") {
+  const ScratchFolder folder;
+  const std::vector<std::string> texts = documents();
+  TokenizeOptions plain{.output = folder.file("plain.bin")};
+  plain.validation_fraction = 0.3;
+  plain.validation_output = folder.file("plain_held.bin");
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    plain.inputs.push_back(folder.write(std::to_string(i) + ".txt", texts[i]));
+  }
+  const TokenizeStatistics expected = tokenize(plain);
+  const std::string lines = records_of(texts);
+  TokenizeOptions options = plain;
+  options.output = folder.file("records.bin");
+  options.validation_output = folder.file("records_held.bin");
+  const std::size_t cut = lines.find('\n', lines.size() / 3) + 1;
+  for (const std::string& input :
+       {folder.write("a.jsonl", lines), folder.write("a.txt", lines),
+        folder.write("a.jsonl.gz", gzip(lines)), folder.write("a.zst", zstd(lines)),
+        folder.write("two.gz", gzip(lines.substr(0, cut)) + gzip(lines.substr(cut))),
+        folder.write("two.zst", zstd(lines.substr(0, cut)) + zstd(lines.substr(cut)))}) {
+    for (const std::size_t threads : {1U, 3U}) {
+      INFO(input << ", " << threads << " threads");
+      options.inputs = {input};
+      options.threads = threads;
+      const TokenizeStatistics made = tokenize(options);
+      CHECK(made.documents == expected.documents);
+      CHECK(made.validation_documents == expected.validation_documents);
+      CHECK(bytes_of_file(options.output) == bytes_of_file(plain.output));
+      CHECK(bytes_of_file(options.validation_output) == bytes_of_file(plain.validation_output));
+    }
+  }
+}
+
+TEST_CASE("a packed text is one document") {
+  const ScratchFolder folder;
+  const std::string text = std::string(300000, 'a') + "ä\n";
+  (void)tokenize({.inputs = {folder.write("a.txt", text)}, .output = folder.file("plain.bin")});
+  folder.write("texts/a.txt.gz", gzip(text));
+  folder.write("texts/b.gz", gzip("left out by its ending"));
+  (void)tokenize({.inputs = {folder.file("texts")}, .output = folder.file("packed.bin")});
+  CHECK(bytes_of_file(folder.file("packed.bin")) == bytes_of_file(folder.file("plain.bin")));
+}
+
+TEST_CASE("a line that is no record is refused by file and line, and no file is made") {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"{\"text\": \"a\"", "is not JSON"},
+      {"text", "is not JSON"},
+      {"{\"text\": \"\xff\"}", "is not JSON"},
+      {"{\"text\": 3}", "the field text is a number"},
+      {"{\"text\": null}", "the field text is null"},
+      {"{\"text\": [\"a\"]}", "the field text is a list"},
+      {"{\"text\": {}}", "the field text is an object"},
+      {"{\"body\": \"a\", \"id\": {\"text\": \"b\"}}", "no field text; it has body, id"},
+      {"{}", "it has none"},
+      {"[{\"text\": \"a\"}]", "is a list"},
+      {"3", "is a number"},
+      {"{\"text\": \"a\"} {\"text\": \"b\"}", "is not JSON"},
+      {"{\"a\": " + std::string(100000, '['), "nest more than"}};
+  for (const auto& [line, problem] : cases) {
+    INFO(line.substr(0, 80));
+    std::string lines;
+    for (int i = 0; i < 30000; ++i) lines += "{\"text\": \"some words that fill some blocks\"}\n";
+    const std::string file = folder.write("a.jsonl", lines + line + "\n" + lines);
+    CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin"), .threads = 2}),
+               ContainsSubstring("a.jsonl:30001: ") && ContainsSubstring(problem));
+    CHECK(folder.entries() == 1);
+  }
+}
+
+TEST_CASE("packed files that are cut off or damaged are refused") {
+  const ScratchFolder folder;
+  const std::string lines = records_of(documents());
+  for (const std::string& whole : {gzip(lines), zstd(lines)}) {
+    for (const std::size_t bytes : {whole.size() - 1, whole.size() / 2, std::size_t{5}}) {
+      const std::string file = folder.write("a.packed", whole.substr(0, bytes));
+      INFO(bytes << " of " << whole.size());
+      CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+                 ContainsSubstring("a.packed: ") && ContainsSubstring("cut off"));
+    }
+    std::string damaged = whole;
+    std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(whole.size() / 2), 64, '\x5a');
+    CHECK_THAT(refusal_of({.inputs = {folder.write("a.packed", damaged)},
+                           .output = folder.file("out.bin")}),
+               ContainsSubstring("a.packed"));
+    CHECK(folder.entries() == 1);
+  }
+}
+
+}  // namespace strata
