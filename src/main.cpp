@@ -179,7 +179,6 @@ class CommandLine {
                     "- for standard input")
         ->required();
     tokenize.add_option("--output", tokenize_.output, "token file of the training set")
-        ->required()
         ->type_name("FILE");
     tokenize
         .add_option("--validation-output", tokenize_.validation_output,
@@ -231,13 +230,33 @@ class CommandLine {
         ->type_name("auto|text|jsonl");
     tokenize
         .add_option("--text-field", tokenize_.text_field,
-                    "member of a record that is the text, instead of \"text\"")
+                    "member of a record that is the text, instead of \"text\" or a conversation")
         ->type_name("NAME");
+    tokenize
+        .add_option("--chat-template", tokenize_.chat_template,
+                    "what makes texts of conversations, instead of the template beside the "
+                    "tokenizer: chatml, llama2, llama3, mistral, or a file")
+        ->type_name("NAME|FILE");
+    tokenize
+        .add_option_function<std::string>(
+            "--loss",
+            [this](const std::string& text) { tokenize_.loss = strata::parse_chat_loss(text); },
+            "tokens of conversations whose loss counts: what assistants say, the last message of "
+            "them alone, or all")
+        ->check(CLI::IsMember({"assistant", "completion", "all"}))
+        ->type_name("assistant|completion|all");
+    tokenize
+        .add_option("--show", show_documents_,
+                    "print the first so many documents, with ids and loss, and write nothing")
+        ->type_name("COUNT")
+        ->check(CLI::PositiveNumber);
     tokenize
         .add_option("--threads", tokenize_.threads,
                     "threads that encode, which change no byte; 0: as many as there are cores")
         ->type_name("COUNT");
-    tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
+    tokenize.callback([this] {
+      action_ = [this] { return strata::tokenize_command(tokenize_, show_documents_); };
+    });
   }
   void add_tokenizer(CLI::App& app) {
     CLI::App& tokenizer = *app.add_subcommand(
@@ -386,6 +405,7 @@ class CommandLine {
 
   RunArguments run_;
   strata::TokenizeOptions tokenize_;
+  std::int64_t show_documents_ = 0;
   strata::TokenizerOptions tokenizer_;
   strata::TrainTokenizerCommand train_tokenizer_;
   strata::InspectOptions inspect_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "commands/token_printer.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
@@ -49,15 +50,34 @@ class TokenizeMeter {
   double shown_s_ = 0;
 };
 
-void print_set(const std::string& file, std::int64_t documents, std::int64_t tokens) {
+void print_set(const std::string& file, std::int64_t documents, std::int64_t tokens,
+               std::int64_t learnt) {
   std::cout << file << ": " << format_count(documents) << " documents, " << format_count(tokens)
-            << " tokens\n";
+            << " tokens";
+  if (learnt != tokens) std::cout << ", " << format_count(learnt) << " with loss";
+  std::cout << '\n';
+}
+
+/// Prints documents instead of making files of them.
+int show_documents(TokenizeOptions options, std::int64_t count) {
+  const bool colours = shows_colours();
+  options.threads = 1;
+  options.show = [&](const EncodedDocument& document, const Tokenizer* tokenizer) {
+    print_tokens(
+        std::cout,
+        {.name = document.name, .ids = document.ids, .loss = document.loss, .tokenizer = tokenizer},
+        colours);
+    return --count > 0;
+  };
+  (void)tokenize(options);
+  return 0;
 }
 
 }  // namespace
 
-int tokenize_command(TokenizeOptions options) {
+int tokenize_command(TokenizeOptions options, std::int64_t show) {
   log::configure(0, 1, "");
+  if (show > 0) return show_documents(std::move(options), show);
   const StopSignals stop;
   TokenizeMeter meter;
   options.progress = [&](const TokenizeProgress& progress) {
@@ -66,9 +86,10 @@ int tokenize_command(TokenizeOptions options) {
   };
   const TokenizeStatistics made = tokenize(options);
   meter.clear();
-  print_set(options.output, made.documents, made.tokens);
+  print_set(options.output, made.documents, made.tokens, made.learnt_tokens);
   if (!options.validation_output.empty()) {
-    print_set(options.validation_output, made.validation_documents, made.validation_tokens);
+    print_set(options.validation_output, made.validation_documents, made.validation_tokens,
+              made.validation_learnt_tokens);
   }
   return 0;
 }

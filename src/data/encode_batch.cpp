@@ -14,10 +14,26 @@
 namespace strata {
 namespace {
 
-void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash,
+void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash, std::int64_t line,
                   const DocumentEncoder& encoder, EncodeCache& cache) {
   encoder.encode(text, cache, batch.ids);
-  batch.documents.push_back({.end = batch.ids.size(), .hash = hash});
+  if (!batch.loss.empty()) batch.loss.resize(batch.ids.size(), 1);
+  batch.documents.push_back({.end = batch.ids.size(), .hash = hash, .line = line});
+}
+
+void add_conversation(EncodeBatch& batch, std::string_view record, std::int64_t line,
+                      const DocumentEncoder& encoder, EncodeCache& cache) {
+  const EncodedConversation encoded = encoder.encode_conversation(record, cache);
+  ++batch.conversations;
+  if (!encoded.teaches()) {
+    batch.without_loss.push_back(line);
+    return;
+  }
+  batch.loss.resize(batch.ids.size(), 1);
+  batch.ids.insert(batch.ids.end(), encoded.ids.begin(), encoded.ids.end());
+  batch.loss.insert(batch.loss.end(), encoded.loss.begin(), encoded.loss.end());
+  batch.documents.push_back(
+      {.end = batch.ids.size(), .hash = hash_text(encoded.text), .line = line});
 }
 
 /// Reads the whole file, unless its beginning tells that it is no text.
@@ -48,7 +64,7 @@ void encode_text(EncodeBatch& batch, const TokenizeOptions& options, const Docum
   if (batch.text->empty()) {
     ++batch.empty_documents;
   } else {
-    add_document(batch, *batch.text, survey.hash, encoder, cache);
+    add_document(batch, *batch.text, survey.hash, /*line=*/0, encoder, cache);
   }
 }
 
@@ -61,11 +77,13 @@ void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
     rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
     if (record.find_first_not_of(" \t\r") == record.npos) continue;
     try {
-      const std::string text = text_of_record(record, options.text_field);
-      if (text.empty()) {
+      const auto [is_conversation, text] = read_record(record, options.text_field);
+      if (is_conversation) {
+        add_conversation(batch, record, line, encoder, cache);
+      } else if (text.empty()) {
         ++batch.empty_documents;
       } else {
-        add_document(batch, text, hash_text(text), encoder, cache);
+        add_document(batch, text, hash_text(text), line, encoder, cache);
       }
     } catch (const IoError& error) {
       throw IoError(shown_name(batch.file->name) + ":" + std::to_string(line) + ": " +
