@@ -169,6 +169,20 @@ class CommandLine {
       };
     });
   }
+  static void add_format(CLI::App& command, strata::InputFormat& format) {
+    command
+        .add_option_function<std::string>(
+            "--format",
+            [&format](const std::string& text) {
+              format = text == "text"    ? strata::InputFormat::kText
+                       : text == "jsonl" ? strata::InputFormat::kRecords
+                                         : strata::InputFormat::kAuto;
+            },
+            "text, also if it looks like JSON or another format; jsonl: a record on each line; "
+            "auto: by names and first bytes")
+        ->check(CLI::IsMember({"auto", "text", "jsonl"}))
+        ->type_name("auto|text|jsonl");
+  }
   void add_tokenize(CLI::App& app) {
     CLI::App& tokenize = *app.add_subcommand(
         "tokenize",
@@ -216,18 +230,7 @@ class CommandLine {
                       "take texts of special tokens in documents for these tokens");
     tokenize.add_flag("--overwrite", tokenize_.overwrite,
                       "replace outputs that are there and are not token files");
-    tokenize
-        .add_option_function<std::string>(
-            "--format",
-            [this](const std::string& text) {
-              tokenize_.format = text == "text"    ? strata::InputFormat::kText
-                                 : text == "jsonl" ? strata::InputFormat::kRecords
-                                                   : strata::InputFormat::kAuto;
-            },
-            "text, also if it looks like JSON or another format; jsonl: a record on each line; "
-            "auto: by names and first bytes")
-        ->check(CLI::IsMember({"auto", "text", "jsonl"}))
-        ->type_name("auto|text|jsonl");
+    add_format(tokenize, tokenize_.format);
     tokenize
         .add_option("--text-field", tokenize_.text_field,
                     "member of a record that is the text, instead of \"text\" or a conversation")
@@ -288,7 +291,11 @@ class CommandLine {
     CLI::App& train = *tokenizer.add_subcommand(
         "train", "Make a tokenizer of UTF-8 text: byte-level BPE, as tokenizer.json");
     strata::TrainTokenizerOptions& options = train_tokenizer_.options;
-    train.add_option("input", options.inputs, "text files, and folders to search")->required();
+    train
+        .add_option("input", options.inputs,
+                    "files of text or JSON lines, also packed by gzip or zstd; folders to search; "
+                    "- for standard input")
+        ->required();
     train.add_option("--output", train_tokenizer_.output, "the folder that is made")
         ->required()
         ->type_name("FOLDER");
@@ -318,12 +325,11 @@ class CommandLine {
     train.add_option("--threads", options.threads, "threads that count (default: all cores)")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
+    add_format(train, options.format);
     train
-        .add_option_function<std::string>(
-            "--format", [&options](const std::string& text) { options.as_text = text == "text"; },
-            "text: take what looks like JSON or another format for text, if it is valid UTF-8")
-        ->check(CLI::IsMember({"auto", "text"}))
-        ->type_name("auto|text");
+        .add_option("--text-field", options.text_field,
+                    "member of a record that is the text, instead of \"text\"")
+        ->type_name("NAME");
     train.add_flag("--overwrite", train_tokenizer_.overwrite,
                    "replace a tokenizer that lies in the output folder");
     train.callback(

@@ -70,26 +70,17 @@ void encode_text(EncodeBatch& batch, const TokenizeOptions& options, const Docum
 
 void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
                     const DocumentEncoder& encoder, EncodeCache& cache) {
-  std::string_view rest = *batch.text;
-  for (std::int64_t line = batch.first_line; !rest.empty(); ++line) {
-    const std::size_t end = rest.find('\n');
-    const std::string_view record = rest.substr(0, end);
-    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-    if (record.find_first_not_of(" \t\r") == record.npos) continue;
-    try {
-      const auto [is_conversation, text] = read_record(record, options.text_field);
-      if (is_conversation) {
-        add_conversation(batch, record, line, encoder, cache);
-      } else if (text.empty()) {
-        ++batch.empty_documents;
-      } else {
-        add_document(batch, text, hash_text(text), line, encoder, cache);
-      }
-    } catch (const IoError& error) {
-      throw IoError(shown_name(batch.file->name) + ":" + std::to_string(line) + ": " +
-                    error.what());
-    }
-  }
+  for_each_record(*batch.text, batch.first_line, shown_name(batch.file->name), options.text_field,
+                  [&](std::string_view json, const Record& record, std::int64_t line) {
+                    if (record.is_conversation) {
+                      add_conversation(batch, json, line, encoder, cache);
+                    } else if (record.text.empty()) {
+                      ++batch.empty_documents;
+                    } else {
+                      add_document(batch, record.text, hash_text(record.text), line, encoder,
+                                   cache);
+                    }
+                  });
 }
 
 }  // namespace

@@ -162,4 +162,21 @@ Record read_record(std::string_view line, const std::string& field) {
   return reader.take();
 }
 
+void for_each_record(
+    std::string_view lines, std::int64_t first_line, const std::string& name,
+    const std::string& field,
+    const std::function<void(std::string_view, const Record&, std::int64_t)>& on_record) {
+  for (std::int64_t line = first_line; !lines.empty(); ++line) {
+    const std::size_t end = lines.find('\n');
+    const std::string_view json = lines.substr(0, end);
+    lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
+    if (json.find_first_not_of(" \t\r") == json.npos) continue;
+    try {
+      on_record(json, read_record(json, field), line);
+    } catch (const IoError& error) {
+      throw IoError(name + ":" + std::to_string(line) + ": " + error.what());
+    }
+  }
+}
+
 }  // namespace strata

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -45,5 +46,12 @@ struct Record {
 /// the record is a conversation or else its member "text" the document. Throws IoError, without
 /// file and line, if it holds no such object or the member is no text.
 [[nodiscard]] Record read_record(std::string_view line, const std::string& field);
+
+/// Calls `on_record` for each record of lines, the first of which is `first_line`; blank lines are
+/// passed over. What read_record() and `on_record` throw as IoError gets `name` and line.
+void for_each_record(std::string_view lines, std::int64_t first_line, const std::string& name,
+                     const std::string& field,
+                     const std::function<void(std::string_view json, const Record& record,
+                                              std::int64_t line)>& on_record);
 
 }  // namespace strata

@@ -20,6 +20,7 @@
 #include "data/byte_stream.h"
 #include "data/document_encoder.h"
 #include "data/encode_batch.h"
+#include "data/open_input.h"
 #include "data/ordered_pool.h"
 #include "data/record_reader.h"
 #include "data/text_files.h"
@@ -95,9 +96,6 @@ class WithoutLoss {
   std::int64_t conversations_ = 0;
 };
 
-/// What an input is taken for.
-enum class Way : std::uint8_t { kFile, kText, kRecords };
-
 /// Takes all inputs to the sets.
 class Tokenization {
  public:
@@ -118,10 +116,9 @@ class Tokenization {
 
   void add(const TextFile& file) {
     constexpr std::size_t kLargeFile = 16 * kMiB;  // several of these would be much memory
-    std::unique_ptr<PeekStream> stream;
-    const Way way = way_of(file, stream);
-    if (way == Way::kRecords) return add_records(file, *stream);
-    if (way == Way::kText) return add_text(file, *stream);
+    const OpenedInput input = open_input(file, options_.format);
+    if (input.is_records) return add_records(file, *input.stream);
+    if (input.stream) return add_text(file, *input.stream);
     const bool large = file.bytes > kLargeFile;
     if (large) pool_.drain();
     if (large && options_.tokenizer.empty() && sets_) return add_in_pieces(file);
@@ -148,29 +145,6 @@ class Tokenization {
   }
   void report() const {
     if (options_.progress) options_.progress(progress_);
-  }
-
-  /// Tells what an input is taken for, and opens it unless it is a plain file of text. What was
-  /// found in a folder must also have a name that promises it.
-  Way way_of(const TextFile& file, std::unique_ptr<PeekStream>& stream) const {
-    const std::string_view name = without_packing(file.name);
-    bool records = options_.format == InputFormat::kRecords;
-    bool packed = file.name == kStandardInput;
-    std::string beginning;
-    if (!packed) {
-      beginning = read_beginning(InputFile(file.name));
-      packed = is_packed(beginning) && (file.named || name.size() < file.name.size());
-    }
-    if (packed) {
-      stream = open_byte_stream(file.name);
-      beginning = stream->peek(kBeginningBytes);
-    }
-    if (options_.format == InputFormat::kAuto) {
-      records = name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
-                (file.named && is_like_json_lines(beginning));
-    }
-    if (records && !stream) stream = open_byte_stream(file.name);
-    return records ? Way::kRecords : packed ? Way::kText : Way::kFile;
   }
 
   void add_records(const TextFile& file, ByteStream& stream) {
