@@ -90,6 +90,19 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers") {
   CHECK(validation.front() > 1);   // of the logarithm of 640, 6.5
   CHECK(validation.back() < 0.5);  // the answers are all the same
 
+  const auto start = metrics(folder / "tuned").front();
+  CHECK(start["padding_share"].at(folder / "train.bin") < 0.2);
+  CHECK(start["overlong_documents"] == 0);
+
+  // Every field has its line in the documents.
+  const std::string documented = read_file(STRATA_DOCS "/metrics.md");
+  for (const nlohmann::json& line : metrics(folder / "tuned")) {
+    for (const auto& [key, value] : line.items()) {
+      CAPTURE(key);
+      CHECK(documented.find("`" + key + "`") != std::string::npos);
+    }
+  }
+
   require_done(strata(folder, "export " + (folder / "tuned") + " " + (folder / "tuned-model")));
   for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
     CHECK(read_file(folder / ("tuned-model/" + std::string(file))) ==
