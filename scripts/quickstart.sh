@@ -1,7 +1,8 @@
 #!/bin/bash
-# From a fresh machine to a trained model: installs, builds, collects English text, tokenizes it, trains
-# configs/quickstart.json on whatever the machine has and compares the result with a model that only
-# counts pairs of bytes. Fails if the model is not clearly better. Run folder: runs/quickstart.
+# From a fresh machine to a trained model: installs, builds, collects English text, trains a tokenizer
+# on it and configs/quickstart.json on its tokens, on whatever the machine has, and compares the result
+# with a model that only counts pairs of bytes. Fails if the model is not clearly better. Losses are
+# given for each byte of text, so that tokenizers can be compared. Run folder: runs/quickstart.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -19,8 +20,16 @@ strata=build/$preset/strata
 stage "text"
 scripts/english_text.sh data/english
 mkdir -p data/quickstart
-"$strata" tokenize data/english --output data/quickstart/train.bin \
-  --validation-output data/quickstart/validation.bin --validation-fraction 0.05
+# make_sets NAME [OPTION...]: token files of the same documents, in which a hash of the text decides.
+make_sets() {
+  local name=$1
+  shift
+  "$strata" tokenize data/english --output "data/quickstart/$name.bin" \
+    --validation-output "data/quickstart/$name-validation.bin" --validation-fraction 0.05 "$@"
+}
+"$strata" tokenizer train data/english --vocab-size 1024 --output data/quickstart/tokenizer --overwrite
+make_sets train --tokenizer data/quickstart/tokenizer | tee data/quickstart/tokens.txt
+make_sets bytes | tee data/quickstart/bytes.txt
 
 stage "train"
 sets=()
@@ -31,8 +40,12 @@ fi
 
 stage "result"
 pair_model_loss=$("build/$preset/strata_byte_model" \
-  data/quickstart/train.bin data/quickstart/validation.bin)
-awk -v pairs="$pair_model_loss" '
+  data/quickstart/bytes.bin data/quickstart/bytes-validation.bin)
+# validation_tokens FILE: what `strata tokenize` has said of the validation set. Each document has
+# one token more than text, which ends it.
+validation_tokens() { awk '/-validation.bin: / { gsub(",", ""); print $(NF - 1) }' "$1"; }
+awk -v pairs="$pair_model_loss" -v tokens="$(validation_tokens data/quickstart/tokens.txt)" \
+  -v bytes="$(validation_tokens data/quickstart/bytes.txt)" '
   function value(key) {
     match($0, "\"" key "\":[-+.eE0-9]+")
     return substr($0, RSTART + length(key) + 3, RLENGTH - length(key) - 3) + 0
@@ -40,7 +53,10 @@ awk -v pairs="$pair_model_loss" '
   /"event":"step"/ { last = value("loss"); if (steps++ == 0) first = last }
   /"event":"eval"/ { loss = value("val_loss") }
   END {
-    printf "training loss     %.4f nats per byte in the first step, %.4f in the last\n", first, last
+    if (tokens <= 0 || bytes <= tokens) { print "FAILED: the sets were not counted"; exit 1 }
+    printf "training loss     %.4f nats per token in the first step, %.4f in the last\n", first, last
+    printf "validation loss   %.4f nats per token of %.2f bytes\n", loss, bytes / tokens
+    loss *= tokens / bytes
     printf "validation loss   %.4f nats per byte\n", loss
     printf "byte-pair counts  %.4f nats per byte, the same training and validation text\n", pairs
     if (steps < 2 || loss == 0 || pairs == 0) { print "FAILED: metrics are missing"; exit 1 }

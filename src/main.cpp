@@ -169,6 +169,20 @@ class CommandLine {
       };
     });
   }
+  static void add_format(CLI::App& command, strata::InputFormat& format) {
+    command
+        .add_option_function<std::string>(
+            "--format",
+            [&format](const std::string& text) {
+              format = text == "text"    ? strata::InputFormat::kText
+                       : text == "jsonl" ? strata::InputFormat::kRecords
+                                         : strata::InputFormat::kAuto;
+            },
+            "text, also if it looks like JSON or another format; jsonl: a record on each line; "
+            "auto: by names and first bytes")
+        ->check(CLI::IsMember({"auto", "text", "jsonl"}))
+        ->type_name("auto|text|jsonl");
+  }
   void add_tokenize(CLI::App& app) {
     CLI::App& tokenize = *app.add_subcommand(
         "tokenize",
@@ -179,7 +193,6 @@ class CommandLine {
                     "- for standard input")
         ->required();
     tokenize.add_option("--output", tokenize_.output, "token file of the training set")
-        ->required()
         ->type_name("FILE");
     tokenize
         .add_option("--validation-output", tokenize_.validation_output,
@@ -217,27 +230,36 @@ class CommandLine {
                       "take texts of special tokens in documents for these tokens");
     tokenize.add_flag("--overwrite", tokenize_.overwrite,
                       "replace outputs that are there and are not token files");
-    tokenize
-        .add_option_function<std::string>(
-            "--format",
-            [this](const std::string& text) {
-              tokenize_.format = text == "text"    ? strata::InputFormat::kText
-                                 : text == "jsonl" ? strata::InputFormat::kRecords
-                                                   : strata::InputFormat::kAuto;
-            },
-            "text, also if it looks like JSON or another format; jsonl: a record on each line; "
-            "auto: by names and first bytes")
-        ->check(CLI::IsMember({"auto", "text", "jsonl"}))
-        ->type_name("auto|text|jsonl");
+    add_format(tokenize, tokenize_.format);
     tokenize
         .add_option("--text-field", tokenize_.text_field,
-                    "member of a record that is the text, instead of \"text\"")
+                    "member of a record that is the text, instead of \"text\" or a conversation")
         ->type_name("NAME");
+    tokenize
+        .add_option("--chat-template", tokenize_.chat_template,
+                    "what makes texts of conversations, instead of the template beside the "
+                    "tokenizer: chatml, llama2, llama3, mistral, or a file")
+        ->type_name("NAME|FILE");
+    tokenize
+        .add_option_function<std::string>(
+            "--loss",
+            [this](const std::string& text) { tokenize_.loss = strata::parse_chat_loss(text); },
+            "tokens of conversations whose loss counts: what assistants say, the last message of "
+            "them alone, or all")
+        ->check(CLI::IsMember({"assistant", "completion", "all"}))
+        ->type_name("assistant|completion|all");
+    tokenize
+        .add_option("--show", show_documents_,
+                    "print the first so many documents, with ids and loss, and write nothing")
+        ->type_name("COUNT")
+        ->check(CLI::PositiveNumber);
     tokenize
         .add_option("--threads", tokenize_.threads,
                     "threads that encode, which change no byte; 0: as many as there are cores")
         ->type_name("COUNT");
-    tokenize.callback([this] { action_ = [this] { return strata::tokenize_command(tokenize_); }; });
+    tokenize.callback([this] {
+      action_ = [this] { return strata::tokenize_command(tokenize_, show_documents_); };
+    });
   }
   void add_tokenizer(CLI::App& app) {
     CLI::App& tokenizer = *app.add_subcommand(
@@ -269,7 +291,11 @@ class CommandLine {
     CLI::App& train = *tokenizer.add_subcommand(
         "train", "Make a tokenizer of UTF-8 text: byte-level BPE, as tokenizer.json");
     strata::TrainTokenizerOptions& options = train_tokenizer_.options;
-    train.add_option("input", options.inputs, "text files, and folders to search")->required();
+    train
+        .add_option("input", options.inputs,
+                    "files of text or JSON lines, also packed by gzip or zstd; folders to search; "
+                    "- for standard input")
+        ->required();
     train.add_option("--output", train_tokenizer_.output, "the folder that is made")
         ->required()
         ->type_name("FOLDER");
@@ -299,12 +325,11 @@ class CommandLine {
     train.add_option("--threads", options.threads, "threads that count (default: all cores)")
         ->check(CLI::PositiveNumber)
         ->type_name("N");
+    add_format(train, options.format);
     train
-        .add_option_function<std::string>(
-            "--format", [&options](const std::string& text) { options.as_text = text == "text"; },
-            "text: take what looks like JSON or another format for text, if it is valid UTF-8")
-        ->check(CLI::IsMember({"auto", "text"}))
-        ->type_name("auto|text");
+        .add_option("--text-field", options.text_field,
+                    "member of a record that is the text, instead of \"text\"")
+        ->type_name("NAME");
     train.add_flag("--overwrite", train_tokenizer_.overwrite,
                    "replace a tokenizer that lies in the output folder");
     train.callback(
@@ -406,6 +431,7 @@ class CommandLine {
 
   RunArguments run_;
   strata::TokenizeOptions tokenize_;
+  std::int64_t show_documents_ = 0;
   strata::TokenizerOptions tokenizer_;
   strata::TrainTokenizerCommand train_tokenizer_;
   strata::InspectOptions inspect_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "commands/new_folder.h"
+#include "commands/work_meter.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -45,8 +46,15 @@ int tokenizer_train_command(const TrainTokenizerCommand& command) {
                    command.overwrite ? OldModel::kReplace : OldModel::kRefuse);
   const StopSignals stop;
   TrainTokenizerOptions options = command.options;
-  options.progress = [&](const TrainTokenizerProgress&) {
+  WorkMeter meter("tokenizer train");
+  options.progress = [&](const TrainTokenizerProgress& progress) {
     if (const int signal = stop.received()) throw Interrupted(signal);
+    if (progress.ids > 0) {
+      meter.show(format_count(progress.ids) + "/" + format_count(options.training.vocabulary) +
+                 " ids");
+    } else {
+      meter.show(progress.bytes_done, progress.bytes);
+    }
   };
   const TrainedOnFiles made = train_tokenizer(options);
   const TrainedTokenizer& tokenizer = made.tokenizer;

@@ -75,15 +75,41 @@ std::vector<TextRange> ConversationEncoder::learnt(const Conversation& conversat
   return ranges;
 }
 
-EncodedConversation ConversationEncoder::encode(const Conversation& conversation) {
+EncodedConversation ConversationEncoder::encode(const Conversation& conversation,
+                                                EncodeCache& cache) const {
   RenderedChat rendered = template_.render(conversation, options_);
   const std::vector<TextRange> trusted = trusted_ranges(rendered);
   const std::vector<TextRange> marked = learnt(conversation, rendered);
   EncodedConversation result;
-  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = marked}, cache_,
+  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = marked}, cache,
                            result.ids, result.loss);
   result.text = std::move(rendered.text);
   return result;
+}
+
+std::vector<std::string> ConversationEncoder::markers_without_token() const {
+  const auto probe = Conversation::parse(
+      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])", "probe");
+  std::string written;
+  try {
+    written = template_.render(probe, options_).text;
+  } catch (const IoError&) {  // it asks for more than that; what it refuses, it says later
+    return {};
+  }
+  std::vector<std::string> markers;
+  std::string_view rest = written;
+  while (true) {
+    const std::size_t begin = rest.find("<|");
+    if (begin == rest.npos) return markers;
+    rest.remove_prefix(begin);
+    const std::size_t end = rest.find("|>");
+    if (end == rest.npos) return markers;
+    std::string marker(rest.substr(0, end + 2));
+    rest.remove_prefix(marker.size());
+    const bool known = tokenizer_.id_of(marker) ||
+                       std::find(markers.begin(), markers.end(), marker) != markers.end();
+    if (!known) markers.push_back(std::move(marker));
+  }
 }
 
 }  // namespace strata

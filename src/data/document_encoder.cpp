@@ -1,5 +1,6 @@
 #include "data/document_encoder.h"
 
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,6 +8,10 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/chat/chat_template.h"
+#include "strata/chat/conversation.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/tokenizer/tokenizer.h"
 
@@ -26,6 +31,13 @@ class ByteEncoder final : public DocumentEncoder {
     ByteTokenizer::encode(text, ids);
     ids.push_back(ByteTokenizer::kEndOfDocument);
   }
+  [[nodiscard]] EncodedConversation encode_conversation(std::string_view /*record*/,
+                                                        EncodeCache& /*cache*/) const override {
+    throw IoError(
+        "is a conversation, whose markers are tokens of a model: name that by --tokenizer, or a "
+        "member that is a text by --text-field");
+  }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return nullptr; }
 };
 
 /// Returns the id to put at an end of each document, or nothing. `id` is what the tokenizer names
@@ -41,10 +53,60 @@ std::optional<std::int32_t> chosen(PutToken put, std::optional<std::int32_t> id,
   return id;
 }
 
+/// The template that conversations are written by, or why there is none.
+class Conversations {
+ public:
+  Conversations(const TokenizeOptions& options, const Tokenizer& tokenizer) {
+    find_template(options);
+    if (!template_) return;
+    encoder_.emplace(tokenizer, *template_, options.loss);
+    std::string missing;
+    for (const std::string& marker : encoder_->markers_without_token()) {
+      missing += (missing.empty() ? "" : ", ") + shortened(printable(marker));
+    }
+    if (missing.empty()) return;
+    missing_markers_ = "tokenize: the chat template writes " + missing +
+                       ", for which the tokenizer has no token: models read them as words. Name "
+                       "the template that the model was made for, or add these tokens";
+  }
+
+  EncodedConversation encode(std::string_view record, EncodeCache& cache) const {
+    if (!encoder_) throw IoError("is a conversation, and " + why_none_);
+    std::call_once(warned_, [this] {
+      if (!missing_markers_.empty()) log::warn("{}", missing_markers_);
+    });
+    return encoder_->encode(Conversation::parse(record, "the conversation"), cache);
+  }
+
+ private:
+  /// A model's own template that cannot be read matters only when there is a conversation.
+  void find_template(const TokenizeOptions& options) {
+    if (!options.chat_template.empty()) {
+      template_ = ChatTemplate::load(options.chat_template);
+      return;
+    }
+    try {
+      template_ = ChatTemplate::of_model(options.tokenizer);
+      why_none_ = options.tokenizer + " has no chat template; name one by --chat-template";
+    } catch (const IoError& error) {
+      why_none_ = std::string("the template of the model is not read: ") + error.what() +
+                  "; name one by --chat-template";
+    }
+  }
+
+  std::optional<ChatTemplate> template_;
+  std::string why_none_;
+  std::optional<ConversationEncoder> encoder_;
+  std::string missing_markers_;
+  mutable std::once_flag warned_;
+};
+
 class ModelEncoder final : public DocumentEncoder {
  public:
   explicit ModelEncoder(const TokenizeOptions& options)
-      : tokenizer_(Tokenizer::load(options.tokenizer)), parse_special_(options.parse_special) {
+      : tokenizer_(Tokenizer::load(options.tokenizer)),
+        conversations_(options, *tokenizer_),
+        parse_special_(options.parse_special) {
     const SpecialTokens& special = tokenizer_->special_tokens();
     begin_ = chosen(options.bos, special.bos, special.begins_texts, "--bos", "bos_token",
                     options.tokenizer);
@@ -62,9 +124,15 @@ class ModelEncoder final : public DocumentEncoder {
     tokenizer_->encode(text, {.parse_special = parse_special_}, cache, ids);
     if (end_) ids.push_back(*end_);
   }
+  [[nodiscard]] EncodedConversation encode_conversation(std::string_view record,
+                                                        EncodeCache& cache) const override {
+    return conversations_.encode(record, cache);
+  }
+  [[nodiscard]] const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
   std::unique_ptr<const Tokenizer> tokenizer_;
+  Conversations conversations_;
   bool parse_special_;
   std::optional<std::int32_t> begin_;
   std::optional<std::int32_t> end_;
@@ -78,6 +146,11 @@ std::unique_ptr<DocumentEncoder> make_document_encoder(const TokenizeOptions& op
     throw ConfigError(
         "tokenize: --bos, --eos and --parse-special are for --tokenizer; the byte tokenizer has no "
         "special token but the end of a document, which it always writes");
+  }
+  if (!options.chat_template.empty() || options.loss != ChatLoss::kAssistant) {
+    throw ConfigError(
+        "tokenize: --chat-template and --loss are for --tokenizer; the byte tokenizer has no "
+        "tokens for the markers of conversations");
   }
   return std::make_unique<ByteEncoder>();
 }

@@ -14,10 +14,26 @@
 namespace strata {
 namespace {
 
-void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash,
+void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash, std::int64_t line,
                   const DocumentEncoder& encoder, EncodeCache& cache) {
   encoder.encode(text, cache, batch.ids);
-  batch.documents.push_back({.end = batch.ids.size(), .hash = hash});
+  if (!batch.loss.empty()) batch.loss.resize(batch.ids.size(), 1);
+  batch.documents.push_back({.end = batch.ids.size(), .hash = hash, .line = line});
+}
+
+void add_conversation(EncodeBatch& batch, std::string_view record, std::int64_t line,
+                      const DocumentEncoder& encoder, EncodeCache& cache) {
+  const EncodedConversation encoded = encoder.encode_conversation(record, cache);
+  ++batch.conversations;
+  if (!encoded.teaches()) {
+    batch.without_loss.push_back(line);
+    return;
+  }
+  batch.loss.resize(batch.ids.size(), 1);
+  batch.ids.insert(batch.ids.end(), encoded.ids.begin(), encoded.ids.end());
+  batch.loss.insert(batch.loss.end(), encoded.loss.begin(), encoded.loss.end());
+  batch.documents.push_back(
+      {.end = batch.ids.size(), .hash = hash_text(encoded.text), .line = line});
 }
 
 /// Reads the whole file, unless its beginning tells that it is no text.
@@ -48,30 +64,23 @@ void encode_text(EncodeBatch& batch, const TokenizeOptions& options, const Docum
   if (batch.text->empty()) {
     ++batch.empty_documents;
   } else {
-    add_document(batch, *batch.text, survey.hash, encoder, cache);
+    add_document(batch, *batch.text, survey.hash, /*line=*/0, encoder, cache);
   }
 }
 
 void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
                     const DocumentEncoder& encoder, EncodeCache& cache) {
-  std::string_view rest = *batch.text;
-  for (std::int64_t line = batch.first_line; !rest.empty(); ++line) {
-    const std::size_t end = rest.find('\n');
-    const std::string_view record = rest.substr(0, end);
-    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
-    if (record.find_first_not_of(" \t\r") == record.npos) continue;
-    try {
-      const std::string text = text_of_record(record, options.text_field);
-      if (text.empty()) {
-        ++batch.empty_documents;
-      } else {
-        add_document(batch, text, hash_text(text), encoder, cache);
-      }
-    } catch (const IoError& error) {
-      throw IoError(shown_name(batch.file->name) + ":" + std::to_string(line) + ": " +
-                    error.what());
-    }
-  }
+  for_each_record(*batch.text, batch.first_line, shown_name(batch.file->name), options.text_field,
+                  [&](std::string_view json, const Record& record, std::int64_t line) {
+                    if (record.is_conversation) {
+                      add_conversation(batch, json, line, encoder, cache);
+                    } else if (record.text.empty()) {
+                      ++batch.empty_documents;
+                    } else {
+                      add_document(batch, record.text, hash_text(record.text), line, encoder,
+                                   cache);
+                    }
+                  });
 }
 
 }  // namespace

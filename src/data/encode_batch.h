@@ -24,6 +24,7 @@ struct EncodeBatch {
   struct Document {
     std::size_t end = 0;     ///< of its ids
     std::uint64_t hash = 0;  ///< of its text
+    std::int64_t line = 0;   ///< of a record
   };
 
   const TextFile* file = nullptr;  ///< the input
@@ -33,10 +34,13 @@ struct EncodeBatch {
   std::size_t input_bytes = 0;  ///< what it counts for in the progress
   bool is_last = true;          ///< nothing of the input comes after it
 
-  std::vector<std::int32_t> ids{};  ///< of all documents
+  std::vector<std::int32_t> ids{};   ///< of all documents
+  std::vector<std::uint8_t> loss{};  ///< for each id, if there are conversations
   std::vector<Document> documents{};
   std::int64_t empty_documents = 0;
-  std::optional<FileKind> not_text{};  ///< nothing was made of it
+  std::int64_t conversations = 0;
+  std::vector<std::int64_t> without_loss{};  ///< lines of conversations that were left out for it
+  std::optional<FileKind> not_text{};        ///< nothing was made of it
 };
 
 /// Does the work. Throws IoError, which names the file, and for a record its line.

@@ -23,7 +23,8 @@ using Json = nlohmann::json;
 /// Finds one text among the members of an object. Every method returns whether to go on.
 class FieldReader final : public nlohmann::json_sax<Json> {
  public:
-  explicit FieldReader(const std::string& field) : field_(field) {}
+  explicit FieldReader(const std::string& field)
+      : field_(field.empty() ? "text" : field), takes_conversations_(field.empty()) {}
 
   bool null() override { return value("null"); }
   bool boolean(bool /*value*/) override { return value("true or false"); }
@@ -44,6 +45,9 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     if (levels_ != 1) return true;
     wanted_ = key == field_;
+    has_messages_ |= key == "messages";
+    has_prompt_ |= key == "prompt";
+    has_completion_ |= key == "completion";
     if (!wanted_ && others_.size() < kMostShown) others_ += (others_.empty() ? "" : ", ") + key;
     return true;
   }
@@ -59,18 +63,28 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     throw IoError("is not JSON, of which each line holds one record: " + json_problem(error));
   }
 
-  std::string take() {
-    if (text_) return std::move(*text_);
+  Record take() {
+    if (takes_conversations_ && (has_messages_ || (has_prompt_ && has_completion_))) {
+      return {.is_conversation = true};
+    }
+    if (text_) return {.text = std::move(*text_)};
+    if (other_kind_ != nullptr) {
+      throw IoError("the field " + field_ + " is " + other_kind_ + ", and a text is expected");
+    }
     throw IoError("has no field " + field_ + "; it has " +
                   (others_.empty() ? "none" : shortened(printable(others_))) +
-                  ". Name the field of the text by --text-field");
+                  ". Name the field of the text by --text-field" +
+                  (takes_conversations_ ? "; conversations stand in messages, or in prompt and "
+                                          "completion"
+                                        : ""));
   }
 
  private:
   bool value(const char* what) {
     if (levels_ == 0) throw IoError(std::string("is ") + what + ", and a record is an object");
     if (levels_ == 1 && wanted_) {
-      throw IoError("the field " + field_ + " is " + what + ", and a text is expected");
+      other_kind_ = what;
+      wanted_ = false;
     }
     return true;
   }
@@ -87,7 +101,12 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  const std::string& field_;
+  std::string field_;
+  bool takes_conversations_;
+  bool has_messages_ = false;
+  bool has_prompt_ = false;
+  bool has_completion_ = false;
+  const char* other_kind_ = nullptr;  ///< what the field is instead of a text
   int levels_ = 0;
   bool wanted_ = false;  ///< whether the next value of the object is the field's
   std::optional<std::string> text_{};
@@ -137,10 +156,27 @@ std::string read_stream(ByteStream& stream, const std::string& name, std::size_t
   return text;
 }
 
-std::string text_of_record(std::string_view line, const std::string& field) {
+Record read_record(std::string_view line, const std::string& field) {
   FieldReader reader(field);
   Json::sax_parse(line.begin(), line.end(), &reader);
   return reader.take();
+}
+
+void for_each_record(
+    std::string_view lines, std::int64_t first_line, const std::string& name,
+    const std::string& field,
+    const std::function<void(std::string_view, const Record&, std::int64_t)>& on_record) {
+  for (std::int64_t line = first_line; !lines.empty(); ++line) {
+    const std::size_t end = lines.find('\n');
+    const std::string_view json = lines.substr(0, end);
+    lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
+    if (json.find_first_not_of(" \t\r") == json.npos) continue;
+    try {
+      on_record(json, read_record(json, field), line);
+    } catch (const IoError& error) {
+      throw IoError(name + ":" + std::to_string(line) + ": " + error.what());
+    }
+  }
 }
 
 }  // namespace strata

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "data/loss_bits.h"
@@ -30,6 +31,7 @@ TokenFileWriter::~TokenFileWriter() = default;
 void TokenFileWriter::append(std::span<const std::int32_t> tokens) {
   write_tokens(tokens);
   loss_->add_counting(tokens.size());
+  learnt_tokens_ += std::ssize(tokens);
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> tokens,
@@ -40,6 +42,7 @@ void TokenFileWriter::append(std::span<const std::int32_t> tokens,
   }
   write_tokens(tokens);
   loss_->add(loss);
+  learnt_tokens_ += std::ssize(loss) - std::count(loss.begin(), loss.end(), std::uint8_t{0});
   has_loss_ = true;
 }
 

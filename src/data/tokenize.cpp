@@ -1,6 +1,6 @@
 // Inputs become batches, which a pool of threads encodes and this thread writes in their order.
 // Large plain files that are tokenized by bytes are read in pieces instead, so that memory does not
-// grow with them. Nothing is published before both sets are complete on the disk.
+// grow with them.
 
 #include "strata/data/tokenize.h"
 
@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,10 +20,12 @@
 #include "data/byte_stream.h"
 #include "data/document_encoder.h"
 #include "data/encode_batch.h"
+#include "data/open_input.h"
 #include "data/ordered_pool.h"
 #include "data/record_reader.h"
 #include "data/text_files.h"
 #include "data/text_survey.h"
+#include "data/token_file_sets.h"
 #include "data/tokenize_outputs.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -39,7 +42,9 @@ namespace {
 void check_options(const TokenizeOptions& options) {
   const double fraction = options.validation_fraction;
   if (options.inputs.empty()) throw ConfigError("tokenize: name at least one file or folder");
-  if (options.output.empty()) throw ConfigError("tokenize: name the output file");
+  if (options.show) return;
+  if (options.output.empty())
+    throw ConfigError("tokenize: name the output file by --output, or look by --show");
   if (!(fraction >= 0 && fraction < 1)) {
     throw ConfigError("tokenize: the validation fraction must be in [0, 1), not " +
                       std::to_string(fraction));
@@ -48,55 +53,6 @@ void check_options(const TokenizeOptions& options) {
     throw ConfigError("tokenize: a validation fraction and a validation file need each other");
   }
 }
-
-/// Returns whether a document belongs to the validation set: 53 bits of its hash, as a number in
-/// [0, 1), are below the fraction.
-bool is_validation(std::uint64_t hash, double fraction) {
-  return static_cast<double>(hash >> 11) * 0x1.0p-53 < fraction;
-}
-
-/// The two token files and what has been counted so far.
-class Sets {
- public:
-  Sets(const TokenizeOptions& options, const TokenFileWriter::Format& format) : options_(options) {
-    training_ = std::make_unique<TokenFileWriter>(options.output, format);
-    if (options.validation_fraction > 0) {
-      validation_ = std::make_unique<TokenFileWriter>(options.validation_output, format);
-    }
-  }
-
-  /// Returns the set of a document by the hash of its text.
-  TokenFileWriter& set_of(std::uint64_t hash) {
-    return validation_ && is_validation(hash, options_.validation_fraction) ? *validation_
-                                                                            : *training_;
-  }
-
-  void finish(TokenizeStatistics& statistics) {
-    if (training_->documents() == 0) {
-      throw IoError(options_.output +
-                    ": no text for it was found in the inputs. Name other files, " +
-                    "other extensions, or a smaller validation fraction");
-    }
-    if (validation_ && validation_->documents() == 0) {
-      throw IoError(options_.validation_output + ": no document fell to it. Ask for a larger " +
-                    "validation fraction, or give more and smaller files");
-    }
-    training_->close();
-    if (validation_) validation_->close();
-    training_->publish();
-    if (validation_) validation_->publish();
-    statistics.documents = training_->documents();
-    statistics.tokens = training_->tokens();
-    if (!validation_) return;
-    statistics.validation_documents = validation_->documents();
-    statistics.validation_tokens = validation_->tokens();
-  }
-
- private:
-  const TokenizeOptions& options_;
-  std::unique_ptr<TokenFileWriter> training_;
-  std::unique_ptr<TokenFileWriter> validation_;
-};
 
 /// Counts what was found in folders and is not text, and names the first of it.
 class Skipped {
@@ -116,8 +72,29 @@ class Skipped {
   std::int64_t files_ = 0;
 };
 
-/// What an input is taken for.
-enum class Way : std::uint8_t { kFile, kText, kRecords };
+/// Counts conversations that nothing can be learnt from, and names the first of them.
+class WithoutLoss {
+ public:
+  void add(const EncodeBatch& batch) {
+    constexpr std::int64_t kNamed = 10;
+    for (const std::int64_t line : batch.without_loss) {
+      if (conversations_++ >= kNamed) continue;
+      log::warn("tokenize: left out {}:{}: no token of it has loss", shown_name(batch.file->name),
+                line);
+    }
+  }
+  void summarize(std::int64_t of, ChatLoss loss) const {
+    if (conversations_ == 0) return;
+    log::warn("tokenize: {} of {} conversations were left out, since {}", conversations_, of,
+              loss == ChatLoss::kCompletion
+                  ? "their last message is not the assistant's, or the template drops it"
+                  : "no assistant says anything in them, or the template drops it");
+  }
+  [[nodiscard]] std::int64_t conversations() const { return conversations_; }
+
+ private:
+  std::int64_t conversations_ = 0;
+};
 
 /// Takes all inputs to the sets.
 class Tokenization {
@@ -125,7 +102,6 @@ class Tokenization {
   Tokenization(const TokenizeOptions& options, const std::vector<TextFile>& files)
       : options_(options),
         encoder_(make_document_encoder(options)),
-        sets_(options, encoder_->format()),
         caches_(options.threads > 0 ? options.threads : static_cast<std::size_t>(usable_cores())),
         pool_(
             caches_.size(),
@@ -133,28 +109,33 @@ class Tokenization {
               encode_batch(batch, options_, *encoder_, caches_[worker]);
             },
             [this](EncodeBatch& batch) { take(batch); }) {
+    if (!options.show) sets_.emplace(options, encoder_->format());
     progress_.files = std::ssize(files);
     for (const TextFile& file : files) progress_.bytes += file.bytes;
   }
 
   void add(const TextFile& file) {
     constexpr std::size_t kLargeFile = 16 * kMiB;  // several of these would be much memory
-    std::unique_ptr<PeekStream> stream;
-    const Way way = way_of(file, stream);
-    if (way == Way::kRecords) return add_records(file, *stream);
-    if (way == Way::kText) return add_text(file, *stream);
+    const OpenedInput input = open_input(file, options_.format);
+    if (input.is_records) return add_records(file, *input.stream);
+    if (input.stream) return add_text(file, *input.stream);
     const bool large = file.bytes > kLargeFile;
     if (large) pool_.drain();
-    if (large && options_.tokenizer.empty()) return add_in_pieces(file);
+    if (large && options_.tokenizer.empty() && sets_) return add_in_pieces(file);
     pool_.push(batch_of({.file = &file, .input_bytes = file.bytes}));
     if (large) pool_.drain();
   }
 
+  /// Tells whether nobody wants to be shown more documents.
+  [[nodiscard]] bool shown_enough() const { return shown_enough_; }
+
   TokenizeStatistics finish() {
     pool_.drain();
     skipped_.summarize(static_cast<std::size_t>(progress_.files));
+    without_loss_.summarize(statistics_.conversations, options_.loss);
     statistics_.skipped_files = skipped_.files();
-    sets_.finish(statistics_);
+    statistics_.conversations_without_loss = without_loss_.conversations();
+    if (sets_) sets_->finish(statistics_);
     return statistics_;
   }
 
@@ -166,33 +147,10 @@ class Tokenization {
     if (options_.progress) options_.progress(progress_);
   }
 
-  /// Tells what an input is taken for, and opens it unless it is a plain file of text. What was
-  /// found in a folder must also have a name that promises it.
-  Way way_of(const TextFile& file, std::unique_ptr<PeekStream>& stream) const {
-    const std::string_view name = without_packing(file.name);
-    bool records = options_.format == InputFormat::kRecords;
-    bool packed = file.name == kStandardInput;
-    std::string beginning;
-    if (!packed) {
-      beginning = read_beginning(InputFile(file.name));
-      packed = is_packed(beginning) && (file.named || name.size() < file.name.size());
-    }
-    if (packed) {
-      stream = open_byte_stream(file.name);
-      beginning = stream->peek(kBeginningBytes);
-    }
-    if (options_.format == InputFormat::kAuto) {
-      records = name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
-                (file.named && is_like_json_lines(beginning));
-    }
-    if (records && !stream) stream = open_byte_stream(file.name);
-    return records ? Way::kRecords : packed ? Way::kText : Way::kFile;
-  }
-
   void add_records(const TextFile& file, ByteStream& stream) {
     LineBlocks blocks(stream, shown_name(file.name));
     std::size_t consumed = 0;
-    while (true) {
+    while (!shown_enough_) {
       LineBlock block = blocks.next();
       const bool is_last = block.text.empty();
       const std::size_t before = std::exchange(consumed, stream.consumed());
@@ -224,7 +182,7 @@ class Tokenization {
     if (found.not_text) {
       batch.input_bytes = file.bytes();
     } else {
-      TokenFileWriter& set = sets_.set_of(found.hash);
+      TokenFileWriter& set = sets_->set_of(found.hash);
       std::vector<std::int32_t> ids;
       read_pieces(file, [&](std::string_view piece) {
         ids.clear();
@@ -249,23 +207,38 @@ class Tokenization {
     if (batch.not_text) skipped_.add(batch.file->name, *batch.not_text);
     std::size_t begin = 0;
     for (const EncodeBatch::Document& document : batch.documents) {
-      TokenFileWriter& set = sets_.set_of(document.hash);
-      set.append(std::span(batch.ids).subspan(begin, document.end - begin));
-      set.end_document();
+      take(batch, document, begin);
       begin = document.end;
     }
+    without_loss_.add(batch);
     statistics_.empty_documents += batch.empty_documents;
+    statistics_.conversations += batch.conversations;
     progress_.bytes_done += batch.input_bytes;
     progress_.files_done += batch.is_last ? 1 : 0;
     report();
   }
 
+  /// Writes or shows a document, whose ids begin at `begin`.
+  void take(const EncodeBatch& batch, const EncodeBatch::Document& document, std::size_t begin) {
+    const std::size_t count = document.end - begin;
+    EncodedDocument encoded{
+        .name = {}, .ids = std::span(batch.ids).subspan(begin, count), .loss = {}};
+    if (!batch.loss.empty()) encoded.loss = std::span(batch.loss).subspan(begin, count);
+    if (sets_) return sets_->add(encoded, document.hash);
+    if (shown_enough_) return;
+    encoded.name = shown_name(batch.file->name);
+    if (document.line > 0) encoded.name += ":" + std::to_string(document.line);
+    shown_enough_ = !options_.show(encoded, encoder_->tokenizer());
+  }
+
   const TokenizeOptions& options_;
   std::unique_ptr<DocumentEncoder> encoder_;
-  Sets sets_;
+  std::optional<TokenFileSets> sets_{};  ///< none if documents are shown
+  bool shown_enough_ = false;
   TokenizeProgress progress_{};
   TokenizeStatistics statistics_{};
   Skipped skipped_{};
+  WithoutLoss without_loss_{};
   std::vector<EncodeCache> caches_;  ///< of the pool's threads
   OrderedPool<EncodeBatch> pool_;
 };
@@ -275,9 +248,11 @@ class Tokenization {
 TokenizeStatistics tokenize(const TokenizeOptions& options) {
   check_options(options);
   const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
-  check_outputs(options, files);
+  if (!options.show) check_outputs(options, files);
   Tokenization tokenization(options, files);
-  for (const TextFile& file : files) tokenization.add(file);
+  for (const TextFile& file : files) {
+    if (!tokenization.shown_enough()) tokenization.add(file);
+  }
   return tokenization.finish();
 }
 

@@ -1,32 +1,19 @@
-// Files are read in parts that end where a piece begins whatever follows, so that parts can be
-// counted apart. The calling thread reads a batch of parts; then each counter takes one part after
-// the other.
+// Opens the inputs, has their pieces counted, and trains on the counts.
 
 #include "strata/data/train_tokenizer.h"
 
-#include <algorithm>
-#include <atomic>
-#include <limits>
-#include <span>
-#include <string_view>
-#include <utility>
+#include <string>
 
-#include "data/text_files.h"
+#include "data/open_input.h"
+#include "data/parallel_counter.h"
 #include "data/text_survey.h"
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
-#include "strata/base/host_memory.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
-#include "strata/base/thread_pool.h"
-#include "strata/data/tokenize.h"
 
 namespace strata {
 namespace {
-
-constexpr std::size_t kReadBytes = 4 * kMiB;
-constexpr std::size_t kMostPartBytes = kGiB;
 
 void check_options(const TrainTokenizerOptions& options) {
   if (options.inputs.empty())
@@ -39,111 +26,69 @@ void check_options(const TrainTokenizerOptions& options) {
   }
 }
 
-/// Returns the bytes of memory that the host still has for this process.
-std::size_t free_memory_bytes() {
-  const HostMemory memory = read_host_memory();
-  std::size_t bytes = memory.available_bytes.value_or(std::numeric_limits<std::size_t>::max());
-  if (memory.group) bytes = std::min(bytes, memory.group->free_bytes);
-  return bytes;
-}
-
-/// Counts the pieces of texts on several threads, a batch of parts at a time.
-class ParallelCounter {
+/// Takes all inputs to the counter.
+class Counting {
  public:
-  ParallelCounter(const TrainTokenizerOptions& options, std::function<void(std::size_t)> on_bytes)
-      : pool_(options.threads),
-        limit_bytes_(options.memory_limit_bytes > 0 ? options.memory_limit_bytes
-                                                    : free_memory_bytes()),
-        on_bytes_(std::move(on_bytes)) {
-    for (int i = 0; i < pool_.threads(); ++i) counters_.emplace_back(options.training.split);
+  Counting(const TrainTokenizerOptions& options, const std::vector<TextFile>& files)
+      : options_(options), counter_(options, [this] { report(); }) {
+    for (const TextFile& file : files) progress_.bytes += file.bytes;
   }
 
-  void add(const InputFile& file) {
-    std::string text;
-    for (std::size_t at = 0; at < file.bytes();) {
-      const std::size_t old = text.size();
-      text.resize(old + std::min<std::size_t>(kReadBytes, file.bytes() - at));
-      file.read(at, std::as_writable_bytes(std::span(text).subspan(old)));
-      at += text.size() - old;
-      const std::size_t cut = at < file.bytes() ? PieceCounter::last_cut(text) : text.size();
-      if (cut == 0) {
-        require_cut(file, text.size());
-        continue;
+  void add(const TextFile& file) {
+    OpenedInput input = open_input(file, options_.format);
+    const std::string name = shown_name(file.name);
+    if (!input.is_records) {
+      const auto not_text = other_kind(file, input.stream.get());
+      if (not_text && file.named) {
+        throw IoError(name + ": " + not_text->what + ". " + not_text->remedy);
       }
-      std::string rest = text.substr(cut);
-      add_part({.text = std::move(text), .end = cut});
-      text = std::move(rest);
+      if (not_text) return log::warn("tokenizer train: left out {}: {}", name, not_text->what);
+      if (!input.stream) input.stream = open_byte_stream(file.name);
     }
+    stream_ = input.stream.get();
+    if (input.is_records) {
+      counter_.add_records(*input.stream, name);
+    } else {
+      counter_.add_text(*input.stream, name);
+    }
+    done_bytes_ += stream_->consumed();
+    stream_ = nullptr;
+    ++files_;
   }
 
-  /// Returns the counts of all texts.
-  PieceCounter finish() {
-    count_batch();
-    while (counters_.size() > 1) {
-      counters_[0].add(counters_.back());
-      counters_.pop_back();
-    }
-    return std::move(counters_[0]);
+  /// Returns how many inputs were counted.
+  [[nodiscard]] std::int64_t files() const { return files_; }
+  [[nodiscard]] const ParallelCounter& counter() const { return counter_; }
+
+  [[nodiscard]] PieceCounter finish() { return counter_.finish(); }
+
+  void report() {
+    progress_.bytes_done = done_bytes_ + (stream_ != nullptr ? stream_->consumed() : 0);
+    if (options_.progress) options_.progress(progress_);
+  }
+  void report_ids(std::int64_t ids) {
+    progress_.ids = ids;
+    report();
   }
 
  private:
-  struct Part {
-    std::string text;
-    std::size_t end;  ///< what is behind is only there to be looked at
-  };
-
-  static void require_cut(const InputFile& file, std::size_t bytes) {
-    if (bytes < kMostPartBytes) return;
-    throw IoError(file.path().string() + ": has " + format_bytes(kMostPartBytes) +
-                  " without a line that begins with a letter; split it into several files");
-  }
-
-  void add_part(Part part) {
-    batch_bytes_ += part.text.size();
-    parts_.push_back(std::move(part));
-    if (batch_bytes_ >= kReadBytes * counters_.size()) count_batch();
-  }
-
-  void count_batch() {
-    std::atomic<std::size_t> next = 0;
-    pool_.parallel_for(std::ssize(counters_), 1, [&](std::int64_t begin, std::int64_t) {
-      PieceCounter& counter = counters_[static_cast<std::size_t>(begin)];
-      for (std::size_t i = next++; i < parts_.size(); i = next++) count(parts_[i], counter);
-    });
-    std::size_t ends = 0;
-    for (const Part& part : parts_) ends += part.end;
-    parts_.clear();
-    batch_bytes_ = 0;
-    check_memory();
-    on_bytes_(ends);
-  }
-
-  static void count(const Part& part, PieceCounter& counter) {
-    const std::string_view text(part.text);
-    // It was, when it was surveyed.
-    if (valid_utf8_bytes(text.substr(0, part.end)) != part.end) {
-      throw IoError(
-          "tokenizer train: a file has changed while it was read, and is not text any "
-          "more; begin again");
+  /// Returns what other than text an input is: a plain file is read through, of a stream the
+  /// beginning tells.
+  std::optional<FileKind> other_kind(const TextFile& file, PeekStream* stream) {
+    const bool as_text = options_.format == InputFormat::kText;
+    if (stream == nullptr) {
+      return survey_text(InputFile(file.name), as_text, [this] { report(); }).not_text;
     }
-    counter.count(text, part.end);
+    if (as_text) return std::nullopt;
+    return other_than_text(stream->peek(kBeginningBytes), without_packing(file.name));
   }
 
-  void check_memory() const {
-    std::size_t bytes = 0;
-    for (const PieceCounter& counter : counters_) bytes += counter.memory_bytes();
-    if (bytes <= limit_bytes_) return;
-    throw OutOfMemory("tokenizer train: the distinct pieces of the texts so far would take " +
-                      format_bytes(bytes) + ", and there are " + format_bytes(limit_bytes_) +
-                      ". Give fewer files: a sample of a few GB makes nearly the same tokenizer");
-  }
-
-  ThreadPool pool_;
-  std::vector<PieceCounter> counters_{};
-  std::size_t limit_bytes_;
-  std::function<void(std::size_t)> on_bytes_;
-  std::vector<Part> parts_{};
-  std::size_t batch_bytes_ = 0;
+  const TrainTokenizerOptions& options_;
+  TrainTokenizerProgress progress_{};
+  const PeekStream* stream_ = nullptr;  ///< the input that is counted
+  std::size_t done_bytes_ = 0;          ///< of inputs before it
+  std::int64_t files_ = 0;
+  ParallelCounter counter_;
 };
 
 }  // namespace
@@ -151,42 +96,20 @@ class ParallelCounter {
 TrainedOnFiles train_tokenizer(const TrainTokenizerOptions& options) {
   check_options(options);
   const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
-  TrainTokenizerProgress progress;
-  for (const TextFile& file : files) progress.bytes += file.bytes;
-  const auto report = [&] {
-    if (options.progress) options.progress(progress);
-  };
-
+  Counting counting(options, files);
+  for (const TextFile& file : files) counting.add(file);
+  const PieceCounter counts = counting.finish();
   TrainedOnFiles made;
-  ParallelCounter counter(options, [&](std::size_t bytes) {
-    progress.bytes_done += bytes;
-    report();
-  });
-  for (const TextFile& text : files) {
-    const InputFile file(text.name);
-    const TextSurvey found = survey_text(file, options.as_text, report);
-    if (found.not_text) {
-      if (text.named) {
-        throw IoError(text.name + ": " + found.not_text->what + ". " + found.not_text->remedy);
-      }
-      log::warn("tokenizer train: left out {}: {}", text.name, found.not_text->what);
-      continue;
-    }
-    counter.add(file);
-    ++made.files;
-    made.bytes += file.bytes();
-  }
+  made.files = counting.files();
+  made.bytes = counting.counter().text_bytes();
   if (made.bytes == 0) {
     throw IoError(
         "tokenizer train: no text was found in the inputs. Name other files, or other "
         "extensions");
   }
-  const PieceCounter counts = counter.finish();
   made.pieces = counts.pieces();
-  made.tokenizer = train_tokenizer(counts, options.training, [&](std::int64_t ids) {
-    progress.ids = ids;
-    report();
-  });
+  made.tokenizer = train_tokenizer(counts, options.training,
+                                   [&](std::int64_t ids) { counting.report_ids(ids); });
   return made;
 }
 

@@ -3,14 +3,8 @@
 
 #include "strata/run/run_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "run/folder_lock.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
@@ -38,7 +33,6 @@ std::string refused(const fs::path& path, const std::error_code& why) {
          (too_long ? "; give it a shorter path" : "");
 }
 
-constexpr std::string_view kLockName = ".lock";
 constexpr std::string_view kOtherFolder = "name another folder with --output";
 
 /// Returns whether there is anything of this name, be it a link to nowhere.
@@ -70,18 +64,6 @@ bool is_resolved_config(const fs::path& file) {
   });
 }
 
-/// Returns who holds a lock, as the holder wrote it.
-std::string holder(const fs::path& lock) {
-  const std::string text = text_of(lock);
-  return text.empty() ? "another process" : text.substr(0, text.find('\n'));
-}
-
-std::string this_process() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
-  return "process " + std::to_string(getpid()) + " on " + host.data();
-}
-
 /// Removes everything in a folder that a run has saved.
 void remove_saves(const fs::path& folder) {
   std::error_code error;
@@ -98,18 +80,15 @@ void remove_saves(const fs::path& folder) {
 RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
   make();
   require_room(old_run);
-  lock();
-  try {
-    require_room(old_run);
-    remove_probes();
-    if (old_run == OldRun::kReplace) remove_old_run();
-  } catch (...) {
-    ::close(lock_);
-    throw;
-  }
+  lock_ =
+      std::make_unique<FolderLock>(path_, old_run == OldRun::kResume ? FolderLock::Busy::kWaitForEnd
+                                                                     : FolderLock::Busy::kRefuse);
+  require_room(old_run);
+  remove_probes();
+  if (old_run == OldRun::kReplace) remove_old_run();
 }
 
-RunFolder::~RunFolder() { ::close(lock_); }
+RunFolder::~RunFolder() = default;
 
 void RunFolder::make() const {
   std::error_code error;
@@ -146,31 +125,6 @@ void RunFolder::require_room(OldRun old_run) const {
   throw ConfigError("run.output: " + path_.string() + " holds a run (" + held + "); " +
                     std::string(kOtherFolder) +
                     ", go on with that run by --resume auto, or replace it with --overwrite");
-}
-
-void RunFolder::lock() {
-  const fs::path file = path_ / kLockName;
-  lock_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (lock_ < 0) {
-    throw IoError("run.output: cannot write to the folder " +
-                  refused(path_, {errno, std::generic_category()}));
-  }
-  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
-    const int why = errno;
-    if (why == EWOULDBLOCK) {
-      ::close(lock_);
-      throw ConfigError("run.output: " + path_.string() + " is in use by " + holder(file) + "; " +
-                        std::string(kOtherFolder) + ", or wait until that run has ended");
-    }
-    log::warn("{}: cannot be locked: {}; take care that no other run writes to this folder",
-              file.string(), std::strerror(why));
-    return;
-  }
-  // Who holds it is for people alone; the lock counts, not what stands in the file.
-  const std::string text = this_process() + "\n";
-  if (::ftruncate(lock_, 0) != 0 || ::write(lock_, text.data(), text.size()) < 0) {
-    log::debug("{}: cannot be written: {}", file.string(), std::strerror(errno));
-  }
 }
 
 /// Removes the scratch files of probes whose process was killed.

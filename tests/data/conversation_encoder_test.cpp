@@ -55,8 +55,9 @@ struct Chat {
   [[nodiscard]] EncodedConversation encode(const ChatTemplate& chat_template,
                                            const std::string& json,
                                            ChatLoss loss = ChatLoss::kAssistant) const {
-    ConversationEncoder encoder(*tokenizer, chat_template, loss);
-    return encoder.encode(Conversation::parse(json, "test"));
+    const ConversationEncoder encoder(*tokenizer, chat_template, loss);
+    EncodeCache cache;
+    return encoder.encode(Conversation::parse(json, "test"), cache);
   }
   [[nodiscard]] Pieces learnt_by(const ChatTemplate& chat_template, const std::string& json,
                                  ChatLoss loss = ChatLoss::kAssistant) const {

@@ -1,5 +1,5 @@
-// Records, packed files, and threads: what tokenize makes of them against the same texts in plain
-// files. Packed bytes come from the library's own encoders.
+// Records, packed files, and threads: what tokenize and the training of tokenizers make of them
+// against the same texts in plain files. Packed bytes come from the library's own encoders.
 
 #include <zlib.h>
 #include <zstd.h>
@@ -14,6 +14,7 @@
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
+#include "strata/data/train_tokenizer.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"
 
@@ -166,6 +167,52 @@ TEST_CASE("packed files that are cut off or damaged are refused") {
                ContainsSubstring("a.packed"));
     CHECK(folder.entries() == 1);
   }
+}
+
+TEST_CASE("tokenizers trained on records and packed files are those of the texts in plain files") {
+  const ScratchFolder folder;
+  std::vector<std::string> texts = documents();
+  texts.pop_back();  // which has no line ends, so it is one piece
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    texts[i] += "\nwords and other words, number " + std::to_string(i % 10) + "\n";
+  }
+  const auto trained_on = [&](std::vector<std::string> inputs, int threads) {
+    TrainTokenizerOptions options{.inputs = std::move(inputs), .threads = threads};
+    options.training.vocabulary = 320;
+    return train_tokenizer(options);
+  };
+  std::vector<std::string> plain;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    plain.push_back(folder.write(std::to_string(i) + ".txt", texts[i]));
+  }
+  const TrainedOnFiles expected = trained_on(plain, 1);
+  REQUIRE(expected.tokenizer.vocabulary == 320);
+  const std::string lines = records_of(texts);
+  std::vector<std::string> packed;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    packed.push_back(folder.write(std::to_string(i) + ".gz", gzip(texts[i])));
+  }
+  const std::vector<std::vector<std::string>> inputs{
+      {folder.write("a.jsonl", lines)}, {folder.write("a.jsonl.zst", zstd(lines))}, packed};
+  for (const auto& input : inputs) {
+    for (const int threads : {1, 3}) {
+      INFO(input[0] << ", " << threads << " threads");
+      const TrainedOnFiles made = trained_on(input, threads);
+      CHECK(made.tokenizer.tokenizer_json == expected.tokenizer.tokenizer_json);
+      CHECK(made.bytes == expected.bytes);
+      CHECK(made.pieces == expected.pieces);
+    }
+  }
+  const auto refused = [&](const std::string& file, const std::string& text, const char* why) {
+    INFO(file);
+    const std::string input = folder.write(file, text);
+    CHECK_THROWS_AS(trained_on({input}, 2), IoError);
+    CHECK_THROWS_WITH(trained_on({input}, 2), ContainsSubstring(why));
+  };
+  refused("b.jsonl", lines + "{\"text\": 1}\n", "b.jsonl:459: the field text is a number");
+  refused("c.jsonl", "{\"messages\": []}", "c.jsonl:1: is a conversation");
+  refused("d.gz", gzip("words \xff"), "d.gz: is not valid UTF-8");
+  refused("e.txt.gz", gzip("\x89PNG\r\n\x1a\n and so on"), "e.txt.gz: ");
 }
 
 }  // namespace strata

@@ -204,7 +204,7 @@ TEST_CASE("inspect --document shows the tokens of one document") {
 
 TEST_CASE("inspect --document has the text by the file's tokenizer, and by no other") {
   const Folder folder;
-  const std::string gpt2 = " --tokenizer " STRATA_TOKENIZERS "/gpt2.json ";
+  const std::string gpt2 = " --tokenizer " STRATA_TOKENIZER_GOLDENS "/gpt2.json ";
   std::ofstream(folder / "one.txt") << "the first one";
   const std::string one = folder / "one.txt";
   const std::string file = folder / "t.bin";
@@ -212,7 +212,8 @@ TEST_CASE("inspect --document has the text by the file's tokenizer, and by no ot
   const std::string document = "inspect --document 1 " + file;
   CHECK_THAT(strata(folder, document + gpt2).text, ContainsSubstring("the first one"));
   CHECK_THAT(strata(folder, document).text, !ContainsSubstring("first"));
-  const Outcome other = strata(folder, document + " --tokenizer " STRATA_TOKENIZERS "/llama3.json");
+  const Outcome other =
+      strata(folder, document + " --tokenizer " STRATA_TOKENIZER_GOLDENS "/llama3.json");
   CHECK(other.code == 2);
   CHECK_THAT(other.text, ContainsSubstring("t.bin was made by the tokenizer of "));
 }

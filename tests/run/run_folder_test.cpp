@@ -3,13 +3,16 @@
 
 #include "strata/run/run_folder.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "strata/base/error.h"
 #include "strata/config/config.h"
@@ -138,6 +141,45 @@ TEST_CASE("a folder has one process, however the one before it ended") {
   close(ready[0]);
   close(ready[1]);
   CHECK(refusal(scratch.file(".")) == "no error");
+}
+
+TEST_CASE("a run that goes on waits for a process that is ending, and for no other") {
+  const ScratchFolder scratch;
+  const bool ending = GENERATE(true, false);
+  CAPTURE(ending);
+  int ready[2];
+  REQUIRE(pipe(ready) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const RunFolder folder(scratch.file("."), OldRun::kRefuse);
+    // A process whose first thread has ended is one that the kernel takes down, for as long as
+    // another thread keeps it.
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      _exit(0);
+    }).detach();
+    const char byte = 1;
+    if (::write(ready[1], &byte, 1) != 1) _exit(1);
+    if (ending) ::syscall(SYS_exit, 0);
+    pause();
+  }
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string refused = refusal(scratch.file("."), OldRun::kResume);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  close(ready[0]);
+  close(ready[1]);
+  if (ending) {
+    CHECK(refused == "no error");
+    CHECK(waited.count() > 3);
+  } else {
+    CHECK_THAT(refused, ContainsSubstring("is in use by process " + std::to_string(child)));
+    CHECK(waited.count() < 3.5);
+    CHECK(waited.count() > 1.5);
+  }
 }
 
 TEST_CASE("scratch files of probes that were killed go when the next run comes") {

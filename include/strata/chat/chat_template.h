@@ -41,6 +41,13 @@ class ChatTemplate {
   [[nodiscard]] static ChatTemplate parse(std::string_view source, std::string name);
   /// Returns a template of this program by its name; throws ConfigError that lists the names.
   [[nodiscard]] static ChatTemplate built_in(std::string_view name);
+  /// Returns the built-in template of that name, or else the one that the file holds. Throws
+  /// ConfigError if there is neither, and as parse().
+  [[nodiscard]] static ChatTemplate load(const std::string& name_or_file);
+  /// Returns the template in a model's folder, or beside a file of it: that of chat_template.jinja,
+  /// else `chat_template` of tokenizer_config.json, there the one named "default" if it has
+  /// several; nothing if the model has none. Throws as parse().
+  [[nodiscard]] static std::optional<ChatTemplate> of_model(const std::string& folder_or_file);
   /// Returns the names of the built-in templates.
   [[nodiscard]] static std::span<const std::string_view> built_in_names();
 

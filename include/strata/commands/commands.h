@@ -87,9 +87,10 @@ int plan_command(const RunConfig& config, const PlanOptions& options);
 /// Measures steps on synthetic tokens, compares them with the prediction, and prints a table on
 /// rank 0.
 int bench_command(const LoadConfig& load, const BenchOptions& options);
-/// Makes token files of text, shows progress on standard error and prints what was made. Throws
-/// IoError or ConfigError.
-int tokenize_command(TokenizeOptions options);
+/// Makes token files of text, shows progress on standard error and prints what was made. If `show`
+/// is above 0, it prints so many documents instead and writes nothing. Throws IoError or
+/// ConfigError.
+int tokenize_command(TokenizeOptions options, std::int64_t show);
 
 /// What `strata tokenizer` works on; each of its commands reads what concerns it.
 struct TokenizerOptions {

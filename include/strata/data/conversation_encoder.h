@@ -30,7 +30,8 @@ struct EncodedConversation {
   [[nodiscard]] bool teaches() const;
 };
 
-/// Encodes by one tokenizer and one template, which outlive it; for one thread at a time.
+/// Encodes by one tokenizer and one template, which outlive it. It never changes: several threads
+/// may encode by it, each with a cache of its own.
 class ConversationEncoder {
  public:
   ConversationEncoder(const Tokenizer& tokenizer, const ChatTemplate& chat_template, ChatLoss loss);
@@ -38,7 +39,11 @@ class ConversationEncoder {
   /// Encodes a conversation. Special tokens are parsed in what the template wrote, never in what a
   /// message says. The loss of a token counts if it has any text that is learnt. Throws as
   /// ChatTemplate::render does.
-  [[nodiscard]] EncodedConversation encode(const Conversation& conversation);
+  [[nodiscard]] EncodedConversation encode(const Conversation& conversation,
+                                           EncodeCache& cache) const;
+  /// Returns the markers, such as <|im_end|>, that the template writes around a question and its
+  /// answer and that are no tokens of the tokenizer: a model would read them as words.
+  [[nodiscard]] std::vector<std::string> markers_without_token() const;
 
  private:
   [[nodiscard]] std::vector<TextRange> learnt(const Conversation& conversation,
@@ -48,7 +53,6 @@ class ConversationEncoder {
   const ChatTemplate& template_;
   ChatLoss loss_;
   RenderOptions options_;
-  EncodeCache cache_;
 };
 
 }  // namespace strata

@@ -132,6 +132,8 @@ class TokenFileWriter {
   void publish();
 
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  /// Returns the number of tokens whose loss counts.
+  [[nodiscard]] std::int64_t learnt_tokens() const { return learnt_tokens_; }
   [[nodiscard]] std::int64_t documents() const {
     return static_cast<std::int64_t>(document_ends_.size());
   }
@@ -147,6 +149,7 @@ class TokenFileWriter {
   bool has_loss_ = false;
   std::vector<std::uint64_t> document_ends_;
   std::int64_t tokens_ = 0;
+  std::int64_t learnt_tokens_ = 0;
 };
 
 }  // namespace strata

@@ -1,14 +1,19 @@
-// Makes token files of folders of text: what `strata tokenize` does after it has read its
-// arguments. Each file is a document; a share of them can go to a validation set. Output files
-// appear only when everything has been written. What is plainly not text is not tokenized.
+// Makes token files of text and of conversations: what `strata tokenize` does after it has read its
+// arguments. Each file, or each record, is a document; a share of them can go to a validation set.
+// Output files appear only when everything has been written. What is plainly not text is not
+// tokenized.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "strata/data/conversation_encoder.h"
+#include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
 
@@ -30,7 +35,15 @@ enum class InputFormat : std::uint8_t {
   /// format, or it has zero bytes.
   kAuto,
   kText,     ///< text, if it is valid UTF-8: also JSON, and what looks like another format
-  kRecords,  ///< each line is an object of JSON, and a member of it a document
+  kRecords,  ///< each line is an object of JSON: a conversation, or a member of it a document
+};
+
+/// A document that was encoded.
+struct EncodedDocument {
+  std::string name;  ///< the file, for a record with its line
+  std::span<const std::int32_t> ids;
+  std::span<const std::uint8_t>
+      loss;  ///< for each id, 0 if its loss does not count; empty: it does
 };
 
 /// What to tokenize, and where to.
@@ -55,9 +68,19 @@ struct TokenizeOptions {
   PutToken eos = PutToken::kAuto;
   bool parse_special = false;  ///< take texts of special tokens in documents for these tokens
   InputFormat format = InputFormat::kAuto;
-  std::string text_field = "text";  ///< of a record: the member that is the document
-  std::size_t threads = 0;          ///< that encode; 0: as many as there are usable cores
-  bool overwrite = false;           ///< replace outputs that are there and are not token files
+  /// Of a record: the member that is the document. Empty: a record with "messages", or with
+  /// "prompt" and "completion", is a conversation, and "text" the document of any other.
+  std::string text_field{};
+  /// Makes texts of conversations: a built-in template or a file of one; empty for the model's own,
+  /// which lies beside the tokenizer. Nothing is put around what it writes.
+  std::string chat_template{};
+  ChatLoss loss = ChatLoss::kAssistant;  ///< of conversations
+  std::size_t threads = 0;               ///< that encode; 0: as many as there are usable cores
+  bool overwrite = false;                ///< replace outputs that are there and are not token files
+  /// If there is one, it is called by the calling thread for each document instead of writing it,
+  /// in their order, until it returns false; no output is named then, nor written. `tokenizer` is
+  /// null for the ByteTokenizer.
+  std::function<bool(const EncodedDocument& document, const Tokenizer* tokenizer)> show{};
   /// Called by the calling thread after every piece of a file that was read or written, and after
   /// every file; may be empty. If it throws, no output file is made.
   std::function<void(const TokenizeProgress&)> progress{};
@@ -68,9 +91,14 @@ struct TokenizeStatistics {
   std::int64_t documents = 0;  ///< documents of the training set
   std::int64_t tokens = 0;
   std::int64_t validation_documents = 0;
+  std::int64_t learnt_tokens = 0;  ///< those of the training set whose loss counts
   std::int64_t validation_tokens = 0;
+  std::int64_t validation_learnt_tokens = 0;
   std::int64_t skipped_files = 0;    ///< found in folders and not text; warnings name the first
   std::int64_t empty_documents = 0;  ///< files and records without text
+  std::int64_t conversations = 0;    ///< of both sets
+  /// Left out, since the loss of no token of them counts; warnings name the first.
+  std::int64_t conversations_without_loss = 0;
 };
 
 /// Makes token files of text; each file, or each record, is a document, in the order of `inputs`

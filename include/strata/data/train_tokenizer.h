@@ -9,22 +9,24 @@
 #include <string>
 #include <vector>
 
+#include "strata/data/tokenize.h"
 #include "strata/tokenizer/train_tokenizer.h"
 
 namespace strata {
 
 /// How far train_tokenizer() has come: first bytes are counted, then merges are learned.
 struct TrainTokenizerProgress {
-  std::size_t bytes_done = 0;
+  std::size_t bytes_done = 0;  ///< of the input files, packed or not
   std::size_t bytes = 0;
   std::int64_t ids = 0;  ///< 0 while bytes are counted
 };
 
 struct TrainTokenizerOptions {
-  std::vector<std::string> inputs{};  ///< files, and folders that are searched recursively
+  std::vector<std::string> inputs{};  ///< as in TokenizeOptions
   /// Endings of the files that are taken from folders; an empty list takes every file.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  bool as_text = false;  ///< as in TokenizeOptions
+  InputFormat format = InputFormat::kAuto;  ///< as in TokenizeOptions
+  std::string text_field{};                 ///< likewise; conversations are refused
   TokenizerTraining training{};
   int threads = 0;  ///< 0: one for each usable core
   /// The bytes of memory that counts and training may take; 0: what the host has free.
@@ -41,11 +43,12 @@ struct TrainedOnFiles {
   std::size_t pieces = 0;  ///< distinct ones
 };
 
-/// Trains a tokenizer on the texts of files, each a text of its own, in which special tokens are
-/// ordinary text. A file that is plainly not text is refused if `inputs` name it, and left out with
-/// a warning if it was found in a folder. Blocks. Throws IoError for an input that cannot be read
-/// or is refused, and if there is no text; ConfigError as check_training() does; OutOfMemory if the
-/// distinct pieces of the texts would take more than the memory limit.
+/// Trains a tokenizer on the texts of files and records, each a text of its own, in which special
+/// tokens are ordinary text. A file that is plainly not text is refused if `inputs` name it, and
+/// left out with a warning if it was found in a folder; so is a line that is no record. Blocks.
+/// Throws IoError for an input that cannot be read or is refused, and if there is no text;
+/// ConfigError as check_training() does; OutOfMemory if the distinct pieces of the texts would take
+/// more than the memory limit.
 [[nodiscard]] TrainedOnFiles train_tokenizer(const TrainTokenizerOptions& options);
 
 }  // namespace strata

@@ -5,10 +5,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 
 #include "strata/checkpoint/checkpoint_folder.h"
 
 namespace strata {
+
+class FolderLock;
 
 /// What becomes of a run that lies in the folder already.
 enum class OldRun : std::uint8_t {
@@ -17,8 +20,7 @@ enum class OldRun : std::uint8_t {
   kResume,   ///< it stays, and the new one adds to it
 };
 
-/// A folder that this process alone writes to while the object lives. The lock is the kernel's
-/// (flock on the file `.lock`), so it ends with the process however that ends.
+/// A folder that this process alone writes to while the object lives, by a lock of the kernel.
 class RunFolder {
  public:
   /// Makes the folder if it is not there, and locks it. A folder holds a run if it has a
@@ -26,8 +28,8 @@ class RunFolder {
   /// to. With kReplace the files of a run that strata writes are removed, and nothing else;
   /// config.json stays until the new one replaces it, because the run may be read from it. Throws
   /// ConfigError that says what to do if a run, a config.json of somebody else's or another process
-  /// is there, and IoError if the folder cannot be made or written. A file system without locks
-  /// costs a warning.
+  /// is there, and IoError if the folder cannot be made or written. With kResume a process that is
+  /// ending is waited for. A file system without locks costs a warning.
   RunFolder(std::filesystem::path path, OldRun old_run);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -44,12 +46,11 @@ class RunFolder {
  private:
   void make() const;
   void require_room(OldRun old_run) const;
-  void lock();
   void remove_probes() const;
   void remove_old_run() const;
 
   std::filesystem::path path_;
-  int lock_ = -1;
+  std::unique_ptr<FolderLock> lock_;
 };
 
 }  // namespace strata

@@ -1,0 +1,26 @@
+// Tells what an input of `strata tokenize` or `strata tokenizer train` is taken for: a plain file
+// of text, or a stream of text or of records.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/byte_stream.h"
+#include "data/text_files.h"
+#include "strata/data/tokenize.h"
+
+namespace strata {
+
+struct OpenedInput {
+  /// What comes out of `stream` is records, one on each line.
+  bool is_records = false;
+  /// Null for a plain file of text, which can be read by its name.
+  std::unique_ptr<PeekStream> stream{};
+};
+
+/// Tells what an input is taken for, and opens it unless it is a plain file of text. What was found
+/// in a folder must also have a name that promises records, or that it is packed. Throws IoError if
+/// it cannot be opened.
+[[nodiscard]] OpenedInput open_input(const TextFile& file, InputFormat format);
+
+}  // namespace strata

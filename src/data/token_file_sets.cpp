@@ -1,0 +1,66 @@
+// Nothing is published before both sets are complete on the disk.
+
+#include "data/token_file_sets.h"
+
+#include <string>
+
+#include "strata/base/error.h"
+
+namespace strata {
+
+namespace {
+
+/// Returns whether a document belongs to the validation set: 53 bits of its hash, as a number in
+/// [0, 1), are below the fraction.
+bool is_validation(std::uint64_t hash, double fraction) {
+  return static_cast<double>(hash >> 11) * 0x1.0p-53 < fraction;
+}
+
+}  // namespace
+
+TokenFileSets::TokenFileSets(const TokenizeOptions& options, const TokenFileWriter::Format& format)
+    : options_(options) {
+  training_ = std::make_unique<TokenFileWriter>(options.output, format);
+  if (options.validation_fraction > 0) {
+    validation_ = std::make_unique<TokenFileWriter>(options.validation_output, format);
+  }
+}
+
+TokenFileWriter& TokenFileSets::set_of(std::uint64_t hash) {
+  return validation_ && is_validation(hash, options_.validation_fraction) ? *validation_
+                                                                          : *training_;
+}
+
+void TokenFileSets::add(const EncodedDocument& document, std::uint64_t hash) {
+  TokenFileWriter& set = set_of(hash);
+  if (document.loss.empty()) {
+    set.append(document.ids);
+  } else {
+    set.append(document.ids, document.loss);
+  }
+  set.end_document();
+}
+
+void TokenFileSets::finish(TokenizeStatistics& statistics) {
+  if (training_->documents() == 0) {
+    throw IoError(options_.output + ": no text for it was found in the inputs. Name other files, " +
+                  "other extensions, or a smaller validation fraction");
+  }
+  if (validation_ && validation_->documents() == 0) {
+    throw IoError(options_.validation_output + ": no document fell to it. Ask for a larger " +
+                  "validation fraction, or give more and smaller files");
+  }
+  training_->close();
+  if (validation_) validation_->close();
+  training_->publish();
+  if (validation_) validation_->publish();
+  statistics.documents = training_->documents();
+  statistics.tokens = training_->tokens();
+  statistics.learnt_tokens = training_->learnt_tokens();
+  if (!validation_) return;
+  statistics.validation_documents = validation_->documents();
+  statistics.validation_tokens = validation_->tokens();
+  statistics.validation_learnt_tokens = validation_->learnt_tokens();
+}
+
+}  // namespace strata

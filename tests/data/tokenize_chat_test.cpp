@@ -1,0 +1,262 @@
+// Token files of conversations: ids and loss against those of transformers, records of several
+// kinds in one file, where templates come from, and what is refused.
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/data/token_file.h"
+#include "strata/data/tokenize.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace strata {
+namespace {
+
+using nlohmann::json;
+
+json read_json(const char* file) {
+  std::ifstream in(file);
+  return json::parse(in);
+}
+
+const json& goldens() {
+  static const json kGoldens = read_json(STRATA_TOKENIZER_GOLDENS "/conversations.json");
+  return kGoldens;
+}
+
+/// A folder with the tokenizer of the goldens, its markers and, if it has one, a chat template.
+struct ChatModel {
+  explicit ChatModel(const std::string& chat_template = "") {
+    json tokenizer = read_json(STRATA_TOKENIZER_GOLDENS "/llama3.json");
+    for (const auto& [marker, id] : goldens()["markers"].items()) {
+      tokenizer["added_tokens"].push_back({{"id", id}, {"content", marker}, {"special", true}});
+    }
+    json config{{"bos_token", goldens()["bos_token"]}, {"eos_token", goldens()["eos_token"]}};
+    if (!chat_template.empty()) config["chat_template"] = chat_template;
+    folder.write("model/tokenizer.json", tokenizer.dump());
+    folder.write("model/tokenizer_config.json", config.dump());
+  }
+  [[nodiscard]] TokenizeOptions options(const std::string& records) const {
+    return {.inputs = {folder.write("chats.jsonl", records)},
+            .output = folder.file("out.bin"),
+            .tokenizer = folder.file("model")};
+  }
+  ScratchFolder folder{};
+};
+
+struct Tokens {
+  Tokens() = default;
+  explicit Tokens(const std::string& name) {
+    const auto file = TokenFile::open(name);
+    ids.resize(static_cast<std::size_t>(file->size()));
+    loss.resize(ids.size(), 1);
+    file->read(0, ids);
+    if (file->has_loss()) file->read_loss(0, loss);
+    file->document_ends_in(0, file->size(), ends);
+  }
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> loss;
+  std::vector<std::int64_t> ends;
+};
+
+std::string refusal_of(const TokenizeOptions& options) {
+  try {
+    (void)tokenize(options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kAnswered =
+    R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+    "\n";
+const std::string kUnanswered = R"({"messages": [{"role": "user", "content": "a"}]})"
+                                "\n";
+
+}  // namespace
+
+TEST_CASE("ids and loss of conversations are those of transformers") {
+  for (const auto& [name, forms] : goldens()["templates"].items()) {
+    for (const char* form : {"plain", "marked"}) {
+      INFO(name << ", " << form);
+      const ChatModel model(forms[form]);
+      std::string records;
+      Tokens expected;
+      for (const json& example : goldens()["cases"]) {
+        if (example["template"] != name) continue;
+        records += json{{"messages", example["messages"]}}.dump() + "\n";
+        for (const auto& id : example["ids"]) expected.ids.push_back(id.get<std::int32_t>());
+        for (const auto& loss : example["loss"]) expected.loss.push_back(loss.get<std::uint8_t>());
+        expected.ends.push_back(std::ssize(expected.ids));
+      }
+      REQUIRE(expected.ends.size() == 8);
+      const TokenizeStatistics made = tokenize(model.options(records));
+      const Tokens found(model.folder.file("out.bin"));
+      CHECK(found.ids == expected.ids);
+      CHECK(found.loss == expected.loss);
+      CHECK(found.ends == expected.ends);
+      CHECK(made.conversations == 8);
+      CHECK(made.learnt_tokens == std::count(expected.loss.begin(), expected.loss.end(), 1));
+    }
+  }
+}
+
+TEST_CASE("a file may hold conversations and documents, with the same bytes on any threads") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  std::string records;
+  for (int i = 0; i < 400; ++i) {
+    const std::string number = std::to_string(i);
+    const json user{{"role", "user"}, {"content", "number " + number}};
+    const json assistant{{"role", "assistant"}, {"content", std::string(1 + i * 7 % 301, 'x')}};
+    records += json{{"messages", {user, assistant}}, {"id", i}}.dump() + "\n";
+    records += json{{"text", "a plain text, " + number}}.dump() + "\n\n";
+    records += json{{"prompt", "question " + number}, {"completion", "answer"}}.dump() + "\n";
+  }
+  TokenizeOptions options = model.options(records);
+  options.validation_fraction = 0.25;
+  options.validation_output = model.folder.file("held.bin");
+  options.threads = 1;
+  const TokenizeStatistics made = tokenize(options);
+  CHECK(made.documents + made.validation_documents == 1200);
+  CHECK(made.conversations == 800);
+  CHECK(made.validation_documents > 200);
+  CHECK(made.learnt_tokens < made.tokens);
+  CHECK(made.validation_learnt_tokens < made.validation_tokens);
+  const auto bytes = [](const std::string& file) { return read_text_file(file, 1U << 30); };
+  const std::string training = bytes(options.output);
+  const std::string validation = bytes(options.validation_output);
+  options.threads = 3;
+  (void)tokenize(options);
+  CHECK(bytes(options.output) == training);
+  CHECK(bytes(options.validation_output) == validation);
+
+  // The text field alone, and a field of that name where conversations are taken too.
+  options = model.options(R"({"messages": 3, "body": "words"})");
+  options.text_field = "body";
+  CHECK(tokenize(options).conversations == 0);
+  const Tokens text(options.output);
+  CHECK(std::count(text.loss.begin(), text.loss.end(), 0) == 0);
+  CHECK(tokenize(model.options(R"({"prompt": "no answer", "text": "words"})")).conversations == 0);
+}
+
+TEST_CASE("conversations without loss are left out and counted") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  TokenizeOptions options = model.options(kUnanswered + kAnswered + kUnanswered);
+  const TokenizeStatistics made = tokenize(options);
+  CHECK(made.conversations == 3);
+  CHECK(made.conversations_without_loss == 2);
+  CHECK(made.documents == 1);
+  options.loss = ChatLoss::kAll;
+  const TokenizeStatistics all = tokenize(options);
+  CHECK(all.conversations_without_loss == 0);
+  CHECK(all.documents == 3);
+  CHECK(all.learnt_tokens == all.tokens);
+  CHECK_THAT(refusal_of(model.options(kUnanswered)), ContainsSubstring("out.bin: no text for it"));
+}
+
+TEST_CASE("a template is the model's own, a built-in one or a file") {
+  const ChatModel own(goldens()["templates"]["llama3"]["plain"].get<std::string>());
+  const auto tokens = [&](const ChatModel& model, const std::string& chat_template) {
+    TokenizeOptions options = model.options(kAnswered);
+    options.chat_template = chat_template;
+    (void)tokenize(options);
+    return Tokens(options.output).ids;
+  };
+  const auto llama3 = tokens(own, "");
+  CHECK(tokens(own, "llama3") == llama3);
+  const auto chatml = tokens(own, "chatml");
+  CHECK(chatml != llama3);
+  const std::string file =
+      own.folder.write("own.jinja", goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  CHECK(tokens(own, file) == chatml);
+  // A file of its own goes before the config, as in transformers.
+  own.folder.write("model/chat_template.jinja",
+                   goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  CHECK(tokens(own, "") == chatml);
+}
+
+TEST_CASE("what cannot become a conversation is refused by file and line, and no file is made") {
+  const ChatModel none;
+  CHECK_THAT(refusal_of(none.options(kAnswered)), ContainsSubstring("chats.jsonl:1: ") &&
+                                                      ContainsSubstring("has no chat template") &&
+                                                      ContainsSubstring("--chat-template"));
+  const ChatModel broken("{% if %}");
+  CHECK_THAT(refusal_of(broken.options(kAnswered)),
+             ContainsSubstring("chats.jsonl:1: ") &&
+                 ContainsSubstring("tokenizer_config.json: $.chat_template:1") &&
+                 ContainsSubstring("--chat-template"));
+  CHECK(tokenize(broken.options(R"({"text": "words"})")).documents == 1);
+
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  const auto refusal = [&](const std::string& line) {
+    return refusal_of(model.options(kAnswered + "\n" + line));
+  };
+  CHECK_THAT(refusal(R"({"messages": "a"})"),
+             ContainsSubstring("chats.jsonl:3: ") && ContainsSubstring("must be a list"));
+  CHECK_THAT(refusal(R"({"messages": [{"content": "a"}]})"),
+             ContainsSubstring("chats.jsonl:3: ") && ContainsSubstring("has no \"role\""));
+  CHECK_THAT(refusal(R"({"prompt": 1, "completion": "a"})"),
+             ContainsSubstring("chats.jsonl:3: ") && ContainsSubstring("\"prompt\" must be"));
+  TokenizeOptions options = model.options(
+      R"({"messages": [{"role": "judge", "content": "a"}, {"role": "assistant", "content": "b"}]})");
+  options.chat_template = "mistral";
+  CHECK_THAT(refusal_of(options),
+             ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("not judge"));
+  options.chat_template = "nowhere";
+  CHECK_THAT(refusal_of(options), ContainsSubstring("nowhere") && ContainsSubstring("chatml"));
+  options.tokenizer.clear();
+  CHECK_THAT(refusal_of(options), ContainsSubstring("are for --tokenizer"));
+  options.chat_template.clear();
+  CHECK_THAT(refusal_of(options),
+             ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring("--tokenizer"));
+  CHECK(model.folder.entries() == 2);  // the model and the records
+}
+
+TEST_CASE("markers for which the tokenizer has no token are found") {
+  const ChatModel model;
+  const auto tokenizer = Tokenizer::load(model.folder.file("model"));
+  const auto missing = [&](const char* source) {
+    const ChatTemplate chat_template = ChatTemplate::parse(source, "test");
+    return ConversationEncoder(*tokenizer, chat_template, ChatLoss::kAssistant)
+        .markers_without_token();
+  };
+  CHECK(
+      missing("{{ bos_token }}<|im_start|>{% for m in messages %}<|im_end|>{% endfor %}").empty());
+  CHECK(missing("{% for m in messages %}<|{{ m.role }}|><|eot_id|>{% endfor %}<|open") ==
+        std::vector<std::string>{"<|user|>", "<|assistant|>"});
+  CHECK(missing("{{ raise_exception('no') }}").empty());
+}
+
+TEST_CASE("documents can be shown instead of written") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  TokenizeOptions options = model.options(kAnswered + R"({"text": "words"})" + "\n" + kAnswered);
+  (void)tokenize(options);
+  const Tokens written(options.output);
+  const std::size_t entries = model.folder.entries();
+  options.output.clear();
+  std::vector<std::string> names;
+  std::vector<std::int32_t> ids;
+  options.show = [&](const EncodedDocument& document, const Tokenizer* tokenizer) {
+    REQUIRE(tokenizer != nullptr);
+    CHECK(document.loss.size() == document.ids.size());
+    names.push_back(document.name);
+    ids.insert(ids.end(), document.ids.begin(), document.ids.end());
+    return names.size() < 2;
+  };
+  (void)tokenize(options);
+  REQUIRE(names.size() == 2);
+  CHECK(names[0] == options.inputs[0] + ":1");
+  CHECK(names[1] == options.inputs[0] + ":2");
+  REQUIRE(ids.size() == static_cast<std::size_t>(written.ends.at(1)));
+  CHECK(std::equal(ids.begin(), ids.end(), written.ids.begin()));
+  CHECK(model.folder.entries() == entries);
+}
+
+}  // namespace strata

@@ -1,0 +1,105 @@
+// From a file of chats to a model that was trained on them: the commands of docs/fine-tuning.md on
+// a tiny model, and what each leaves.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "e2e/model_files.h"
+#include "e2e/program.h"
+#include "support/catch.h"
+
+namespace strata::test {
+
+namespace {
+
+void require_done(const Outcome& outcome) {
+  INFO(outcome.text);
+  REQUIRE(outcome.code == 0);
+}
+
+void write(const std::string& file, const std::string& text) { std::ofstream(file) << text; }
+
+/// Writes chats that all have one answer.
+void write_chats(const std::string& file) {
+  std::ofstream out(file);
+  for (int i = 0; i < 300; ++i) {
+    const std::string word = std::string(1, static_cast<char>('a' + i % 26)) + std::to_string(i);
+    const nlohmann::json question{{"role", "user"}, {"content", "Say " + word}};
+    const nlohmann::json answer{{"role", "assistant"}, {"content", "the answer is yes"}};
+    out << nlohmann::json{{"messages", {question, answer}}} << '\n';
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a file of chats becomes a model that was trained on its answers") {
+  const Folder folder;
+  // A model as others publish it: weights, a tokenizer, and a chat template.
+  require_done(strata(folder, train_tiny(folder, "made",
+                                         "--set model.vocab_size=640 --set run.steps=1 "
+                                         "--set checkpoint.at_end=true")));
+  const std::string model = folder / "model";
+  require_done(strata(folder, "export " + (folder / "made") + " " + model));
+  fs::copy_file(STRATA_TOKENIZER_GOLDENS "/llama3.json", model + "/tokenizer.json");
+  write(model + "/tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
+  write(model + "/chat_template.jinja",
+        "{{ bos_token }}{% for m in messages %}{{ m.role + ': ' + m.content }}"
+        "{{ eos_token if m.role == 'assistant' else ' ' }}{% endfor %}"
+        "{{ 'assistant: ' if add_generation_prompt }}");
+  write_chats(folder / "chats.jsonl");
+
+  const std::string tokenize = "tokenize " + (folder / "chats.jsonl") + " --tokenizer " + model;
+  const Outcome shown = strata(folder, tokenize + " --show 2");
+  require_done(shown);
+  CHECK_THAT(shown.text,
+             ContainsSubstring("chats.jsonl:1: ") &&
+                 ContainsSubstring("<s>user: Say a0 assistant: the answer is yes</s>") &&
+                 ContainsSubstring("601 loss  </s>") && !ContainsSubstring("chats.jsonl:3: ") &&
+                 !ContainsSubstring("\033"));  // no colours where no terminal is
+  CHECK(!fs::exists(folder / "train.bin"));
+  const Outcome made =
+      strata(folder, tokenize + " --output " + (folder / "train.bin") + " --validation-output " +
+                         (folder / "val.bin") + " --validation-fraction 0.2");
+  require_done(made);
+  CHECK_THAT(made.text, ContainsSubstring(" with loss"));
+
+  const nlohmann::json config{
+      {"run", {{"steps", 40}, {"backend", "cpu"}, {"dtype", "f32"}, {"eval_every", 10}}},
+      {"model", {{"path", model}}},
+      {"data",
+       {{"train", folder / "train.bin"},
+        {"validation", folder / "val.bin"},
+        {"sequence_length", 64},
+        {"document_mask", true},
+        {"packing", true}}},
+      {"schedule", {{"rows", 2}, {"sub_batches", 2}}},
+      {"optimizer", {{"lr", 0.003}, {"gradient_dtype", "f32"}}},
+      {"checkpoint", {{"at_end", true}}}};
+  write(folder / "chat.json", config.dump());
+  require_done(
+      strata(folder, "train " + (folder / "chat.json") + " --output " + (folder / "tuned")));
+  std::vector<double> validation;
+  for (const nlohmann::json& line : metrics(folder / "tuned")) {
+    if (line["event"] == "eval") validation.push_back(line["val_loss"]);
+    if (line["event"] != "step") continue;
+    CHECK(line["valid_tokens"] > 0);
+    CHECK(line["valid_tokens"] < line["tokens"]);  // questions are read and not learnt
+  }
+  REQUIRE(validation.size() == 4);
+  CHECK(validation.front() > 1);   // of the logarithm of 640, 6.5
+  CHECK(validation.back() < 0.5);  // the answers are all the same
+
+  require_done(strata(folder, "export " + (folder / "tuned") + " " + (folder / "tuned-model")));
+  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    CHECK(read_file(folder / ("tuned-model/" + std::string(file))) ==
+          read_file(model + "/" + std::string(file)));
+  }
+  const auto before = model_tensors(model);
+  const auto after = model_tensors(folder / "tuned-model");
+  REQUIRE(after.size() == before.size());
+  CHECK(after.at("lm_head.weight").shape == before.at("lm_head.weight").shape);
+  CHECK(after.at("lm_head.weight").data != before.at("lm_head.weight").data);
+}
+
+}  // namespace strata::test
