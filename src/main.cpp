@@ -337,11 +337,11 @@ class CommandLine {
   }
   void add_inspect(CLI::App& app) {
     CLI::App& inspect = *app.add_subcommand(
-        "inspect", "Show what a checkpoint or a model holds, and verify its files");
+        "inspect", "Show what a checkpoint, a model or token files hold, and verify its files");
     inspect
-        .add_option("path", inspect_.path,
-                    "a checkpoint, a run folder (its newest whole checkpoint is shown), or the "
-                    "folder of a Hugging Face model")
+        .add_option("path", inspect_.paths,
+                    "a checkpoint, a run folder (its newest whole checkpoint is shown), the "
+                    "folder of a Hugging Face model, or token files")
         ->required();
     CLI::Option* verify =
         inspect.add_flag("--verify", inspect_.verify,
@@ -362,7 +362,27 @@ class CommandLine {
         .add_option("--ranks", inspect_.ranks,
                     "on how many ranks that step is; by default, what the checkpoint tells")
         ->type_name("COUNT");
+    add_inspect_tokens(inspect);
     inspect.callback([this] { action_ = [this] { return strata::inspect_command(inspect_); }; });
+  }
+  void add_inspect_tokens(CLI::App& inspect) {
+    inspect
+        .add_option("--document", inspect_.document,
+                    "of token files: show this document, counted from 1, by its ids")
+        ->check(CLI::PositiveNumber)
+        ->type_name("N");
+    inspect
+        .add_option("--tokenizer", inspect_.tokenizer,
+                    "a tokenizer.json, or its folder: show the text of the document as well")
+        ->type_name("FILE|DIR");
+    inspect.add_option("--dtype", inspect_.dtype, "of files with nothing but ids, as data.dtype")
+        ->check(CLI::IsMember({"u16", "u32"}))
+        ->type_name("u16|u32");
+    inspect
+        .add_option("--eos-token", inspect_.eos_token,
+                    "id that ends documents where a file does not list them, as data.eos_token")
+        ->check(CLI::NonNegativeNumber)
+        ->type_name("ID");
   }
   void add_export(CLI::App& app) {
     CLI::App& command = *app.add_subcommand(

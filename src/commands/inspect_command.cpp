@@ -1,6 +1,6 @@
 // `inspect` reads the manifest of a checkpoint, or the config of a model, and the headers of their
 // tensor files: what they hold is known in a moment, however large they are. Only --verify reads
-// what the files hold.
+// what the files hold. Token files are the business of inspect_tokens.
 
 #include <algorithm>
 #include <cmath>
@@ -15,9 +15,11 @@
 
 #include "commands/find_checkpoint.h"
 #include "commands/inspect_step.h"
+#include "commands/inspect_tokens.h"
 #include "commands/tensor_files.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/file_sources.h"
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
@@ -248,14 +250,51 @@ Json json_of(const Inspected& inspected, const std::optional<Verified>& verified
   return json;
 }
 
+// ---- options ------------------------------------------------------------------------------------
+
+void refuse_folder_options(const InspectOptions& options, const std::string& file) {
+  const char* const option = options.verify       ? "--verify"
+                             : options.every_file ? "--files"
+                             : options.step       ? "--step"
+                             : options.ranks      ? "--ranks"
+                                                  : nullptr;
+  if (option == nullptr) return;
+  throw ConfigError(std::string(option) + ": is about checkpoints, and " + file +
+                    " is a file; name a checkpoint or a run folder");
+}
+
+void refuse_token_options(const InspectOptions& options, const fs::path& path) {
+  const char* const option = options.document             ? "--document"
+                             : !options.tokenizer.empty() ? "--tokenizer"
+                             : !options.dtype.empty()     ? "--dtype"
+                             : options.eos_token          ? "--eos-token"
+                                                          : nullptr;
+  std::error_code ignored;
+  if (option == nullptr || !fs::is_directory(path, ignored)) return;
+  throw ConfigError(std::string(option) + ": is about token files, and " + path.string() +
+                    " is a folder; name a token file");
+}
+
 }  // namespace
 
 int inspect_command(const InspectOptions& options) {
   log::configure(0, 1, "");
+  FileSources named_files;
+  named_files.list.push_back({.files = options.paths});
+  expand_patterns(named_files);
+  const std::vector<std::string> paths = named_files.files();
+  std::error_code ignored;
+  if (paths.size() > 1 || fs::is_regular_file(paths.at(0), ignored)) {
+    refuse_folder_options(options, paths[0]);
+    inspect_tokens(paths, options);
+    return 0;
+  }
+  const fs::path path = paths[0];
+  refuse_token_options(options, path);
   const std::unique_ptr<Files> files = make_system_files();
-  NamedFolder named = find_named_folder(*files, options.path);
+  NamedFolder named = find_named_folder(*files, path);
   if (options.verify && !named.checkpoint) {
-    throw ConfigError("--verify: " + options.path.string() +
+    throw ConfigError("--verify: " + path.string() +
                       " is a model, of which nothing says what its bytes should be; only "
                       "checkpoints have a manifest");
   }
@@ -264,7 +303,7 @@ int inspect_command(const InspectOptions& options) {
   }
   if (options.step) {
     if (!named.checkpoint) {
-      throw ConfigError("--step: " + options.path.string() +
+      throw ConfigError("--step: " + path.string() +
                         " is a model, which does not tell what it was trained on; name a "
                         "checkpoint or a run folder");
     }
@@ -272,7 +311,7 @@ int inspect_command(const InspectOptions& options) {
     return 0;
   }
   Inspected inspected =
-      named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, options.path);
+      named.checkpoint ? inspect_checkpoint(std::move(named)) : inspect_model(*files, path);
   for (const ListedFile& file : inspected.files) inspected.bytes += file.bytes;
   if (!options.json) std::cout << text_of(inspected, options.every_file) << std::flush;
   std::optional<Verified> verified;

@@ -65,6 +65,13 @@ LlmcFile::LlmcFile(const std::string& name, std::optional<std::int32_t> end_of_d
   }
 }
 
+TokenStorage LlmcFile::storage() const {
+  return {.kind = "llm.c",
+          .version = type_ == TokenType::kU16 ? 1 : 7,
+          .id_bytes = size_of(type_),
+          .tells_documents = end_of_document_.has_value()};
+}
+
 void LlmcFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
   check_range(*this, begin, static_cast<std::int64_t>(out.size()));
   read_ids(file_, kHeaderBytes + static_cast<std::size_t>(begin) * size_of(type_), type_, out);

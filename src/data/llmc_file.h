@@ -28,6 +28,7 @@ class LlmcFile final : public TokenSource {
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t vocabulary() const override { return 0; }
   [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
+  [[nodiscard]] TokenStorage storage() const override;
   void read(std::int64_t begin, std::span<std::int32_t> out) const override;
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;

@@ -164,6 +164,13 @@ std::int64_t MegatronFile::document_begin(std::uint64_t document) const {
          static_cast<std::int64_t>(size_of(type_));
 }
 
+TokenStorage MegatronFile::storage() const {
+  return {.kind = "Megatron",
+          .version = static_cast<std::int64_t>(kVersion),
+          .id_bytes = size_of(type_),
+          .tells_documents = true};
+}
+
 void MegatronFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
   check_range(*this, begin, static_cast<std::int64_t>(out.size()));
   read_ids(ids_, static_cast<std::size_t>(begin) * size_of(type_), type_, out);

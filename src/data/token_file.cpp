@@ -45,9 +45,10 @@ std::unique_ptr<TokenFile> TokenFile::open(const std::string& file,
                   ": is text, not token ids. Make a token file of it with `strata " + "tokenize`");
   }
   if (!raw) {
-    throw IoError(result->name_ + ": does not begin like a token file of strata. Make one with " +
-                  "`strata tokenize`, or set data.dtype to u16 or u32 if it holds nothing but " +
-                  "token ids; of a Megatron dataset name the .idx file beside it");
+    throw IoError(
+        result->name_ + ": does not begin like a token file of strata. Make one with " +
+        "`strata tokenize`, or set data.dtype (--dtype of inspect) to u16 or u32 if " +
+        "it holds nothing but token ids; of a Megatron dataset name the .idx file beside it");
   }
   result->read_raw(*raw);
   return result;
@@ -102,6 +103,7 @@ void TokenFile::read_header() {
   if (header.zero != 0) refuse("damaged: the last bytes of its header are not 0");
 
   type_ = narrow_ids ? TokenType::kU16 : TokenType::kU32;
+  version_ = header.version;
   size_ = static_cast<std::int64_t>(header.tokens);
   vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
   tokenizer_hash_ = header.tokenizer_hash;
@@ -127,6 +129,13 @@ void TokenFile::read_raw(const RawTokenFormat& raw) {
 std::optional<std::int64_t> TokenFile::documents() const {
   if (!document_ends_) return std::nullopt;
   return static_cast<std::int64_t>(document_ends_->count());
+}
+
+TokenStorage TokenFile::storage() const {
+  return {.kind = document_ends_ ? "strata" : "bare ids",
+          .version = version_,
+          .id_bytes = size_of(type_),
+          .tells_documents = document_ends_ || end_of_document_};
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> out) const {

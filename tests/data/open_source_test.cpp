@@ -87,6 +87,33 @@ TEST_CASE("token files of llm.c give back their ids, and documents by an id") {
   CHECK(all_of(*open_token_source(wide_ids, {.type = TokenType::kU16})) == Ids{128000, 7, 128255});
 }
 
+TEST_CASE("a token file tells its format, version and width, and whether it knows documents") {
+  const ScratchFolder folder;
+  const auto stored = [](const std::string& file, const ForeignFormat& foreign = {}) {
+    const TokenStorage storage = open_token_source(file, foreign)->storage();
+    return std::string(storage.kind) + ' ' + std::to_string(storage.version) + ' ' +
+           std::to_string(storage.id_bytes) + (storage.tells_documents ? " documents" : "");
+  };
+  const std::string llmc = folder.write("a.bin", llmc_file(20240520, 1, kIds));
+  CHECK(stored(llmc) == "llm.c 1 2");
+  CHECK(stored(llmc, {.end_of_document = 9}) == "llm.c 1 2 documents");
+  CHECK(stored(folder.write("b.bin", llmc_file(20240801, 7, Ids{1, 2}))) == "llm.c 7 4");
+  folder.write("c.bin", bytes_of(kIds));
+  CHECK(stored(folder.write("c.idx", index_file(kIndex))) == "Megatron 1 2 documents");
+  const std::string bare = folder.write("d.bin", bytes_of(Ids{1, 2}));
+  CHECK(stored(bare, {.type = TokenType::kU32}) == "bare ids 0 4");
+  CHECK(stored(bare, {.type = TokenType::kU32, .end_of_document = 1}) == "bare ids 0 4 documents");
+  for (const bool has_loss : {false, true}) {
+    const std::string own = folder.file("e.bin");
+    TokenFileWriter writer(own, {.type = TokenType::kU32, .vocabulary = 70'000});
+    if (has_loss) writer.append(Ids{1, 2}, std::vector<std::uint8_t>{0, 1});
+    writer.append(Ids{3});
+    writer.close();
+    writer.publish();
+    CHECK(stored(own) == (has_loss ? "strata 2 4 documents" : "strata 1 4 documents"));
+  }
+}
+
 TEST_CASE("torn and unknown token files of llm.c are refused") {
   const ScratchFolder folder;
   const auto refused = [&](const std::string& content, const char* why) {

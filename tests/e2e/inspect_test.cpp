@@ -152,6 +152,132 @@ TEST_CASE("inspect names the file that is damaged") {
                             ContainsSubstring("step-00000002/manifest.json: "));
 }
 
+TEST_CASE("inspect of token files counts what they hold") {
+  const Folder folder;
+  (void)tokenize_text(folder);
+  const nlohmann::json train = inspect_json(folder, folder / "train.bin");
+  const nlohmann::json both = inspect_json(folder, "'" + (folder / "*.bin") + "'");
+  CHECK(train["kind"] == "tokens");
+  CHECK(train["format"] == "strata");
+  CHECK(train["version"] == 1);
+  CHECK(train["id_bytes"] == 2);
+  CHECK(train["vocabulary"] == 257);
+  CHECK(train["largest_id"] == 256);
+  CHECK(both["documents"]["count"] == 40);
+  CHECK(both["documents"]["shortest"] == 8 * 33 + 1);
+  CHECK(both["documents"]["longest"] == 8 * 34 + 1);
+  CHECK(both["tokens"] == 10 * (8 * 33 + 1) + 30 * (8 * 34 + 1));
+  CHECK(both["loss_tokens"] == both["tokens"]);
+  REQUIRE(both["shards"].size() == 2);
+  CHECK(both["shards"][0]["path"] == folder / "train.bin");
+  CHECK(both["shards"][0]["tokens"] == train["tokens"]);
+  const Outcome text = strata(folder, "inspect " + (folder / "train.bin"));
+  CHECK(text.code == 0);
+  CHECK_THAT(text.text, ContainsSubstring("strata, version 1, 2 bytes an id") &&
+                            ContainsSubstring("of 265 to 273 tokens") &&
+                            ContainsSubstring("ids        10 to 256"));
+}
+
+TEST_CASE("inspect --document shows the tokens of one document") {
+  const Folder folder;
+  std::ofstream(folder / "one.txt") << "first";
+  std::ofstream(folder / "two.txt") << "ab\n";
+  const std::string file = folder / "t.bin";
+  REQUIRE(strata(folder, "tokenize " + (folder / "one.txt") + " " + (folder / "two.txt") +
+                             " --output " + file)
+              .code == 0);
+  const nlohmann::json json = inspect_json(folder, file + " --document 2");
+  CHECK(json["ids"] == nlohmann::json{97, 98, 10, 256});
+  CHECK(json["loss"] == nlohmann::json{1, 1, 1, 1});
+  CHECK(json["first_token"] == 6);
+  CHECK(json["text"] == "ab\n");
+  const Outcome shown = strata(folder, "inspect --document 1 " + file);
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.text, ContainsSubstring("t.bin, document 1: 6 tokens, 6 with loss\nfirst\n") &&
+                             ContainsSubstring("256 loss  (end of document)"));
+  const Outcome beyond = strata(folder, "inspect --document 3 " + file);
+  CHECK(beyond.code == 2);
+  CHECK_THAT(beyond.text, ContainsSubstring("--document: ") && ContainsSubstring("t.bin has ") &&
+                              ContainsSubstring("documents 1 to 2, and none of number 3"));
+  CHECK(strata(folder, "inspect --document 0 " + file).code == 2);
+}
+
+TEST_CASE("inspect --document has the text by the file's tokenizer, and by no other") {
+  const Folder folder;
+  const std::string gpt2 = " --tokenizer " STRATA_TOKENIZER_GOLDENS "/gpt2.json ";
+  std::ofstream(folder / "one.txt") << "the first one";
+  const std::string one = folder / "one.txt";
+  const std::string file = folder / "t.bin";
+  REQUIRE(strata(folder, "tokenize " + one + gpt2 + "--output " + file).code == 0);
+  const std::string document = "inspect --document 1 " + file;
+  CHECK_THAT(strata(folder, document + gpt2).text, ContainsSubstring("the first one"));
+  CHECK_THAT(strata(folder, document).text, !ContainsSubstring("first"));
+  const Outcome other =
+      strata(folder, document + " --tokenizer " STRATA_TOKENIZER_GOLDENS "/llama3.json");
+  CHECK(other.code == 2);
+  CHECK_THAT(other.text, ContainsSubstring("t.bin was made by the tokenizer of "));
+}
+
+TEST_CASE("inspect counts the tokens with loss, and has the others in brackets") {
+  const Folder folder;
+  const std::string file = folder / "loss.bin";
+  // By docs/token-files.md: header, three u16 ids, bits 0 and 2, one document.
+  const std::vector<std::uint64_t> words{
+      0x0a0d4b4f54525453, 0x0000000200000002, 3, 1, 900, 0, 1, 0, 0x0000000703830005, 0b101, 3};
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(words.data()),
+             static_cast<std::streamsize>(words.size() * sizeof(words[0])));
+  const nlohmann::json json = inspect_json(folder, file);
+  CHECK(json["version"] == 2);
+  CHECK(json["loss_tokens"] == 2);
+  CHECK(json["vocabulary"] == 900);
+  const Outcome shown = strata(folder, "inspect --document 1 " + file);
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.text, ContainsSubstring("3 tokens\n5 [899] 7\n"));
+}
+
+TEST_CASE("inspect shows ids of other programs, whose width and end of document are named") {
+  const Folder folder;
+  const std::string file = folder / "ids.bin";
+  std::ofstream(file, std::ios::binary).write("\x05\x01\x02\x00\x00\x00\x07\x00", 8);
+  const nlohmann::json json = inspect_json(folder, "--dtype u16 --eos-token 0 " + file);
+  CHECK(json["format"] == "bare ids");
+  CHECK(json["version"] == 0);
+  CHECK(json["documents"]["count"] == 2);
+  CHECK(json["smallest_id"] == 0);
+  CHECK(json["largest_id"] == 0x105);
+  CHECK(json["tokenizer"].is_null());
+  CHECK(inspect_json(folder, "--dtype u16 " + file)["documents"].is_null());
+  const Outcome shown = strata(folder, "inspect --dtype u16 --eos-token 0 --document 1 " + file);
+  CHECK_THAT(shown.text, ContainsSubstring("3 tokens\n261 2 0\n"));
+  const Outcome unknown = strata(folder, "inspect --dtype u16 --document 1 " + file);
+  CHECK(unknown.code == 2);
+  CHECK_THAT(unknown.text, ContainsSubstring("by --eos-token"));
+  const Outcome untold = strata(folder, "inspect " + file);
+  CHECK(untold.code == 2);
+  CHECK_THAT(untold.text, ContainsSubstring("ids.bin: ") && ContainsSubstring("--dtype"));
+}
+
+TEST_CASE("inspect refuses options that what it is given does not have") {
+  const Folder folder;
+  std::ofstream(folder / "file") << "any";
+  for (const std::string option : {"--verify", "--files", "--step 1", "--ranks 2"}) {
+    const Outcome refused = strata(folder, "inspect " + option + " " + (folder / "file"));
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(option.substr(0, option.find(' '))) &&
+                                 ContainsSubstring("is about checkpoints"));
+  }
+  for (const std::string option :
+       {"--document 1", "--tokenizer x", "--dtype u16", "--eos-token 2"}) {
+    const Outcome refused = strata(folder, "inspect " + option + " " + (folder / ""));
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(option.substr(0, option.find(' '))) &&
+                                 ContainsSubstring("is about token files"));
+  }
+}
+
 TEST_CASE("inspect refuses what is no checkpoint, no run and no model") {
   const Folder folder;
   const Outcome missing = strata(folder, "inspect " + (folder / "missing"));

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
@@ -32,12 +33,19 @@ struct TrainOptions {
 
 /// This is what `inspect` is told.
 struct InspectOptions {
-  std::filesystem::path path;  ///< of a checkpoint, of a run or of a Hugging Face model
-  bool verify = false;         ///< every byte is read and compared with the manifest
-  bool every_file = false;     ///< files and tensors of layers that are alike are not put together
-  bool json = false;           ///< the result is one JSON object
+  /// Of a checkpoint, of a run or of a Hugging Face model; or of token files, which may be several
+  /// or patterns.
+  std::vector<std::string> paths{};
+  bool verify = false;      ///< every byte is read and compared with the manifest
+  bool every_file = false;  ///< files and tensors of layers that are alike are not put together
+  bool json = false;        ///< the result is one JSON object
   std::optional<std::int64_t> step{};  ///< counted from 1: its samples are listed instead
   std::optional<int> ranks{};          ///< of the step; else what the manifest tells
+  // Of token files alone:
+  std::optional<std::int64_t> document{};  ///< counted from 1: shown instead of the counts
+  std::string tokenizer{};                 ///< whose text is shown; a tokenizer.json, or its folder
+  std::string dtype{};                     ///< of bare ids: "u16" or "u32"
+  std::optional<std::int32_t> eos_token{};  ///< ends documents of files that do not list them
 };
 
 /// This is what `export` is told.
@@ -112,7 +120,8 @@ struct TrainTokenizerCommand {
 /// replaced.
 int tokenizer_train_command(const TrainTokenizerCommand& command);
 
-/// Prints what a checkpoint or a model holds, or the samples of a step of a checkpoint's run.
+/// Prints what a checkpoint, a model or token files hold, the samples of a step of a checkpoint's
+/// run, or a document of token files.
 /// Throws IoError that names a file that is missing or damaged, and ConfigError for a manifest
 /// whose model or config this program does not read.
 int inspect_command(const InspectOptions& options);

@@ -67,6 +67,7 @@ class TokenFile final : public TokenSource {
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
   [[nodiscard]] std::uint64_t tokenizer_hash() const override { return tokenizer_hash_; }
+  [[nodiscard]] TokenStorage storage() const override;
   void read(std::int64_t begin, std::span<std::int32_t> out) const override;
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;
@@ -90,6 +91,7 @@ class TokenFile final : public TokenSource {
   std::size_t tokens_offset_ = 0;                ///< bytes before the first id
   std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
   TokenType type_ = TokenType::kU16;
+  std::int64_t version_ = 0;  ///< 0 for a file without header
   std::int64_t size_ = 0;
   std::int64_t vocabulary_ = 0;
   std::uint64_t tokenizer_hash_ = 0;

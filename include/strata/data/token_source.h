@@ -4,9 +4,11 @@
 // IoError.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace strata {
@@ -15,6 +17,14 @@ namespace strata {
 struct TokenPlace {
   std::string file;        ///< or the name of a source that is no file
   std::int64_t token = 0;  ///< its index there
+};
+
+/// How a source is stored, for lists.
+struct TokenStorage {
+  std::string_view kind = "tokens in memory";  ///< whose format it is
+  std::int64_t version = 0;                    ///< of the format; 0 if it has none
+  std::size_t id_bytes = 0;                    ///< of one id; 0 if it is no file
+  bool tells_documents = false;                ///< whether document_ends_in() knows them
 };
 
 /// A long, constant sequence of token ids. Every member may be called by several threads at once.
@@ -31,6 +41,8 @@ class TokenSource {
   [[nodiscard]] virtual std::int64_t vocabulary() const = 0;
   /// Returns the hash of the tokenizer's definition, or 0 if the source does not know.
   [[nodiscard]] virtual std::uint64_t tokenizer_hash() const = 0;
+  /// Returns how the source is stored.
+  [[nodiscard]] virtual TokenStorage storage() const { return {}; }
   /// Copies tokens [begin, begin + out.size()) to `out`. Ids are not checked: one above 2^31 - 1
   /// comes out negative. Throws IoError for a range outside of [0, size()).
   virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
