@@ -20,7 +20,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 RANK = {"base": 1, "chat": 2, "device": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
         "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
-        "run": 11, "commands": 12, "main": 13}
+        "run": 11, "commands": 12, "command_line": 13, "main": 14}
 
 # Implementations of the abstract machine: what belongs to each, and the layers that it may include.
 BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
@@ -44,7 +44,7 @@ ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),
     (r"mpi\.h", r"src/comm/mpi_"),
-    (r"CLI/.*", r"src/main\.cpp"),
+    (r"CLI/.*", r"src/main\.cpp|(src|include/strata)/command_line/"),
     (r"nlohmann/.*", JSON_FILES),
     (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp"),
     (r"xxhash\.h", r"src/checkpoint/xxh3\.cpp"),

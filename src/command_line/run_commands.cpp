@@ -1,0 +1,165 @@
+// The commands about a run: what they have in common is the config, and what the command line
+// changes in it.
+
+#include "strata/command_line/command_line.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/base/fields.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/commands/commands.h"
+#include "strata/config/config.h"
+#include "strata/device/gpu_models.h"
+
+namespace strata {
+
+namespace {
+
+/// What the command line says about a run, beside its config file.
+struct RunArguments {
+  std::string config;
+  std::vector<std::string> sets;
+  std::string output;
+  std::string device_memory;
+  std::string host_memory;
+  bool overwrite = false;
+  ResumeRequest resume;
+  BenchOptions bench;
+  PlanOptions plan;
+};
+
+/// Says which assignments a later one of the same key replaces.
+void warn_of_replaced(const std::vector<std::string>& sets) {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const std::string key = sets[i].substr(0, sets[i].find('=') + 1);
+    for (std::size_t j = sets.size() - 1; j > i; --j) {
+      if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
+      const auto shown = [](const std::string& text) {  // the log is not configured yet
+        return printable(shortened(text));
+      };
+      log::warn("--set {} is replaced by the later --set {}", shown(sets[i]), shown(sets[j]));
+      break;
+    }
+  }
+}
+
+/// Reads the run config with what the command line changes in it, and validates it.
+RunConfig load(const RunArguments& arguments, TrainingData training_data) {
+  warn_of_replaced(arguments.sets);
+  std::vector<std::string> sets = arguments.sets;
+  const auto set = [&sets](const std::string& key, const std::string& value) {
+    if (!value.empty()) sets.push_back(key + '=' + value);
+  };
+  set("memory.device_limit", arguments.device_memory);
+  set("memory.host_limit", arguments.host_memory);
+  RunConfig config = load_run_config(arguments.config, sets, training_data);
+  if (!arguments.output.empty()) config.run.output = arguments.output;
+  config.validate(arguments.config);
+  return config;
+}
+
+/// Declares a sub-command that reads a run config.
+CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::string& description,
+                          RunArguments& arguments) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command.add_option("config", arguments.config, "run config, a JSON file")->required();
+  command
+      .add_option("--set", arguments.sets, "change a key of the config, as in --set run.steps=1000")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.footer(
+      [] { return "Keys of the config:\n" + describe_fields(RunConfig{}, help_columns()); });
+  return command;
+}
+
+void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+  CLI::App& train = add_run_command(app, "train", "Train a model", *options);
+  train.add_option("--output", options->output, "run folder (run.output)")->type_name("DIR");
+  train.add_flag("--overwrite", options->overwrite, "replace the run that is in the run folder");
+  train
+      .add_option("--resume", options->resume.from,
+                  "go on from a checkpoint: auto, the newest whole one of the run folder if there "
+                  "is one; a step of it; or the folder of a checkpoint or of another run")
+      ->type_name("auto|STEP|DIR");
+  train
+      .add_option("--allow", options->resume.allowed,
+                  "a key that may differ from the checkpoint's though it changes the numbers")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  train.callback([options, &action] {
+    action = [options] {
+      return train_command([options] { return load(*options, TrainingData::kRequired); },
+                           {.old_run = options->overwrite ? OldRun::kReplace : OldRun::kRefuse,
+                            .resume = options->resume});
+    };
+  });
+}
+
+void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+  CLI::App& plan = add_run_command(
+      app, "plan",
+      "Show every byte that a run takes, and predict its speed, before anything is allocated",
+      *options);
+  plan.add_option("--device-memory", options->device_memory, "memory.device_limit, such as 24GiB")
+      ->type_name("SIZE");
+  plan.add_option("--gpu", options->plan.gpu,
+                  "plan for this GPU's memory and speed instead of this machine's: " + gpu_names())
+      ->type_name("NAME");
+  plan.add_option("--host-memory", options->host_memory, "memory.host_limit, such as 128GiB")
+      ->type_name("SIZE");
+  plan.add_option("--ranks", options->plan.ranks, "plan for rank 0 of so many, without a launcher")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  plan.add_option(
+          "--ranks-per-node", options->plan.ranks_per_node,
+          "so many of the ranks are on each host, all without this; without --gpu they share "
+          "the host memory that this machine has now")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  plan.callback([options, &action] {
+    action = [options] {
+      return plan_command(load(*options, TrainingData::kOptional), options->plan);
+    };
+  });
+}
+
+void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+  CLI::App& bench =
+      add_run_command(app, "bench", "Measure steps on synthetic tokens: speed and peaks", *options);
+  bench.add_option("--json", options->bench.json, "also write the results to this file")
+      ->type_name("FILE");
+  bench.callback([options, &action] {
+    action = [options] {
+      return bench_command([options] { return load(*options, TrainingData::kOptional); },
+                           options->bench);
+    };
+  });
+}
+
+void add_config_help(CLI::App& app, Action& action) {
+  CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
+  const auto markdown = std::make_shared<bool>(false);
+  help.add_flag("--markdown", *markdown, "as docs/config.md has them");
+  help.callback([markdown, &action] {
+    action = [markdown] {
+      std::cout << (*markdown ? config_reference() : describe_fields(RunConfig{}, help_columns()));
+      return 0;
+    };
+  });
+}
+
+}  // namespace
+
+void add_run_commands(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<RunArguments>();
+  add_train(app, options, action);
+  add_plan(app, options, action);
+  add_bench(app, options, action);
+  add_config_help(app, action);
+}
+
+}  // namespace strata
