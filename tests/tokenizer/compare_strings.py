@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Compares the ids of many short strings with those of the library that a vocabulary is from, in one run of strata.
+
+  compare_strings.py STRATA --models PATH... [--random COUNT] [--every-code-point]
+
+The strings are COUNT seeded ones (words, spaces, code points, texts of special tokens), and with --every-code-point
+each code point of Unicode in four contexts: between letters, behind a space, doubled, and between digits. They go
+through `strata tokenize` as JSON lines, so its records are compared as well. Prints how many strings differ and the
+first of them. Exit code 1 if one does.
+"""
+
+import argparse
+import array
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import references
+
+CONTEXTS = ["a{0}b", " {0}", "{0}{0}", "1{0}2"]
+TOGETHER = 64  # code points in one string
+
+
+def code_points():
+    return [chr(c) for c in range(0x110000) if not 0xd800 <= c < 0xe000]
+
+
+def every_code_point():
+    points = code_points()
+    for context in CONTEXTS:
+        for i in range(0, len(points), TOGETHER):
+            yield "".join(context.format(point) for point in points[i:i + TOGETHER])
+
+
+def read_documents(file):
+    """The ids of each document of a token file of strata (docs/token-files.md)."""
+    data = Path(file).read_bytes()
+    version, width, tokens, documents = struct.unpack_from("<IIQQ", data, 8)
+    assert data[:6] == b"STRTOK" and version == 1, "not a token file of text"
+    ids = array.array({2: "H", 4: "I"}[width])
+    ids.frombytes(data[64:64 + tokens * width])
+    ends = struct.unpack_from(f"<{documents}Q", data, len(data) - 8 * documents)
+    return [ids[begin:end].tolist() for begin, end in zip((0, *ends), ends)]
+
+
+def encode_by_strata(strata, model, strings):
+    with tempfile.TemporaryDirectory() as folder:
+        records, output = Path(folder) / "strings.jsonl", Path(folder) / "out.bin"
+        with records.open("w") as out:
+            for string in strings:
+                out.write(json.dumps({"text": string}) + "\n")
+        subprocess.run([strata, "tokenize", records, "--tokenizer", model, "--bos", "no", "--eos", "no",
+                        "--output", output], check=True, stdout=subprocess.DEVNULL)
+        return read_documents(output)
+
+
+def compare(strata, model, strings):
+    reference = references.of(model)
+    expected = [(string, ids) for string in strings if (ids := reference.encode(string))]  # others are no documents
+    found = encode_by_strata(strata, model, [string for string, _ in expected])
+    differing = [(string, ids, ours) for (string, ids), ours in zip(expected, found) if list(ids) != ours]
+    missing = abs(len(expected) - len(found))
+    print(f"{model}: {len(expected)} strings, {len(differing) + missing} differ from {reference.name}", flush=True)
+    for string, ids, ours in differing[:3]:
+        print(f"  {string!r}: {reference.name} {list(ids)}, strata {ours}")
+    return len(differing) + missing
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("strata")
+    parser.add_argument("--models", nargs="+", required=True)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--every-code-point", action="store_true")
+    arguments = parser.parse_args()
+    strings = [references.random_text(seed, 1 + seed % 40) for seed in range(arguments.random)]
+    if arguments.every_code_point:
+        strings += every_code_point()
+    return 1 if sum(compare(arguments.strata, model, strings) for model in arguments.models) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
