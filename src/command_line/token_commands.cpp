@@ -104,6 +104,12 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       ->type_name("COUNT")
       ->check(CLI::PositiveNumber);
   tokenize
+      .add_option("--shard-tokens", options->tokenize.shard_tokens,
+                  "cut outputs where documents end into files of at most so many tokens: "
+                  "train-00000.bin, train-00001.bin, ... of train.bin")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  tokenize
       .add_option("--threads", options->tokenize.threads,
                   "threads that encode, which change no byte; 0: as many as there are cores")
       ->type_name("COUNT");

@@ -24,6 +24,13 @@ void print_set(const std::string& file, std::int64_t documents, std::int64_t tok
   std::cout << '\n';
 }
 
+/// Names an output, or its first and last shard.
+std::string files_text(const std::string& output, std::int64_t shards) {
+  if (shards == 0) return output;
+  if (shards == 1) return shard_file(output, 0);
+  return shard_file(output, 0) + " to " + shard_file(output, shards - 1);
+}
+
 /// Prints documents instead of making files of them.
 int show_documents(TokenizeOptions options, std::int64_t count) {
   const bool colours = shows_colours();
@@ -52,10 +59,11 @@ int tokenize_command(TokenizeOptions options, std::int64_t show) {
                format_count(progress.files_done) + "/" + format_count(progress.files) + " files");
   };
   const TokenizeStatistics made = tokenize(options);
-  print_set(options.output, made.documents, made.tokens, made.learnt_tokens);
+  print_set(files_text(options.output, made.shards), made.documents, made.tokens,
+            made.learnt_tokens);
   if (!options.validation_output.empty()) {
-    print_set(options.validation_output, made.validation_documents, made.validation_tokens,
-              made.validation_learnt_tokens);
+    print_set(files_text(options.validation_output, made.validation_shards),
+              made.validation_documents, made.validation_tokens, made.validation_learnt_tokens);
   }
   return 0;
 }

@@ -69,9 +69,10 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     }
     if (text_) return {.text = std::move(*text_)};
     if (other_kind_ != nullptr) {
-      throw IoError("the field " + field_ + " is " + other_kind_ + ", and a text is expected");
+      throw IoError("the field " + shortened(field_) + " is " + other_kind_ +
+                    ", and a text is expected");
     }
-    throw IoError("has no field " + field_ + "; it has " +
+    throw IoError("has no field " + shortened(field_) + "; it has " +
                   (others_.empty() ? "none" : shortened(printable(others_))) +
                   ". Name the field of the text by --text-field" +
                   (takes_conversations_ ? "; conversations stand in messages, or in prompt and "

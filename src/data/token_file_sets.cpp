@@ -1,7 +1,8 @@
-// Nothing is published before both sets are complete on the disk.
+// Nothing is published before both sets are complete on the disk, but for shards.
 
 #include "data/token_file_sets.h"
 
+#include <iterator>
 #include <string>
 
 #include "strata/base/error.h"
@@ -20,19 +21,20 @@ bool is_validation(std::uint64_t hash, double fraction) {
 
 TokenFileSets::TokenFileSets(const TokenizeOptions& options, const TokenFileWriter::Format& format)
     : options_(options) {
-  training_ = std::make_unique<TokenFileWriter>(options.output, format);
+  training_ = std::make_unique<TokenShards>(options.output, format, options.shard_tokens);
   if (options.validation_fraction > 0) {
-    validation_ = std::make_unique<TokenFileWriter>(options.validation_output, format);
+    validation_ =
+        std::make_unique<TokenShards>(options.validation_output, format, options.shard_tokens);
   }
 }
 
-TokenFileWriter& TokenFileSets::set_of(std::uint64_t hash) {
-  return validation_ && is_validation(hash, options_.validation_fraction) ? *validation_
-                                                                          : *training_;
+TokenFileWriter& TokenFileSets::writer_for(std::uint64_t hash, std::int64_t tokens) {
+  const bool validation = validation_ && is_validation(hash, options_.validation_fraction);
+  return (validation ? validation_ : training_)->writer_for(tokens);
 }
 
 void TokenFileSets::add(const EncodedDocument& document, std::uint64_t hash) {
-  TokenFileWriter& set = set_of(hash);
+  TokenFileWriter& set = writer_for(hash, std::ssize(document.ids));
   if (document.loss.empty()) {
     set.append(document.ids);
   } else {
@@ -57,10 +59,12 @@ void TokenFileSets::finish(TokenizeStatistics& statistics) {
   statistics.documents = training_->documents();
   statistics.tokens = training_->tokens();
   statistics.learnt_tokens = training_->learnt_tokens();
+  statistics.shards = training_->shards();
   if (!validation_) return;
   statistics.validation_documents = validation_->documents();
   statistics.validation_tokens = validation_->tokens();
   statistics.validation_learnt_tokens = validation_->learnt_tokens();
+  statistics.validation_shards = validation_->shards();
 }
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "data/token_shards.h"
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
 
@@ -15,8 +16,8 @@ class TokenFileSets {
   /// `options` outlive it. Throws as TokenFileWriter's constructor.
   TokenFileSets(const TokenizeOptions& options, const TokenFileWriter::Format& format);
 
-  /// Returns the set of a document by the hash of its text.
-  [[nodiscard]] TokenFileWriter& set_of(std::uint64_t hash);
+  /// Returns where a document of so many tokens goes, by the hash of its text.
+  [[nodiscard]] TokenFileWriter& writer_for(std::uint64_t hash, std::int64_t tokens);
   /// Adds a whole document, by the hash of its text.
   void add(const EncodedDocument& document, std::uint64_t hash);
   /// Publishes both files and says what they hold. Throws IoError if one would be empty.
@@ -24,8 +25,8 @@ class TokenFileSets {
 
  private:
   const TokenizeOptions& options_;
-  std::unique_ptr<TokenFileWriter> training_;
-  std::unique_ptr<TokenFileWriter> validation_;
+  std::unique_ptr<TokenShards> training_;
+  std::unique_ptr<TokenShards> validation_;
 };
 
 }  // namespace strata

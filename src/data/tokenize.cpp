@@ -49,6 +49,10 @@ void check_options(const TokenizeOptions& options) {
     throw ConfigError("tokenize: the validation fraction must be in [0, 1), not " +
                       std::to_string(fraction));
   }
+  if (options.shard_tokens < 0) {
+    throw ConfigError("tokenize: --shard-tokens must be above 0, not " +
+                      std::to_string(options.shard_tokens));
+  }
   if ((fraction > 0) == options.validation_output.empty()) {
     throw ConfigError("tokenize: a validation fraction and a validation file need each other");
   }
@@ -182,7 +186,8 @@ class Tokenization {
     if (found.not_text) {
       batch.input_bytes = file.bytes();
     } else {
-      TokenFileWriter& set = sets_->set_of(found.hash);
+      const auto tokens = static_cast<std::int64_t>(file.bytes()) + 1;  // with the document's end
+      TokenFileWriter& set = sets_->writer_for(found.hash, tokens);
       std::vector<std::int32_t> ids;
       read_pieces(file, [&](std::string_view piece) {
         ids.clear();

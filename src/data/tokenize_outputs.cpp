@@ -10,6 +10,7 @@
 
 #include "data/file_kind.h"
 #include "data/output_file.h"
+#include "data/token_shards.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 
@@ -63,15 +64,26 @@ void refuse_other_files(const std::string& output) {
                     "or add --overwrite to replace it");
 }
 
+/// Returns the files that an output is, or replaces: those of its shards that are there, and the
+/// first one.
+std::vector<std::string> files_of(const std::string& output, const TokenizeOptions& options) {
+  if (options.shard_tokens == 0) return {output};
+  std::vector<std::string> files = find_shards(output);
+  files.push_back(shard_file(output, 0));
+  return files;
+}
+
 }  // namespace
 
 void check_outputs(const TokenizeOptions& options, const std::vector<TextFile>& files) {
   for (const std::string& output : {options.output, options.validation_output}) {
     if (output.empty()) continue;
-    refuse_inputs(output, files);
-    require_replaceable(output);
-    refuse_later_input(output, options);
-    if (!options.overwrite && identity_of(output)) refuse_other_files(output);
+    for (const std::string& file : files_of(output, options)) {
+      refuse_inputs(file, files);
+      require_replaceable(file);
+      refuse_later_input(file, options);
+      if (!options.overwrite && identity_of(file)) refuse_other_files(file);
+    }
   }
   if (options.validation_output.empty()) return;
   const auto identity = identity_of(options.output);

@@ -11,6 +11,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -28,7 +29,9 @@ class JsonSection {
   }
   /// Throws ConfigError that names what strata does not support, and the remedy.
   [[noreturn]] void refuse(const std::string& what) const {
-    fail(what + " is not supported. Make token files with the tokenizer's own library");
+    constexpr std::size_t kMostWords = 160;  // of strata, with a text of the file's in them
+    fail(shortened(printable(what), kMostWords) +
+         " is not supported. Make token files with the tokenizer's own library");
   }
 
   /// Returns a member, or null if it is missing.

@@ -79,6 +79,15 @@ std::string refusal_of(const TokenizeOptions& options) {
 
 }  // namespace
 
+TEST_CASE("a long name of a field is shortened where a record does not have it") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("a.jsonl", R"({"text": "a", "number": 1})");
+  const std::string refusal = refusal_of(
+      {.inputs = {file}, .output = folder.file("out.bin"), .text_field = std::string(70'000, 'x')});
+  CHECK_THAT(refusal, ContainsSubstring("a.jsonl:1: has no field xxx") && ContainsSubstring("..."));
+  CHECK(refusal.size() < 500);
+}
+
 TEST_CASE(
     "records make the tokens that plain files of their texts make, on any number of threads") {
   const ScratchFolder folder;

@@ -55,6 +55,8 @@ struct Material {
   std::vector<std::vector<CaseFile>> models;
   std::vector<std::string> chat_templates;  ///< of the goldens: one for each feature
   std::string conversation;                 ///< JSON that they render
+  std::string loss_tokens;                  ///< a token file with loss bits
+  std::vector<std::string> tokenizers;      ///< tokenizer.json files, one for each kind of them
 };
 
 /// Reads configs and models below `repository` and makes token files below `scratch`.
@@ -72,6 +74,12 @@ void set(Config& config, const std::string& path, const std::string& json);
 /// Mutates chat templates and conversations. The command line is not one of the program, which has
 /// no command that renders: render_template does what it says.
 [[nodiscard]] Case make_template_case(Dice& dice, const Material& material);
+/// Mutates the files of tokenizers.
+[[nodiscard]] Case make_tokenizer_case(Dice& dice, const Material& material);
+/// Mutates files of records, plain and packed, that are tokenized.
+[[nodiscard]] Case make_record_case(Dice& dice, const Material& material);
+/// Mutates token files that are inspected.
+[[nodiscard]] Case make_token_case(Dice& dice, const Material& material);
 /// Renders the template in the current folder by the conversation there, finds what has loss, and
 /// returns the exit code.
 [[nodiscard]] int render_template();

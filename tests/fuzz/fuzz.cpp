@@ -71,11 +71,14 @@ int run_program(const std::vector<std::string>& arguments) {
   return strata_main(static_cast<int>(words.size()), pointers.data());
 }
 
-constexpr std::array<Kind, 3> kKinds{
+constexpr std::array<Kind, 6> kKinds{
     {{"configs", &make_config_case, &run_program},
      {"files", &make_file_case, &run_program},
      {"templates", &make_template_case,
-      [](const std::vector<std::string>&) { return render_template(); }}}};
+      [](const std::vector<std::string>&) { return render_template(); }},
+     {"tokenizers", &make_tokenizer_case, &run_program},
+     {"records", &make_record_case, &run_program},
+     {"tokens", &make_token_case, &run_program}}};
 
 const Kind* find_kind(std::string_view name) {
   const auto* const found = std::find_if(kKinds.begin(), kKinds.end(),
@@ -84,7 +87,8 @@ const Kind* find_kind(std::string_view name) {
 }
 
 constexpr const char* kUsage =
-    "usage: strata_fuzz configs|files|templates [--seed S] [--cases N] [--only CASE] [--workers N] "
+    "usage: strata_fuzz configs|files|templates|tokenizers|records|tokens [--seed S] [--cases N] "
+    "[--only CASE] [--workers N] "
     "[--keep FOLDER]";
 
 std::uint64_t number(std::string_view text) {

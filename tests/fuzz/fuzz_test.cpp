@@ -122,7 +122,8 @@ TEST_CASE("a case is the same each time it is made, and differs from the next") 
     for (const std::string& argument : c.arguments) all += argument;
     return all;
   };
-  for (const auto make : {make_config_case, make_file_case, make_template_case}) {
+  for (const auto make : {make_config_case, make_file_case, make_template_case, make_tokenizer_case,
+                          make_record_case, make_token_case}) {
     for (std::uint64_t number = 0; number < 20; ++number) {
       CHECK(text(make, number) == text(make, number));
       CHECK(text(make, number) != text(make, number + 1));

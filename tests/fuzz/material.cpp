@@ -10,6 +10,7 @@
 
 #include "fuzz/cases.h"
 #include "strata/config/config.h"
+#include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
 
 namespace strata::fuzz {
@@ -62,6 +63,22 @@ std::string make_tokens(const fs::path& scratch, int documents) {
   }
   const fs::path file = scratch / "tokens.bin";
   (void)tokenize({.inputs = {(scratch / "text").string()}, .output = file.string()});
+  return read(file);
+}
+
+/// A token file with loss bits.
+std::string make_loss_tokens(const fs::path& scratch) {
+  const fs::path file = scratch / "loss.bin";
+  TokenFileWriter writer(file.string(), {.type = TokenType::kU16, .vocabulary = 257});
+  for (std::size_t length = 1; length < 20; ++length) {
+    const std::vector<std::int32_t> ids(length, static_cast<std::int32_t>(length));
+    std::vector<std::uint8_t> loss(length, 1);
+    loss[0] = 0;
+    writer.append(ids, loss);
+    writer.end_document();
+  }
+  writer.close();
+  writer.publish();
   return read(file);
 }
 
@@ -144,6 +161,11 @@ Material load_material(const fs::path& repository, const fs::path& scratch) {
   const Json chat = Json::parse(read(repository / "tests/chat/goldens.json"));
   material.conversation = chat["chat"].dump();
   for (const Json& golden : chat["cases"]) material.chat_templates.push_back(golden["template"]);
+  material.loss_tokens = make_loss_tokens(scratch);
+  for (const char* name : {"llama3", "gpt2", "llama2", "digits", "metaspace", "metaspace_first"}) {
+    const fs::path folder = repository / "tests/golden/data/tokenizer";
+    material.tokenizers.push_back(read(folder / (std::string(name) + ".json")));
+  }
   return material;
 }
 

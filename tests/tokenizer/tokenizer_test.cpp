@@ -64,6 +64,9 @@ TEST_CASE("what is not supported is refused by file, JSON path and name") {
   CHECK(refusal_of(whole).empty());
   CHECK_THAT(refused("/normalizer", {{"type", "NFKC"}}),
              ContainsSubstring("refused_tokenizer.json: $.normalizer: the normalizer NFKC is not"));
+  const std::string long_name = refused("/normalizer", {{"type", std::string(70'000, 'x')}});
+  CHECK_THAT(long_name, ContainsSubstring("the normalizer xxx") && ContainsSubstring("... is not"));
+  CHECK(long_name.size() < 500);
   CHECK_THAT(refused("/pre_tokenizer", {{"type", "BertPreTokenizer"}}),
              ContainsSubstring("$.pre_tokenizer") && ContainsSubstring("BertPreTokenizer"));
   CHECK_THAT(refused("/model/type", "Unigram"),

@@ -16,11 +16,14 @@ inline constexpr int kTimeOver = SIGXCPU;
 /// Returns "SIGINT", "SIGTERM", "SIGUSR1", "the time limit", or "signal N" for others.
 [[nodiscard]] std::string signal_name(int signal);
 
-/// The program was asked to end. The exit code is 128 and the signal's number.
+/// The program was asked to end. The exit code is 128 and the signal's number; 1 if the time is over,
+/// since no signal came then.
 class Interrupted : public Error {
  public:
   explicit Interrupted(int signal) : Error("ended by " + signal_name(signal)), signal_(signal) {}
-  [[nodiscard]] int exit_code() const noexcept override { return 128 + signal_; }
+  [[nodiscard]] int exit_code() const noexcept override {
+    return signal_ == kTimeOver ? 1 : 128 + signal_;
+  }
   [[nodiscard]] int signal() const noexcept { return signal_; }
 
  private:

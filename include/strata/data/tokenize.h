@@ -76,7 +76,10 @@ struct TokenizeOptions {
   std::string chat_template{};
   ChatLoss loss = ChatLoss::kAssistant;  ///< of conversations
   std::size_t threads = 0;               ///< that encode; 0: as many as there are usable cores
-  bool overwrite = false;                ///< replace outputs that are there and are not token files
+  /// Outputs are cut where documents end into files of at most so many tokens, or of one longer
+  /// document, that are named by shard_file(); 0: one file each.
+  std::int64_t shard_tokens = 0;
+  bool overwrite = false;  ///< replace outputs that are there and are not token files
   /// If there is one, it is called by the calling thread for each document instead of writing it,
   /// in their order, until it returns false; no output is named then, nor written. `tokenizer` is
   /// null for the ByteTokenizer.
@@ -94,6 +97,8 @@ struct TokenizeStatistics {
   std::int64_t learnt_tokens = 0;  ///< those of the training set whose loss counts
   std::int64_t validation_tokens = 0;
   std::int64_t validation_learnt_tokens = 0;
+  std::int64_t shards = 0;  ///< of the training set; 0 if it is one file
+  std::int64_t validation_shards = 0;
   std::int64_t skipped_files = 0;    ///< found in folders and not text; warnings name the first
   std::int64_t empty_documents = 0;  ///< files and records without text
   std::int64_t conversations = 0;    ///< of both sets
@@ -109,8 +114,13 @@ struct TokenizeStatistics {
 /// line that is no record is refused by file and line. Throws IoError for an input that cannot be
 /// read or is refused and when a set would be empty, ConfigError for options that do not fit
 /// together or a tokenizer that is refused, and for outputs that are inputs or are there and are no
-/// token files; Error if writing fails. Then no output file is made or replaced.
+/// token files; Error if writing fails. Then no output file is made or replaced, but for the shards
+/// that were whole before: each appears when it is written, the first in place of all of an earlier
+/// run.
 TokenizeStatistics tokenize(const TokenizeOptions& options);
+
+/// Returns the name of a shard, counted from 0: "train-00002.bin" of "train.bin".
+[[nodiscard]] std::string shard_file(const std::string& output, std::int64_t shard);
 
 /// Returns how many bytes at the beginning of `text` are whole characters of valid UTF-8 by Unicode
 /// 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
