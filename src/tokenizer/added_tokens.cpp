@@ -56,6 +56,7 @@ AddedTokens AddedTokens::read(const JsonSection& section, const Normalizer& norm
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     by_first_byte_[static_cast<unsigned char>(tokens_[i].pattern[0])].push_back(i);
+    if (!tokens_[i].special) any_ordinary_[tokens_[i].normalized ? 1 : 0] = true;
   }
   for (std::vector<std::size_t>& same : by_first_byte_) {
     std::stable_sort(same.begin(), same.end(), [&](std::size_t a, std::size_t b) {
@@ -82,6 +83,10 @@ void AddedTokens::split(std::string_view text, bool normalized, SpecialTexts spe
 
 void AddedTokens::split(std::string_view text, bool normalized, std::span<const TextRange> special,
                         std::vector<TextPart>& parts) const {
+  if (special.empty() && !any_ordinary_[normalized ? 1 : 0]) {
+    if (!text.empty()) parts.push_back({text});
+    return;
+  }
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     const AddedToken* const token = longest_at(text, at, normalized);

@@ -54,7 +54,8 @@ class AddedTokens {
  private:
   [[nodiscard]] const AddedToken* longest_at(std::string_view text, std::size_t at,
                                              bool normalized) const;
-  std::vector<AddedToken> tokens_{};                           ///< in the file's order
+  std::vector<AddedToken> tokens_{};    ///< in the file's order
+  std::array<bool, 2> any_ordinary_{};  ///< whether one is not special, by `normalized`
   std::array<std::vector<std::size_t>, 256> by_first_byte_{};  ///< the longest first
 };
 

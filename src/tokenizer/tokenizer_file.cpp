@@ -14,6 +14,8 @@
 #include "tokenizer/hugging_face_file.h"
 #include "tokenizer/sentencepiece_file.h"
 #include "tokenizer/special_tokens.h"
+#include "tokenizer/tekken_file.h"
+#include "tokenizer/tiktoken_file.h"
 
 namespace strata {
 namespace {
@@ -41,21 +43,32 @@ bool is_json(const fs::path& file, std::string_view contents) {
 }
 
 TokenizerParts parts_of(const fs::path& file, std::string_view contents) {
-  if (is_json(file, contents)) return hugging_face_parts(parse_tokenizer_json(contents));
+  if (is_json(file, contents)) {
+    const TokenizerJson json = parse_tokenizer_json(contents);
+    return is_tekken(json.tree) ? tekken_parts(json.tree) : hugging_face_parts(json);
+  }
   if (is_sentencepiece(contents)) return sentencepiece_parts(contents);
+  if (is_tiktoken(contents)) return tiktoken_parts(contents);
   throw ConfigError(
-      "is neither JSON nor a model of SentencePiece; name a tokenizer.json or a tokenizer.model");
+      "is neither JSON nor a model of SentencePiece nor ranks of tiktoken; name the "
+      "tokenizer.json, "
+      "tekken.json, tokenizer.model or .tiktoken file of a model");
 }
 
 }  // namespace
 
 std::optional<std::string> tokenizer_file_in(const std::string& folder) {
   std::error_code error;
-  for (const char* name : {"tokenizer.json", "tokenizer.model"}) {
+  for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
     const fs::path file = fs::path(folder) / name;
     if (fs::exists(file, error)) return file.string();
   }
-  return std::nullopt;
+  std::vector<std::string> found;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".tiktoken") found.push_back(at->path().string());
+  }
+  if (found.empty()) return std::nullopt;
+  return *std::min_element(found.begin(), found.end());
 }
 
 TokenizerParts read_tokenizer_file(const std::string& path) {
