@@ -197,7 +197,7 @@ class CommandLine {
         ->allow_extra_args(false);
     tokenize
         .add_option("--tokenizer", tokenize_.tokenizer,
-                    "tokenizer.json of a model, or its folder, instead of bytes")
+                    "the file of a model's tokenizer, or its folder, instead of bytes")
         ->type_name("PATH");
     const auto add_put = [&](const char* name, strata::PutToken& put, const char* description) {
       const auto set = [&put](const std::string& text) {
@@ -241,12 +241,14 @@ class CommandLine {
   }
   void add_tokenizer(CLI::App& app) {
     CLI::App& tokenizer = *app.add_subcommand(
-        "tokenizer",
-        "Train a tokenizer, or show what the tokenizer.json of a model holds and does");
+        "tokenizer", "Train a tokenizer, or show what that of a model holds and does");
     tokenizer.require_subcommand(1);
     const auto add = [&](const std::string& name, const std::string& description, auto command) {
       CLI::App& added = *tokenizer.add_subcommand(name, description);
-      added.add_option("tokenizer", tokenizer_.tokenizer, "a tokenizer.json, or its folder")
+      added
+          .add_option(
+              "tokenizer", tokenizer_.tokenizer,
+              "a tokenizer.json, tokenizer.model, tekken.json or .tiktoken file, or its folder")
           ->required();
       added.callback(
           [this, command] { action_ = [this, command] { return command(tokenizer_); }; });

@@ -195,8 +195,9 @@ std::uint64_t hash_of(const SentencePieceModel& model) {
 bool is_sentencepiece(std::string_view contents) {
   if (!contents.starts_with('\n')) return false;
   try {  // the first field is the first piece
-    const auto first = ProtobufReader(contents).next();
-    return ProtobufReader(first->bytes).next()->number == 1;
+    const auto message = ProtobufReader(contents).next();
+    const auto text = ProtobufReader(message->bytes).next();
+    return text && text->number == 1;
   } catch (const ConfigError&) {
     return false;
   }

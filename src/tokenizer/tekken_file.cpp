@@ -37,6 +37,7 @@ constexpr std::array kOldSpecial{"<unk>",
                                  "[SYSTEM_PROMPT]",
                                  "[/SYSTEM_PROMPT]",
                                  "[TOOL_CONTENT]"};
+constexpr std::int32_t kMostSpecial = 1 << 16;
 constexpr std::array kOldVersions{"v1", "v2", "v3", "v7"};
 
 std::vector<std::string> listed_special(const JsonSection& root) {
@@ -114,6 +115,10 @@ TokenizerParts tekken_parts(const nlohmann::json& document) {
   if (!known) pattern.refuse("the regular expression " + shown(pattern.value()));
   const std::int32_t special_count = config.at("default_num_special_tokens").count();
   const std::int32_t size = config.at("default_vocab_size").count();
+  if (special_count > kMostSpecial) {
+    config.at("default_num_special_tokens")
+        .fail("at most " + std::to_string(kMostSpecial) + " special tokens are expected");
+  }
   if (size < special_count) {
     config.at("default_vocab_size").fail("more than default_num_special_tokens is expected");
   }

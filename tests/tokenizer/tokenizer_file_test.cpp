@@ -170,6 +170,7 @@ TEST_CASE("files of tiktoken that are not known are refused with the remedy") {
   CHECK_THAT(refusal_of("IQ== 0\nIg= 1\n"), ContainsSubstring("line 2: a token in base64"));
   CHECK_THAT(refusal_of("IQ== 0\nIg== 9\n"), ContainsSubstring("line 2: the rank is above"));
   CHECK_THAT(refusal_of("IQ== 1\n"), ContainsSubstring("has no token of rank 0"));
+  CHECK_THAT(refusal_of(std::string("\n\0", 2)), ContainsSubstring("name the tokenizer.json"));
   CHECK_THAT(refusal_of("plain text"), ContainsSubstring("name the tokenizer.json"));
   CHECK_THROWS_WITH(byte_vocabulary_parts({.tokens = {"a", "b"}}),
                     ContainsSubstring("has no token for the byte 0"));
@@ -190,6 +191,8 @@ TEST_CASE("what a tekken.json has and strata has not is refused by its JSON path
              ContainsSubstring("$.config.default_vocab_size"));
   CHECK_THAT(refused("/config/default_num_special_tokens", 3),
              ContainsSubstring("$.config.default_num_special_tokens"));
+  CHECK_THAT(refused("/config/default_num_special_tokens", 1 << 30),
+             ContainsSubstring("at most 65536 special tokens"));
   CHECK_THAT(refused("/vocab/7/rank", 8), ContainsSubstring("$.vocab[7].rank"));
   CHECK_THAT(refused("/vocab/7/token_bytes", "?"), ContainsSubstring("$.vocab[7].token_bytes"));
   CHECK_THAT(refused("/vocab/300/token_bytes", "AA=="), ContainsSubstring("has twice the token"));
