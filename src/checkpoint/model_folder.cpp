@@ -21,9 +21,11 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 /// Whatever transformers may look for to make tokens, and to generate.
 constexpr const char* kCopied[] = {
-    "added_tokens.json", "chat_template.jinja",     "generation_config.json",
-    "merges.txt",        "special_tokens_map.json", "tokenizer.json",
-    "tokenizer.model",   "tokenizer_config.json",   "vocab.json"};
+    "added_tokens.json", "chat_template.jinja",     "generation_config.json", "merges.txt",
+    "tekken.json",       "special_tokens_map.json", "tokenizer.json",         "tokenizer.model",
+    "vocab.json",        "tokenizer_config.json"};
+/// What tiktoken's files, such as qwen.tiktoken, end with.
+constexpr const char* kRanks = ".tiktoken";
 
 /// Returns the text of kIndex: which file holds which tensor.
 std::string index_text(const CheckpointLayout& files, const ModelLayout& layout) {
@@ -61,6 +63,9 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
       const fs::path file = imported.folder / name;
       if (from.kind(file) != Files::Kind::kNothing) add(name, read_whole(from, file, kMostBytes));
     }
+    for (const std::string& name : from.list(imported.folder)) {
+      if (name.ends_with(kRanks)) add(name, read_whole(from, imported.folder / name, kMostBytes));
+    }
   }
   add(kConfig, llama_config_text(config, files.types.weight, config_text));
   add(kIndex, index_text(files, layout));
@@ -70,7 +75,7 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
 
 bool is_model_file(std::string_view name) {
   return name == kConfig || name == kIndex || name.ends_with(".safetensors") ||
-         std::ranges::find(kCopied, name) != std::end(kCopied);
+         name.ends_with(kRanks) || std::ranges::find(kCopied, name) != std::end(kCopied);
 }
 
 }  // namespace strata

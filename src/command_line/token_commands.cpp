@@ -62,7 +62,7 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       ->allow_extra_args(false);
   tokenize
       .add_option("--tokenizer", options->tokenize.tokenizer,
-                  "tokenizer.json of a model, or its folder, instead of bytes")
+                  "the file of a model's tokenizer, or its folder, instead of bytes")
       ->type_name("PATH");
   const auto add_put = [&](const char* name, PutToken& put, const char* description) {
     const auto set = [&put](const std::string& text) {
@@ -171,11 +171,14 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
 void add_tokenizer(CLI::App& app, Action& action) {
   const auto options = std::make_shared<TokenizerOptions>();
   CLI::App& tokenizer = *app.add_subcommand(
-      "tokenizer", "Train a tokenizer, or show what the tokenizer.json of a model holds and does");
+      "tokenizer", "Train a tokenizer, or show what that of a model holds and does");
   tokenizer.require_subcommand(1);
   const auto add = [&](const std::string& name, const std::string& description, auto command) {
     CLI::App& added = *tokenizer.add_subcommand(name, description);
-    added.add_option("tokenizer", options->tokenizer, "a tokenizer.json, or its folder")
+    added
+        .add_option(
+            "tokenizer", options->tokenizer,
+            "a tokenizer.json, tokenizer.model, tekken.json or .tiktoken file, or its folder")
         ->required();
     added.callback(
         [options, &action, command] { action = [options, command] { return command(*options); }; });

@@ -2,12 +2,9 @@
 
 #include "strata/data/compatible.h"
 
-#include <array>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
@@ -17,19 +14,6 @@
 namespace strata {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Returns the file of a model's folder that holds its tokenizer, or nothing.
-std::string tokenizer_file(const std::string& folder) {
-  constexpr std::array kNames{"tokenizer.json", "tokenizer.model"};
-  for (const char* name : kNames) {
-    std::error_code error;
-    const fs::path file = fs::path(folder) / name;
-    if (fs::exists(file, error)) return file.string();
-  }
-  return {};
-}
 
 /// Returns the hash of a tokenizer, or nothing if strata does not read it: then nobody has made
 /// token files with it here.
@@ -60,15 +44,15 @@ void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source
                   ". Tokenize the text for this model, or set model.vocab_size for a new one");
   }
   if (model.folder.empty() || source.tokenizer_hash() == 0) return;
-  const std::string own = tokenizer_file(model.folder);
-  if (own.empty()) return;
-  const std::string remedy = ", but the weights of model.path were trained with " + own +
+  const std::optional<std::string> own = Tokenizer::file_in(model.folder);
+  if (!own) return;
+  const std::string remedy = ", but the weights of model.path were trained with " + *own +
                              ". Tokenize the text with --tokenizer " + model.folder +
                              ", or give the ids of that one as a file of bare ids, with data.dtype";
   if (source.tokenizer_hash() == ByteTokenizer::hash()) {
     throw IoError(source.name() + ": is from the byte tokenizer of `strata tokenize`" + remedy);
   }
-  const std::optional<std::uint64_t> hash = hash_of(own);
+  const std::optional<std::uint64_t> hash = hash_of(*own);
   if (hash && *hash != source.tokenizer_hash()) {
     throw IoError(source.name() + ": is from another tokenizer" + remedy);
   }

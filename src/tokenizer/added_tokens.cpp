@@ -4,6 +4,7 @@
 #include "tokenizer/added_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tokenizer/text_ranges.h"
 #include "tokenizer/unicode.h"
@@ -34,8 +35,8 @@ std::size_t skip_space_back(std::string_view text, std::size_t at, std::size_t m
 }  // namespace
 
 AddedTokens AddedTokens::read(const JsonSection& section, const Normalizer& normalizer) {
-  AddedTokens added;
-  if (section.is_null()) return added;
+  if (section.is_null()) return {};
+  std::vector<AddedToken> tokens;
   for (const JsonSection& item : section.items()) {
     AddedToken token{.id = item.at("id").count(),
                      .text = item.at("content").text(),
@@ -47,18 +48,21 @@ AddedTokens AddedTokens::read(const JsonSection& section, const Normalizer& norm
     std::string buffer;
     token.pattern = token.normalized ? normalizer.apply(token.text, buffer) : token.text;
     if (token.pattern.empty()) item.fail("an added token needs a text");
-    added.tokens_.push_back(std::move(token));
+    tokens.push_back(std::move(token));
   }
-  for (std::size_t i = 0; i < added.tokens_.size(); ++i) {
-    const auto first = static_cast<unsigned char>(added.tokens_[i].pattern[0]);
-    added.by_first_byte_[first].push_back(i);
+  return AddedTokens(std::move(tokens));
+}
+
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i) {
+    by_first_byte_[static_cast<unsigned char>(tokens_[i].pattern[0])].push_back(i);
+    if (!tokens_[i].special) any_ordinary_[tokens_[i].normalized ? 1 : 0] = true;
   }
-  for (std::vector<std::size_t>& same : added.by_first_byte_) {
+  for (std::vector<std::size_t>& same : by_first_byte_) {
     std::stable_sort(same.begin(), same.end(), [&](std::size_t a, std::size_t b) {
-      return added.tokens_[a].pattern.size() > added.tokens_[b].pattern.size();
+      return tokens_[a].pattern.size() > tokens_[b].pattern.size();
     });
   }
-  return added;
 }
 
 const AddedToken* AddedTokens::longest_at(std::string_view text, std::size_t at,
@@ -79,6 +83,10 @@ void AddedTokens::split(std::string_view text, bool normalized, SpecialTexts spe
 
 void AddedTokens::split(std::string_view text, bool normalized, std::span<const TextRange> special,
                         std::vector<TextPart>& parts) const {
+  if (special.empty() && !any_ordinary_[normalized ? 1 : 0]) {
+    if (!text.empty()) parts.push_back({text});
+    return;
+  }
   std::size_t done = 0;
   for (std::size_t at = 0; at < text.size();) {
     const AddedToken* const token = longest_at(text, at, normalized);

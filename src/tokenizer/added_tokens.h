@@ -35,6 +35,9 @@ enum class SpecialTexts : bool { kOrdinary, kParsed };
 
 class AddedTokens {
  public:
+  AddedTokens() = default;
+  /// Takes tokens whose patterns are not empty.
+  explicit AddedTokens(std::vector<AddedToken> tokens);
   /// Reads the section `added_tokens` of tokenizer.json.
   static AddedTokens read(const JsonSection& section, const Normalizer& normalizer);
 
@@ -51,8 +54,9 @@ class AddedTokens {
  private:
   [[nodiscard]] const AddedToken* longest_at(std::string_view text, std::size_t at,
                                              bool normalized) const;
-  std::vector<AddedToken> tokens_;                           ///< in the file's order
-  std::array<std::vector<std::size_t>, 256> by_first_byte_;  ///< the longest first
+  std::vector<AddedToken> tokens_{};    ///< in the file's order
+  std::array<bool, 2> any_ordinary_{};  ///< whether one is not special, by `normalized`
+  std::array<std::vector<std::size_t>, 256> by_first_byte_{};  ///< the longest first
 };
 
 }  // namespace strata

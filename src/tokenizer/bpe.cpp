@@ -58,20 +58,20 @@ Bpe::Bpe(const std::vector<std::string>& tokens, const std::vector<BpeMerge>& me
   const std::size_t slots = std::bit_ceil(std::max<std::size_t>(merges.size() * 2, 16));
   shift_ = 64 - std::countr_zero(slots);
   merges_.resize(slots);
-  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    add_merge(merges[rank], static_cast<std::uint32_t>(rank));
+  for (const BpeMerge& merge : merges) {
+    add_merge(merge);
     if (options.cuts == SafeCuts::kAllowed) {
-      note_pairs(tokens[static_cast<std::size_t>(merges[rank].merged)]);
+      note_pairs(tokens[static_cast<std::size_t>(merge.merged)]);
     }
   }
 }
 
-/// Of a pair that is listed twice the later rank counts, as in the reference.
-void Bpe::add_merge(const BpeMerge& merge, std::uint32_t rank) {
+/// Of a pair that is listed twice the later one counts, as in the reference.
+void Bpe::add_merge(const BpeMerge& merge) {
   const std::uint64_t pair = pair_of(merge.left, merge.right);
   std::size_t at = slot_of(pair, shift_);
   while (merges_[at].pair != kFree && merges_[at].pair != pair) at = (at + 1) % merges_.size();
-  merges_[at] = {.pair = pair, .rank = rank, .merged = merge.merged};
+  merges_[at] = {.pair = pair, .rank = merge.rank, .merged = merge.merged};
 }
 
 void Bpe::note_pairs(std::string_view token) {

@@ -29,6 +29,7 @@ struct BpeMerge {
   std::int32_t left;
   std::int32_t right;
   std::int32_t merged;
+  std::uint32_t rank;  ///< the lowest first; of equal ones the leftmost in the text
 };
 
 struct BpeOptions {
@@ -44,7 +45,6 @@ struct BpeOptions {
 class Bpe {
  public:
   /// `tokens` are the tokens' texts by id, those that merging can reach; others are empty.
-  /// `merges` stand in the order of their ranks.
   Bpe(const std::vector<std::string>& tokens, const std::vector<BpeMerge>& merges,
       const BpeOptions& options);
 
@@ -65,7 +65,7 @@ class Bpe {
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
   static constexpr std::uint32_t kNoRank = ~std::uint32_t{0};
 
-  void add_merge(const BpeMerge& merge, std::uint32_t rank);
+  void add_merge(const BpeMerge& merge);
   void note_pairs(std::string_view token);
   [[nodiscard]] Found find_merge(std::int32_t left, std::int32_t right) const;
   [[nodiscard]] std::size_t end_of_cut(std::string_view text, std::size_t begin) const;

@@ -3,7 +3,6 @@
 
 #include "tokenizer/byte_level.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -28,6 +27,16 @@ constexpr std::array<std::int16_t, kCodePoints> kBytes = [] {
   return bytes;
 }();
 
+constexpr std::array<char32_t, 256> kWritten = [] {
+  std::array<char32_t, 256> written{};
+  for (std::size_t point = 0; point < kCodePoints; ++point) {
+    if (kBytes[point] >= 0) {
+      written[static_cast<std::size_t>(kBytes[point])] = static_cast<char32_t>(point);
+    }
+  }
+  return written;
+}();
+
 }  // namespace
 
 std::optional<std::string> bytes_of_byte_level(std::string_view token) {
@@ -44,10 +53,7 @@ std::optional<std::string> bytes_of_byte_level(std::string_view token) {
 
 std::string byte_level_of(std::string_view bytes) {
   std::string token;
-  for (const char byte : bytes) {
-    const auto at = std::ranges::find(kBytes, static_cast<unsigned char>(byte));
-    append_utf8(static_cast<char32_t>(at - kBytes.begin()), token);
-  }
+  for (const char byte : bytes) append_utf8(kWritten[static_cast<unsigned char>(byte)], token);
   return token;
 }
 

@@ -2,63 +2,14 @@
 
 #include "tokenizer/decoder.h"
 
-#include <optional>
+#include <utility>
 
 #include "tokenizer/byte_level.h"
+#include "tokenizer/lossy_utf8.h"
 #include "tokenizer/normalizer.h"
-#include "tokenizer/unicode.h"
 
 namespace strata {
 namespace {
-
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) == 0x80; }
-
-struct Sequence {
-  std::size_t bytes;
-  bool valid;
-};
-
-/// Returns the code point at `at`, or the longest beginning of one, which one U+FFFD replaces.
-Sequence sequence_at(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return {1, true};
-  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4) return {1, false};
-  if (at + 1 >= text.size()) return {1, false};
-  const unsigned lowest = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-  const unsigned highest = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-  if (byte(1) < lowest || byte(1) > highest) return {1, false};
-  for (std::size_t i = 2; i < length; ++i) {
-    if (at + i >= text.size() || !is_continuation(text[at + i])) return {i, false};
-  }
-  return {length, true};
-}
-
-std::string to_valid_utf8(std::string_view bytes) {
-  std::string text;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const Sequence sequence = sequence_at(bytes, at);
-    text += sequence.valid ? bytes.substr(at, sequence.bytes) : kReplacement;
-    at += sequence.bytes;
-  }
-  return text;
-}
-
-/// Returns the byte of a token <0xAB>.
-std::optional<char> byte_of(std::string_view token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto digit = [&](char c) {
-    return kDigits.find(c >= 'A' && c <= 'F' ? static_cast<char>(c + 32) : c);
-  };
-  const std::size_t high = digit(token[3]);
-  const std::size_t low = digit(token[4]);
-  if (high == kDigits.npos || low == kDigits.npos) return std::nullopt;
-  return static_cast<char>(high << 4 | low);
-}
 
 std::string joined(const std::vector<std::string>& tokens) {
   std::string text;
@@ -74,13 +25,13 @@ void join_bytes(std::vector<std::string>& tokens) {
     std::string text = to_valid_utf8(bytes);
     if (text != bytes) {
       text.clear();
-      for (std::size_t i = 0; i < bytes.size(); ++i) text += kReplacement;
+      for (std::size_t i = 0; i < bytes.size(); ++i) text += kReplacementCharacter;
     }
     result.push_back(std::move(text));
     bytes.clear();
   };
   for (std::string& token : tokens) {
-    if (const auto byte = byte_of(token)) {
+    if (const auto byte = byte_of_token(token)) {
       bytes += *byte;
       continue;
     }
@@ -103,6 +54,18 @@ std::string stripped(std::string_view token, std::string_view content, std::int3
 Decoder Decoder::read(const JsonSection& section) {
   Decoder decoder;
   if (!section.is_null()) decoder.add(section);
+  return decoder;
+}
+
+Decoder Decoder::byte_level() {
+  Decoder decoder;
+  decoder.steps_.push_back({.kind = Kind::kByteLevel});
+  return decoder;
+}
+
+Decoder Decoder::sentencepiece(PieceRules rules) {
+  Decoder decoder;
+  decoder.steps_.push_back({.kind = Kind::kPieces, .piece_rules = std::move(rules)});
   return decoder;
 }
 
@@ -140,6 +103,10 @@ void Decoder::add(const JsonSection& section) {
 
 void Decoder::apply(const Step& step, std::vector<std::string>& tokens) {
   if (step.kind == Kind::kByteFallback) return join_bytes(tokens);
+  if (step.kind == Kind::kPieces) {
+    tokens = {text_of_pieces(tokens, step.piece_rules)};
+    return;
+  }
   if (step.kind == Kind::kFuse) {
     tokens = {joined(tokens)};
     return;

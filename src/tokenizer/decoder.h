@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tokenizer/json_section.h"
+#include "tokenizer/piece_text.h"
 
 namespace strata {
 
@@ -16,11 +17,24 @@ class Decoder {
   /// ByteFallback, Fuse, Strip, and Sequence of these. Throws ConfigError for another.
   static Decoder read(const JsonSection& section);
 
+  /// Returns the decoder of ByteLevel alone.
+  static Decoder byte_level();
+  /// Returns the decoder of a model of SentencePiece.
+  static Decoder sentencepiece(PieceRules rules);
+
   /// Returns the text of tokens, always valid UTF-8.
   [[nodiscard]] std::string decode(std::vector<std::string> tokens) const;
 
  private:
-  enum class Kind : std::uint8_t { kByteLevel, kMetaspace, kReplace, kByteFallback, kFuse, kStrip };
+  enum class Kind : std::uint8_t {
+    kByteLevel,
+    kMetaspace,
+    kReplace,
+    kByteFallback,
+    kFuse,
+    kStrip,
+    kPieces
+  };
   struct Step {
     Kind kind = Kind::kFuse;
     std::string text{};
@@ -28,6 +42,7 @@ class Decoder {
     bool strips_first = false;  ///< kMetaspace: the first token loses its replacements
     std::int32_t left = 0;      ///< kStrip: how many at most
     std::int32_t right = 0;
+    PieceRules piece_rules{};  ///< kPieces
   };
   void add(const JsonSection& section);
   static void apply(const Step& step, std::vector<std::string>& tokens);

@@ -49,9 +49,13 @@ class JsonSection {
     if (!value_->is_array()) fail("a list is expected, not " + shown(*value_));
     std::vector<JsonSection> sections;
     for (std::size_t i = 0; i < value_->size(); ++i) {
-      sections.emplace_back((*value_)[i], place_ + '[' + std::to_string(i) + ']');
+      sections.push_back(item(i));
     }
     return sections;
+  }
+  /// Returns an item of a list that has it.
+  [[nodiscard]] JsonSection item(std::size_t i) const {
+    return {(*value_)[i], place_ + '[' + std::to_string(i) + ']'};
   }
   [[nodiscard]] std::string text() const {
     if (!value_->is_string()) fail("a text is expected, not " + shown(*value_));

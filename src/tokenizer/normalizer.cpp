@@ -20,6 +20,20 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result;
 }
 
+namespace {
+
+std::string with_single_spaces(std::string_view text) {
+  std::string result;
+  bool after_space = true;
+  for (const char c : text) {
+    if (c != ' ' || !after_space) result += c;
+    after_space = c == ' ';
+  }
+  return result;
+}
+
+}  // namespace
+
 Normalizer Normalizer::read(const JsonSection& section) {
   Normalizer normalizer;
   if (!section.is_null()) normalizer.add(section);
@@ -51,6 +65,12 @@ std::string_view Normalizer::apply(std::string_view text, std::string& buffer) c
     } else if (step.kind == Kind::kPrepend) {
       if (text.empty()) continue;
       buffer = step.text + std::string(text);
+    } else if (step.kind == Kind::kCollapseSpaces) {
+      if (!text.starts_with(' ') && text.find("  ") == text.npos) continue;
+      buffer = with_single_spaces(text);
+    } else if (step.kind == Kind::kStripEnd) {
+      while (text.ends_with(step.text)) text.remove_suffix(step.text.size());
+      continue;
     } else {
       if (text.find(step.text) == text.npos) continue;
       buffer = replaced(text, step.text, step.to);

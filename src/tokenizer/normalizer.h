@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tokenizer/json_section.h"
@@ -26,11 +27,18 @@ class Normalizer {
     steps_.push_back({Kind::kReplace, std::move(from), std::move(to)});
   }
 
+  /// Removes spaces where a text begins, and all but the first of several in a row.
+  void add_collapse_spaces() { steps_.push_back({Kind::kCollapseSpaces, {}, {}}); }
+  /// Removes every `suffix` that a text ends with.
+  void add_strip_end(std::string suffix) {
+    steps_.push_back({Kind::kStripEnd, std::move(suffix), {}});
+  }
+
   /// Returns the normal form of valid UTF-8: `text` itself, or a view of `buffer`.
   [[nodiscard]] std::string_view apply(std::string_view text, std::string& buffer) const;
 
  private:
-  enum class Kind : std::uint8_t { kNfc, kPrepend, kReplace };
+  enum class Kind : std::uint8_t { kNfc, kPrepend, kReplace, kCollapseSpaces, kStripEnd };
   struct Step {
     Kind kind;
     std::string text;

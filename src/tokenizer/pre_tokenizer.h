@@ -24,6 +24,7 @@ class PreTokenizer {
   static PreTokenizer read(const JsonSection& section);
 
   void add_pattern(SplitPattern pattern);
+  void set_byte_level() { is_byte_level_ = true; }
 
   /// Tells whether pieces are written in ByteLevel's code points, that is whether the vocabulary
   /// consists of bytes.

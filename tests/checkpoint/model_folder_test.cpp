@@ -90,12 +90,16 @@ TEST_CASE("an imported model keeps its config and its tokenizer, and no other fi
   write(from.path() / "config.json", kImported);
   write(from.path() / "tokenizer.model", std::string("\0\xff\n", 3));
   write(from.path() / "tokenizer_config.json", "{}");
+  write(from.path() / "tekken.json", "[]");
+  write(from.path() / "qwen.tiktoken", "IQ== 0\n");
   write(from.path() / "chat_template.jinja", "");
   write(from.path() / "model.safetensors", "weights");
   write(from.path() / "training_args.bin", "pickled");
   fs::create_symlink(from.path() / "tokenizer_config.json", from.path() / "tokenizer.json");
   const auto files = files_of(test::tiny_model(), {}, from.path());
-  CHECK(files.size() == 6);
+  CHECK(files.size() == 8);
+  CHECK(files.at("model/tekken.json") == "[]");
+  CHECK(files.at("model/qwen.tiktoken") == "IQ== 0\n");
   CHECK(files.at("model/tokenizer.model") == std::string("\0\xff\n", 3));
   CHECK(files.at("model/tokenizer.json") == "{}");
   CHECK(files.at("model/chat_template.jinja").empty());

@@ -57,7 +57,8 @@ TEST_CASE("bytes are refused for weights that came with another tokenizer") {
   const auto others = token_file(folder, "b.bin", 257, 5);
   const ModelTokenizer model{.vocabulary = 32'000, .folder = folder.file("model")};
   CHECK_NOTHROW(require_tokenizer_of(model, *bytes));  // nothing is known of the model's
-  for (const char* name : {"model/tokenizer.json", "model/tokenizer.model"}) {
+  for (const char* name : {"model/tokenizer.json", "model/tekken.json", "model/tokenizer.model",
+                           "model/qwen.tiktoken"}) {
     const std::string file = folder.write(name, "{}");
     REQUIRE_THROWS_WITH(require_tokenizer_of(model, *bytes),
                         ContainsSubstring("a.bin") && ContainsSubstring(file));

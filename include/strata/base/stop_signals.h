@@ -16,8 +16,8 @@ inline constexpr int kTimeOver = SIGXCPU;
 /// Returns "SIGINT", "SIGTERM", "SIGUSR1", "the time limit", or "signal N" for others.
 [[nodiscard]] std::string signal_name(int signal);
 
-/// The program was asked to end. The exit code is 128 and the signal's number; 1 if the time is over,
-/// since no signal came then.
+/// The program was asked to end. The exit code is 128 and the signal's number; 1 if the time is
+/// over, since no signal came then.
 class Interrupted : public Error {
  public:
   explicit Interrupted(int signal) : Error("ended by " + signal_name(signal)), signal_(signal) {}

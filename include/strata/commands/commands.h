@@ -94,7 +94,7 @@ int tokenize_command(TokenizeOptions options, std::int64_t show);
 
 /// What `strata tokenizer` works on; each of its commands reads what concerns it.
 struct TokenizerOptions {
-  std::string tokenizer{};     ///< a tokenizer.json, or the folder of one
+  std::string tokenizer{};     ///< a file of a model's tokenizer, or its folder
   std::string input = "-";     ///< the file with text or ids; "-" is standard input
   bool parse_special = false;  ///< of `encode`
   bool add_special = false;    ///< of `encode`

@@ -17,8 +17,7 @@ struct ModelTokenizer {
 };
 
 /// Throws IoError if the source's vocabulary is larger than the model's, or if the byte tokenizer
-/// made it and the model came with a tokenizer of its own (tokenizer.json or tokenizer.model in its
-/// folder).
+/// made it and the model came with a tokenizer of its own (see Tokenizer::file_in).
 void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source);
 
 /// Throws IoError, naming two of them, if sources that are trained on together say from which

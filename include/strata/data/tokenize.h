@@ -60,8 +60,8 @@ struct TokenizeOptions {
   /// Endings of the files that are taken from folders, before .gz or .zst; an empty list takes
   /// every file. A file that is named in `inputs` itself is always taken.
   std::vector<std::string> extensions{".txt", ".text", ".md", ".rst"};
-  /// The tokenizer.json of a model, or its folder; empty for the ByteTokenizer. The others are for
-  /// it alone: with kAuto a document begins as the tokenizer begins texts, and ends with the
+  /// The file of a model's tokenizer, or its folder; empty for the ByteTokenizer. The others are
+  /// for it alone: with kAuto a document begins as the tokenizer begins texts, and ends with the
   /// end-of-sequence token if the tokenizer names one.
   std::string tokenizer{};
   PutToken bos = PutToken::kAuto;

@@ -1,6 +1,7 @@
-// Turns text into ids and back, as the tokenizer.json of a Hugging Face model says: the same ids as
-// the library `tokenizers` makes. What a file asks for and strata does not have is refused by name
-// when it is loaded, and never approximated.
+// Turns text into ids and back, as the file of a model's tokenizer says: the same ids as the
+// library makes that the file is from (`tokenizers`, SentencePiece, tiktoken, mistral_common). What
+// a file asks for and strata does not have is refused by name when it is loaded, and never
+// approximated.
 #pragma once
 
 #include <cstddef>
@@ -41,21 +42,25 @@ struct DecodeOptions {
   bool skip_special = false;  ///< leave special tokens out
 };
 
-/// The tokens around texts, as a tokenizer's files name them.
+/// The tokens around texts, as a tokenizer's files name them: tokenizer_config.json, or else the
+/// file itself where it is not a tokenizer.json.
 struct SpecialTokens {
-  std::optional<std::int32_t> bos{};  ///< bos_token of tokenizer_config.json
+  std::optional<std::int32_t> bos{};  ///< bos_token
   std::optional<std::int32_t> eos{};  ///< eos_token
-  /// Whether texts begin with the bos token: add_bos_token, or what the post-processor puts there.
+  /// Whether texts begin with the bos token: add_bos_token, or what the file puts around texts.
   bool begins_texts = false;
 };
 
 /// A tokenizer; immutable, so many threads may use it, each with a cache of its own.
 class Tokenizer {
  public:
-  /// Loads a tokenizer.json, or the one in a folder, with the tokenizer_config.json beside it if
-  /// there is one. Throws IoError for what cannot be read, and ConfigError naming file and JSON
-  /// path for what is wrong or not supported.
+  /// Loads a file, or that of a folder, with the tokenizer_config.json beside it if there is one.
+  /// Throws IoError for what cannot be read, and ConfigError naming the file and the place in it
+  /// for what is wrong or not supported.
   [[nodiscard]] static std::unique_ptr<const Tokenizer> load(const std::string& path);
+  /// Returns the file that load() takes of a folder: tokenizer.json, tekken.json, tokenizer.model,
+  /// or the one whose name ends in .tiktoken; none if there is none of them.
+  [[nodiscard]] static std::optional<std::string> file_in(const std::string& folder);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
   Tokenizer& operator=(const Tokenizer&) = delete;

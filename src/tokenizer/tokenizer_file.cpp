@@ -1,0 +1,89 @@
+// The kind of a file is told by its contents, since tokenizer.model may be SentencePiece's or
+// tiktoken's, and files are renamed.
+
+#include "tokenizer/tokenizer_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/json.h"
+#include "tokenizer/hugging_face_file.h"
+#include "tokenizer/sentencepiece_file.h"
+#include "tokenizer/special_tokens.h"
+#include "tokenizer/tekken_file.h"
+#include "tokenizer/tiktoken_file.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
+
+/// Returns what `parse` makes of a file's contents; its ConfigError gets the file's name.
+template <class Parse>
+auto parse_file(const std::string& file, const Parse& parse) {
+  try {
+    return parse(read_text_file(file, kMostFileBytes));
+  } catch (const nlohmann::json::exception& error) {
+    throw ConfigError(file + ": is not JSON: " + json_problem(error));
+  } catch (const ConfigError& error) {
+    throw ConfigError(file + ": " + error.what());
+  }
+}
+
+bool is_json(const fs::path& file, std::string_view contents) {
+  if (file.extension() == ".json") return true;
+  const std::size_t first = contents.find_first_not_of(" \t\r\n");
+  return first != contents.npos && contents[first] == '{' && !is_sentencepiece(contents);
+}
+
+TokenizerParts parts_of(const fs::path& file, std::string_view contents) {
+  if (is_json(file, contents)) {
+    const TokenizerJson json = parse_tokenizer_json(contents);
+    return is_tekken(json.tree) ? tekken_parts(json.tree) : hugging_face_parts(json);
+  }
+  if (is_sentencepiece(contents)) return sentencepiece_parts(contents);
+  if (is_tiktoken(contents)) return tiktoken_parts(contents);
+  throw ConfigError(
+      "is neither JSON nor a model of SentencePiece nor ranks of tiktoken; name the "
+      "tokenizer.json, "
+      "tekken.json, tokenizer.model or .tiktoken file of a model");
+}
+
+}  // namespace
+
+std::optional<std::string> tokenizer_file_in(const std::string& folder) {
+  std::error_code error;
+  for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
+    const fs::path file = fs::path(folder) / name;
+    if (fs::exists(file, error)) return file.string();
+  }
+  std::vector<std::string> found;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".tiktoken") found.push_back(at->path().string());
+  }
+  if (found.empty()) return std::nullopt;
+  return *std::min_element(found.begin(), found.end());
+}
+
+TokenizerParts read_tokenizer_file(const std::string& path) {
+  std::string file = path;
+  if (fs::is_directory(path)) {
+    file = tokenizer_file_in(path).value_or((fs::path(path) / "tokenizer.json").string());
+  }
+  TokenizerParts parts = parse_file(
+      file, [&](const std::string& contents) { return parts_of(fs::path(file), contents); });
+  const std::string config = (fs::path(file).parent_path() / "tokenizer_config.json").string();
+  if (fs::exists(config)) {
+    parts.special_tokens =
+        parse_file(config, [&](const std::string& text) { return special_tokens_of(text, parts); });
+  }
+  return parts;
+}
+
+}  // namespace strata

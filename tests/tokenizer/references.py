@@ -1,0 +1,95 @@
+"""The libraries that tokenizer files are from, with one interface, for compare_with_reference.py."""
+
+import base64
+import random
+from pathlib import Path
+
+
+
+class Reference:
+    """encode: text to ids, without special tokens; decode: ids to text."""
+
+    def __init__(self, name, encode, decode):
+        self.name, self.encode, self.decode = name, encode, decode
+
+
+def tokenizer_json(path):
+    from tokenizers import Tokenizer
+    model = Tokenizer.from_file(str(path))
+    return Reference("tokenizers", lambda text: model.encode(text, add_special_tokens=False).ids,
+                     lambda ids: model.decode(ids, skip_special_tokens=True))
+
+
+def sentencepiece_model(path):
+    from sentencepiece import SentencePieceProcessor
+    model = SentencePieceProcessor(model_file=str(path))
+    return Reference("sentencepiece", model.encode, model.decode)
+
+
+def tekken(path):
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+    model = Tekkenizer.from_file(path)
+    return Reference("mistral_common", lambda text: model.encode(text, bos=False, eos=False), model.decode)
+
+
+def ranks(path):
+    lines = (line.split() for line in path.read_bytes().splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+
+def tiktoken_file(path):
+    """By the number of tokens: each of the known vocabularies has its own."""
+    import tiktoken
+    import tiktoken_ext.openai_public as openai
+    merges = ranks(path)
+    prepare = str
+    if len(merges) == 128000:
+        from llama_models.llama3.tokenizer import Tokenizer
+        pattern = Tokenizer.pat_str
+    elif len(merges) == 151643:
+        import unicodedata
+        from dashscope.tokenizers.qwen_tokenizer import PAT_STR as pattern
+        prepare = lambda text: unicodedata.normalize("NFC", text)
+    elif len(merges) == 100256:
+        pattern = openai_pattern(openai, "cl100k_base")
+    else:  # o200k_base, and Llama 4
+        pattern = openai_pattern(openai, "o200k_base")
+    model = tiktoken.Encoding(path.name, pat_str=pattern, mergeable_ranks=merges, special_tokens={})
+    return Reference("tiktoken", lambda text: model.encode_ordinary(prepare(text)), model.decode)
+
+
+def openai_pattern(openai, name):
+    """An encoding's pattern, without fetching its ranks."""
+    openai.load_tiktoken_bpe = lambda *_, **__: {}
+    return getattr(openai, name)()["pat_str"]
+
+
+def of(path):
+    """The reference of a file, or of a folder's tokenizer.json."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "tokenizer.json"
+    if path.suffix == ".json":
+        return tekken(path) if "tekken" in path.name else tokenizer_json(path)
+    with path.open("rb") as file:
+        is_model = file.read(1) == b"\n"
+    return sentencepiece_model(path) if is_model else tiktoken_file(path)
+
+
+WORDS = ["the ", "training ", " of", "\n", "\t", "\r\n", "\u2581", "\u2581\u2581", "<0x41>", "[INST]", "</s>", "<s>", "[REF]",
+         "[REFERENCE_DOC_12]", "\u0301", "don't", "\x00", "\u00a0", "\u3000", "1234", "<|endoftext|>", "e\u0301", "\u1100\u1161"]
+RANGES = [(0x20, 0x7f), (0x80, 0x800), (0x900, 0xe00), (0x3040, 0x3100), (0x4e00, 0xa000), (0xac00, 0xd7a4),
+          (0x1f300, 0x1f700), (0xe000, 0x110000)]
+
+
+def random_text(seed, length):
+    """Words, spaces and code points, most of them from the blocks that texts have."""
+    draw = random.Random(seed)
+    parts = []
+    for _ in range(length):
+        kind = draw.randrange(len(RANGES) + 2)
+        if kind < len(RANGES):
+            parts.append(chr(draw.randrange(*RANGES[kind])))
+        else:
+            parts.append(draw.choice(WORDS) if kind == len(RANGES) else " " * draw.randrange(1, 5))
+    return "".join(parts)
