@@ -47,9 +47,9 @@ def tiktoken_file(path):
         from llama_models.llama3.tokenizer import Tokenizer
         pattern = Tokenizer.pat_str
     elif len(merges) == 151643:
-        import unicodedata
+        from tokenizers import normalizers
         from dashscope.tokenizers.qwen_tokenizer import PAT_STR as pattern
-        prepare = lambda text: unicodedata.normalize("NFC", text)
+        prepare = normalizers.NFC().normalize_str  # that of Python depends on its version
     elif len(merges) == 100256:
         pattern = openai_pattern(openai, "cl100k_base")
     else:  # o200k_base, and Llama 4
