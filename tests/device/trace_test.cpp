@@ -285,6 +285,7 @@ TEST_CASE("work that held compute up through other lanes is exposed, the rest is
   CHECK(near(trace.work_time("load").hidden(), 0));
   CHECK(trace.work_time("nothing of this name").busy_s == 0);
   CHECK(trace.work_time("nothing of this name").hidden() == 1);
+  CHECK(Recorder::WorkTime{.busy_s = 1, .exposed_s = 1 + 1e-15}.hidden() == 0);
 }
 
 TEST_CASE("runs of work that was not recorded are ignored") {

@@ -3,6 +3,7 @@
 // text by which backends are compared. Nothing is built or timed while no sink is active.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -135,8 +136,12 @@ class Recorder final : public TraceSink {
     /// from its end to the submission that let compute go on last, from the begin of that one to
     /// what it came after last, on its own lane or another, and so on to the gap's begin.
     double exposed_s = 0;
-    /// Share of the work that was hidden under compute, in [0, 1]; 1 if there was none.
-    [[nodiscard]] double hidden() const { return busy_s > 0 ? 1 - exposed_s / busy_s : 1; }
+    /// Share of the work that was hidden under compute, in [0, 1]; 1 if there was none. The two
+    /// sums are rounded on their own: what was exposed whole may come out a little longer than
+    /// busy.
+    [[nodiscard]] double hidden() const {
+      return busy_s > 0 ? std::max(0.0, 1 - exposed_s / busy_s) : 1;
+    }
   };
   [[nodiscard]] WorkTime work_time(std::string_view name) const;
   /// Returns one line per record, without addresses, for comparing backends: arena names and
