@@ -46,7 +46,7 @@ ROOMS = [  # (header, files that may include it)
     (r"mpi\.h", r"src/comm/mpi_"),
     (r"CLI/.*", r"src/main\.cpp|(src|include/strata)/command_line/"),
     (r"nlohmann/.*", JSON_FILES),
-    (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp"),
+    (r"spdlog/.*", r"include/strata/base/log\.h|src/base/log\.cpp|tests/support/catch_main\.cpp"),
     (r"xxhash\.h", r"src/checkpoint/xxh3\.cpp"),
     (r"catch2/.*", r"tests/support/"),
     (r".*mmintrin\.h", r"kernels/cpu/simd/"),

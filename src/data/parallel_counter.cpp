@@ -31,20 +31,6 @@ std::size_t free_memory_bytes() {
   return bytes;
 }
 
-/// Appends about kReadBytes of a stream, and returns whether there was anything.
-bool read_more(ByteStream& stream, std::string& text) {
-  const std::size_t before = text.size();
-  text.resize(before + kReadBytes);
-  std::size_t end = before;
-  while (end < text.size()) {
-    const std::size_t bytes = stream.read(std::span(text).subspan(end));
-    if (bytes == 0) break;
-    end += bytes;
-  }
-  text.resize(end);
-  return end > before;
-}
-
 }  // namespace
 
 ParallelCounter::ParallelCounter(const TrainTokenizerOptions& options,
@@ -52,6 +38,7 @@ ParallelCounter::ParallelCounter(const TrainTokenizerOptions& options,
     : pool_(options.threads),
       limit_bytes_(options.memory_limit_bytes > 0 ? options.memory_limit_bytes
                                                   : free_memory_bytes()),
+      read_(kReadBytes),
       text_field_(options.text_field),
       after_batch_(std::move(after_batch)) {
   for (int i = 0; i < pool_.threads(); ++i) counters_.emplace_back(options.training.split);
@@ -80,6 +67,17 @@ void ParallelCounter::add_records(ByteStream& stream, const std::string& name) {
     add_part(
         {.text = std::move(block.text), .end = end, .first_line = block.first_line, .name = name});
   }
+}
+
+bool ParallelCounter::read_more(ByteStream& stream, std::string& text) {
+  std::size_t end = 0;
+  while (end < read_.size()) {
+    const std::size_t bytes = stream.read(std::span(read_).subspan(end));
+    if (bytes == 0) break;
+    end += bytes;
+  }
+  text.append(read_.data(), end);
+  return end > 0;
 }
 
 PieceCounter ParallelCounter::finish() {

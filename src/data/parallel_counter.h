@@ -40,6 +40,8 @@ class ParallelCounter {
     std::string name{};           ///< of the input
   };
 
+  /// Appends about as many bytes of a stream as read_ has, and returns whether there were any.
+  bool read_more(ByteStream& stream, std::string& text);
   void add_part(Part part);
   void count_batch();
   /// Returns the bytes of the texts in a part.
@@ -49,6 +51,7 @@ class ParallelCounter {
   ThreadPool pool_;
   std::vector<PieceCounter> counters_{};
   std::size_t limit_bytes_;
+  std::vector<char> read_;  ///< what is read into: parts of small files stay small
   std::string text_field_;
   std::function<void()> after_batch_;
   std::vector<Part> parts_{};
