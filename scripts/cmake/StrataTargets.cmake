@@ -29,8 +29,8 @@ function(strata_library name)
 endfunction()
 
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
-# entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi and
-# <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
+# entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
+# <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
@@ -43,14 +43,20 @@ function(strata_test name)
   add_test(NAME ${name} COMMAND ${name} "${fast}")
   set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
   if(arg_LONG)
-    add_test(NAME ${name}_long COMMAND ${name} "[long]~[cuda]")
+    add_test(NAME ${name}_long COMMAND ${name} "[long]~[mpi]~[cuda]")
     set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}")
   endif()
   if(arg_MPI AND MPI_CXX_FOUND)
-    add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]")
     # Up to 4 ranks. Open MPI asks for these as root, and where there are fewer cores than ranks.
-    set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4 ENVIRONMENT
-      "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+    set(environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
+    add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]~[long]")
+    set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4
+                         ENVIRONMENT "${environment}")
+    if(arg_LONG)
+      add_test(NAME ${name}_mpi_long COMMAND ${name} "[mpi][long]")
+      set_tests_properties(${name}_mpi_long PROPERTIES LABELS "long;mpi;${arg_LABELS}" PROCESSORS 4
+                           ENVIRONMENT "${environment}")
+    endif()
   endif()
   if(arg_SLOW)
     add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")

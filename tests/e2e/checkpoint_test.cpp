@@ -72,7 +72,7 @@ int kill_at_moments(unsigned seed, int wanted) {
 
 }  // namespace
 
-TEST_CASE("a run that is killed at a call that changes files goes on with its own bits") {
+TEST_CASE("a run that is killed at a call that changes files goes on with its own bits", "[long]") {
   if (STRATA_TESTS_SANITIZED) {
     WARN("skipped: a sanitizer must be the first library, and so must the one that kills");
     return;
@@ -89,7 +89,7 @@ TEST_CASE("a run that is killed at any call that changes files goes on with its 
   CHECK(kill_at_calls(1, 1) >= 150);
 }
 
-TEST_CASE("a run that is killed at random moments goes on with its own bits") {
+TEST_CASE("a run that is killed at random moments goes on with its own bits", "[long]") {
   CHECK(kill_at_moments(1, 4) >= 4);
 }
 
@@ -403,7 +403,7 @@ TEST_CASE("a run of two ranks goes on with one or four", "[mpi]") {
   }
 }
 
-TEST_CASE("hosts that each hold the state train alike, and one writes it", "[mpi]") {
+TEST_CASE("hosts that each hold the state train alike, and one writes it", "[long][mpi]") {
   const Folder folder;
   const auto train = [&](const std::string& name, const std::string& more) {
     return train_short(folder, name, "--set run.dtype=f64 " + more);
@@ -432,7 +432,7 @@ TEST_CASE("hosts that each hold the state train alike, and one writes it", "[mpi
   CHECK_THAT(uneven.text, ContainsSubstring("one has 2, other has 1"));
 }
 
-TEST_CASE("two ranks that are told to end save, and go on with their own bits", "[mpi]") {
+TEST_CASE("two ranks that are told to end save, and go on with their own bits", "[long][mpi]") {
   const Folder folder;
   const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
   Process process(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") +

@@ -26,7 +26,7 @@ bool sanitized() {
 
 }  // namespace
 
-TEST_CASE("ranks whose data cannot be read any more end, whether one or all", "[mpi]") {
+TEST_CASE("ranks whose data cannot be read any more end, whether one or all", "[long][mpi]") {
   if (sanitized()) return;
   const Folder folder;
   const std::string data = tokenize_text(folder);

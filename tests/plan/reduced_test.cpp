@@ -144,7 +144,7 @@ const std::vector<std::string> kWidest = {
 
 }  // namespace
 
-TEST_CASE("a plan of any size records a bounded number of submissions") {
+TEST_CASE("a plan of any size records a bounded number of submissions", "[long]") {
   const Shape shapes[] = {
       {"llama-7b.json", {"schedule.sub_batches=57"}},  // the largest that is predicted whole
       {"llama-7b.json", {"schedule.sub_batches=58"}},

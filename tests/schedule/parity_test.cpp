@@ -433,7 +433,7 @@ void check_rings(const Rings& rings) {
 
 }  // namespace
 
-TEST_CASE("a gradient ring does not change a bit") {
+TEST_CASE("a gradient ring does not change a bit", "[long]") {
   check_rings({.slots = {2, 4}, .deferred = {0, 2}});
 }
 
