@@ -84,7 +84,7 @@ using Steps = std::vector<std::int64_t>;
 
 }  // namespace
 
-TEST_CASE("a save that is refused any operation says which, and harms nothing") {
+TEST_CASE("a save that is refused any operation says which, and harms nothing", "[long]") {
   for (const int ranks : {1, 2}) {
     for (const std::int64_t before : {0, 1}) {
       const std::size_t operations = operations_of_save(ranks, before);
@@ -127,7 +127,7 @@ TEST_CASE("a save that is refused any operation says which, and harms nothing") 
   }
 }
 
-TEST_CASE("what a failed sync was of is not trusted again", "[one_thread]") {
+TEST_CASE("what a failed sync was of is not trusted again", "[one_thread][long]") {
   for (const std::int64_t before : {0, 1}) {
     const std::size_t operations = operations_of_save(1, before);
     for (std::size_t i = 0; i < operations; ++i) {

@@ -323,7 +323,7 @@ TEST_CASE("a manifest that would be refused is not written") {
 }
 
 TEST_CASE("made-up manifests with a right hash are refused or read, and nothing else",
-          "[one_thread]") {
+          "[one_thread][long]") {
   std::mt19937_64 random(7);
   const std::string whole = [] {
     std::string text = json_of(example()).dump();

@@ -33,7 +33,7 @@ TEST_CASE("ranks in threads behave like any other") {
   }
 }
 
-TEST_CASE("ranks in threads and the group of one add in the order of ranks") {
+TEST_CASE("ranks in threads and the group of one add in the order of ranks", "[long]") {
   const std::unique_ptr<Ranks> self = make_self_ranks();
   for (const RanksCheck& check : rank_order_checks()) {
     INFO(check.name);

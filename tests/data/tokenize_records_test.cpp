@@ -88,8 +88,8 @@ TEST_CASE("a long name of a field is shortened where a record does not have it")
   CHECK(refusal.size() < 500);
 }
 
-TEST_CASE(
-    "records make the tokens that plain files of their texts make, on any number of threads") {
+TEST_CASE("records make the tokens that plain files of their texts make, on any number of threads",
+          "[long]") {
   const ScratchFolder folder;
   const std::vector<std::string> texts = documents();
   TokenizeOptions plain{.output = folder.file("plain.bin")};
@@ -178,7 +178,8 @@ TEST_CASE("packed files that are cut off or damaged are refused") {
   }
 }
 
-TEST_CASE("tokenizers trained on records and packed files are those of the texts in plain files") {
+TEST_CASE("tokenizers trained on records and packed files are those of the texts in plain files",
+          "[long]") {
   const ScratchFolder folder;
   std::vector<std::string> texts = documents();
   texts.pop_back();  // which has no line ends, so it is one piece

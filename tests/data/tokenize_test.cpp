@@ -387,7 +387,7 @@ TEST_CASE("two outputs that are one file are refused") {
                       ContainsSubstring("one file"));
 }
 
-TEST_CASE("tokenizing that is broken off leaves the earlier file and nothing else") {
+TEST_CASE("tokenizing that is broken off leaves the earlier file and nothing else", "[long]") {
   const ScratchFolder folder;
   const std::string text = folder.write("a.txt", "text");
   const std::string out = folder.file("out.bin");

@@ -84,7 +84,7 @@ TEST_CASE("a run goes back from a batch that throws it off, and leaves that out"
 }
 
 #ifdef STRATA_MPIEXEC
-TEST_CASE("ranks go back together", "[mpi]") {
+TEST_CASE("ranks go back together", "[mpi][long]") {
   const Folder folder;
   write_rows(folder / "rows.bin", 240, 15);
   const Outcome done =

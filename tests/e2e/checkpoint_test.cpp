@@ -289,7 +289,7 @@ TEST_CASE("keys that change the numbers need --allow") {
   CHECK_THAT(allowed.text, ContainsSubstring("optimizer.lr: was 0.001, is 0.002"));
 }
 
-TEST_CASE("a signal saves the last state, and the run goes on from it bit by bit") {
+TEST_CASE("a signal saves the last state, and the run goes on from it bit by bit", "[long]") {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
     const Folder folder;
     const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";

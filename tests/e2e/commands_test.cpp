@@ -105,7 +105,7 @@ TEST_CASE("text is tokenized, trained on and validated") {
   }
 }
 
-TEST_CASE("a trace moves no validation, whichever step it names") {
+TEST_CASE("a trace moves no validation, whichever step it names", "[long]") {
   const Folder folder;
   const std::string data = tokenize_text(folder);
   const auto events = [&](const std::string& trace_step) {
@@ -275,7 +275,7 @@ TEST_CASE("plan prints every memory and allocates nothing") {
   CHECK_THAT(refused.text, ContainsSubstring("schedule.activations"));
 }
 
-TEST_CASE("plan predicts for the GPU that is named, within its memory") {
+TEST_CASE("plan predicts for the GPU that is named, within its memory", "[long]") {
   const Folder folder;
   const Outcome measured = plan(folder, "llama-7b.json --gpu h200");
   CHECK(measured.code == 0);
@@ -379,7 +379,7 @@ TEST_CASE("bench and plan say how many units are speculated, bench how many step
              ContainsSubstring("no unit is updated speculatively"));
 }
 
-TEST_CASE("bench predicts what it measures if it is told the machine's rates") {
+TEST_CASE("bench predicts what it measures if it is told the machine's rates", "[long]") {
   const Folder folder;
   const std::string bench = "bench " STRATA_CONFIGS
                             "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "

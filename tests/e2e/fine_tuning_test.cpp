@@ -33,7 +33,7 @@ void write_chats(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("a file of chats becomes a model that was trained on its answers") {
+TEST_CASE("a file of chats becomes a model that was trained on its answers", "[long]") {
   const Folder folder;
   // A model as others publish it: weights, a tokenizer, and a chat template.
   require_done(strata(folder, train_tiny(folder, "made",

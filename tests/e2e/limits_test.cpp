@@ -123,7 +123,7 @@ TEST_CASE("a run in a control group of few processes ends, and names the group")
   CHECK(train_limited(folder, group.join()).code == 0);
 }
 
-TEST_CASE("a run in a control group of little memory is refused by the group's limit") {
+TEST_CASE("a run in a control group of little memory is refused by the group's limit", "[long]") {
   if (STRATA_TESTS_SANITIZED) {
     WARN("skipped: sanitizers take more memory than the group has");
     return;

@@ -144,7 +144,7 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
   CHECK(done.text.find('\r') == std::string::npos);
 }
 
-TEST_CASE("files that may grow no further cost lines and not the run") {
+TEST_CASE("files that may grow no further cost lines and not the run", "[long]") {
   const Folder folder;
   const Outcome done = run(folder, "bash -c 'ulimit -f 8; " + std::string(STRATA_PROGRAM) + " " +
                                        train_tiny(folder, "run",

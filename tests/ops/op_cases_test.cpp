@@ -193,7 +193,7 @@ TEST_CASE("matmul has the same bits with any number of threads", "[ops]") {
   });
 }
 
-TEST_CASE("attention forward and backward follow the formulas for all segments", "[ops]") {
+TEST_CASE("attention forward and backward follow the formulas for all segments", "[ops][long]") {
   Backend backend = cpu_backend(2);
   OpRunner runner(backend);
   for (const AttentionCase& c : attention_cases()) {

@@ -193,7 +193,7 @@ TEST_CASE("cells spill no more than the limit, whatever else is chosen") {
   CHECK(placement.setup.plan.bytes(Space::kPinned, "kept.spilled") <= 32 * kGiB);
 }
 
-TEST_CASE("no share of interleaved layers that is named is predicted to be much faster") {
+TEST_CASE("no share of interleaved layers that is named is predicted to be much faster", "[long]") {
   RunConfig config =
       config_file("llama-13b.json", {"model.num_hidden_layers=8", "schedule.sub_batches=8"});
   const auto step_s = [](const RunConfig& c) {

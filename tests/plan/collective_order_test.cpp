@@ -183,7 +183,8 @@ std::vector<RunConfig> configs() {
 
 }  // namespace
 
-TEST_CASE("all ranks submit the same collectives, and no ranks wait for each other for ever") {
+TEST_CASE("all ranks submit the same collectives, and no ranks wait for each other for ever",
+          "[long]") {
   for (const RunConfig& config : configs()) {
     for (const auto& [ranks, replicas] :
          {std::pair(2, 1), std::pair(3, 1), std::pair(1, 2), std::pair(2, 2)}) {

@@ -189,7 +189,8 @@ TEST_CASE("a dry run submits what each of several ranks submits") {
   }
 }
 
-TEST_CASE("a process alone records on the comm lane what a rank of several submits there") {
+TEST_CASE("a process alone records on the comm lane what a rank of several submits there",
+          "[long]") {
   for (const int count : {2, 4}) {
     for (Case& c : cases()) {
       INFO(c.name << ", " << count << " ranks");

@@ -73,7 +73,7 @@ const Numbers kTiedPasses{.dtype = DType::kF64, .passes = 3, .tied = true};
 
 }  // namespace
 
-TEST_CASE("hosts that each hold the state train as one rank does") {
+TEST_CASE("hosts that each hold the state train as one rank does", "[long]") {
   constexpr std::int64_t kFew = 4;
   std::size_t turn = 0;
   for (const Numbers& numbers : {kPlain, kTiedPasses}) {

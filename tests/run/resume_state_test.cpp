@@ -113,7 +113,7 @@ TEST_CASE("state has the same bits on another number of ranks, wherever it lives
   }
 }
 
-TEST_CASE("state is loaded in the dtypes of the run that goes on") {
+TEST_CASE("state is loaded in the dtypes of the run that goes on", "[long]") {
   const std::vector<Numbers> all{{.dtype = DType::kBF16},
                                  {.dtype = DType::kBF16, .moments = DType::kBF16},
                                  {.dtype = DType::kF32},

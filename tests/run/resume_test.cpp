@@ -96,7 +96,8 @@ std::string few_tokens(const ScratchFolder& folder, std::int64_t rows, std::int6
 
 }  // namespace
 
-TEST_CASE("a run that goes on ends as one that was not interrupted, wherever its state lives") {
+TEST_CASE("a run that goes on ends as one that was not interrupted, wherever its state lives",
+          "[long]") {
   check_resumes_everywhere({{.moments = DType::kBF16, .tied = true}}, 2);
   check_resumes_everywhere({{.dtype = DType::kF64, .passes = 3}, {.ranks = 2}}, 1);
 }
@@ -129,7 +130,7 @@ TEST_CASE("a run on a mixture of sources goes on with the samples that come next
   check_resumes(config, config, ranks, 3, {.steps = 6});
 }
 
-TEST_CASE("a run goes on in the middle of an epoch, and over the ends of several") {
+TEST_CASE("a run goes on in the middle of an epoch, and over the ends of several", "[long]") {
   const ScratchFolder folder;
   for (const int ranks : {1, 2}) {
     for (const std::int64_t passes : {1, 3}) {

@@ -255,7 +255,7 @@ TEST_CASE("steps of one pass, whose norms the device takes, have no race") {
   }
 }
 
-TEST_CASE("training steps have no race while state lives on the device") {
+TEST_CASE("training steps have no race while state lives on the device", "[long]") {
   for (const UpdateTiming timing : {UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival}) {
     for (const std::int64_t passes : {1, 2}) {
       for (const std::int64_t resident : {0, 1, 3, 6}) {

@@ -84,7 +84,7 @@ TEST_CASE("the loss falls when the same rows are seen again") {
   CHECK(result.losses.back() < result.losses.front() - 0.1);
 }
 
-TEST_CASE("modes that only move bytes are bitwise equal to the plain run") {
+TEST_CASE("modes that only move bytes are bitwise equal to the plain run", "[long]") {
   for (const RunConfig& base : dtype_configs()) {
     INFO(dtypes_of(base));
     const RunResult plain = run_tiny(base);
