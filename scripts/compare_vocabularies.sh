@@ -1,7 +1,8 @@
 #!/bin/bash
 # compare_vocabularies.sh STRATA [STRINGS]: compares the ids of real vocabularies with those of the libraries that they
-# are from, on seeded strings, on every code point (Llama 3) and on the text of the quick start if it is there. The
-# vocabularies have licences of their own: they come out of Python packages and are not in the repository.
+# are from, on seeded strings (those of Llama 3 also with special tokens parsed), on every code point (Llama 3) and on
+# the text of the quick start if it is there. The vocabularies have licences of their own: they come out of Python
+# packages and are not in the repository.
 set -euo pipefail
 strata=$(realpath "$1")
 strings=${2:-10000}
@@ -29,6 +30,8 @@ models+=(build/vocabularies/llama3)
 
 "$python" tests/tokenizer/compare_strings.py "$strata" --models "${models[@]}" --random "$strings"
 "$python" tests/tokenizer/compare_strings.py "$strata" --models build/vocabularies/llama3 --every-code-point
+"$python" tests/tokenizer/compare_strings.py "$strata" --models build/vocabularies/llama3 "$llama3" \
+  --random "$strings" --parse-special
 if [ -d data/english ]; then
   find -L data/english -name '*.txt' -print0 | sort -z | xargs -0 cat > build/vocabularies/english.txt
   # One of each family: llama3 of `tokenizers`, v1 of sentencepiece, tekken of mistral-common.

@@ -136,6 +136,35 @@ TEST_CASE("tokenize reads records from files and from standard input") {
   CHECK(folder.entries() == 3);
 }
 
+TEST_CASE("tokenize cuts its output into shards, and train reads them as it reads one file") {
+  const ScratchFolder folder;
+  std::string records;
+  for (int i = 0; i < 40; ++i) {
+    const std::string text = "document " + std::to_string(i * 7919) + std::string(80, 'a');
+    records += "{\"text\": \"" + text + "\"}\n";
+  }
+  folder.write("text.jsonl", records);
+  const Outcome whole = strata_in(folder, "tokenize text.jsonl --output all.bin");
+  CHECK(whole.code == 0);
+  const Outcome cut = strata_in(folder, "tokenize text.jsonl --shard-tokens 1500 --output web.bin");
+  INFO(cut.text);
+  CHECK(cut.code == 0);
+  CHECK_THAT(cut.text, ContainsSubstring("web-00000.bin to web-00002.bin: 40 documents"));
+  CHECK(folder.entries() == 5);
+  // In file order the first step's 512 tokens are the first ones of either.
+  const auto first_loss = [&](const std::string& data) {
+    fs::remove_all(folder.file("run"));
+    const Outcome trained = strata_in(folder, train_on(data) + " --set data.shuffle=false");
+    INFO(trained.text);
+    CHECK(trained.code == 0);
+    const std::string lines = read_file(folder.file("run/metrics.jsonl"));
+    const std::size_t loss = lines.find("\"loss\":");
+    REQUIRE(loss != std::string::npos);
+    return lines.substr(loss, lines.find(',', loss) - loss);
+  };
+  CHECK(first_loss("'web-*.bin'") == first_loss("all.bin"));
+}
+
 TEST_CASE("train refuses token files of other programs, widths and tokenizers with exit code 2") {
   const ScratchFolder folder;
   std::vector<std::uint32_t> ids(4096);

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Compares the ids of many short strings with those of the library that a vocabulary is from, in one run of strata.
 
-  compare_strings.py STRATA --models PATH... [--random COUNT] [--every-code-point]
+  compare_strings.py STRATA --models PATH... [--random COUNT] [--every-code-point] [--parse-special]
 
 The strings are COUNT seeded ones (words, spaces, code points, texts of special tokens), and with --every-code-point
 each code point of Unicode in four contexts: between letters, behind a space, doubled, and between digits. They go
-through `strata tokenize` as JSON lines, so its records are compared as well. Prints how many strings differ and the
-first of them. Exit code 1 if one does.
+through `strata tokenize` as JSON lines, so its records are compared as well. The texts of a model's own special tokens
+are among the words; with --parse-special they are these tokens, and text otherwise. Prints how many strings differ
+and the first of them. Exit code 1 if one does.
 """
 
 import argparse
 import array
 import json
+import random
 import struct
 import subprocess
 import sys
@@ -46,21 +48,27 @@ def read_documents(file):
     return [ids[begin:end].tolist() for begin, end in zip((0, *ends), ends)]
 
 
-def encode_by_strata(strata, model, strings):
+def encode_by_strata(strata, model, strings, parse_special):
     with tempfile.TemporaryDirectory() as folder:
         records, output = Path(folder) / "strings.jsonl", Path(folder) / "out.bin"
         with records.open("w") as out:
             for string in strings:
                 out.write(json.dumps({"text": string}) + "\n")
-        subprocess.run([strata, "tokenize", records, "--tokenizer", model, "--bos", "no", "--eos", "no",
-                        "--output", output], check=True, stdout=subprocess.DEVNULL)
+        command = [strata, "tokenize", records, "--tokenizer", model, "--bos", "no", "--eos", "no", "--output", output]
+        subprocess.run(command + ["--parse-special"] * parse_special, check=True, stdout=subprocess.DEVNULL)
         return read_documents(output)
 
 
-def compare(strata, model, strings):
+def compare(strata, model, random_count, fixed, parse_special):
     reference = references.of(model)
-    expected = [(string, ids) for string in strings if (ids := reference.encode(string))]  # others are no documents
-    found = encode_by_strata(strata, model, [string for string, _ in expected])
+    encode = reference.parse if parse_special else reference.encode
+    if encode is None:
+        print(f"{model}: {reference.name} cannot parse special tokens", flush=True)
+        return 1
+    words = random.Random(0).sample(reference.special, min(20, len(reference.special)))
+    strings = [references.random_text(seed, 1 + seed % 40, words) for seed in range(random_count)] + fixed
+    expected = [(string, ids) for string in strings if (ids := encode(string))]  # others are no documents
+    found = encode_by_strata(strata, model, [string for string, _ in expected], parse_special)
     differing = [(string, ids, ours) for (string, ids), ours in zip(expected, found) if list(ids) != ours]
     missing = abs(len(expected) - len(found))
     print(f"{model}: {len(expected)} strings, {len(differing) + missing} differ from {reference.name}", flush=True)
@@ -75,11 +83,11 @@ def main():
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--every-code-point", action="store_true")
+    parser.add_argument("--parse-special", action="store_true")
     arguments = parser.parse_args()
-    strings = [references.random_text(seed, 1 + seed % 40) for seed in range(arguments.random)]
-    if arguments.every_code_point:
-        strings += every_code_point()
-    return 1 if sum(compare(arguments.strata, model, strings) for model in arguments.models) else 0
+    fixed = list(every_code_point()) if arguments.every_code_point else []
+    return 1 if sum(compare(arguments.strata, model, arguments.random, fixed, arguments.parse_special)
+                    for model in arguments.models) else 0
 
 
 if __name__ == "__main__":

@@ -7,17 +7,24 @@ from pathlib import Path
 
 
 class Reference:
-    """encode: text to ids, without special tokens; decode: ids to text."""
+    """encode: text to ids, where texts of special tokens are text; parse: where they are these tokens, or None;
+    decode: ids to text; special: the texts of special and added tokens."""
 
-    def __init__(self, name, encode, decode):
-        self.name, self.encode, self.decode = name, encode, decode
+    def __init__(self, name, encode, decode, parse=None, special=()):
+        self.name, self.encode, self.decode, self.parse, self.special = name, encode, decode, parse, list(special)
 
 
 def tokenizer_json(path):
     from tokenizers import Tokenizer
     model = Tokenizer.from_file(str(path))
-    return Reference("tokenizers", lambda text: model.encode(text, add_special_tokens=False).ids,
-                     lambda ids: model.decode(ids, skip_special_tokens=True))
+
+    def encode(text, parse_special):
+        model.encode_special_tokens = not parse_special
+        return model.encode(text, add_special_tokens=False).ids
+
+    return Reference("tokenizers", lambda text: encode(text, False),
+                     lambda ids: model.decode(ids, skip_special_tokens=True),
+                     lambda text: encode(text, True), (t.content for t in model.get_added_tokens_decoder().values()))
 
 
 def sentencepiece_model(path):
@@ -43,9 +50,11 @@ def tiktoken_file(path):
     import tiktoken_ext.openai_public as openai
     merges = ranks(path)
     prepare = str
+    special = {}
     if len(merges) == 128000:
         from llama_models.llama3.tokenizer import Tokenizer
         pattern = Tokenizer.pat_str
+        special = Tokenizer(path).special_tokens
     elif len(merges) == 151643:
         from tokenizers import normalizers
         from dashscope.tokenizers.qwen_tokenizer import PAT_STR as pattern
@@ -54,8 +63,9 @@ def tiktoken_file(path):
         pattern = openai_pattern(openai, "cl100k_base")
     else:  # o200k_base, and Llama 4
         pattern = openai_pattern(openai, "o200k_base")
-    model = tiktoken.Encoding(path.name, pat_str=pattern, mergeable_ranks=merges, special_tokens={})
-    return Reference("tiktoken", lambda text: model.encode_ordinary(prepare(text)), model.decode)
+    model = tiktoken.Encoding(path.name, pat_str=pattern, mergeable_ranks=merges, special_tokens=special)
+    return Reference("tiktoken", lambda text: model.encode_ordinary(prepare(text)), model.decode,
+                     (lambda text: model.encode(prepare(text), allowed_special="all")) if special else None, special)
 
 
 def openai_pattern(openai, name):
@@ -82,14 +92,15 @@ RANGES = [(0x20, 0x7f), (0x80, 0x800), (0x900, 0xe00), (0x3040, 0x3100), (0x4e00
           (0x1f300, 0x1f700), (0xe000, 0x110000)]
 
 
-def random_text(seed, length):
+def random_text(seed, length, words=()):
     """Words, spaces and code points, most of them from the blocks that texts have."""
     draw = random.Random(seed)
+    words = [*WORDS, *words]
     parts = []
     for _ in range(length):
         kind = draw.randrange(len(RANGES) + 2)
         if kind < len(RANGES):
             parts.append(chr(draw.randrange(*RANGES[kind])))
         else:
-            parts.append(draw.choice(WORDS) if kind == len(RANGES) else " " * draw.randrange(1, 5))
+            parts.append(draw.choice(words) if kind == len(RANGES) else " " * draw.randrange(1, 5))
     return "".join(parts)
