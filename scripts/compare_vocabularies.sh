@@ -36,5 +36,5 @@ if [ -d data/english ]; then
   find -L data/english -name '*.txt' -print0 | sort -z | xargs -0 cat > build/vocabularies/english.txt
   # One of each family: llama3 of `tokenizers`, v1 of sentencepiece, tekken of mistral-common.
   "$python" tests/tokenizer/compare_with_reference.py "$strata" --models build/vocabularies/llama3 "${models[2]}" \
-    "${models[4]}" --texts build/vocabularies/english.txt
+    "${models[4]}" --texts build/vocabularies/english.txt --random 5
 fi

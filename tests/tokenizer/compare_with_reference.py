@@ -5,10 +5,10 @@
 
 A model is a folder with a tokenizer.json, or a file: tokenizer.json (by `tokenizers`), a model of SentencePiece,
 tekken.json (by mistral_common), or one of tiktoken's files. Each text is encoded as one, and so are COUNT strings made
-of seeded random code points, whose ids are decoded as well. Prints how many ids differ, and the processor seconds of
-both, the median of three runs in turns. Those of strata are of the whole program, less what loading the file takes, so
-printing the ids is in them. --against takes the reference's times, and no ids, from another file, such as a
-tokenizer.json that was made of the model. Exit code 1 if an id differs.
+of seeded random code points; the ids of all are decoded as well. Prints how many differ, and the processor seconds of
+encoding, the median of three runs in turns. Those of strata are of the whole program, less what loading the file takes,
+so printing the ids is in them. --against takes the reference's times, and no ids, from another file, such as a
+tokenizer.json that was made of the model. Exit code 1 if an id or a decoded text differs.
 """
 
 import argparse
@@ -52,6 +52,14 @@ def encoded(strata, model, text_file):
     return [int(word) for word in printed.split()], seconds
 
 
+def decodes_alike(strata, model, reference, ids):
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(" ".join(map(str, ids)))
+        file.flush()
+        printed, _ = run([strata, "tokenizer", "decode", model, file.name])
+    return printed.decode() == reference.decode(ids)
+
+
 def compare(strata, model, reference, timer, text_file, load_s):
     text = Path(text_file).read_bytes().decode()
     theirs = reference.encode(text)
@@ -61,25 +69,24 @@ def compare(strata, model, reference, timer, text_file, load_s):
         ours_s.append(max(seconds - load_s, 0))
         theirs_s.append(timed(lambda: timer.encode(text))[1])
     differing = count_differing(ours, theirs)
-    print(f"{model}, {text_file}: {len(theirs)} ids, {differing} differ; strata {statistics.median(ours_s):.2f} s, "
-          f"{timer.name} {statistics.median(theirs_s):.2f} s", flush=True)
-    return differing
+    alike = decodes_alike(strata, model, reference, theirs)
+    decoded = "alike" if alike else "to ANOTHER TEXT"
+    print(f"{model}, {text_file}: {len(theirs)} ids, {differing} differ, they decode {decoded}; "
+          f"strata {statistics.median(ours_s):.2f} s, {timer.name} {statistics.median(theirs_s):.2f} s", flush=True)
+    return differing + (not alike)
 
 
 def compare_random(strata, model, reference, count):
     """The first string is long, so that what only long pieces meet is met."""
     differing = 0
     with tempfile.TemporaryDirectory() as folder:
-        text_file, ids_file = Path(folder) / "text", Path(folder) / "ids"
+        text_file = Path(folder) / "text"
         for seed in range(count):
             text = references.random_text(seed, 1 + seed % 60 if seed else 100000)
             text_file.write_bytes(text.encode())
             theirs = reference.encode(text)
             wrong = count_differing(encoded(strata, model, str(text_file))[0], theirs)
-            ids_file.write_text(" ".join(map(str, theirs)))
-            printed, _ = run([strata, "tokenizer", "decode", model, str(ids_file)])
-            if printed.decode() != reference.decode(theirs):
-                wrong += 1
+            wrong += not decodes_alike(strata, model, reference, theirs)
             if wrong:
                 print(f"{model}: random string {seed} differs")
             differing += wrong
