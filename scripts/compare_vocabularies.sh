@@ -17,12 +17,14 @@ if [ ! -e build/.vocabularies/complete ]; then
 fi
 packages=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
 llama3=$packages/llama_models/llama3/tokenizer.model
+mistral=$packages/mistral_common/data/tokenizer.model.v1
+tekken=$packages/mistral_common/data/tekken_240911.json
 models=(
   "$llama3"
   "$packages/dashscope/resources/qwen.tiktoken"
-  "$packages/mistral_common/data/tokenizer.model.v1"
+  "$mistral"
   "$packages/mistral_common/data/mistral_instruct_tokenizer_241114.model.v7"
-  "$packages/mistral_common/data/tekken_240911.json"
+  "$tekken"
 )
 mkdir -p build/vocabularies/llama3
 "$python" tests/tokenizer/make_tokenizer_json.py "$llama3" build/vocabularies/llama3/tokenizer.json
@@ -33,8 +35,8 @@ models+=(build/vocabularies/llama3)
 "$python" tests/tokenizer/compare_strings.py "$strata" --models build/vocabularies/llama3 "$llama3" \
   --random "$strings" --parse-special
 if [ -d data/english ]; then
-  find -L data/english -name '*.txt' -print0 | sort -z | xargs -0 cat > build/vocabularies/english.txt
-  # One of each family: llama3 of `tokenizers`, v1 of sentencepiece, tekken of mistral-common.
-  "$python" tests/tokenizer/compare_with_reference.py "$strata" --models build/vocabularies/llama3 "${models[2]}" \
-    "${models[4]}" --texts build/vocabularies/english.txt --random 5
+  find data/english -name '*.txt' -print0 | sort -z | xargs -0 cat > build/vocabularies/english.txt
+  # One model for each of `tokenizers`, sentencepiece and mistral-common.
+  "$python" tests/tokenizer/compare_with_reference.py "$strata" \
+    --models build/vocabularies/llama3 "$mistral" "$tekken" --texts build/vocabularies/english.txt --random 5
 fi
