@@ -96,4 +96,6 @@ int StopSignals::received() const { return first_signal; }
 
 bool StopSignals::take_save_request() { return save_requests.exchange(0) != 0; }
 
+void outlast_sigterm() { ::signal(SIGTERM, SIG_IGN); }
+
 }  // namespace strata

@@ -14,6 +14,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
 #include "strata/run/rank_agreement.h"
 
 namespace strata {
@@ -74,7 +75,9 @@ int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const R
     const RunConfig config = load();
     return run_body(*ranks, [&] { return body(*ranks, config); });
   }
-  return run_body(*ranks, [&] { return body(*ranks, load_alike(load, *ranks)); });
+  const int code = run_body(*ranks, [&] { return body(*ranks, load_alike(load, *ranks)); });
+  outlast_sigterm();  // no rank ends before all of them are here: MPI_Finalize waits for them
+  return code;
 }
 
 }  // namespace strata

@@ -70,6 +70,19 @@ TEST_CASE("a signal that the process was started with ignored stays ignored") {
   sigaction(SIGINT, &before, nullptr);
 }
 
+TEST_CASE(
+    "what outlasts SIGTERM ends with its own exit code, after a signal that was caught as well") {
+  const int status = status_of_child([] {
+    raise(SIGUSR1);
+    usleep(1'100'000);
+    outlast_sigterm();
+    raise(SIGTERM);
+    _exit(75);
+  });
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 75);
+}
+
 TEST_CASE("a closed pipe is an error of the write while signals are caught") {
   CHECK(status_of_child([] {
           int ends[2];

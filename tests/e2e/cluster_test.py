@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that ranks on two hosts train, and survive what clusters do to them or end soon and say why.
 
-  cluster_test.py STRATA FAULTY_DISK SOURCES [CHECK...]    the usual checks, or those named; exit code 77 if there can
-                                                           be no such hosts here, with the reason
+  cluster_test.py STRATA FAULTY_DISK LATE_END SOURCES [CHECK...]    the usual checks, or those named; exit code 77 if
+                                                                    there can be no such hosts here, with the reason
 
 The hosts are those of two_hosts.py: namespaces of this machine with SLURM. Jobs have one rank on each host, and are
 started by srun, with --kill-on-bad-exit and without, and by mpirun. What a check does to jobs it does to one of each at
@@ -21,7 +21,9 @@ from pathlib import Path
 import two_hosts
 from two_hosts import TwoHosts, wait_for
 
-STRATA, FAULTY_DISK, SOURCES = (Path(a).resolve() for a in sys.argv[1:4]) if len(sys.argv) > 3 else sys.exit(__doc__)
+if len(sys.argv) < 5:
+    sys.exit(__doc__)
+STRATA, FAULTY_DISK, LATE_END, SOURCES = (Path(a).resolve() for a in sys.argv[1:5])
 SCRATCH = two_hosts.STATE / "jobs"
 WATCHDOG_S = 2
 PATIENT_S = 300  # silence ends nothing
@@ -122,10 +124,10 @@ def check_same_state(one, other):
         assert filecmp.cmp(folders[0] / file, folders[1] / file, shallow=False), f"{file} differs in {one}, {other}"
 
 
-def submit(hosts, folder, options, arguments):
+def submit(hosts, folder, options, arguments, variables=()):
     """Submits scripts/train.sbatch in a new folder, and returns the job's number, its run folder and its log."""
     folder.mkdir()
-    job = hosts.run("ash", "env", f"STRATA={STRATA}", "sbatch", "--parsable", "--nodes=2", "--cpus-per-task=4", *options,
+    job = hosts.run("ash", "env", f"STRATA={STRATA}", *variables, "sbatch", "--parsable", "--nodes=2", "--cpus-per-task=4", *options,
                     SOURCES / "scripts/train.sbatch", SOURCES / "configs/tiny-cpu.json", *arguments,
                     folder=folder).strip()
     return job, folder / f"runs/strata-{job}", folder / f"strata-{job}.log"
@@ -141,7 +143,9 @@ def starts(hosts):
     run.shard_group = "node" sees two hosts."""
     arguments = [*SHORT, "--set", f"run.steps={STEPS}", "--set", "run.shard_group=node"]
     whole = [Job(hosts, launcher, SCRATCH / f"whole-{launcher}", *arguments) for launcher in ("srun", "mpirun")]
-    job, folder, log = submit(hosts, SCRATCH / "batch", [], arguments)
+    # SLURM ends what is left of a job when its first rank has failed, and 75 is no success.
+    late = [f"LD_PRELOAD={LATE_END}", "LATE_RANK=1", "LATE_MS=1000"]
+    job, folder, log = submit(hosts, SCRATCH / "batch", [], arguments, late)
     wait_for("the batch job trains", lambda: said(folder, "step") >= STEPS / 10, 60)
     hosts.run("ash", "scancel", "--signal=USR1", job)
     wait_until_requeued(hosts, job)
@@ -229,7 +233,7 @@ def main():
         print(f"skipped: {reason}")
         sys.exit(77)
     two_hosts.enter_namespaces()
-    wanted = sys.argv[4:] or [check.__name__ for check in CHECKS]
+    wanted = sys.argv[5:] or [check.__name__ for check in CHECKS]
     hosts = TwoHosts()
     SCRATCH.mkdir()
     for check in [check for check in [*ON_REQUEST, *CHECKS] if check.__name__ in wanted]:

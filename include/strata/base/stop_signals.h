@@ -54,4 +54,9 @@ class StopSignals {
   std::unique_ptr<Actions> before_;
 };
 
+/// From now on SIGTERM changes nothing: the process has its exit code and is about to end.
+/// Launchers send it to all ranks when the first has ended, and take the worst of their exit codes
+/// for that of the job.
+void outlast_sigterm();
+
 }  // namespace strata
