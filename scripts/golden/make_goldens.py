@@ -5,7 +5,8 @@
 
 The committed copy is tests/golden/data. Needs torch, transformers and safetensors. Seeds are fixed;
 another PyTorch version may change the last bits, which the tests' tolerances allow. (Operator
-goldens: operators.py. Whole models, and what their files hold: models.py.)
+goldens: operators.py. Whole models, and what their files hold: models.py; what they are continued
+with: generation.py.)
 """
 
 import json
@@ -16,6 +17,7 @@ import safetensors
 import torch
 import transformers
 
+import generation
 import models
 import operators
 
@@ -31,6 +33,7 @@ def main():
     print("versions:", versions)
     operators.make(folder)
     models.make(folder)
+    generation.make(folder)
     (folder / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
     for file in sorted(p for p in folder.rglob("*") if p.is_file()):
         print(f"{file.stat().st_size:9d} {file.relative_to(folder)}")

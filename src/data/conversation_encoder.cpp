@@ -87,6 +87,19 @@ EncodedConversation ConversationEncoder::encode(const Conversation& conversation
   return result;
 }
 
+std::vector<std::int32_t> ConversationEncoder::encode_prompt(const Conversation& conversation,
+                                                             EncodeCache& cache) const {
+  RenderOptions options = options_;
+  options.add_generation_prompt = true;
+  const RenderedChat rendered = template_.render(conversation, options);
+  const std::vector<TextRange> trusted = trusted_ranges(rendered);
+  std::vector<std::int32_t> ids;
+  std::vector<std::uint8_t> marks;
+  tokenizer_.encode_marked({.text = rendered.text, .trusted = trusted, .marked = {}}, cache, ids,
+                           marks);
+  return ids;
+}
+
 std::vector<std::string> ConversationEncoder::markers_without_token() const {
   const auto probe = Conversation::parse(
       R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])", "probe");

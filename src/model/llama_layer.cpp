@@ -5,20 +5,13 @@
 #include <cmath>
 
 #include "cell_runner.h"
+#include "heads.h"
 #include "llama_scratch.h"
 #include "strata/model/llama.h"
 
 namespace strata {
 
 namespace {
-
-/// Returns columns [begin, begin + heads * D) of a packed buffer [N, width] as [N, heads, D].
-TensorView heads_of(const TensorView& packed, std::int64_t begin, std::int64_t heads,
-                    std::int64_t head_size) {
-  std::byte* data = static_cast<std::byte*>(packed.data) +
-                    static_cast<std::size_t>(begin) * size_of(packed.dtype);
-  return {data, packed.dtype, Shape{packed.rows(), heads, head_size}, packed.row_stride};
-}
 
 /// Returns attention on the activations `a`, from a.qkv to a.o and a.lse.
 AttentionForward attention_forward(const LlamaConfig& c, const KeptActivations& a,

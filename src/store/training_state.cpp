@@ -39,7 +39,8 @@ void zero(const TensorView& view, ThreadPool& pool) {
                     });
 }
 
-/// Stores master weights from element `offset` on, split in two halves if the weight is bf16.
+/// Stores master weights from element `offset` on, split in two halves if the weight is bf16; the
+/// low half is lost where nobody trains.
 void store_master(const TensorView& weight, const TensorView& low, std::int64_t offset,
                   const std::vector<double>& values) {
   const auto at = static_cast<std::size_t>(offset);
@@ -50,18 +51,19 @@ void store_master(const TensorView& weight, const TensorView& low, std::int64_t 
       default: {
         const SplitF32 parts = split_f32(static_cast<float>(values[i]));
         weight.as<Bf16>()[at + i].bits = parts.high;
-        low.as<std::int16_t>()[at + i] = parts.low;
+        if (low) low.as<std::int16_t>()[at + i] = parts.low;
       }
     }
   }
 }
 
 /// Returns the bytes of each staging buffer: those of a chunk, or of the largest shard of weights
-/// that is updated on the device if that is smaller; 0 if there is none.
+/// that lives or is updated on the device if that is smaller; 0 if there is none.
 std::size_t staging_bytes_of(const ModelLayout& layout, const StatePlan& plan) {
   std::int64_t largest = 0;
   for (const BlockId b : layout.blocks.ids()) {
-    if (!plan.blocks[b].updated_on_device()) continue;
+    const BlockPlan& row = plan.blocks[b];
+    if (!row.updated_on_device() && row.weight != Home::kDevice) continue;
     largest = std::max(largest, layout.blocks[b].shard_elements(plan.ranks));
   }
   return std::min(kChunkBytes, static_cast<std::size_t>(largest) * size_of(plan.compute));
@@ -76,6 +78,11 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     const Shape shape{layout.blocks[b].shard_elements(plan.ranks)};
     BlockState state;
     state.weight = memory.tensor(space_of(row.weight), "state.weight", plan.compute, shape);
+    state.begin = shape[0] * plan.rank;
+    if (row.updated_by == UpdatedBy::kNobody) {
+      blocks.push_back(state);
+      continue;
+    }
     if (row.gradient != Home::kRing && row.gradient != Home::kPassing) {
       state.grad =
           memory.tensor(space_of(row.gradient), "state.gradient", row.gradient_dtype, shape);
@@ -86,7 +93,6 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     }
     state.m = memory.tensor(moments, "state.m", plan.moment, shape);
     state.v = memory.tensor(moments, "state.v", plan.moment, shape);
-    state.begin = shape[0] * plan.rank;
     blocks.push_back(state);
   }
   staged_weight = memory.allocate(Space::kPinned, "staging.state", staging_bytes);

@@ -145,6 +145,18 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   const DequantizeRows dequantize{
       .q = view(DType::kU8, {4, 8}), .scale = view(kF32, {4}), .x = view(kBF16, {4, 8})};
   REQUIRE_REFUSED(dequantize, "dequantize_rows: q must be i8, but is u8");
+  const AppendKv append{.k = view(kBF16, {3, 2, 4}),
+                        .v = view(kBF16, {3, 2, 4}),
+                        .rows = view(kI32, {3}),
+                        .cache_k = view(kBF16, {9, 2, 5}),
+                        .cache_v = view(kBF16, {9, 2, 5})};
+  REQUIRE_REFUSED(append, "append_kv: cache_k must have shape [9, 2, 4]");
+  const SampleTokens sample{.logits = view(kBF16, {3, 7}),
+                            .rows = view(DType::kU8, {3, 8}),
+                            .seen = {},
+                            .token = view(kI32, {3}),
+                            .logprob = view(kF32, {3})};
+  REQUIRE_REFUSED(sample, "sample_tokens: rows must have shape");
   const TensorView row = view(kBF16, {4});
   Cast cast{.x = row, .y = TensorView(row.data, kF32, {4})};
   REQUIRE_REFUSED(cast, "y must not be x itself");
@@ -187,6 +199,24 @@ TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]
   const EmbeddingForward gather{.ids = indices, .table = f32({3, 2}), .y = f32({3, 2})};
   REQUIRE_THROWS_WITH(cpu::execute(context, gather),
                       ContainsSubstring("embedding_forward: ids[1] is 3, outside of [0, 3)"));
+  const AppendKv append{.k = f32({3, 1, 2}),
+                        .v = f32({3, 1, 2}),
+                        .rows = indices,
+                        .cache_k = f32({3, 1, 2}),
+                        .cache_v = f32({3, 1, 2})};
+  REQUIRE_THROWS_WITH(cpu::execute(context, append), ContainsSubstring("rows[1] is 3"));
+  std::vector<SamplingRow> sampling(1);
+  sampling[0].seen_count = 3;
+  sampling[0].repeat_penalty = 2;
+  const SampleTokens sample{.logits = f32({1, 3}),
+                            .rows = TensorView(sampling.data(), DType::kU8,
+                                               {1, static_cast<std::int64_t>(sizeof(SamplingRow))}),
+                            .seen = indices,
+                            .token = TensorView(ids.data(), kI32, {1}),
+                            .logprob = f32({1})};
+  REQUIRE_THROWS_WITH(cpu::execute(context, sample), ContainsSubstring("seen[1] is 3"));
+  sampling[0].seen_begin = 2;
+  REQUIRE_THROWS_WITH(cpu::execute(context, sample), ContainsSubstring("rows[0] is 4"));
   const CrossEntropy loss{.logits = f32({3, 3}),
                           .targets = indices,
                           .grad_scale = {},

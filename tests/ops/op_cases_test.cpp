@@ -104,6 +104,29 @@ TEST_CASE("rope turns pairs forth and back", "[ops]") {
   });
 }
 
+TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RopeCase& c : rope_cases()) outputs.push_back(check_append_kv(runner, dtype, c));
+    }
+    return outputs;
+  });
+}
+
+TEST_CASE("tokens are drawn by the distribution that is left of the logits", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RowsCase& c : {RowsCase{7, 1}, RowsCase{0, 5}, RowsCase{61, 9, 3},
+                                RowsCase{40, 67}, RowsCase{5, 4099, 5}}) {
+        outputs.push_back(check_sample_tokens(runner, dtype, c));
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("accumulate adds in the dtype of the sum", "[ops]") {
   for (const DType dtype : {DType::kF64, DType::kF32}) {
     with_sizes(

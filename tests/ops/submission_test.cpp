@@ -93,6 +93,17 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                .cos = kAngles.cos,
                .sin = kAngles.sin});
     m.run(kAttention);
+    m.run(AppendKv{.k = kAttention.k,
+                   .v = kAttention.v,
+                   .rows = ids,
+                   .cache_k = view(kBF16, {16, 2, 64}),
+                   .cache_v = view(kBF16, {16, 2, 64})});
+    m.run(
+        SampleTokens{.logits = rows,
+                     .rows = view(DType::kU8, {8, static_cast<std::int64_t>(sizeof(SamplingRow))}),
+                     .seen = ids,
+                     .token = ids,
+                     .logprob = numbers});
     m.run(AttentionBackward{.d_o = kAttention.o,
                             .q = kAttention.q,
                             .k = kAttention.k,

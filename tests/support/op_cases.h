@@ -46,6 +46,11 @@ struct RopeCase {
 [[nodiscard]] std::vector<RopeCase> rope_cases();
 Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
 
+/// Rows go to places apart from each other in a cache with other gaps.
+Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);
+/// `width` is the vocabulary. Rows differ in how they draw.
+Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c);
+
 /// Contiguous runs of n elements. `dtype` of accumulate is f32 or f64.
 [[nodiscard]] std::vector<std::int64_t> flat_sizes();
 Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n);

@@ -68,6 +68,15 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
     for (const RopeCase& c : shapes.heads) {
       add("rope" + suffix, [=](OpRunner& r) { check_rope(r, dtype, c); });
     }
+    if (kind == BackendKind::kCpu) {  // generation does not run on cuda yet
+      for (const RopeCase& c : shapes.heads) {
+        add("append kv" + suffix, [=](OpRunner& r) { check_append_kv(r, dtype, c); });
+      }
+      for (const RowsCase& c : shapes.vocabularies) {
+        if (c.in_place) continue;
+        add("sample tokens" + suffix, [=](OpRunner& r) { check_sample_tokens(r, dtype, c); });
+      }
+    }
     for (const std::int64_t n : shapes.runs) {
       add("squared norm" + suffix, [=](OpRunner& r) { check_squared_norm(r, dtype, n); });
       add("fill" + suffix, [=](OpRunner& r) { check_fill(r, dtype, n); });

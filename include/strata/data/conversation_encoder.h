@@ -41,6 +41,10 @@ class ConversationEncoder {
   /// ChatTemplate::render does.
   [[nodiscard]] EncodedConversation encode(const Conversation& conversation,
                                            EncodeCache& cache) const;
+  /// Returns the ids of a conversation, and of the beginning of an assistant's turn after it, which
+  /// the model is to go on from. Special tokens are parsed, and it throws, likewise.
+  [[nodiscard]] std::vector<std::int32_t> encode_prompt(const Conversation& conversation,
+                                                        EncodeCache& cache) const;
   /// Returns the markers, such as <|im_end|>, that the template writes around a question and its
   /// answer and that are no tokens of the tokenizer: a model would read them as words.
   [[nodiscard]] std::vector<std::string> markers_without_token() const;

@@ -9,11 +9,13 @@
 #include "strata/ops/cross_entropy.h"
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
+#include "strata/ops/kv_cache.h"
 #include "strata/ops/matmul.h"
 #include "strata/ops/norm.h"
 #include "strata/ops/optimizer.h"
 #include "strata/ops/quantize.h"
 #include "strata/ops/rope.h"
+#include "strata/ops/sampling.h"
 #include "strata/ops/swiglu.h"
 
 /// Expands to apply(Operator) for every operator's struct, in no particular order.
@@ -22,4 +24,5 @@
       apply(Rope) apply(AttentionForward) apply(AttentionBackward) apply(SwigluForward)         \
           apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
               apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
-                  apply(AdamW) apply(QuantizeRows) apply(DequantizeRows)
+                  apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
+                      apply(SampleTokens)

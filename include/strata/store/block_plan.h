@@ -36,7 +36,7 @@ enum class SumPlace : std::uint8_t {
 
 /// Says who updates a block.
 enum class UpdatedBy : std::uint8_t {
-  kNobody,    ///< it is not trained; no rule makes such a block yet, and stores refuse it
+  kNobody,    ///< it is not trained: it has a weight alone, and stores of gradients refuse it
   kHost,      ///< host threads, in the block's home
   kResident,  ///< the device, in the block's home there
   kShuttle,   ///< the device; the state crosses the link for it and goes home again
@@ -44,7 +44,7 @@ enum class UpdatedBy : std::uint8_t {
 
 /// Says when a block is updated.
 enum class UpdateTime : std::uint8_t {
-  kNever,       ///< it is not trained; likewise
+  kNever,       ///< it is not trained
   kOnArrival,   ///< as soon as its gradient is home
   kDecided,     ///< after the whole step's numbers are set, in the order of the next forward;
                 ///< where nothing is clipped they do not wait for its norm

@@ -39,7 +39,8 @@ inline constexpr std::array kUpdatedTensors = {&BlockState::weight, &BlockState:
 
 /// Holds the training state of all blocks: 14 bytes per parameter with bf16 weights and gradients
 /// (4 of the master in two halves, 8 of moments, 2 of gradients), 16 with f32 gradients. Moments in
-/// bf16 take 4 bytes less, and layers in a gradient ring none for gradients.
+/// bf16 take 4 bytes less, layers in a gradient ring none for gradients, and blocks that nobody
+/// updates their weights alone.
 class TrainingState {
  public:
   /// This is what the state takes: the tensors of all blocks in their homes, and two pinned buffers

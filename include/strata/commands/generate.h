@@ -1,0 +1,77 @@
+// The commands that use a model instead of training it. The command line calls them with options
+// that it has parsed; all throw an Error.
+
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/fields.h"
+#include "strata/config/config.h"
+
+namespace strata {
+
+/// What every command with a model is told.
+struct ModelOptions {
+  std::filesystem::path model;  ///< a Hugging Face folder, a checkpoint, or a run
+  std::string tokenizer{};      ///< a file or folder instead of the model's
+  std::string chat_template{};  ///< a built-in name or a file instead of the model's
+  BackendChoice backend = BackendChoice::kAuto;
+  std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
+  int threads = 0;               ///< 0: as many as there are usable cores
+  MemorySection memory{};
+  std::optional<std::int64_t> sequences{};  ///< that are continued at once
+  std::optional<std::int64_t> context{};    ///< tokens of a sequence, prompt included
+};
+
+/// How tokens are drawn; absent: as the model's generation_config.json says.
+struct DrawOptions {
+  std::optional<double> temperature{};
+  std::optional<double> top_p{};
+  std::optional<double> min_p{};
+  std::optional<double> repeat_penalty{};
+  std::optional<std::int64_t> top_k{};
+  std::optional<std::int64_t> max_tokens{};
+  std::uint64_t seed = 0;
+  std::vector<std::string> stops{};
+  bool ignore_eos = false;  ///< end tokens end nothing
+};
+
+/// What `generate` is told.
+struct GenerateOptions {
+  ModelOptions model;
+  DrawOptions draw;
+  std::optional<std::string> prompt{};
+  std::string input{};      ///< a file, or "-" for standard input
+  bool jsonl = false;       ///< the input has a record on each line; also where its name says so
+  std::string output{};     ///< a file of JSON lines; empty: standard output
+  bool json_lines = false;  ///< on standard output, where it would be text
+  bool chat = false;        ///< a prompt is what a user says
+  std::string system{};
+  bool parse_special = false;
+  std::int64_t samples = 1;
+  bool logprobs = false;
+  bool overwrite = false;
+  bool resume = false;  ///< what is in the output already is passed over
+};
+
+/// What `chat` is told.
+struct ChatOptions {
+  ModelOptions model;
+  DrawOptions draw;
+  std::string system{};
+};
+
+/// Continues prompts. Text goes to standard output as it is drawn, if there is one sequence; else a
+/// line of JSON for each, as it ends. Counts and speed go to standard error. SIGINT and SIGTERM end
+/// it; sequences that have ended are in the output by then. Throws ConfigError, before anything is
+/// drawn, for the first prompt that cannot be continued.
+int generate_command(const GenerateOptions& options);
+/// Talks: reads what the user says from standard input, a line each, and prints what the model
+/// answers, until the input ends.
+int chat_command(const ChatOptions& options);
+
+}  // namespace strata

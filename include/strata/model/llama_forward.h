@@ -1,0 +1,111 @@
+// LLaMA forward alone, for tokens that come after others whose keys and values are kept: the same
+// operators as in training's forward, with a cache between the projection and attention. A sweep
+// calls it unit by unit with views that the stores lease to it. Lists are submitted to the compute
+// lane, and nobody waits for them.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "strata/device/allocator.h"
+#include "strata/model/config.h"
+#include "strata/model/unit_views.h"
+#include "strata/ops/kernels.h"
+#include "strata/ops/sampling.h"
+
+namespace strata {
+
+/// The sizes and dtype of forward, fixed before the first sweep.
+struct ForwardSizes {
+  DType compute = DType::kF32;   ///< X, the dtype of weights, activations, keys and values
+  std::int64_t positions = 0;    ///< P: a sequence is no longer
+  std::int64_t cell_tokens = 0;  ///< N at most: tokens that go through a layer at once
+  std::int64_t head_rows = 0;    ///< tokens whose logits exist at once
+};
+
+/// The keys and values of one layer for the sequences of a group, on the device. A sequence has
+/// consecutive rows, one for each position.
+struct KvViews {
+  TensorView k;  ///< [R, K, D] X, k rotated; rows may be strided
+  TensorView v;  ///< [R, K, D] X; rows may be strided
+};
+
+/// Tokens that go through a layer together, on the device. They may be of several sequences: parts
+/// of prompts, single tokens, or both.
+struct ForwardCell {
+  ConstTensorView positions;   ///< [N] i32
+  ConstTensorView rows;        ///< [N] i32: where their keys and values go
+  AttentionSegments segments;  ///< queries from the cell's first on, keys by row
+};
+
+/// Tokens that are drawn after some of the tokens of a sweep, on the device.
+struct SampledTokens {
+  ConstTensorView after;  ///< [S] i32: tokens of the sweep
+  ConstTensorView rows;   ///< [S, sizeof(SamplingRow)] u8
+  ConstTensorView seen;   ///< [M] i32, or absent
+  TensorView token;       ///< [S] i32
+  TensorView logprob;     ///< [S] A
+};
+
+/// Owns the temporaries and the RoPE tables. Weights, caches and activations belong to the caller,
+/// who keeps them until the submitted work is done. The members that submit throw as Kernels::run
+/// does.
+class LlamaForward {
+ public:
+  /// This is what it takes: temporaries on the device, and pinned memory through which the tables
+  /// go there.
+  struct Memory {
+    Memory(const LlamaConfig& config, const ForwardSizes& sizes, Allocator& memory);
+
+    TensorView n;             ///< [N, C] X, the input of attention or MLP, normalised
+    TensorView qkv;           ///< [N, (H + 2 K) * D] X, q and k rotated
+    TensorView o;             ///< [N, H * D] X, what attention returns
+    TensorView x_mid;         ///< [N, C] X, the residual stream between attention and MLP
+    TensorView gate_up;       ///< [N, 2 F] X
+    TensorView act;           ///< [N, F] X
+    TensorView rstd;          ///< [N] A
+    TensorView lse;           ///< [H, N] A
+    TensorView head_x;        ///< [head_rows, C] X
+    TensorView head_n;        ///< [head_rows, C] X
+    TensorView head_rstd;     ///< [head_rows] A
+    TensorView logits;        ///< [head_rows, V] X, strided
+    TensorView cos, sin;      ///< [P, D / 2] A
+    std::byte* rope_staging;  ///< pinned
+  };
+
+  /// Takes the memory and fills the tables, for which it waits for the device. `kernels` and the
+  /// arenas outlive the model. Throws OutOfMemory.
+  LlamaForward(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels,
+               Arenas& arenas);
+
+  /// x [T, C] X becomes the rows of the table that `ids` [T] i32 name.
+  void embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
+                 const TensorView& x, const Tag& tag);
+  /// x = layer(x) in place, for the tokens [N, C] X of a cell, whose keys and values are added to
+  /// `kv` first.
+  void layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell, const KvViews& kv,
+             const TensorView& x, const Tag& tag);
+  /// Draws tokens by the logits of rows of x [T, C] X, head_rows at a time.
+  void sample(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
+              const SampledTokens& sampled, const Tag& tag);
+  /// Computes the negative logarithm of the probability of each of `targets` [S] i32 after the
+  /// token of `after` [S] i32 into `loss` [S] A; `lse` [S] A is scratch.
+  void score(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
+             const ConstTensorView& after, const ConstTensorView& targets, const TensorView& loss,
+             const TensorView& lse, const Tag& tag);
+  /// Returns [head_rows, V] X, strided, on the device: the logits that were computed last.
+  [[nodiscard]] ConstTensorView last_logits() const { return memory_.logits; }
+
+ private:
+  /// Returns the logits of these rows of x.
+  TensorView head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
+                  const ConstTensorView& after, const Tag& tag);
+
+  LlamaConfig config_;
+  ForwardSizes sizes_;
+  Kernels& kernels_;
+  Memory memory_;
+};
+
+}  // namespace strata

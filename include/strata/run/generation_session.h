@@ -1,0 +1,53 @@
+// A model that is ready to generate: its folder is read, memory is planned and taken, weights are
+// loaded. Commands that generate or score make one.
+
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "strata/comm/rank_groups.h"
+#include "strata/comm/ranks.h"
+#include "strata/config/config.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/generation_assembly.h"
+
+namespace strata {
+
+/// What a generation session is told.
+struct GenerationOptions {
+  std::filesystem::path folder;  ///< of a Hugging Face model
+  BackendChoice backend = BackendChoice::kAuto;
+  std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
+  int threads = 0;               ///< 0: as many as there are usable cores
+  MemorySection memory{};
+  GenerationNeeds needs{};  ///< but the dtype
+  DeviceOptions device{};   ///< for tests
+};
+
+class GenerationSession {
+ public:
+  /// Loads the model. Throws IoError and ConfigError naming what is wrong with its files,
+  /// BackendError if the backend cannot generate, OutOfMemory with what is needed.
+  explicit GenerationSession(const GenerationOptions& options);
+  ~GenerationSession();
+  GenerationSession(const GenerationSession&) = delete;
+  GenerationSession& operator=(const GenerationSession&) = delete;
+
+  [[nodiscard]] const GenerationSetup& setup() const { return setup_; }
+  [[nodiscard]] GenerationAssembly& assembly() { return *assembly_; }
+  /// Returns the name of the device.
+  [[nodiscard]] std::string device_name() const { return backend_.device->info().name; }
+
+ private:
+  std::unique_ptr<Ranks> ranks_;
+  RankGroups groups_;
+  Backend backend_;
+  GroupCollectives collectives_;
+  GenerationSetup setup_;
+  std::unique_ptr<GenerationAssembly> assembly_;
+};
+
+}  // namespace strata

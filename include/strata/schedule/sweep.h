@@ -1,0 +1,68 @@
+// A sweep: tokens of many sequences go through all layers once, in layer-major order, and the next
+// token of some is drawn. It is the forward half of the schedule, for generation and scoring; what
+// waits for what is the business of the stores.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strata/model/llama_forward.h"
+#include "strata/store/kv_store.h"
+#include "strata/store/token_store.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+/// Tokens that go through a layer together. All of a cell are of one group.
+struct SweepCell {
+  std::size_t visit = 0;   ///< of SweepPlan::visits
+  std::int64_t begin = 0;  ///< first token
+  std::int64_t tokens = 0;
+  std::int64_t first_segment = 0;
+  std::int64_t segments = 0;
+};
+
+/// What a sweep does; the tokens themselves are in the buffers of the token store.
+struct SweepPlan {
+  std::vector<KvVisit> visits;
+  std::vector<SweepCell> cells;  ///< in the order of tokens and of visits, which each have some
+  std::int64_t tokens = 0;
+  std::int64_t sampled = 0;  ///< tokens that are drawn, or scored
+  std::int64_t seen = 0;
+  bool score = false;  ///< targets are scored, and nothing is drawn
+};
+
+/// What a sweep works with; all of it outlives the sweep.
+struct SweepParts {
+  LlamaForward& model;
+  WeightStore& weights;
+  KvStore& kv;
+  TokenStore& tokens;
+};
+
+/// Units go one after the other, and through each unit all cells while its weights are there
+/// (SpeedLoader, NeurIPS 2024, section 3).
+class Sweep {
+ public:
+  /// `x` [T, C] X on the device: the residual stream of all tokens of a sweep, in place.
+  Sweep(const SweepParts& parts, int layers, Stream& compute, const TensorView& x)
+      : parts_(parts), layers_(layers), compute_(compute), x_(x) {}
+
+  /// Submits a sweep over the tokens that were filled in, and returns without waiting for it. Its
+  /// results are the token store's.
+  void run(const SweepPlan& plan);
+
+ private:
+  [[nodiscard]] UnitLease acquire(UnitId unit);
+  void embedding(const SweepPlan& plan, const TokenLease& tokens);
+  void layer(int layer, const SweepPlan& plan, const TokenLease& tokens);
+  void head(const SweepPlan& plan, const TokenLease& tokens);
+
+  SweepParts parts_;
+  int layers_;
+  Stream& compute_;
+  TensorView x_;
+};
+
+}  // namespace strata

@@ -1,0 +1,113 @@
+// The key-value store keeps keys and values of sequences that are being continued, layer by layer.
+// Sequences are in groups; a sweep acquires one layer of one group at a time, adds to it, and hands
+// it back. What does not stay on the device has a home in pinned memory, from where the store
+// fetches it ahead and where it sends what was added. All calls come from the submitting thread and
+// none of them blocks.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "strata/device/slot_ring.h"
+#include "strata/model/llama_forward.h"
+#include "strata/store/access_plan.h"
+
+namespace strata {
+
+/// This is the shape of what is kept, and where.
+struct KvShape {
+  int layers = 1;
+  int groups = 1;
+  std::int64_t rows = 0;       ///< R: positions of all sequences of a group together
+  std::int64_t heads = 0;      ///< K
+  std::int64_t head_size = 0;  ///< D
+  DType dtype = DType::kF32;
+  /// Slots on the device for a layer of a group each, whose homes are pinned; 0: everything stays
+  /// on the device.
+  int slots = 0;
+
+  /// Returns the bytes of one position: a key and a value.
+  [[nodiscard]] std::size_t row_bytes() const {
+    return 2 * static_cast<std::size_t>(heads * head_size) * size_of(dtype);
+  }
+  /// Returns the bytes of one layer of a group.
+  [[nodiscard]] std::size_t layer_bytes() const {
+    return static_cast<std::size_t>(rows) * row_bytes();
+  }
+};
+
+/// Consecutive rows of a group.
+struct KvRows {
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+
+/// What a sweep does with a group: the same in every layer.
+struct KvVisit {
+  int group = 0;
+  std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read
+  std::vector<KvRows> added;  ///< rows that this sweep writes
+};
+
+/// The lease is the right to read and add to one layer of a group on the compute lane.
+struct KvLease {
+  Lease lease;  ///< of a slot; empty where everything stays on the device
+  KvViews views;
+  std::int64_t thing = 0;  ///< which layer of which group
+  std::size_t visit = 0;   ///< of the sweep
+};
+
+class KvStore {
+ public:
+  /// Rows have the key of all heads and then the value, so that both travel together.
+  struct Memory {
+    Memory(const KvShape& shape, Allocator& memory);
+
+    SlotRing slots;                 ///< on the device
+    std::vector<std::byte*> homes;  ///< for each layer of each group: on the device, or pinned
+  };
+
+  /// Takes the memory from `arenas`, which outlive the store. Throws OutOfMemory.
+  KvStore(const KvShape& shape, Arenas& arenas);
+
+  /// Takes the visits of a sweep, which makes all of them in each layer, in this order.
+  void begin_sweep(std::vector<KvVisit> visits);
+  /// Returns the keys and values of the visit that is next, fetched if they are not on the device.
+  /// Throws std::logic_error if it is another one's turn, or no slot is free.
+  [[nodiscard]] KvLease acquire(int layer, std::size_t visit, Stream& compute, const Tag& tag);
+  /// Says that the work that adds to it is submitted; what was added goes home.
+  void keep(KvLease lease, Stream& compute, const Tag& tag);
+  /// Starts to fetch what is needed next, as far as slots are free.
+  void prefetch(const Tag& tag);
+
+  [[nodiscard]] const KvShape& shape() const { return shape_; }
+  /// Returns the bytes that were fetched, and those that went home, so far.
+  [[nodiscard]] std::size_t fetched_bytes() const { return fetched_bytes_; }
+  [[nodiscard]] std::size_t sent_bytes() const { return sent_bytes_; }
+
+ private:
+  [[nodiscard]] bool at_home() const { return shape_.slots == 0; }
+  [[nodiscard]] std::int64_t thing(int layer, int group) const {
+    return std::int64_t{layer} * shape_.groups + group;
+  }
+  [[nodiscard]] KvViews views(std::byte* data) const;
+  /// Copies rows from one place of a layer to another.
+  std::size_t copy_rows(Stream& stream, std::byte* to, const std::byte* from,
+                        const std::vector<KvRows>& rows, const Tag& tag) const;
+  /// Fills a slot for the access at position `needed_at`. Returns false if every slot holds
+  /// something that is leased or needed earlier.
+  bool load(std::int64_t needed_at, const Tag& tag);
+
+  KvShape shape_;
+  Device& device_;
+  Memory memory_;
+  std::vector<KvVisit> visits_;
+  std::vector<Event> sent_;  ///< per thing: when its home was written
+  AccessPlan plan_;
+  std::size_t fetched_bytes_ = 0;
+  std::size_t sent_bytes_ = 0;
+};
+
+}  // namespace strata

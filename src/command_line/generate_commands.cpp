@@ -1,0 +1,165 @@
+// The commands that use a model: `generate` and `chat`.
+
+#include <memory>
+#include <string>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/command_line/command_line.h"
+#include "strata/commands/generate.h"
+
+namespace strata {
+
+namespace {
+
+void add_bytes(CLI::App& command, const char* name, std::optional<ByteSize>& bytes,
+               const char* description) {
+  command
+      .add_option_function<std::string>(
+          name, [&bytes](const std::string& text) { bytes = ByteSize{parse_bytes(text)}; },
+          description)
+      ->type_name("BYTES");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("model", options.model,
+                  "the folder of a Hugging Face model, a checkpoint, or a run folder, whose newest "
+                  "checkpoint is taken")
+      ->required();
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "the file of a tokenizer, or its folder, instead of the model's")
+      ->type_name("PATH");
+  command
+      .add_option("--chat-template", options.chat_template,
+                  "what makes texts of conversations, instead of the model's template: chatml, "
+                  "llama2, llama3, mistral, or a file")
+      ->type_name("NAME|FILE");
+  command
+      .add_option_function<std::string>(
+          "--backend",
+          [&options](const std::string& name) {
+            options.backend = name == "cpu"    ? BackendChoice::kCpu
+                              : name == "cuda" ? BackendChoice::kCuda
+                                               : BackendChoice::kAuto;
+          },
+          "what computes")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->type_name("auto|cpu|cuda");
+  command
+      .add_option_function<std::string>(
+          "--dtype",
+          [&options](const std::string& name) {
+            options.dtype = name == "bf16"  ? DType::kBF16
+                            : name == "f64" ? DType::kF64
+                                            : DType::kF32;
+          },
+          "of weights, activations, keys and values; by default bf16 if all weights of the model "
+          "are, else f32")
+      ->check(CLI::IsMember({"bf16", "f32", "f64"}))
+      ->type_name("bf16|f32|f64");
+  command.add_option("--threads", options.threads, "threads that compute (default: all cores)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  add_bytes(command, "--device-memory", options.memory.device_limit,
+            "what may be taken of device memory");
+  add_bytes(command, "--host-memory", options.memory.host_limit,
+            "what may be taken of host memory");
+  command
+      .add_option("--context", options.context,
+                  "tokens that a sequence may have, its prompt included (default: what the "
+                  "prompts need)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+}
+
+void add_draw_options(CLI::App& command, DrawOptions& options) {
+  command
+      .add_option("--max-tokens", options.max_tokens, "tokens that are drawn at most (default 256)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  command
+      .add_option("--temperature", options.temperature,
+                  "0 takes the likeliest token; by default as generation_config.json says, else 0, "
+                  "or 1 with one of the next three options")
+      ->type_name("NUMBER");
+  command.add_option("--top-k", options.top_k, "draw from the likeliest K tokens; 0: from all")
+      ->type_name("K");
+  command
+      .add_option("--top-p", options.top_p,
+                  "draw from the likeliest tokens that have this probability together")
+      ->type_name("0..1");
+  command
+      .add_option("--min-p", options.min_p,
+                  "draw from tokens at least so likely as this share of the likeliest")
+      ->type_name("0..1");
+  command
+      .add_option("--repeat-penalty", options.repeat_penalty,
+                  "divide logits of tokens that were there by this, or multiply negative ones")
+      ->type_name("NUMBER");
+  command
+      .add_option("--seed", options.seed,
+                  "decides all draws, together with prompt, sample and position (default 0)")
+      ->type_name("N");
+  command.add_option("--stop", options.stops, "end before this text; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command.add_flag("--ignore-eos", options.ignore_eos, "do not end at tokens that end texts");
+}
+
+void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options, Action& action) {
+  CLI::App& generate = *app.add_subcommand("generate", "Continue prompts with a model");
+  add_model_options(generate, options->model);
+  generate.add_option("--prompt", options->prompt, "the text to continue")->type_name("TEXT");
+  generate
+      .add_option("--input", options->input,
+                  "a file with the text to continue, or JSON lines (.jsonl) with prompts; - for "
+                  "standard input")
+      ->type_name("FILE");
+  generate.add_flag("--jsonl", options->jsonl, "the input has JSON lines, whatever its name");
+  generate.add_flag("--chat", options->chat, "a text is what a user says, to be answered");
+  generate.add_option("--system", options->system, "what the system says first, with --chat")
+      ->type_name("TEXT");
+  generate.add_flag("--parse-special", options->parse_special,
+                    "take texts of special tokens in prompts for these tokens");
+  add_draw_options(generate, options->draw);
+  generate.add_option("--samples", options->samples, "continuations of each prompt (default 1)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  generate
+      .add_option("--batch", options->model.sequences,
+                  "sequences that are continued at once (default: up to 16, as memory allows)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  generate.add_option("--output", options->output, "write JSON lines to this file")
+      ->type_name("FILE");
+  generate.add_flag("--json", options->json_lines, "print JSON lines where there is one text, too");
+  generate.add_flag("--logprobs", options->logprobs,
+                    "write ids of tokens and logarithms of their probabilities");
+  CLI::Option* overwrite = generate.add_flag("--overwrite", options->overwrite,
+                                             "replace the output file if there is one");
+  generate
+      .add_flag("--resume", options->resume,
+                "go on with the output file: what is in it is not made again")
+      ->excludes(overwrite);
+  generate.callback(
+      [options, &action] { action = [options] { return generate_command(*options); }; });
+}
+
+void add_chat(CLI::App& app, const std::shared_ptr<ChatOptions>& options, Action& action) {
+  CLI::App& chat = *app.add_subcommand("chat", "Talk with a model that has a chat template");
+  add_model_options(chat, options->model);
+  chat.add_option("--system", options->system, "what the system says first")->type_name("TEXT");
+  add_draw_options(chat, options->draw);
+  chat.callback([options, &action] { action = [options] { return chat_command(*options); }; });
+}
+
+}  // namespace
+
+void add_generate_commands(CLI::App& app, Action& action) {
+  add_generate(app, std::make_shared<GenerateOptions>(), action);
+  add_chat(app, std::make_shared<ChatOptions>(), action);
+}
+
+}  // namespace strata

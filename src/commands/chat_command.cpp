@@ -1,0 +1,83 @@
+// Talks with a model. Each turn renders the whole conversation anew, as the template wants it, and
+// goes through the model from its beginning.
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "commands/completions.h"
+#include "commands/model_session.h"
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+#include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
+#include "strata/commands/generate.h"
+
+namespace strata {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json message(const char* role, const std::string& text) {
+  return {{"role", role}, {"content", text}};
+}
+
+Conversation conversation_of(const Json& messages) {
+  return Conversation::parse(messages.dump(-1, ' ', false, Json::error_handler_t::replace),
+                             "the conversation");
+}
+
+}  // namespace
+
+int chat_command(const ChatOptions& options) {
+  log::configure(0, 1, "");
+  const NamedModel model(options.model);
+  const PromptSettings settings = model.settings(options.draw);
+  constexpr std::int64_t kContext = 8192;
+  const std::int64_t context =
+      options.model.context.value_or(std::min(kContext, model.config().max_position_embeddings));
+  const std::unique_ptr<GenerationSession> session =
+      model.load(context, 1, settings.sampling.repeat_penalty != 1);
+  Generator generator(session->assembly());
+  Json messages = Json::array();
+  if (!options.system.empty()) messages.push_back(message("system", options.system));
+  std::string said;
+  while (true) {
+    std::cout << "> " << std::flush;
+    if (!std::getline(std::cin, said)) break;
+    if (said.empty()) continue;
+    messages.push_back(message("user", said));
+    const Prompt prompt{.id = "1",
+                        .where = "the conversation",
+                        .ids = model.text().encode(conversation_of(messages)),
+                        .settings = settings};
+    GenerateRequest request{
+        .prompt = prompt.ids, .sampling = settings.sampling, .most_tokens = settings.most_tokens};
+    const std::string problem = generator.problem(request);
+    if (!problem.empty()) throw ConfigError("the conversation cannot go on: " + problem);
+    Completion completion(model.text(), prompt, 0);
+    std::optional<GenerateRequest> once = std::move(request);
+    const StopSignals stop;
+    generator.run([&] { return std::exchange(once, std::nullopt); },
+                  [&](const DrawnToken& token) {
+                    if (const int signal = stop.received()) throw Interrupted(signal);
+                    const bool ends = !options.draw.ignore_eos &&
+                                      std::ranges::binary_search(model.end_tokens(), token.id);
+                    std::string added;
+                    const bool goes_on = completion.add(token, ends, added) && !completion.full();
+                    if (!goes_on) added += completion.finish();
+                    std::cout << added << std::flush;
+                    return goes_on;
+                  });
+    std::cout << std::endl;
+    messages.push_back(message("assistant", completion.text()));
+  }
+  std::cout << std::endl;
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,121 @@
+// A line ends with its newline, so a last line without one was torn by whatever ended the process.
+
+#include "commands/completions.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "strata/base/error.h"
+#include "strata/base/json.h"
+
+namespace strata {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string system_problem() { return std::strerror(errno); }
+
+}  // namespace
+
+Completion::Completion(const ModelText& text, const Prompt& prompt, std::int64_t sample)
+    : prompt_(prompt), sample_(sample), stream_(text, prompt.ids, prompt.settings.stops) {}
+
+bool Completion::add(const DrawnToken& token, bool ends, std::string& added) {
+  ids_.push_back(token.id);
+  logprobs_.push_back(token.logprob);
+  stopped_ = ends;
+  if (ends) return false;
+  added = stream_.add(token.id);
+  text_ += added;
+  stopped_ = stream_.stopped();
+  return !stopped_;
+}
+
+std::string Completion::finish() {
+  if (stream_.stopped()) return {};
+  std::string rest = stream_.finish();
+  text_ += rest;
+  stopped_ |= stream_.stopped();
+  return rest;
+}
+
+std::string Completion::line(bool logprobs) const {
+  Json json{{"id", prompt_.id},
+            {"sample", sample_},
+            {"text", text_},
+            {"finish_reason", stopped_ ? "stop" : "length"},
+            {"prompt_tokens", prompt_.ids.size()},
+            {"tokens", ids_.size()}};
+  if (logprobs) {
+    json["ids"] = ids_;
+    json["logprobs"] = logprobs_;
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old) : path_(std::move(path)) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(path_, error);
+  if (there && old == OldOutput::kRefuse) {
+    throw ConfigError(path_.string() +
+                      ": is there already; go on with it by --resume, replace it by --overwrite, "
+                      "or name another --output");
+  }
+  if (there && !std::filesystem::is_regular_file(path_, error)) {
+    throw ConfigError(path_.string() + ": is no regular file; name another --output");
+  }
+  if (there && old == OldOutput::kResume) read_lines();
+  const int truncate = old == OldOutput::kReplace ? O_TRUNC : 0;
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | truncate, 0666);
+  if (descriptor_ < 0) throw IoError(path_.string() + ": cannot be opened: " + system_problem());
+}
+
+CompletionFile::~CompletionFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void CompletionFile::read_lines() {
+  std::ifstream file(path_, std::ios::binary);
+  if (!file) throw IoError(path_.string() + ": cannot be read: " + system_problem());
+  std::uintmax_t whole = 0;  // bytes of lines that end
+  std::string line;
+  for (std::int64_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
+    const std::string where = path_.string() + ":" + std::to_string(number);
+    try {
+      const Json json = parse_json<Json>(line);
+      there_.emplace(json.at("id").get<std::string>(), json.at("sample").get<std::int64_t>());
+    } catch (const std::exception&) {
+      throw ConfigError(where +
+                        ": is no line that `generate` wrote; name another --output, or replace "
+                        "the file by --overwrite");
+    }
+    whole += line.size() + 1;
+  }
+  file.close();
+  std::error_code error;
+  if (std::filesystem::file_size(path_, error) != whole) {
+    std::filesystem::resize_file(path_, whole, error);
+  }
+  if (error) throw IoError(path_.string() + ": a torn line cannot be cut off: " + error.message());
+}
+
+void CompletionFile::write(const std::string& line) {
+  std::size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t written = ::write(descriptor_, line.data() + done, line.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      throw IoError(path_.string() + ": cannot be written: " + system_problem() +
+                    "; go on by --resume when it can");
+    }
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace strata

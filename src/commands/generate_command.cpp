@@ -1,0 +1,261 @@
+// Prompts are read twice: first all of them, to know how much memory they need and that none is
+// wrong, then one by one as there is room. What comes by standard input is kept in between.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include "commands/completions.h"
+#include "commands/model_session.h"
+#include "commands/prompts.h"
+#include "commands/work_meter.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
+#include "strata/commands/generate.h"
+
+namespace strata {
+
+namespace {
+
+/// The prompts that were given, to be read from the beginning as often as needed.
+class PromptSource {
+ public:
+  PromptSource(const GenerateOptions& options, const PromptReading& how)
+      : how_(how), name_(options.prompt ? "--prompt" : options.input) {
+    if (options.prompt.has_value() != options.input.empty()) {
+      throw ConfigError("give one of --prompt TEXT and --input FILE");
+    }
+    records_ = !options.prompt && (options.jsonl || name_.ends_with(".jsonl"));
+    if (options.prompt) {
+      text_ = *options.prompt;
+    } else if (name_ == "-") {
+      text_.assign(std::istreambuf_iterator<char>(std::cin), {});
+      name_ = "standard input";
+    } else if (!records_) {
+      text_ = read_text_file(name_, 64 * kMiB);
+    } else {
+      file_.emplace(name_, std::ios::binary);
+      if (!*file_) throw IoError(name_ + ": cannot be read");
+      return;
+    }
+    memory_.str(text_);
+  }
+
+  [[nodiscard]] bool has_records() const { return records_; }
+  void rewind() {
+    stream().clear();
+    stream().seekg(0);
+    line_ = 0;
+  }
+  /// Returns the next prompt, or nothing after the last.
+  [[nodiscard]] std::optional<Prompt> next() {
+    if (!records_) {
+      if (std::exchange(line_, 1) != 0) return std::nullopt;
+      return read_text_prompt(how_, text_, name_);
+    }
+    std::string line;
+    while (std::getline(stream(), line)) {
+      ++line_;
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      return read_prompt_record(how_, line, name_ + ":" + std::to_string(line_), line_);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::istream& stream() {
+    return file_ ? static_cast<std::istream&>(*file_) : static_cast<std::istream&>(memory_);
+  }
+
+  const PromptReading& how_;
+  std::string name_;
+  bool records_ = false;
+  std::string text_;
+  std::istringstream memory_;
+  std::optional<std::ifstream> file_;
+  std::int64_t line_ = 0;
+};
+
+/// What all prompts together need.
+struct Survey {
+  std::int64_t longest = 0;    ///< tokens of a sequence, prompt included
+  std::int64_t sequences = 0;  ///< that are not in the output yet
+  std::int64_t tokens = 0;     ///< that they may draw
+  bool penalties = false;
+};
+
+/// Reads all prompts. Throws ConfigError for the first one that is wrong.
+Survey survey(PromptSource& source, std::optional<std::int64_t> context, std::int64_t positions,
+              const CompletionFile* output) {
+  Survey all;
+  std::map<std::string, std::string> places;  // of ids
+  const std::int64_t most = std::min(context.value_or(positions), positions);
+  while (const std::optional<Prompt> prompt = source.next()) {
+    const auto [known, is_new] = places.emplace(prompt->id, prompt->where);
+    if (!is_new) {
+      throw ConfigError(prompt->where + ": id \"" + shortened(prompt->id) + "\" is that of " +
+                        known->second + " as well; give each prompt its own");
+    }
+    if (prompt->ids.empty()) throw ConfigError(prompt->where + ": the prompt has no token");
+    const std::int64_t length = std::ssize(prompt->ids) + prompt->settings.most_tokens;
+    if (length > most) {
+      throw ConfigError(
+          prompt->where + ": the prompt has " + format_count(std::ssize(prompt->ids)) +
+          " tokens and up to " + format_count(prompt->settings.most_tokens) +
+          " are to follow, but a sequence may have " + format_count(most) + " (" +
+          (context && *context < positions ? "--context" : "the model's max_position_embeddings") +
+          "); shorten it, or lower max_tokens");
+    }
+    all.longest = std::max(all.longest, length);
+    all.penalties |= prompt->settings.sampling.repeat_penalty != 1;
+    for (std::int64_t sample = 0; sample < prompt->settings.samples; ++sample) {
+      if (output != nullptr && output->has(prompt->id, sample)) continue;
+      ++all.sequences;
+      all.tokens += prompt->settings.most_tokens;
+    }
+  }
+  return all;
+}
+
+/// Hands out the sequences of all prompts, one by one.
+class Requests {
+ public:
+  Requests(PromptSource& source, const CompletionFile* output) : source_(source), output_(output) {}
+
+  /// Returns the next sequence that is not in the output: its prompt, and which sample it is.
+  [[nodiscard]] std::optional<std::pair<Prompt, std::int64_t>> next() {
+    while (true) {
+      if (!prompt_ || sample_ == prompt_->settings.samples) {
+        prompt_ = source_.next();
+        sample_ = 0;
+        if (!prompt_) return std::nullopt;
+      }
+      const std::int64_t sample = sample_++;
+      if (output_ != nullptr && output_->has(prompt_->id, sample)) continue;
+      return std::pair(*prompt_, sample);
+    }
+  }
+
+ private:
+  PromptSource& source_;
+  const CompletionFile* output_;
+  std::optional<Prompt> prompt_;
+  std::int64_t sample_ = 0;
+};
+
+void check_id(const Prompt& prompt, std::int64_t vocabulary) {
+  for (const std::int32_t id : prompt.ids) {
+    if (id < vocabulary) continue;
+    throw ConfigError(prompt.where + ": token " + std::to_string(id) +
+                      " is not one of the model's " + format_count(vocabulary));
+  }
+}
+
+std::string counts_text(const GenerationCounts& counts) {
+  return fmt::format(
+      "{} sequences, {} prompt tokens, {} tokens drawn in {:.2f} s ({} tokens/s), {} sweeps",
+      format_count(counts.sequences), format_count(counts.prompt_tokens),
+      format_count(counts.drawn_tokens), counts.seconds,
+      format_count(static_cast<std::int64_t>(static_cast<double>(counts.drawn_tokens) /
+                                             std::max(counts.seconds, 1e-9))),
+      format_count(counts.sweeps));
+}
+
+}  // namespace
+
+int generate_command(const GenerateOptions& options) {
+  log::configure(0, 1, "");
+  const StopSignals stop;
+  const NamedModel model(options.model);
+  PromptReading how{.text = model.text(),
+                    .settings = model.settings(options.draw),
+                    .chat = options.chat,
+                    .system = options.system,
+                    .parse_special = options.parse_special};
+  how.settings.samples = options.samples;
+  PromptSource source(options, how);
+  std::optional<CompletionFile> output;
+  if (!options.output.empty()) {
+    output.emplace(options.output, options.resume      ? OldOutput::kResume
+                                   : options.overwrite ? OldOutput::kReplace
+                                                       : OldOutput::kRefuse);
+    if (output->found() > 0) {
+      log::info("{} has {} completions, which are passed over", options.output,
+                format_count(static_cast<std::int64_t>(output->found())));
+    }
+  }
+  CompletionFile* const file = output ? &*output : nullptr;
+  const Survey all =
+      survey(source, options.model.context, model.config().max_position_embeddings, file);
+  if (all.sequences == 0) {
+    log::info("nothing is left to do");
+    return 0;
+  }
+  const bool streams =
+      file == nullptr && !source.has_records() && !options.json_lines && all.sequences == 1;
+  const std::unique_ptr<GenerationSession> session =
+      model.load(options.model.context.value_or(all.longest), all.sequences, all.penalties);
+  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+
+  source.rewind();
+  Requests requests(source, file);
+  std::map<std::size_t, Completion> open;
+  std::size_t taken = 0;
+  Generator generator(session->assembly());
+  WorkMeter meter("generate");
+  const auto next = [&]() -> std::optional<GenerateRequest> {
+    auto found = requests.next();
+    if (!found) return std::nullopt;
+    const auto& [prompt, sample] = *found;
+    check_id(prompt, model.config().vocab_size);
+    open.emplace(taken++, Completion(model.text(), prompt, sample));
+    return GenerateRequest{.prompt = prompt.ids,
+                           .sampling = prompt.settings.sampling,
+                           .most_tokens = prompt.settings.most_tokens,
+                           .sample = sample};
+  };
+  const auto drawn = [&](const DrawnToken& token) {
+    if (const int signal = stop.received()) throw Interrupted(signal);
+    const auto at = open.find(token.sequence);
+    Completion& completion = at->second;
+    const bool ends =
+        !options.draw.ignore_eos && std::ranges::binary_search(model.end_tokens(), token.id);
+    std::string added;
+    const bool goes_on = completion.add(token, ends, added) && !completion.full();
+    if (!goes_on) added += completion.finish();
+    if (streams) {
+      std::cout << added << std::flush;
+    } else {
+      meter.show(format_count(generator.counts().drawn_tokens) + "/" + format_count(all.tokens) +
+                 " tokens");
+    }
+    if (goes_on) return true;
+    const std::string line = completion.line(options.logprobs);
+    if (file != nullptr) {
+      file->write(line);
+    } else if (!streams) {
+      std::cout << line << std::flush;
+    }
+    open.erase(at);
+    return false;
+  };
+  generator.run(next, drawn);
+  if (streams) std::cout << std::endl;
+  log::info("{}", counts_text(generator.counts()));
+  return 0;
+}
+
+}  // namespace strata

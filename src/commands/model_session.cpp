@@ -1,0 +1,95 @@
+#include "commands/model_session.h"
+
+#include <algorithm>
+
+#include "commands/find_checkpoint.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/checkpoint/files.h"
+#include "strata/checkpoint/model_folder.h"
+
+namespace strata {
+
+namespace {
+
+/// Sequences at once, where nobody says how many.
+constexpr std::int64_t kSequences = 16;
+
+std::filesystem::path folder_of(const std::filesystem::path& named) {
+  const std::unique_ptr<Files> files = make_system_files();
+  const NamedFolder found = find_named_folder(*files, named);
+  return found.checkpoint ? found.checkpoint->folder / kModelFolder : named;
+}
+
+}  // namespace
+
+NamedModel::NamedModel(const ModelOptions& options)
+    : options_(options),
+      folder_(folder_of(options.model)),
+      config_(load_llama_config(folder_ / "config.json")),
+      defaults_(load_generation_defaults(folder_)),
+      text_(std::make_unique<ModelText>(ModelTextOptions{.folder = folder_.string(),
+                                                         .tokenizer = options.tokenizer,
+                                                         .chat_template = options.chat_template,
+                                                         .vocabulary = config_.vocab_size})),
+      end_tokens_(defaults_.end_tokens) {
+  if (end_tokens_.empty()) {
+    if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
+  }
+  std::ranges::sort(end_tokens_);
+}
+
+PromptSettings NamedModel::settings(const DrawOptions& options) const {
+  constexpr std::int64_t kMostTokens = 256;
+  const bool filtered = options.top_k || options.top_p || options.min_p;
+  const bool samples = defaults_.do_sample || filtered;
+  const double usual = defaults_.do_sample ? defaults_.temperature.value_or(1) : 1;
+  const auto either = [&](const auto& given, const auto& from_file, auto otherwise) {
+    if (given) return *given;
+    return defaults_.do_sample ? from_file.value_or(otherwise) : otherwise;
+  };
+  PromptSettings settings{
+      .sampling = {.temperature = options.temperature.value_or(samples ? usual : 0),
+                   .top_p = either(options.top_p, defaults_.top_p, 1.0),
+                   .min_p = either(options.min_p, defaults_.min_p, 0.0),
+                   .repeat_penalty =
+                       options.repeat_penalty.value_or(defaults_.repetition_penalty.value_or(1)),
+                   .top_k = either(options.top_k, defaults_.top_k, std::int64_t{0}),
+                   .seed = options.seed},
+      .most_tokens = options.max_tokens.value_or(defaults_.max_new_tokens.value_or(kMostTokens)),
+      .stops = options.stops};
+  const std::string problem = settings.sampling.problem();
+  if (!problem.empty()) throw ConfigError(problem);
+  return settings;
+}
+
+std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
+                                                    std::int64_t most_sequences,
+                                                    bool penalties) const {
+  if (context > config_.max_position_embeddings) {
+    throw ConfigError("a sequence would have " + format_count(context) +
+                      " tokens, and the model has positions for " +
+                      format_count(config_.max_position_embeddings) +
+                      " (max_position_embeddings); shorten prompts, or lower --max-tokens");
+  }
+  GenerationOptions session{
+      .folder = folder_,
+      .backend = options_.backend,
+      .dtype = options_.dtype,
+      .threads = options_.threads,
+      .memory = options_.memory,
+      .needs = {.sequences = options_.sequences.value_or(std::min(kSequences, most_sequences)),
+                .context = context,
+                .penalties = penalties}};
+  while (true) {
+    try {
+      return std::make_unique<GenerationSession>(session);
+    } catch (const OutOfMemory&) {
+      if (options_.sequences || session.needs.sequences == 1) throw;
+      session.needs.sequences /= 2;
+    }
+  }
+}
+
+}  // namespace strata

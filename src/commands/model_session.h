@@ -1,0 +1,47 @@
+// A model as `generate` and `chat` use it: where its folder is, its texts, how it wants to be
+// generated with, and a session once it is known how much it has to hold.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "commands/prompts.h"
+#include "strata/commands/generate.h"
+#include "strata/model/config.h"
+#include "strata/model/generation_defaults.h"
+#include "strata/run/generation_session.h"
+#include "strata/run/model_text.h"
+
+namespace strata {
+
+class NamedModel {
+ public:
+  /// Reads all but the weights. Throws IoError and ConfigError naming what is wrong.
+  explicit NamedModel(const ModelOptions& options);
+
+  [[nodiscard]] const ModelText& text() const { return *text_; }
+  [[nodiscard]] const LlamaConfig& config() const { return config_; }
+  /// Returns how tokens are drawn: what the options say, else what the model's files say.
+  [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;
+  /// Returns the ids that end texts, sorted.
+  [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
+
+  /// Loads the model for sequences of so many tokens. Without a number of sequences there are as
+  /// many as memory holds, up to `most_sequences`.
+  [[nodiscard]] std::unique_ptr<GenerationSession> load(std::int64_t context,
+                                                        std::int64_t most_sequences,
+                                                        bool penalties) const;
+
+ private:
+  ModelOptions options_;
+  std::filesystem::path folder_;
+  LlamaConfig config_;
+  GenerationDefaults defaults_;
+  std::unique_ptr<ModelText> text_;
+  std::vector<std::int32_t> end_tokens_;
+};
+
+}  // namespace strata

@@ -1,0 +1,49 @@
+// The prompts that `generate` is given: one on the command line, a file of text, or JSON lines with
+// settings of their own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "strata/run/generator.h"
+#include "strata/run/model_text.h"
+
+namespace strata {
+
+/// How a prompt is continued, where its record does not say otherwise.
+struct PromptSettings {
+  Sampling sampling;
+  std::int64_t most_tokens = 256;
+  std::int64_t samples = 1;
+  std::vector<std::string> stops{};
+};
+
+/// A prompt with everything decided.
+struct Prompt {
+  std::string id;     ///< that of its record, or the number of its line
+  std::string where;  ///< for messages: "prompts.jsonl:3"
+  std::vector<std::int32_t> ids;
+  PromptSettings settings;
+};
+
+/// How prompts become tokens.
+struct PromptReading {
+  const ModelText& text;
+  PromptSettings settings;
+  bool chat = false;           ///< a text is what a user says
+  std::string system{};        ///< what the system says before that; empty: nothing
+  bool parse_special = false;  ///< texts of special tokens become these tokens
+};
+
+/// Returns the prompt of a text.
+[[nodiscard]] Prompt read_text_prompt(const PromptReading& how, const std::string& text,
+                                      std::string where);
+/// Returns the prompt of a line of JSON: an object with "prompt" (a text), "messages" or "tokens",
+/// and perhaps "id", "max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty",
+/// "seed", "samples" and "stop". Throws ConfigError that begins with `where` and names the key.
+[[nodiscard]] Prompt read_prompt_record(const PromptReading& how, const std::string& json,
+                                        std::string where, std::int64_t line);
+
+}  // namespace strata

@@ -1,0 +1,102 @@
+// Reads the generation_config.json of a Hugging Face model. Keys of ways to generate that strata
+// does not have are ignored: files are full of defaults of them.
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/json.h"
+#include "strata/model/generation_defaults.h"
+
+namespace strata {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The object in a file, or an empty one if there is no file.
+class ObjectFile {
+ public:
+  explicit ObjectFile(const std::filesystem::path& file) : source_(file.string()) {
+    std::error_code error;
+    if (!std::filesystem::exists(file, error)) return;
+    try {
+      json_ = parse_json<Json>(read_text_file(file, 16 * kMiB));
+    } catch (const Json::exception& e) {
+      throw ConfigError(source_ + ": not valid JSON: " + json_problem(e));
+    }
+    if (!json_.is_object()) throw ConfigError(source_ + ": not a JSON object");
+  }
+
+  /// Returns the value at `key`, or null.
+  [[nodiscard]] Json at(std::string_view key) const {
+    const auto found = json_.find(key);
+    return found == json_.end() ? Json() : *found;
+  }
+  [[noreturn]] void fail(std::string_view key, const Json& value, const char* wanted) const {
+    throw ConfigError(source_ + ": " + std::string(key) + " is " + shown(value) + ", and " +
+                      wanted + " is expected");
+  }
+  [[nodiscard]] std::optional<double> number(std::string_view key) const {
+    const Json value = at(key);
+    if (value.is_null()) return std::nullopt;
+    if (!value.is_number()) fail(key, value, "a number");
+    return value.get<double>();
+  }
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const {
+    const Json value = at(key);
+    if (value.is_null()) return std::nullopt;
+    if (!value.is_number_integer()) fail(key, value, "a whole number");
+    return value.get<std::int64_t>();
+  }
+  [[nodiscard]] bool flag(std::string_view key) const {
+    const Json value = at(key);
+    if (value.is_null()) return false;
+    if (!value.is_boolean()) fail(key, value, "true or false");
+    return value.get<bool>();
+  }
+  /// Returns the ids of a key that holds one or a list of them.
+  [[nodiscard]] std::vector<std::int32_t> ids(std::string_view key) const {
+    const Json value = at(key);
+    std::vector<std::int32_t> ids;
+    const auto add = [&](const Json& id) {
+      if (!id.is_number_integer() || id < 0 || id > (std::int64_t{1} << 31) - 1) {
+        fail(key, value, "an id, or a list of them");
+      }
+      ids.push_back(id.get<std::int32_t>());
+    };
+    if (value.is_array()) {
+      for (const Json& id : value) add(id);
+    } else if (!value.is_null()) {
+      add(value);
+    }
+    return ids;
+  }
+
+ private:
+  std::string source_;
+  Json json_ = Json::object();
+};
+
+}  // namespace
+
+GenerationDefaults load_generation_defaults(const std::filesystem::path& folder) {
+  const ObjectFile file(folder / "generation_config.json");
+  GenerationDefaults defaults{.end_tokens = file.ids("eos_token_id"),
+                              .do_sample = file.flag("do_sample"),
+                              .temperature = file.number("temperature"),
+                              .top_p = file.number("top_p"),
+                              .min_p = file.number("min_p"),
+                              .repetition_penalty = file.number("repetition_penalty"),
+                              .top_k = file.integer("top_k"),
+                              .max_new_tokens = file.integer("max_new_tokens")};
+  if (defaults.end_tokens.empty()) {
+    defaults.end_tokens = ObjectFile(folder / "config.json").ids("eos_token_id");
+  }
+  return defaults;
+}
+
+}  // namespace strata

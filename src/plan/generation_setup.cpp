@@ -1,0 +1,162 @@
+// Tries layouts from the one that keeps everything on the device to the one that keeps nothing
+// there, and takes the first that fits.
+
+#include "strata/plan/generation_setup.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/narrow.h"
+#include "strata/base/text.h"
+#include "strata/store/training_state.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+namespace {
+
+constexpr int kWeightSlots = 3;  // one computes while two load
+constexpr int kKvSlots = 3;      // likewise
+constexpr int kKvGroups = 4;     // of sequences, where keys and values travel
+
+/// Returns whether a layer is among the `resident` of all, which are spread evenly, so that loads
+/// of the others have the compute of many to hide under.
+bool is_resident(int layer, int resident, int layers) {
+  return (layer + 1) * resident / layers > layer * resident / layers;
+}
+
+/// Returns the rows of blocks that nobody trains. The first resident units are embedding and head.
+StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_units) {
+  StatePlan plan;
+  plan.compute = compute;
+  plan.gradient = compute;
+  plan.moment = accumulator_of(compute);
+  const int layers = layout.layers();
+  const int resident_layers = std::max(0, resident_units - 2);
+  for (const BlockId b : layout.blocks.ids()) {
+    const int layer = b.value() - 1;  // -1: the embedding
+    const bool resident = layer < 0         ? resident_units >= 1
+                          : layer >= layers ? resident_units >= 2
+                                            : is_resident(layer, resident_layers, layers);
+    plan.blocks.push_back({.weight = resident ? Home::kDevice : Home::kPinned,
+                           .moments = Home::kNone,
+                           .gradient = Home::kNone,
+                           .travels = compute,
+                           .gradient_dtype = compute,
+                           .contributions = 0,
+                           .sums = SumPlace::kNone,
+                           .updated_by = UpdatedBy::kNobody,
+                           .updated = UpdateTime::kNever});
+  }
+  return plan;
+}
+
+/// Lists every byte, by the constructors that will take it.
+void count_memory(GenerationSetup& s) {
+  s.plan = {};
+  const TrainingState::Memory state(*s.layout, s.state, s.plan);
+  const WeightStore::Memory weights(*s.layout, s.state, s.weight_slots, s.plan);
+  const LlamaForward::Memory model(s.model, s.sizes, s.plan);
+  const KvStore::Memory kv(s.kv, s.plan);
+  const TokenStore::Memory tokens(s.sweep, s.plan);
+  static_cast<void>(take_residual_stream(s, s.plan));
+}
+
+GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
+                         const Budget& budget) {
+  GenerationSetup s;
+  s.model = model;
+  s.layout = std::make_shared<const ModelLayout>(make_layout(model));
+  s.budget = budget;
+  s.sequences = needs.sequences;
+  const std::int64_t sweep_tokens = std::max(needs.sweep_tokens, needs.sequences);
+  const std::int64_t cell_tokens = std::min(needs.cell_tokens, sweep_tokens);
+  const std::int64_t sampled = needs.scores ? sweep_tokens : needs.sequences;
+  constexpr std::int64_t kHeadRows = 64;
+  s.sizes = {.compute = needs.compute,
+             .positions = needs.context,
+             .cell_tokens = cell_tokens,
+             .head_rows = std::min(sampled, kHeadRows)};
+  // A sequence has a segment in each cell that it is in: one, and one more where a cell ends in it.
+  // Cells also end where a group does.
+  s.sweep = {.tokens = sweep_tokens,
+             .segments = 2 * needs.sequences + sweep_tokens / cell_tokens + 1,
+             .sampled = sampled,
+             .seen = needs.penalties ? needs.sequences * needs.context : 0,
+             .accumulator = accumulator_of(needs.compute)};
+  s.weight_slots = narrow<int>(std::min<std::int64_t>(model.num_hidden_layers, kWeightSlots));
+  return s;
+}
+
+/// Sets where keys, values and weights live.
+void place(GenerationSetup& s, const GenerationNeeds& needs, int kv_slots, int resident_units) {
+  const std::int64_t groups =
+      std::min(needs.sequences, std::int64_t{needs.groups.value_or(kv_slots == 0 ? 1 : kKvGroups)});
+  s.kv = {.layers = s.layout->layers(),
+          .groups = narrow<int>(groups),
+          .rows = (needs.sequences + groups - 1) / groups * needs.context,
+          .heads = s.model.kv_heads(),
+          .head_size = s.model.head_size(),
+          .dtype = needs.compute,
+          .slots = kv_slots};
+  s.resident_units = resident_units;
+  s.state = weights_alone(*s.layout, needs.compute, resident_units);
+  count_memory(s);
+}
+
+std::string shortage(const GenerationSetup& s) {
+  const bool device = s.budget.device_limit && s.device_bytes() > *s.budget.device_limit;
+  return "generation needs " + format_bytes(device ? s.device_bytes() : s.host_bytes()) +
+         (device ? " on the device" : " on the host") + " at least; the limit is " +
+         format_bytes(device ? *s.budget.device_limit : *s.budget.host_limit) + " (" +
+         (device ? s.budget.device_limit_origin : s.budget.host_limit_origin) + "). Of it " +
+         format_bytes(s.kv.layer_bytes() * static_cast<std::size_t>(s.kv.layers * s.kv.groups)) +
+         " are keys and values of " + format_count(s.sequences) + " sequences of " +
+         format_count(s.sizes.positions) + " tokens: lower --batch or --context";
+}
+
+}  // namespace
+
+bool GenerationSetup::fits() const {
+  return (!budget.device_limit || device_bytes() <= *budget.device_limit) &&
+         (!budget.host_limit || host_bytes() <= *budget.host_limit);
+}
+
+std::string GenerationSetup::to_string() const {
+  const int units = static_cast<int>(layout->units.size());
+  return std::to_string(resident_units) + " of " + std::to_string(units) + " units resident, " +
+         format_count(sequences) + " sequences of " + format_count(sizes.positions) +
+         " tokens, keys and values " +
+         (kv.slots == 0 ? "on the device"
+                        : "on the host in " + std::to_string(kv.groups) + " groups");
+}
+
+TensorView take_residual_stream(const GenerationSetup& s, Allocator& memory) {
+  return memory.tensor(Space::kDevice, "residual_stream", s.sizes.compute,
+                       {s.sweep.tokens, s.model.hidden_size});
+}
+
+GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,
+                                      const Budget& budget) {
+  GenerationSetup s = describe(model, needs, budget);
+  const int units = static_cast<int>(s.layout->units.size());
+  const int most = std::min(units, needs.resident_units.value_or(units));
+  const int least = budget.device_is_host ? most : needs.resident_units.value_or(0);
+  std::vector<int> kv_slots{0, kKvSlots};
+  if (needs.kv_slots) {
+    kv_slots = {*needs.kv_slots};
+  } else if (budget.device_is_host) {
+    kv_slots = {0};
+  }
+  for (const int slots : kv_slots) {
+    for (int resident = most; resident >= std::min(least, most); --resident) {
+      place(s, needs, slots, resident);
+      if (s.fits()) return s;
+    }
+  }
+  throw OutOfMemory(shortage(s));
+}
+
+}  // namespace strata

@@ -1,0 +1,128 @@
+// Fetches layers of groups in the order of the sweep and sends home what was added, row by row. A
+// slot that keeps its content from one sweep to the next needs no fetch: it was added to in place.
+
+#include "strata/store/kv_store.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "strata/device/device.h"
+
+namespace strata {
+
+KvStore::Memory::Memory(const KvShape& shape, Allocator& memory)
+    : slots(memory, Space::kDevice, "kv.slots", shape.slots, shape.layer_bytes()) {
+  const Space space = shape.slots == 0 ? Space::kDevice : Space::kPinned;
+  memory.repeat(static_cast<std::size_t>(shape.layers) * static_cast<std::size_t>(shape.groups),
+                [&] { homes.push_back(memory.allocate(space, "kv", shape.layer_bytes())); });
+}
+
+KvStore::KvStore(const KvShape& shape, Arenas& arenas)
+    : shape_(shape),
+      device_(arenas.device()),
+      memory_(shape, arenas),
+      sent_(memory_.homes.size()) {}
+
+KvViews KvStore::views(std::byte* data) const {
+  const std::int64_t width = shape_.heads * shape_.head_size;
+  const Shape shape{shape_.rows, shape_.heads, shape_.head_size};
+  return {.k = TensorView(data, shape_.dtype, shape, 2 * width),
+          .v = TensorView(data + static_cast<std::size_t>(width) * size_of(shape_.dtype),
+                          shape_.dtype, shape, 2 * width)};
+}
+
+std::size_t KvStore::copy_rows(Stream& stream, std::byte* to, const std::byte* from,
+                               const std::vector<KvRows>& rows, const Tag& tag) const {
+  std::size_t copied = 0;
+  for (const KvRows& run : rows) {
+    if (run.count == 0) continue;
+    const std::size_t begin = static_cast<std::size_t>(run.begin) * shape_.row_bytes();
+    const std::size_t bytes = static_cast<std::size_t>(run.count) * shape_.row_bytes();
+    stream.copy(to + begin, from + begin, bytes, tag);
+    copied += bytes;
+  }
+  return copied;
+}
+
+void KvStore::begin_sweep(std::vector<KvVisit> visits) {
+  visits_ = std::move(visits);
+  if (at_home()) return;
+  std::vector<std::int64_t> things;
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    for (const KvVisit& visit : visits_) things.push_back(thing(layer, visit.group));
+  }
+  plan_ = AccessPlan(std::move(things));
+  for (int slot = 0; slot < memory_.slots.count(); ++slot) {
+    const std::int64_t held = memory_.slots.key(slot);
+    if (held != SlotRing::kNoKey) memory_.slots.needed_at(slot, plan_.next_use(held));
+  }
+}
+
+bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
+  SlotRing& slots = memory_.slots;
+  const int slot = slots.victim();
+  if (slot < 0) return false;
+  const std::int64_t held = slots.key(slot);
+  if (held != SlotRing::kNoKey) {
+    if (plan_.next_use(held) <= needed_at) return false;
+    plan_.lost(held);
+  }
+  const std::int64_t key = plan_.key(needed_at);
+  const auto home = static_cast<std::size_t>(key);
+  const auto layer = static_cast<int>(key / shape_.groups);
+  const KvVisit& visit = visits_[static_cast<std::size_t>(needed_at) % visits_.size()];
+  Stream& in = device_.stream(Lane::kActivationsIn);
+  Lease lease = slots.fill(slot, key, in);
+  slots.needed_at(slot, plan_.next_use(key));
+  in.wait(sent_[home], WaitFor::kFilled);
+  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], visit.kept,
+                              {tag.phase, tag.pass, layer + 1, visit.group});
+  lease.filled();
+  return true;
+}
+
+KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Tag& tag) {
+  const std::int64_t key = thing(layer, visits_.at(visit).group);
+  const auto home = static_cast<std::size_t>(key);
+  KvLease result{.lease = {}, .views = {}, .thing = key, .visit = visit};
+  if (at_home()) {
+    result.views = views(memory_.homes[home]);
+    return result;
+  }
+  SlotRing& slots = memory_.slots;
+  if (slots.find(key) < 0 && !load(plan_.position(), tag)) {
+    throw std::logic_error("no slot is free for keys and values " + std::to_string(key));
+  }
+  plan_.advance(key);
+  const int slot = slots.find(key);
+  slots.needed_at(slot, plan_.next_use(key));
+  compute.wait(sent_[home], WaitFor::kReuse);  // the copy of what was added before has left
+  result.lease = slots.use(slot, compute);
+  result.views = views(result.lease.data());
+  return result;
+}
+
+void KvStore::keep(KvLease lease, Stream& compute, const Tag& tag) {
+  if (at_home()) return;
+  Stream& out = device_.stream(Lane::kOut);
+  const auto home = static_cast<std::size_t>(lease.thing);
+  lease.lease.filled(compute);
+  lease.lease.use(out);
+  sent_bytes_ +=
+      copy_rows(out, memory_.homes[home], lease.lease.data(), visits_[lease.visit].added, tag);
+  lease.lease.end();
+  sent_[home] = out.record();
+}
+
+void KvStore::prefetch(const Tag& tag) {
+  if (at_home()) return;
+  const std::int64_t end = std::min(plan_.size(), plan_.position() + memory_.slots.count());
+  for (std::int64_t p = plan_.first_absent(); p < end; ++p) {
+    if (memory_.slots.find(plan_.key(p)) < 0 && !load(p, tag)) return;
+    plan_.is_there();
+  }
+}
+
+}  // namespace strata

@@ -1,0 +1,124 @@
+// What a sweep reads lies side by side in one buffer, and what it writes in another, so that one
+// copy takes each to where it goes.
+
+#include "strata/store/token_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/base/bytes.h"
+#include "strata/base/convert.h"
+#include "strata/device/device.h"
+
+namespace strata {
+
+namespace {
+
+/// The places of the parts of both buffers, in bytes.
+struct Places {
+  std::size_t ids = 0, positions, rows, segments, after, targets, seen, sampling, inputs;
+  std::size_t token = 0, logprob, lse, outputs;
+
+  explicit Places(const SweepShape& s) {
+    const auto ints = [](std::int64_t count) { return static_cast<std::size_t>(count) * 4; };
+    positions = ids + ints(s.tokens);
+    rows = positions + ints(s.tokens);
+    segments = rows + ints(s.tokens);
+    after = segments + ints(5 * s.segments);
+    targets = after + ints(s.sampled);
+    seen = targets + ints(s.sampled);
+    sampling = round_up(seen + ints(s.seen), alignof(SamplingRow));
+    inputs = sampling + static_cast<std::size_t>(s.sampled) * sizeof(SamplingRow);
+    const std::size_t logarithms = static_cast<std::size_t>(s.sampled) * size_of(s.accumulator);
+    logprob = round_up(token + ints(s.sampled), 8);
+    lse = round_up(logprob + logarithms, 8);
+    outputs = lse + logarithms;
+  }
+};
+
+template <class T>
+std::span<T> part(std::byte* base, std::size_t begin, std::int64_t count) {
+  return {reinterpret_cast<T*>(base + begin), static_cast<std::size_t>(count)};
+}
+
+}  // namespace
+
+TokenStore::Memory::Memory(const SweepShape& shape, Allocator& memory)
+    : inputs(memory, Space::kDevice, "sweep.tokens", 1, Places(shape).inputs),
+      outputs(memory, Space::kDevice, "sweep.drawn", 1, Places(shape).outputs),
+      host_inputs(memory.allocate(Space::kPinned, "sweep.tokens", Places(shape).inputs)),
+      host_outputs(memory.allocate(Space::kPinned, "sweep.drawn", Places(shape).outputs)) {}
+
+TokenStore::TokenStore(const SweepShape& shape, Arenas& arenas)
+    : shape_(shape), device_(arenas.device()), memory_(shape, arenas) {}
+
+SweepBuffers TokenStore::host() {
+  device_.wait(uploaded_);
+  const Places at(shape_);
+  std::byte* base = memory_.host_inputs;
+  device_.host_access("fill_sweep", [&] { return Accesses({}, {{base, at.inputs}}); },
+                      {.phase = "sweep"});
+  return {.ids = part<std::int32_t>(base, at.ids, shape_.tokens),
+          .positions = part<std::int32_t>(base, at.positions, shape_.tokens),
+          .rows = part<std::int32_t>(base, at.rows, shape_.tokens),
+          .segments = part<std::int32_t>(base, at.segments, 5 * shape_.segments),
+          .after = part<std::int32_t>(base, at.after, shape_.sampled),
+          .targets = part<std::int32_t>(base, at.targets, shape_.sampled),
+          .sampling = part<SamplingRow>(base, at.sampling, shape_.sampled),
+          .seen = part<std::int32_t>(base, at.seen, shape_.seen)};
+}
+
+TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
+  const Places at(shape_);
+  Stream& in = device_.stream(Lane::kActivationsIn);
+  TokenLease lease;
+  lease.inputs = memory_.inputs.fill(0, 0, in);
+  in.copy(lease.inputs.data(), memory_.host_inputs, at.inputs, tag);
+  lease.inputs.filled();
+  uploaded_ = in.record();
+  lease.inputs.use(compute);
+  lease.outputs = memory_.outputs.fill(0, 0, compute);
+
+  std::byte* const base = lease.inputs.data();
+  std::byte* const out = lease.outputs.data();
+  const auto ints = [&](std::size_t begin, Shape shape) {
+    return ConstTensorView(base + begin, DType::kI32, shape);
+  };
+  const Shape drawn{shape_.sampled};
+  lease.ids = ints(at.ids, {shape_.tokens});
+  lease.positions = ints(at.positions, {shape_.tokens});
+  lease.rows = ints(at.rows, {shape_.tokens});
+  lease.segments = ints(at.segments, {shape_.segments, 5});
+  lease.targets = ints(at.targets, drawn);
+  lease.sampled.after = ints(at.after, drawn);
+  lease.sampled.rows =
+      ConstTensorView(base + at.sampling, DType::kU8,
+                      Shape{shape_.sampled, static_cast<std::int64_t>(sizeof(SamplingRow))});
+  if (shape_.seen > 0) lease.sampled.seen = ints(at.seen, {shape_.seen});
+  lease.sampled.token = TensorView(out + at.token, DType::kI32, drawn);
+  lease.sampled.logprob = TensorView(out + at.logprob, shape_.accumulator, drawn);
+  lease.lse = TensorView(out + at.lse, shape_.accumulator, drawn);
+  return lease;
+}
+
+void TokenStore::deliver(TokenLease lease, const Tag& tag) {
+  Stream& out = device_.stream(Lane::kOut);
+  lease.outputs.filled();
+  lease.outputs.use(out);
+  out.copy(memory_.host_outputs, lease.outputs.data(), Places(shape_).lse, tag);
+  lease.outputs.end();
+  delivered_ = out.record();
+}
+
+SweepResults TokenStore::results(std::int64_t count) {
+  device_.wait(delivered_);
+  device_.throw_if_failed();
+  const Places at(shape_);
+  device_.host_access("read_sweep", [&] { return Accesses({{memory_.host_outputs, at.lse}}, {}); },
+                      {.phase = "sweep"});
+  return {.token = part<const std::int32_t>(memory_.host_outputs, at.token, count),
+          .logprob = load_as_double(ConstTensorView(memory_.host_outputs + at.logprob,
+                                                    shape_.accumulator, Shape{count}))};
+}
+
+}  // namespace strata

@@ -1,0 +1,121 @@
+// Generation compared with transformers: logits and tokens of tiny models that are continued
+// greedily, and what is left of a distribution by its processors and warpers.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "golden/golden_file.h"
+#include "golden/golden_model.h"
+#include "strata/base/convert.h"
+#include "support/catch.h"
+#include "support/op_runner.h"
+#include "support/tiny_generation.h"
+
+namespace strata::test {
+
+TEST_CASE("models continue prompts as transformers does", "[golden]") {
+  constexpr std::size_t kStride = 32;  // of the tokens after which logits are compared
+  constexpr int kPrompts = 3;
+  for (const char* name : kGoldenModels) {
+    const std::filesystem::path folder = golden_data() / name;
+    const GoldenFile golden(folder / "generation.safetensors");
+    std::vector<GenerateRequest> requests;
+    for (int i = 0; i < kPrompts; ++i) {
+      requests.push_back({.prompt = golden.integers("prompt." + std::to_string(i)),
+                          .sampling = {.temperature = 0},
+                          .most_tokens = 256,
+                          .sample = 0});
+    }
+    for (const bool alone : {false, true}) {
+      INFO(name << (alone ? " alone" : " together"));
+      GenerationNeeds needs{.compute = DType::kF32, .sequences = kPrompts, .context = 406};
+      if (alone) needs.sequences = 1;
+      TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
+                                 .needs = needs,
+                                 .fill = [&](TrainingState& state, ThreadPool& pool) {
+                                   state.load(SafetensorsDirectory(folder), pool);
+                                 }});
+      const auto vocabulary = static_cast<std::size_t>(generation.setup().model.vocab_size);
+      std::array<std::vector<double>, kPrompts> logits;
+      std::array<std::size_t, kPrompts> drawn{};
+      const auto all = generation.run(requests, [&](const DrawnToken& token) {
+        if (drawn.at(token.sequence)++ % kStride != 0) return true;
+        const std::size_t row = alone ? 0 : token.sequence;
+        const std::vector<double> rows = generation.last_logits(static_cast<std::int64_t>(row) + 1);
+        logits.at(token.sequence)
+            .insert(logits[token.sequence].end(), rows.end() - static_cast<long>(vocabulary),
+                    rows.end());
+        return true;
+      });
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        CHECK(all[i].ids == golden.integers("tokens." + std::to_string(i)));
+        const std::vector<double> expected = golden.values("logits." + std::to_string(i));
+        REQUIRE(logits.at(i).size() == expected.size());
+        double largest = 0;
+        double error = 0;
+        for (std::size_t j = 0; j < expected.size(); ++j) {
+          largest = std::max(largest, std::abs(expected[j]));
+          error = std::max(error, std::abs(expected[j] - logits.at(i)[j]));
+        }
+        CHECK(error <= 2e-5 * largest);
+      }
+    }
+  }
+}
+
+TEST_CASE("what is left of logits is what transformers leaves", "[golden]") {
+  const GoldenFile golden(golden_data() / "sampling.safetensors");
+  const auto cases = golden.shape("logits")[0];
+  const auto vocabulary = static_cast<std::size_t>(golden.shape("logits")[1]);
+  const auto seen_count = golden.shape("seen")[1];
+  const std::vector<double> logits = golden.values("logits");
+  const std::vector<double> settings = golden.values("settings");
+  const std::vector<double> probabilities = golden.values("probabilities");
+  Backend backend = make_backend(BackendKind::kCpu, {.device = {}, .threads = 2});
+  OpRunner runner(backend);
+  for (std::int64_t n = 0; n < cases; ++n) {
+    INFO("case " << n);
+    const double* const how = &settings[static_cast<std::size_t>(5 * n)];
+    const auto at = static_cast<std::ptrdiff_t>(n) * static_cast<std::ptrdiff_t>(vocabulary);
+    const std::vector<double> own(probabilities.begin() + at,
+                                  probabilities.begin() + at + static_cast<long>(vocabulary));
+    // One draw in the middle of the share of each token that has one.
+    std::vector<SamplingRow> rows;
+    std::vector<double> expected;
+    std::vector<double> repeated;
+    double before = 0;
+    for (std::size_t token = 0; token < vocabulary; ++token) {
+      if (own[token] == 0) continue;
+      rows.push_back({.temperature = how[1],
+                      .top_p = how[3],
+                      .min_p = how[4],
+                      .repeat_penalty = how[0],
+                      .uniform = before + own[token] / 2,
+                      .top_k = static_cast<std::int32_t>(how[2]),
+                      .seen_begin = static_cast<std::int32_t>(seen_count * n),
+                      .seen_count = static_cast<std::int32_t>(seen_count)});
+      expected.push_back(static_cast<double>(token));
+      repeated.insert(repeated.end(), logits.begin() + at,
+                      logits.begin() + at + static_cast<long>(vocabulary));
+      before += own[token];
+    }
+    REQUIRE(before == Approx(1).epsilon(1e-12));
+    runner.reset();
+    const std::int64_t count = std::ssize(rows);
+    const std::vector<double> seen = golden.values("seen");
+    const SampleTokens op{
+        .logits =
+            runner.upload(repeated, DType::kF64, {count, static_cast<std::int64_t>(vocabulary)}),
+        .rows = {runner.upload_bytes(rows.data(), rows.size() * sizeof(SamplingRow)), DType::kU8,
+                 Shape{count, static_cast<std::int64_t>(sizeof(SamplingRow))}},
+        .seen = runner.upload(seen, DType::kI32, {std::ssize(seen)}),
+        .token = runner.output(DType::kI32, {count}),
+        .logprob = runner.output(DType::kF64, {count})};
+    runner.run(op);
+    CHECK(runner.download(op.token) == expected);
+  }
+}
+
+}  // namespace strata::test

@@ -1,0 +1,153 @@
+// Cases of the operators of generation: the cache of keys and values, compared element by element,
+// and drawing tokens, compared with a distribution that is made token by token in f64.
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "strata/base/random.h"
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+
+Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
+  runner.reset();
+  const std::int64_t rows = 2 * c.tokens + 3;
+  const Shape added{c.tokens, c.heads, c.head_dim};
+  const Shape cached{rows, c.heads, c.head_dim};
+  const auto width = static_cast<std::size_t>(c.heads * c.head_dim);
+  const auto k = random_values(1, added.elements(), dtype);
+  const auto v = random_values(2, added.elements(), dtype);
+  std::array<std::vector<double>, 2> expected{random_values(3, cached.elements(), dtype),
+                                              random_values(4, cached.elements(), dtype)};
+  const auto stride = static_cast<std::int64_t>(width) + c.gap;
+  AppendKv op{.k = runner.upload(k, dtype, added, stride),
+              .v = runner.upload(v, dtype, added, stride),
+              .rows = {},
+              .cache_k = runner.upload(expected[0], dtype, cached, 2 * stride),
+              .cache_v = runner.upload(expected[1], dtype, cached, stride)};
+  std::vector<double> places;  // every second row, from the last one down
+  for (std::int64_t n = 0; n < c.tokens; ++n)
+    places.push_back(static_cast<double>(rows - 1 - 2 * n));
+  op.rows = runner.upload(places, DType::kI32, {c.tokens});
+  runner.run(op);
+  for (std::size_t n = 0; n < places.size(); ++n) {
+    const auto to = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(places[n]) * width);
+    const auto from = static_cast<std::ptrdiff_t>(n * width);
+    std::copy_n(k.begin() + from, width, expected[0].begin() + to);
+    std::copy_n(v.begin() + from, width, expected[1].begin() + to);
+  }
+  const Outputs got{runner.download(op.cache_k), runner.download(op.cache_v)};
+  require_equal("cache_k", got[0], expected[0]);
+  require_equal("cache_v", got[1], expected[1]);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+namespace {
+
+/// Returns the probability of each token, by the formula of SampleTokens; a share of 1 for the
+/// likeliest at temperature 0.
+std::vector<double> distribution(std::vector<double> logits, const SamplingRow& row,
+                                 const std::vector<std::int32_t>& seen) {
+  for (const std::int32_t id : seen) {
+    double& logit = logits[static_cast<std::size_t>(id)];
+    logit = logit > 0 ? logit / row.repeat_penalty : logit * row.repeat_penalty;
+  }
+  const std::size_t count = logits.size();
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+  std::vector<double> share(count, 0.0);
+  if (row.temperature == 0) {
+    share[order[0]] = 1;
+    return share;
+  }
+  const double top = logits[order[0]];
+  const auto weight = [&](std::size_t token) {
+    return std::exp((logits[token] - top) / row.temperature);
+  };
+  std::size_t kept = count;
+  if (row.top_k > 0 && static_cast<std::size_t>(row.top_k) < count) {
+    kept = static_cast<std::size_t>(row.top_k);
+    while (kept < count && logits[order[kept]] == logits[order[kept - 1]]) ++kept;
+  }
+  double all = 0;
+  for (std::size_t i = 0; i < kept; ++i) all += weight(order[i]);
+  double gathered = 0;
+  for (std::size_t i = 0; i < kept; ++i) {
+    if (i > 0 && row.top_p < 1 && gathered >= row.top_p * all) break;
+    gathered += weight(order[i]);
+    if (weight(order[i]) >= row.min_p) share[order[i]] = weight(order[i]);
+  }
+  const double sum = std::accumulate(share.begin(), share.end(), 0.0);
+  for (double& s : share) s /= sum;
+  return share;
+}
+
+}  // namespace
+
+Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  const std::int64_t vocabulary = c.width;
+  const auto logits = random_values(1, c.tokens * vocabulary, dtype);
+  std::vector<SamplingRow> rows;
+  std::vector<std::int32_t> seen;
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    SamplingRow row{.temperature = n % 4 == 0 ? 0 : 0.5 + 0.25 * static_cast<double>(n % 3),
+                    .top_p = n % 3 == 1 ? 0.7 : 1,
+                    .min_p = n % 5 == 2 ? 0.1 : 0,
+                    .repeat_penalty = n % 2 == 1 ? 1.25 : 1,
+                    .uniform = random_uniform(4, 0, static_cast<std::uint64_t>(n)),
+                    .top_k = n % 3 == 2 ? 7 : 0,
+                    .seen_begin = static_cast<std::int32_t>(seen.size())};
+    for (std::int64_t id = n % 2; id < vocabulary; id += 3) {
+      seen.push_back(static_cast<std::int32_t>(id));
+    }
+    row.seen_count = static_cast<std::int32_t>(seen.size()) - row.seen_begin;
+    rows.push_back(row);
+  }
+  const auto row_bytes = static_cast<std::int64_t>(sizeof(SamplingRow));
+  const SampleTokens op{
+      .logits = runner.upload(logits, dtype, {c.tokens, vocabulary}, vocabulary + c.gap),
+      .rows = {runner.upload_bytes(rows.data(), rows.size() * sizeof(SamplingRow)), DType::kU8,
+               Shape{c.tokens, row_bytes}},
+      .seen = runner.upload({seen.begin(), seen.end()}, DType::kI32, {std::ssize(seen)}),
+      .token = runner.output(DType::kI32, {c.tokens}),
+      .logprob = runner.output(accumulator_of(dtype), {c.tokens})};
+  runner.run(op);
+  const Outputs got{runner.download(op.token), runner.download(op.logprob)};
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    INFO("row " << n);
+    const auto at = static_cast<std::size_t>(n);
+    const auto begin = logits.begin() + n * vocabulary;
+    const std::vector<double> own(begin, begin + vocabulary);
+    const SamplingRow& row = rows[at];
+    const auto share = distribution(
+        own, row, {seen.begin() + row.seen_begin, seen.begin() + row.seen_begin + row.seen_count});
+    // What is before the token is at most the share that was asked for, and with it is more; both
+    // up to rounding.
+    const auto token = static_cast<std::size_t>(got[0][at]);
+    REQUIRE(got[0][at] >= 0);
+    REQUIRE(token < share.size());
+    const double before =
+        std::accumulate(share.begin(), share.begin() + static_cast<std::ptrdiff_t>(token), 0.0);
+    constexpr double kRounding = 1e-9;
+    CHECK(share[token] > 0);
+    CHECK(before <= row.uniform + kRounding);
+    CHECK(before + share[token] >= row.uniform - kRounding);
+    const double top = *std::max_element(own.begin(), own.end());
+    double sum = 0;
+    for (const double logit : own) sum += std::exp(logit - top);
+    const double logprob = own[token] - top - std::log(sum);
+    CHECK(std::abs(got[1][at] - logprob) <=
+          8 * unit_roundoff(accumulator_of(dtype)) * (1 + std::abs(logprob)));
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+}  // namespace strata::test
