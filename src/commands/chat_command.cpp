@@ -1,6 +1,8 @@
 // Talks with a model. Each turn renders the whole conversation anew, as the template wants it, and
 // goes through the model from its beginning.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -36,6 +38,11 @@ Conversation conversation_of(const Json& messages) {
 int chat_command(const ChatOptions& options) {
   log::configure(0, 1, "");
   const NamedModel model(options.model);
+  if (!model.text().has_template()) {
+    throw ConfigError(options.model.model.string() +
+                      ": has no chat template, which says how a model is talked to; name one by "
+                      "--chat-template, or continue texts by `strata generate`");
+  }
   const PromptSettings settings = model.settings(options.draw);
   constexpr std::int64_t kContext = 8192;
   const std::int64_t context =
@@ -45,18 +52,21 @@ int chat_command(const ChatOptions& options) {
   Generator generator(session->assembly());
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back(message("system", options.system));
+  const bool asks = isatty(STDIN_FILENO) != 0;
   std::string said;
   while (true) {
-    std::cout << "> " << std::flush;
+    if (asks) std::cout << "> " << std::flush;
     if (!std::getline(std::cin, said)) break;
     if (said.empty()) continue;
     messages.push_back(message("user", said));
-    const Prompt prompt{.id = "1",
-                        .where = "the conversation",
-                        .ids = model.text().encode(conversation_of(messages)),
-                        .settings = settings};
-    GenerateRequest request{
-        .prompt = prompt.ids, .sampling = settings.sampling, .most_tokens = settings.most_tokens};
+    Prompt prompt{.id = "1",
+                  .where = "the conversation",
+                  .ids = model.text().encode(conversation_of(messages)),
+                  .settings = settings};
+    complete_prompt(prompt, context);
+    GenerateRequest request{.prompt = prompt.ids,
+                            .sampling = settings.sampling,
+                            .most_tokens = prompt.settings.most_tokens};
     const std::string problem = generator.problem(request);
     if (!problem.empty()) throw ConfigError("the conversation cannot go on: " + problem);
     Completion completion(model.text(), prompt, 0);
@@ -76,7 +86,7 @@ int chat_command(const ChatOptions& options) {
     std::cout << std::endl;
     messages.push_back(message("assistant", completion.text()));
   }
-  std::cout << std::endl;
+  if (asks) std::cout << std::endl;
   return 0;
 }
 

@@ -166,11 +166,11 @@ void check_id(const Prompt& prompt, std::int64_t vocabulary) {
 
 std::string counts_text(const GenerationCounts& counts) {
   return fmt::format(
-      "{} sequences, {} prompt tokens, {} tokens drawn in {:.2f} s ({} tokens/s), {} sweeps",
-      format_count(counts.sequences), format_count(counts.prompt_tokens),
+      "{} tokens drawn in {:.2f} s ({} tokens/s); sequences {}, prompt tokens {}, sweeps {}",
       format_count(counts.drawn_tokens), counts.seconds,
       format_count(static_cast<std::int64_t>(static_cast<double>(counts.drawn_tokens) /
                                              std::max(counts.seconds, 1e-9))),
+      format_count(counts.sequences), format_count(counts.prompt_tokens),
       format_count(counts.sweeps));
 }
 
@@ -180,11 +180,14 @@ int generate_command(const GenerateOptions& options) {
   log::configure(0, 1, "");
   const StopSignals stop;
   const NamedModel model(options.model);
-  PromptReading how{.text = model.text(),
-                    .settings = model.settings(options.draw),
-                    .chat = options.chat,
-                    .system = options.system,
-                    .parse_special = options.parse_special};
+  PromptReading how{
+      .text = model.text(),
+      .settings = model.settings(options.draw),
+      .positions = std::min(options.model.context.value_or(model.config().max_position_embeddings),
+                            model.config().max_position_embeddings),
+      .chat = options.chat,
+      .system = options.system,
+      .parse_special = options.parse_special};
   how.settings.samples = options.samples;
   PromptSource source(options, how);
   std::optional<CompletionFile> output;

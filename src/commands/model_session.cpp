@@ -41,7 +41,6 @@ NamedModel::NamedModel(const ModelOptions& options)
 }
 
 PromptSettings NamedModel::settings(const DrawOptions& options) const {
-  constexpr std::int64_t kMostTokens = 256;
   const bool filtered = options.top_k || options.top_p || options.min_p;
   const bool samples = defaults_.do_sample || filtered;
   const double usual = defaults_.do_sample ? defaults_.temperature.value_or(1) : 1;
@@ -57,7 +56,7 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
                        options.repeat_penalty.value_or(defaults_.repetition_penalty.value_or(1)),
                    .top_k = either(options.top_k, defaults_.top_k, std::int64_t{0}),
                    .seed = options.seed},
-      .most_tokens = options.max_tokens.value_or(defaults_.max_new_tokens.value_or(kMostTokens)),
+      .most_tokens = options.max_tokens.value_or(defaults_.max_new_tokens.value_or(0)),
       .stops = options.stops};
   const std::string problem = settings.sampling.problem();
   if (!problem.empty()) throw ConfigError(problem);

@@ -2,6 +2,7 @@
 
 #include "commands/prompts.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -127,9 +128,15 @@ std::vector<std::int32_t> ids_of_record(const PromptReading& how, const RecordRe
   }
 }
 
-void require_sensible(const Prompt& prompt) {
+}  // namespace
+
+void complete_prompt(Prompt& prompt, std::int64_t positions) {
+  constexpr std::int64_t kMostTokens = 256;
+  if (prompt.settings.most_tokens == 0) {
+    prompt.settings.most_tokens =
+        std::clamp<std::int64_t>(positions - std::ssize(prompt.ids), 1, kMostTokens);
+  }
   std::string problem = prompt.settings.sampling.problem();
-  if (problem.empty() && prompt.settings.most_tokens < 1) problem = "max_tokens must be at least 1";
   if (problem.empty() && prompt.settings.samples < 1) problem = "samples must be at least 1";
   if (problem.empty() && prompt.settings.samples > 1 && prompt.settings.sampling.temperature == 0) {
     problem = "samples are all the same at temperature 0; set a temperature";
@@ -137,12 +144,10 @@ void require_sensible(const Prompt& prompt) {
   if (!problem.empty()) throw ConfigError(prompt.where + ": " + problem);
 }
 
-}  // namespace
-
 Prompt read_text_prompt(const PromptReading& how, const std::string& text, std::string where) {
   Prompt prompt{
       .id = "1", .where = where, .ids = ids_of_text(how, text, where), .settings = how.settings};
-  require_sensible(prompt);
+  complete_prompt(prompt, how.positions);
   return prompt;
 }
 
@@ -155,6 +160,9 @@ Prompt read_prompt_record(const PromptReading& how, const std::string& json, std
                 .settings = how.settings};
   PromptSettings& settings = prompt.settings;
   record.read("max_tokens", settings.most_tokens);
+  if (settings.most_tokens < 1 && record.find("max_tokens") != nullptr) {
+    record.fail("max_tokens", "at least 1");
+  }
   record.read("temperature", settings.sampling.temperature);
   record.read("top_k", settings.sampling.top_k);
   record.read("top_p", settings.sampling.top_p);
@@ -165,7 +173,7 @@ Prompt read_prompt_record(const PromptReading& how, const std::string& json, std
   auto seed = static_cast<std::int64_t>(settings.sampling.seed);
   record.read("seed", seed);
   settings.sampling.seed = static_cast<std::uint64_t>(seed);
-  require_sensible(prompt);
+  complete_prompt(prompt, how.positions);
   return prompt;
 }
 

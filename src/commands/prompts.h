@@ -15,7 +15,7 @@ namespace strata {
 /// How a prompt is continued, where its record does not say otherwise.
 struct PromptSettings {
   Sampling sampling;
-  std::int64_t most_tokens = 256;
+  std::int64_t most_tokens = 0;  ///< 0: 256, or as many as the model has positions for
   std::int64_t samples = 1;
   std::vector<std::string> stops{};
 };
@@ -32,10 +32,15 @@ struct Prompt {
 struct PromptReading {
   const ModelText& text;
   PromptSettings settings;
+  std::int64_t positions = 0;  ///< of a sequence
   bool chat = false;           ///< a text is what a user says
   std::string system{};        ///< what the system says before that; empty: nothing
   bool parse_special = false;  ///< texts of special tokens become these tokens
 };
+
+/// Fills in how many tokens are drawn, if nobody said it, for sequences of at most so many
+/// positions. Throws ConfigError for settings that cannot be.
+void complete_prompt(Prompt& prompt, std::int64_t positions);
 
 /// Returns the prompt of a text.
 [[nodiscard]] Prompt read_text_prompt(const PromptReading& how, const std::string& text,

@@ -125,10 +125,9 @@ bool GenerationSetup::fits() const {
 }
 
 std::string GenerationSetup::to_string() const {
-  const int units = static_cast<int>(layout->units.size());
-  return std::to_string(resident_units) + " of " + std::to_string(units) + " units resident, " +
-         format_count(sequences) + " sequences of " + format_count(sizes.positions) +
-         " tokens, keys and values " +
+  return std::to_string(resident_units) + " of " + std::to_string(layout->units.size()) +
+         " units resident, sequences at once " + format_count(sequences) + ", each up to " +
+         format_count(sizes.positions) + " tokens, keys and values " +
          (kv.slots == 0 ? "on the device"
                         : "on the host in " + std::to_string(kv.groups) + " groups");
 }

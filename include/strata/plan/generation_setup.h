@@ -56,8 +56,8 @@ struct GenerationSetup {
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
   [[nodiscard]] bool fits() const;
-  /// Returns a line like "34 of 34 units resident, 16 sequences of 2,048 tokens, keys and values
-  /// on the device".
+  /// Returns a line like "34 of 34 units resident, sequences at once 16, each up to 2,048 tokens,
+  /// keys and values on the device".
   [[nodiscard]] std::string to_string() const;
 };
 

@@ -1,0 +1,275 @@
+// Tests that `generate` and `chat` do what users ask them for, say what is wrong before anything is
+// drawn, and lose nothing when they are killed.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "e2e/saved_runs.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+const std::string kModel = STRATA_GOLDENS "/mha ";  // has no tokenizer
+
+/// Trains a model of bytes, and returns its run folder.
+std::string byte_model(const Folder& folder) {
+  const Outcome trained = strata(folder, train_tiny(folder, "run", tokenize_text(folder)));
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  return (folder / "run") + " ";
+}
+
+void write_file(const std::string& file, const std::string& text) {
+  std::ofstream(file, std::ios::binary) << text;
+}
+
+std::vector<nlohmann::json> lines_of(const std::string& file) {
+  std::ifstream in(file);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+/// Prompts of tokens, with settings of their own.
+std::string token_prompts(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    nlohmann::json tokens = nlohmann::json::array();
+    for (int j = 0; j <= i % 7; ++j) tokens.push_back((5 * i + 3 * j) % 67);
+    text += nlohmann::json{{"id", "prompt " + std::to_string(i)},
+                           {"tokens", tokens},
+                           {"max_tokens", 1 + i % 4},
+                           {"temperature", i % 3},
+                           {"seed", i}}
+                .dump() +
+            "\n";
+  }
+  return text;
+}
+
+/// Runs the program and returns its standard output.
+std::string printed(const Folder& folder, const std::string& arguments) {
+  const std::string file = folder / "printed.txt";
+  const Outcome outcome =
+      run(folder, "sh -c '" STRATA_PROGRAM " " + arguments + " > " + file + "'");
+  INFO(outcome.text);
+  REQUIRE(outcome.code == 0);
+  return read_file(file);
+}
+
+void check_refused(const Folder& folder, const std::string& arguments, const std::string& text) {
+  const Outcome outcome = strata(folder, arguments);
+  INFO(arguments);
+  CHECK(outcome.code == 2);
+  CHECK_THAT(outcome.text, ContainsSubstring(text));
+}
+
+}  // namespace
+
+TEST_CASE("a prompt is continued as text, and as a line of JSON on request") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  const std::string arguments =
+      "generate " + model + "--prompt \"line 3 of\" --max-tokens 20 --temperature 0.9 --seed 7";
+  const std::string text = printed(folder, arguments);
+  const auto line = nlohmann::json::parse(printed(folder, arguments + " --json --logprobs"));
+  CHECK(text == line["text"].get<std::string>() + "\n");
+  CHECK(line["id"] == "1");
+  CHECK(line["prompt_tokens"] == 9);
+  CHECK(line["tokens"] == line["ids"].size());
+  CHECK(line["logprobs"].size() == line["ids"].size());
+  for (const double logprob : line["logprobs"]) CHECK(logprob <= 0);
+  CHECK(printed(folder, arguments + " --threads 1") == text);
+  CHECK(printed(folder, arguments + " --context 30") == text);
+
+  write_file(folder / "prompt.txt", "line 3 of");
+  CHECK(printed(folder, "generate " + model + "--input " + (folder / "prompt.txt") +
+                            " --max-tokens 20 --temperature 0.9 --seed 7") == text);
+  // A stop ends the text before it, wherever pieces of it come from.
+  REQUIRE(text.size() > 6);
+  const std::string stop = text.substr(3, 3);
+  const auto stopped =
+      nlohmann::json::parse(run(folder, std::string(STRATA_PROGRAM) + " " + arguments +
+                                            " --json --stop '" + stop + "' 2>/dev/null")
+                                .text);
+  CHECK(stopped["finish_reason"] == "stop");
+  CHECK(stopped["text"] == text.substr(0, text.find(stop)));
+}
+
+TEST_CASE("JSON lines are continued alone as in any batch, and samples differ") {
+  const Folder folder;
+  write_file(folder / "in.jsonl", token_prompts(23));
+  const std::string arguments =
+      "generate " + kModel + "--logprobs --ignore-eos --input " + (folder / "in.jsonl");
+  const auto by_id = [&](const std::string& more) {
+    std::map<std::string, nlohmann::json> all;
+    REQUIRE(strata(folder, arguments + " --overwrite --output " + (folder / "out.jsonl ") + more)
+                .code == 0);
+    for (const auto& line : lines_of(folder / "out.jsonl")) {
+      all[line["id"].get<std::string>() + "/" + line["sample"].dump()] = line;
+    }
+    return all;
+  };
+  const auto together = by_id("");
+  CHECK(together.size() == 23);
+  CHECK(together.at("prompt 3/0")["tokens"] == 4);
+  CHECK(together.at("prompt 3/0")["finish_reason"] == "length");
+  CHECK(by_id("--batch 1") == together);
+  CHECK(by_id("--batch 3 --threads 1") == together);
+  write_file(folder / "in.jsonl",
+             R"({"tokens": [5, 6], "max_tokens": 6, "temperature": 1, "samples": 5})");
+  std::set<std::string> samples;
+  for (const auto& [key, line] : by_id("")) samples.insert(line["ids"].dump());
+  CHECK(samples.size() > 1);
+}
+
+TEST_CASE("what cannot be continued is refused before anything is drawn") {
+  const Folder folder;
+  const std::string in = folder / "in.jsonl";
+  const std::string arguments = "generate " + kModel + "--input " + in;
+  const auto check = [&](const std::string& record, const std::string& text) {
+    write_file(in, R"({"tokens": [1], "id": "first"})"
+                   "\n" +
+                       record + "\n");
+    const Outcome outcome =
+        strata(folder, arguments + " --overwrite --output " + (folder / "out.jsonl"));
+    INFO(record);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.text, ContainsSubstring("in.jsonl:2: ") && ContainsSubstring(text));
+    CHECK(read_file(folder / "out.jsonl").empty());
+  };
+  check("[1, 2]", "a record is an object");
+  check("{", "is not JSON");
+  check("{}", "has one of \"prompt\", \"messages\" and \"tokens\"");
+  check(R"({"tokens": [1], "prompt": "a"})", "has one of");
+  check(R"({"prompt": "a"})", "name the model's tokenizer by --tokenizer");
+  check(R"({"messages": [{"role": "user", "content": "a"}]})", "has no chat template");
+  check(R"({"tokens": [67]})", "token 67 is not one of the model's 67");
+  check(R"({"tokens": [-1]})", "a list of ids");
+  check(R"({"tokens": "1"})", "a list of ids");
+  check(R"({"tokens": []})", "the prompt has no token");
+  check(R"({"tokens": [1], "max_tokens": 0})", "max_tokens is 0, and at least 1");
+  check(R"({"tokens": [1], "max_tokens": 1e9})", "max_tokens is 1000000000.0");
+  check(R"({"tokens": [1], "max_tokens": 512})", "max_position_embeddings");
+  check(R"({"tokens": [1], "temperature": "hot"})", "temperature is \"hot\", and a number");
+  check(R"({"tokens": [1], "temperature": -1})", "temperature must be 0");
+  check(R"({"tokens": [1], "top_k": -1})", "top_k must be");
+  check(R"({"tokens": [1], "samples": 2})", "samples are all the same at temperature 0");
+  check(R"({"tokens": [1], "stop": 3})", "stop is 3");
+  check(R"({"tokens": [1], "id": "first"})", "is that of");
+  check(R"({"tokens": [1], "id": 1.5})", "a text or a whole number");
+  check_refused(folder, "generate " + kModel, "give one of --prompt TEXT and --input FILE");
+  check_refused(folder, "generate " + kModel + "--prompt a --input b", "give one of");
+  check_refused(folder, "generate " + kModel + "--input " + (folder / "missing.jsonl"),
+                "missing.jsonl: cannot be read");
+  check_refused(folder, "generate " + kModel + "--prompt a --top-p 2", "top_p must be");
+  check_refused(folder, "generate " + (folder / "nothing") + " --prompt a", "nothing of this name");
+  check_refused(folder, "chat " + kModel, "has no chat template");
+  const Outcome cuda =
+      strata(folder, arguments + " --backend cuda --overwrite --output " + (folder / "out.jsonl"));
+  CHECK(cuda.code != 0);
+  const Outcome memory = [&] {
+    write_file(in, R"({"tokens": [1]})");
+    return strata(folder, arguments + " --host-memory 1MiB");
+  }();
+  CHECK(memory.code == 3);
+  CHECK_THAT(memory.text, ContainsSubstring("lower --batch or --context"));
+}
+
+TEST_CASE("an output is neither overwritten nor gone on with by accident") {
+  const Folder folder;
+  write_file(folder / "in.jsonl", token_prompts(5));
+  const std::string arguments = "generate " + kModel + "--ignore-eos --input " +
+                                (folder / "in.jsonl") + " --output " + (folder / "out.jsonl");
+  REQUIRE(strata(folder, arguments).code == 0);
+  const std::string all = read_file(folder / "out.jsonl");
+  check_refused(folder, arguments, "is there already");
+  CHECK(read_file(folder / "out.jsonl") == all);
+  // Some lines are there, of which the last is torn.
+  const std::size_t third = all.find('\n', all.find('\n') + 1) + 1;
+  write_file(folder / "out.jsonl", all.substr(0, third + 10));
+  const Outcome resumed = strata(folder, arguments + " --resume");
+  INFO(resumed.text);
+  CHECK(resumed.code == 0);
+  CHECK_THAT(resumed.text, ContainsSubstring("has 2 completions"));
+  const auto sorted = [](const std::string& file) {
+    std::vector<std::string> lines;
+    for (const auto& line : lines_of(file)) lines.push_back(line.dump());
+    std::ranges::sort(lines);
+    return lines;
+  };
+  const auto gone_on = sorted(folder / "out.jsonl");
+  write_file(folder / "out.jsonl", all);
+  CHECK(gone_on == sorted(folder / "out.jsonl"));
+  CHECK_THAT(strata(folder, arguments + " --resume").text, ContainsSubstring("nothing is left"));
+  write_file(folder / "out.jsonl", "something else\n");
+  check_refused(folder, arguments + " --resume", "out.jsonl:1: is no line that `generate` wrote");
+  CHECK(read_file(folder / "out.jsonl") == "something else\n");
+}
+
+TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: a sanitizer must be the first library");
+    return;
+  }
+  const Folder folder;
+  fs::create_directories(folder / "checkpoints");  // where calls are counted
+  write_file(folder / "in.jsonl", token_prompts(900));
+  const auto arguments = [&](const std::string& output) {
+    return "generate " + kModel + "--threads 1 --batch 5 --ignore-eos --input " +
+           (folder / "in.jsonl") + " --resume --output " + output;
+  };
+  REQUIRE(strata(folder, arguments(folder / "whole.jsonl")).code == 0);
+  const std::string output = folder / "checkpoints/out.jsonl";
+  int kills = 0;
+  for (; kills < 200; ++kills) {
+    // The first call opens the file; the one at which it is killed leaves half a line, or none.
+    const int at = 1 + kills % 8;
+    Process process(folder, "env LD_PRELOAD=" STRATA_KILL_AT_CALL " KILL_AT_CALL=" +
+                                std::to_string(at) + " " + kProgram + arguments(output));
+    const int code = process.wait();
+    INFO(process.text());
+    REQUIRE(code == -SIGKILL);
+  }
+  const std::size_t before = lines_of(folder / "whole.jsonl").size();
+  REQUIRE(before == 900);
+  REQUIRE(strata(folder, arguments(output)).code == 0);
+  std::multiset<std::string> whole;
+  std::multiset<std::string> killed;
+  for (const auto& line : lines_of(folder / "whole.jsonl")) whole.insert(line.dump());
+  for (const auto& line : lines_of(output)) killed.insert(line.dump());
+  CHECK(killed == whole);
+}
+
+TEST_CASE("a chat answers each line, and remembers what was said") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  // 256 bytes and an end: as many ids as the model has.
+  REQUIRE(strata(folder, "tokenizer train " + (folder / "text") + " --vocab-size 257 --output " +
+                             (folder / "tokenizer"))
+              .code == 0);
+  const std::string with = model + "--tokenizer " + (folder / "tokenizer") +
+                           " --chat-template chatml --temperature 1 --context 120 --max-tokens ";
+  write_file(folder / "said.txt", "line 1\n\nline 2\n");
+  const std::string said = printed(folder, "chat " + with + "5 < " + (folder / "said.txt"));
+  const std::string first = printed(folder, "generate " + with + "5 --chat --prompt \"line 1\"");
+  REQUIRE(said.size() > first.size());
+  CHECK(said.substr(0, first.size()) == first);
+  // The second answer is that to the whole conversation.
+  const std::string answer = first.substr(0, first.size() - 1);
+  write_file(folder / "in.jsonl", nlohmann::json{{"messages",
+                                                  {{{"role", "user"}, {"content", "line 1"}},
+                                                   {{"role", "assistant"}, {"content", answer}},
+                                                   {{"role", "user"}, {"content", "line 2"}}}}}
+                                          .dump() +
+                                      "\n");
+  const auto second = nlohmann::json::parse(
+      printed(folder, "generate " + with + "5 --input " + (folder / "in.jsonl")));
+  CHECK(said.substr(first.size()) == second["text"].get<std::string>() + "\n");
+}
+
+}  // namespace strata::test
