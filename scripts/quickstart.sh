@@ -65,3 +65,7 @@ awk -v pairs="$pair_model_loss" -v tokens="$(validation_tokens data/quickstart/t
     if (loss > pairs - 0.3) { print "FAILED: it must be at least 0.3 below the pair counts"; exit 1 }
     print "passed; the run folder is runs/quickstart"
   }' runs/quickstart/metrics.jsonl
+
+stage "what the model makes of \"The file \""
+"$strata" generate runs/quickstart --tokenizer data/quickstart/tokenizer --prompt "The file " --max-tokens 60 \
+  --temperature 0.7 --seed 1

@@ -78,10 +78,10 @@ class Generator {
     int group = 0;
     std::int64_t row = 0;  ///< of position 0, in its group
     std::int64_t rows = 0;
-    std::int64_t done = 0;           ///< tokens whose keys and values are kept
-    std::vector<std::int32_t> ids{};  ///< prompt and what was drawn
+    std::int64_t done = 0;             ///< tokens whose keys and values are kept
+    std::vector<std::int32_t> ids{};   ///< prompt and what was drawn
     std::vector<std::int32_t> seen{};  ///< different ids, if there is a penalty
-    std::uint64_t key = 0;           ///< of its random numbers
+    std::uint64_t key = 0;             ///< of its random numbers
 
     [[nodiscard]] std::int64_t drawn() const {
       return static_cast<std::int64_t>(ids.size() - request.prompt.size());
