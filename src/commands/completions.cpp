@@ -59,7 +59,8 @@ std::string Completion::line(bool logprobs) const {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old) : path_(std::move(path)) {
+CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old)
+    : path_(std::move(path)), old_(old) {
   std::error_code error;
   const bool there = std::filesystem::exists(path_, error);
   if (there && old == OldOutput::kRefuse) {
@@ -71,7 +72,10 @@ CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old) : path
     throw ConfigError(path_.string() + ": is no regular file; name another --output");
   }
   if (there && old == OldOutput::kResume) read_lines();
-  const int truncate = old == OldOutput::kReplace ? O_TRUNC : 0;
+}
+
+void CompletionFile::open() {
+  const int truncate = old_ == OldOutput::kReplace ? O_TRUNC : 0;
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | truncate, 0666);
   if (descriptor_ < 0) throw IoError(path_.string() + ": cannot be opened: " + system_problem());
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "commands/completions.h"
@@ -47,6 +49,11 @@ class PromptSource {
     } else if (!records_) {
       text_ = read_text_file(name_, 64 * kMiB);
     } else {
+      std::error_code error;
+      if (std::filesystem::exists(name_, error) &&
+          !std::filesystem::is_regular_file(name_, error)) {
+        throw IoError(name_ + ": is no regular file; give what comes through a pipe by --input -");
+      }
       file_.emplace(name_, std::ios::binary);
       if (!*file_) throw IoError(name_ + ": cannot be read");
       return;
@@ -97,9 +104,19 @@ struct Survey {
   bool penalties = false;
 };
 
+/// Throws ConfigError for an id that the model does not have.
+void check_ids(const Prompt& prompt, std::int64_t vocabulary) {
+  for (const std::int32_t id : prompt.ids) {
+    if (id < vocabulary) continue;
+    throw ConfigError(prompt.where + ": token " + std::to_string(id) +
+                      " is not one of the model's " + format_count(vocabulary));
+  }
+}
+
 /// Reads all prompts. Throws ConfigError for the first one that is wrong.
-Survey survey(PromptSource& source, std::optional<std::int64_t> context, std::int64_t positions,
+Survey survey(PromptSource& source, std::optional<std::int64_t> context, const LlamaConfig& model,
               const CompletionFile* output) {
+  const std::int64_t positions = model.max_position_embeddings;
   Survey all;
   std::map<std::string, std::string> places;  // of ids
   const std::int64_t most = std::min(context.value_or(positions), positions);
@@ -109,6 +126,7 @@ Survey survey(PromptSource& source, std::optional<std::int64_t> context, std::in
       throw ConfigError(prompt->where + ": id \"" + shortened(prompt->id) + "\" is that of " +
                         known->second + " as well; give each prompt its own");
     }
+    check_ids(*prompt, model.vocab_size);
     if (prompt->ids.empty()) throw ConfigError(prompt->where + ": the prompt has no token");
     const std::int64_t length = std::ssize(prompt->ids) + prompt->settings.most_tokens;
     if (length > most) {
@@ -156,14 +174,6 @@ class Requests {
   std::int64_t sample_ = 0;
 };
 
-void check_id(const Prompt& prompt, std::int64_t vocabulary) {
-  for (const std::int32_t id : prompt.ids) {
-    if (id < vocabulary) continue;
-    throw ConfigError(prompt.where + ": token " + std::to_string(id) +
-                      " is not one of the model's " + format_count(vocabulary));
-  }
-}
-
 std::string counts_text(const GenerationCounts& counts) {
   return fmt::format(
       "{} tokens drawn in {:.2f} s ({} tokens/s); sequences {}, prompt tokens {}, sweeps {}",
@@ -201,8 +211,7 @@ int generate_command(const GenerateOptions& options) {
     }
   }
   CompletionFile* const file = output ? &*output : nullptr;
-  const Survey all =
-      survey(source, options.model.context, model.config().max_position_embeddings, file);
+  const Survey all = survey(source, options.model.context, model.config(), file);
   if (all.sequences == 0) {
     log::info("nothing is left to do");
     return 0;
@@ -213,6 +222,7 @@ int generate_command(const GenerateOptions& options) {
       model.load(options.model.context.value_or(all.longest), all.sequences, all.penalties);
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
 
+  if (file != nullptr) file->open();  // what was there is lost only now
   source.rewind();
   Requests requests(source, file);
   std::map<std::size_t, Completion> open;
@@ -223,12 +233,14 @@ int generate_command(const GenerateOptions& options) {
     auto found = requests.next();
     if (!found) return std::nullopt;
     const auto& [prompt, sample] = *found;
-    check_id(prompt, model.config().vocab_size);
+    GenerateRequest request{.prompt = prompt.ids,
+                            .sampling = prompt.settings.sampling,
+                            .most_tokens = prompt.settings.most_tokens,
+                            .sample = sample};
+    const std::string problem = generator.problem(request);  // the file may have changed
+    if (!problem.empty()) throw ConfigError(prompt.where + ": " + problem);
     open.emplace(taken++, Completion(model.text(), prompt, sample));
-    return GenerateRequest{.prompt = prompt.ids,
-                           .sampling = prompt.settings.sampling,
-                           .most_tokens = prompt.settings.most_tokens,
-                           .sample = sample};
+    return request;
   };
   const auto drawn = [&](const DrawnToken& token) {
     if (const int signal = stop.received()) throw Interrupted(signal);

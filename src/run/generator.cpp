@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -245,7 +246,10 @@ void Generator::run(const Next& next, const Drawn& drawn) {
   std::optional<GenerateRequest> waiting = next();
   while (true) {
     while (waiting && admit(*waiting)) waiting = next();
-    if (std::ranges::all_of(active_, [](const auto& group) { return group.empty(); })) break;
+    if (std::ranges::all_of(active_, [](const auto& group) { return group.empty(); })) {
+      if (waiting) throw std::logic_error("a request has no room: " + problem(*waiting));
+      break;
+    }
     std::vector<Sequence*> drawing;
     const SweepPlan plan = plan_sweep(drawing);
     assembly_.sweep().run(plan);

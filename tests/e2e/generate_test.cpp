@@ -140,6 +140,7 @@ TEST_CASE("what cannot be continued is refused before anything is drawn") {
   const Folder folder;
   const std::string in = folder / "in.jsonl";
   const std::string arguments = "generate " + kModel + "--input " + in;
+  write_file(folder / "out.jsonl", "what was there\n");
   const auto check = [&](const std::string& record, const std::string& text) {
     write_file(in, R"({"tokens": [1], "id": "first"})"
                    "\n" +
@@ -149,7 +150,7 @@ TEST_CASE("what cannot be continued is refused before anything is drawn") {
     INFO(record);
     CHECK(outcome.code == 2);
     CHECK_THAT(outcome.text, ContainsSubstring("in.jsonl:2: ") && ContainsSubstring(text));
-    CHECK(read_file(folder / "out.jsonl").empty());
+    CHECK(read_file(folder / "out.jsonl") == "what was there\n");
   };
   check("[1, 2]", "a record is an object");
   check("{", "is not JSON");
@@ -175,6 +176,9 @@ TEST_CASE("what cannot be continued is refused before anything is drawn") {
   check_refused(folder, "generate " + kModel + "--prompt a --input b", "give one of");
   check_refused(folder, "generate " + kModel + "--input " + (folder / "missing.jsonl"),
                 "missing.jsonl: cannot be read");
+  fs::create_directories(folder / "folder.jsonl");
+  check_refused(folder, "generate " + kModel + "--input " + (folder / "folder.jsonl"),
+                "is no regular file");
   check_refused(folder, "generate " + kModel + "--prompt a --top-p 2", "top_p must be");
   check_refused(folder, "generate " + (folder / "nothing") + " --prompt a", "nothing of this name");
   check_refused(folder, "chat " + kModel, "has no chat template");
