@@ -4,6 +4,11 @@
   prompt.<i> [P]   tokens.<i> [256]                                                       i32
   logits.<i> [n, V] f32   after the prompt and after every 32nd of the tokens
 
+<model>/evaluation.safetensors   how likely LlamaForCausalLM in f64 finds random tokens
+  ids [N] i32   windows [2] i32: tokens of one, and from one to the next
+  whole [N - 1] f64   logarithm of the probability of each token after all before it
+  windowed [N - 1] f64   the same by windows; a token counts in the first that has it after another
+
 sampling.safetensors   what the logits processors and warpers of transformers make of logits
   logits [cases, V] f64   seen [cases, S] i32 (different ids)
   settings [cases, 5] f64   repeat penalty, temperature, top_k, top_p, min_p
@@ -58,6 +63,34 @@ def continue_prompts(folder, name):
     save_file(tensors, folder / name / "generation.safetensors")
 
 
+def score_tokens(folder, name):
+    model = LlamaForCausalLM.from_pretrained(folder / name, dtype=torch.float64).eval()
+    count, context, stride = 300, 96, 70
+    ids = integers(generator(7), 0, model.config.vocab_size, count)
+
+    def logprobs(part):
+        with torch.no_grad():
+            logits = model(part[None], attention_mask=torch.ones_like(part[None])).logits[0, :-1]
+        return logits.log_softmax(-1).gather(1, part[1:, None])[:, 0]
+
+    windowed = []
+    begin, end = 0, 1
+    while end < count:
+        part = ids[begin : begin + context]
+        windowed.append(logprobs(part)[end - begin - 1 :])
+        end = begin + context
+        begin = min(begin + stride, count - context)
+    save_file(
+        {
+            "ids": ids.int(),
+            "windows": torch.tensor([context, stride], dtype=torch.int32),
+            "whole": logprobs(ids),
+            "windowed": torch.cat(windowed),
+        },
+        folder / name / "evaluation.safetensors",
+    )
+
+
 def filter_logits(folder):
     vocabulary, seen_ids = 97, 12
     rng = generator(6)
@@ -108,4 +141,5 @@ def make(folder):
     """Needs the models that models.make left in the folder."""
     for name in MODELS:
         continue_prompts(folder, name)
+        score_tokens(folder, name)
     filter_logits(folder)

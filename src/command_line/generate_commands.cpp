@@ -155,11 +155,38 @@ void add_chat(CLI::App& app, const std::shared_ptr<ChatOptions>& options, Action
   chat.callback([options, &action] { action = [options] { return chat_command(*options); }; });
 }
 
+void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options, Action& action) {
+  CLI::App& evaluate =
+      *app.add_subcommand("evaluate", "Measure how likely a model finds texts, tokens or answers");
+  add_model_options(evaluate, options->model);
+  evaluate
+      .add_option("--input", options->input,
+                  "a file of text, a token file (.bin), or JSON lines (.jsonl) with texts or "
+                  "choices; - for standard input")
+      ->required()
+      ->type_name("FILE");
+  evaluate.add_flag("--jsonl", options->jsonl, "the input has JSON lines, whatever its name");
+  evaluate
+      .add_option(
+          "--stride", options->stride,
+          "tokens from one window of a text to the next (default: they overlap by one token)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  evaluate
+      .add_option("--batch", options->model.sequences,
+                  "sequences that are scored at once (default: up to 16, as memory allows)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  evaluate.callback(
+      [options, &action] { action = [options] { return evaluate_command(*options); }; });
+}
+
 }  // namespace
 
 void add_generate_commands(CLI::App& app, Action& action) {
   add_generate(app, std::make_shared<GenerateOptions>(), action);
   add_chat(app, std::make_shared<ChatOptions>(), action);
+  add_evaluate(app, std::make_shared<EvaluateOptions>(), action);
 }
 
 }  // namespace strata

@@ -4,25 +4,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "commands/completions.h"
+#include "commands/input_lines.h"
 #include "commands/model_session.h"
 #include "commands/prompts.h"
 #include "commands/work_meter.h"
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
-#include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
@@ -32,68 +26,40 @@ namespace strata {
 
 namespace {
 
+InputLines open_input(const GenerateOptions& options) {
+  if (options.prompt.has_value() != options.input.empty()) {
+    throw ConfigError("give one of --prompt TEXT and --input FILE");
+  }
+  return options.prompt ? InputLines::of_text(*options.prompt, "--prompt")
+                        : InputLines(options.input, options.jsonl);
+}
+
 /// The prompts that were given, to be read from the beginning as often as needed.
 class PromptSource {
  public:
   PromptSource(const GenerateOptions& options, const PromptReading& how)
-      : how_(how), name_(options.prompt ? "--prompt" : options.input) {
-    if (options.prompt.has_value() != options.input.empty()) {
-      throw ConfigError("give one of --prompt TEXT and --input FILE");
-    }
-    records_ = !options.prompt && (options.jsonl || name_.ends_with(".jsonl"));
-    if (options.prompt) {
-      text_ = *options.prompt;
-    } else if (name_ == "-") {
-      text_.assign(std::istreambuf_iterator<char>(std::cin), {});
-      name_ = "standard input";
-    } else if (!records_) {
-      text_ = read_text_file(name_, 64 * kMiB);
-    } else {
-      std::error_code error;
-      if (std::filesystem::exists(name_, error) &&
-          !std::filesystem::is_regular_file(name_, error)) {
-        throw IoError(name_ + ": is no regular file; give what comes through a pipe by --input -");
-      }
-      file_.emplace(name_, std::ios::binary);
-      if (!*file_) throw IoError(name_ + ": cannot be read");
-      return;
-    }
-    memory_.str(text_);
-  }
+      : how_(how), lines_(open_input(options)) {}
 
-  [[nodiscard]] bool has_records() const { return records_; }
+  [[nodiscard]] bool has_records() const { return lines_.has_records(); }
   void rewind() {
-    stream().clear();
-    stream().seekg(0);
-    line_ = 0;
+    lines_.rewind();
+    text_was_read_ = false;
   }
   /// Returns the next prompt, or nothing after the last.
   [[nodiscard]] std::optional<Prompt> next() {
-    if (!records_) {
-      if (std::exchange(line_, 1) != 0) return std::nullopt;
-      return read_text_prompt(how_, text_, name_);
+    if (has_records()) {
+      const std::optional<InputLine> line = lines_.next();
+      if (!line) return std::nullopt;
+      return read_prompt_record(how_, line->text, line->where, line->number);
     }
-    std::string line;
-    while (std::getline(stream(), line)) {
-      ++line_;
-      if (line.find_first_not_of(" \t\r") == line.npos) continue;
-      return read_prompt_record(how_, line, name_ + ":" + std::to_string(line_), line_);
-    }
-    return std::nullopt;
+    if (std::exchange(text_was_read_, true)) return std::nullopt;
+    return read_text_prompt(how_, lines_.text(), lines_.name());
   }
 
  private:
-  [[nodiscard]] std::istream& stream() {
-    return file_ ? static_cast<std::istream&>(*file_) : static_cast<std::istream&>(memory_);
-  }
-
   const PromptReading& how_;
-  std::string name_;
-  bool records_ = false;
-  std::string text_;
-  std::istringstream memory_;
-  std::optional<std::ifstream> file_;
-  std::int64_t line_ = 0;
+  InputLines lines_;
+  bool text_was_read_ = false;
 };
 
 /// What all prompts together need.

@@ -63,24 +63,19 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
   return settings;
 }
 
-std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
-                                                    std::int64_t most_sequences,
-                                                    bool penalties) const {
-  if (context > config_.max_position_embeddings) {
-    throw ConfigError("a sequence would have " + format_count(context) +
+std::unique_ptr<GenerationSession> NamedModel::load(GenerationNeeds needs) const {
+  if (needs.context > config_.max_position_embeddings) {
+    throw ConfigError("a sequence would have " + format_count(needs.context) +
                       " tokens, and the model has positions for " +
                       format_count(config_.max_position_embeddings) +
-                      " (max_position_embeddings); shorten prompts, or lower --max-tokens");
+                      " (max_position_embeddings); lower --context, or shorten what is given");
   }
-  GenerationOptions session{
-      .folder = folder_,
-      .backend = options_.backend,
-      .dtype = options_.dtype,
-      .threads = options_.threads,
-      .memory = options_.memory,
-      .needs = {.sequences = options_.sequences.value_or(std::min(kSequences, most_sequences)),
-                .context = context,
-                .penalties = penalties}};
+  GenerationOptions session{.folder = folder_,
+                            .backend = options_.backend,
+                            .dtype = options_.dtype,
+                            .threads = options_.threads,
+                            .memory = options_.memory,
+                            .needs = needs};
   while (true) {
     try {
       return std::make_unique<GenerationSession>(session);
@@ -89,6 +84,21 @@ std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
       session.needs.sequences /= 2;
     }
   }
+}
+
+std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
+                                                    std::int64_t most_sequences,
+                                                    bool penalties) const {
+  return load({.sequences = options_.sequences.value_or(std::min(kSequences, most_sequences)),
+               .context = context,
+               .penalties = penalties});
+}
+
+std::unique_ptr<GenerationSession> NamedModel::load_to_score(std::int64_t context,
+                                                             std::int64_t sequences) const {
+  return load({.sequences = options_.sequences.value_or(std::min(kSequences, sequences)),
+               .context = context,
+               .scores = true});
 }
 
 }  // namespace strata

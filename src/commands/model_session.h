@@ -1,8 +1,9 @@
-// A model as `generate` and `chat` use it: where its folder is, its texts, how it wants to be
-// generated with, and a session once it is known how much it has to hold.
+// A model as commands use it that do not train it: where its folder is, its texts, how it wants to
+// be generated with, and a session once it is known how much it has to hold.
 
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ class NamedModel {
   explicit NamedModel(const ModelOptions& options);
 
   [[nodiscard]] const ModelText& text() const { return *text_; }
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] const LlamaConfig& config() const { return config_; }
   /// Returns how tokens are drawn: what the options say, else what the model's files say.
   [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;
@@ -34,8 +36,13 @@ class NamedModel {
   [[nodiscard]] std::unique_ptr<GenerationSession> load(std::int64_t context,
                                                         std::int64_t most_sequences,
                                                         bool penalties) const;
+  /// Loads the model to score so many sequences of at most this length, likewise.
+  [[nodiscard]] std::unique_ptr<GenerationSession> load_to_score(std::int64_t context,
+                                                                 std::int64_t sequences) const;
 
  private:
+  [[nodiscard]] std::unique_ptr<GenerationSession> load(GenerationNeeds needs) const;
+
   ModelOptions options_;
   std::filesystem::path folder_;
   LlamaConfig config_;

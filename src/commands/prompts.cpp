@@ -6,87 +6,13 @@
 #include <limits>
 #include <utility>
 
+#include "commands/json_record.h"
 #include "strata/base/error.h"
-#include "strata/base/json.h"
 
 namespace strata {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-/// The members of a record, whose errors name them.
-class RecordReader {
- public:
-  RecordReader(const std::string& json, std::string where) : where_(std::move(where)) {
-    try {
-      json_ = parse_json<Json>(json);
-    } catch (const Json::exception& error) {
-      throw ConfigError(where_ + ": is not JSON: " + json_problem(error));
-    } catch (const ConfigError& error) {
-      throw ConfigError(where_ + ": " + error.what());
-    }
-    if (!json_.is_object())
-      throw ConfigError(where_ + ": a record is an object, not " + shown(json_));
-  }
-
-  [[nodiscard]] const Json* find(const char* key) const {
-    const auto found = json_.find(key);
-    return found == json_.end() || found->is_null() ? nullptr : &*found;
-  }
-  [[noreturn]] void fail(const char* key, const std::string& wanted) const {
-    throw ConfigError(where_ + ": " + key + " is " + shown(*find(key)) + ", and " + wanted +
-                      " is expected");
-  }
-  void read(const char* key, double& value) const {
-    const Json* const found = find(key);
-    if (found == nullptr) return;
-    if (!found->is_number()) fail(key, "a number");
-    value = found->get<double>();
-  }
-  void read(const char* key, std::int64_t& value) const {
-    const Json* const found = find(key);
-    if (found == nullptr) return;
-    const bool fits = found->is_number_integer() &&
-                      (!found->is_number_unsigned() ||
-                       found->get<std::uint64_t>() <=
-                           static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
-    if (!fits) fail(key, "a whole number");
-    value = found->get<std::int64_t>();
-  }
-  void read(const char* key, std::vector<std::string>& texts) const {
-    const Json* const found = find(key);
-    if (found == nullptr) return;
-    texts.clear();
-    for (const Json& text : found->is_array() ? *found : Json::array({*found})) {
-      if (!text.is_string()) fail(key, "a text or a list of texts");
-      texts.push_back(text.get<std::string>());
-    }
-  }
-  [[nodiscard]] std::string id(std::int64_t line) const {
-    const Json* const found = find("id");
-    if (found == nullptr) return std::to_string(line);
-    if (found->is_string()) return found->get<std::string>();
-    if (!found->is_number_integer()) fail("id", "a text or a whole number");
-    return found->dump();
-  }
-  [[nodiscard]] std::vector<std::int32_t> tokens() const {
-    const Json& found = *find("tokens");
-    if (!found.is_array()) fail("tokens", "a list of ids");
-    std::vector<std::int32_t> ids;
-    for (const Json& id : found) {
-      if (!id.is_number_integer() || id < 0 || id > std::numeric_limits<std::int32_t>::max()) {
-        fail("tokens", "a list of ids");
-      }
-      ids.push_back(id.get<std::int32_t>());
-    }
-    return ids;
-  }
-  [[nodiscard]] const std::string& where() const { return where_; }
-
- private:
-  std::string where_;
-  Json json_;
-};
+using Json = JsonRecord::Json;
 
 std::string said(const std::string& role, const std::string& text) {
   return Json{{"role", role}, {"content", text}}.dump();
@@ -105,7 +31,7 @@ std::vector<std::int32_t> ids_of_text(const PromptReading& how, const std::strin
   }
 }
 
-std::vector<std::int32_t> ids_of_record(const PromptReading& how, const RecordReader& record,
+std::vector<std::int32_t> ids_of_record(const PromptReading& how, const JsonRecord& record,
                                         const std::string& json) {
   const Json* const prompt = record.find("prompt");
   const bool messages = record.find("messages") != nullptr;
@@ -153,7 +79,7 @@ Prompt read_text_prompt(const PromptReading& how, const std::string& text, std::
 
 Prompt read_prompt_record(const PromptReading& how, const std::string& json, std::string where,
                           std::int64_t line) {
-  const RecordReader record(json, std::move(where));
+  const JsonRecord record(json, std::move(where));
   Prompt prompt{.id = record.id(line),
                 .where = record.where(),
                 .ids = ids_of_record(how, record, json),

@@ -46,7 +46,7 @@ void require_tokenizer_of(const ModelTokenizer& model, const TokenSource& source
   if (model.folder.empty() || source.tokenizer_hash() == 0) return;
   const std::optional<std::string> own = Tokenizer::file_in(model.folder);
   if (!own) return;
-  const std::string remedy = ", but the weights of model.path were trained with " + *own +
+  const std::string remedy = ", but the model's own is " + *own +
                              ". Tokenize the text with --tokenizer " + model.folder +
                              ", or give the ids of that one as a file of bare ids, with data.dtype";
   if (source.tokenizer_hash() == ByteTokenizer::hash()) {

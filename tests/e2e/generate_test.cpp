@@ -7,34 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "e2e/saved_runs.h"
+#include "e2e/lines.h"
 #include "support/catch.h"
 
 namespace strata::test {
 namespace {
 
 const std::string kModel = STRATA_GOLDENS "/mha ";  // has no tokenizer
-
-/// Trains a model of bytes, and returns its run folder.
-std::string byte_model(const Folder& folder) {
-  const Outcome trained = strata(
-      folder, train_tiny(folder, "run",
-                         tokenize_text(folder) + " --set model.max_position_embeddings=512"));
-  INFO(trained.text);
-  REQUIRE(trained.code == 0);
-  return (folder / "run") + " ";
-}
-
-void write_file(const std::string& file, const std::string& text) {
-  std::ofstream(file, std::ios::binary) << text;
-}
-
-std::vector<nlohmann::json> lines_of(const std::string& file) {
-  std::ifstream in(file);
-  std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
-  return lines;
-}
 
 /// Prompts of tokens, with settings of their own.
 std::string token_prompts(int count) {
@@ -51,23 +30,6 @@ std::string token_prompts(int count) {
             "\n";
   }
   return text;
-}
-
-/// Runs the program and returns its standard output.
-std::string printed(const Folder& folder, const std::string& arguments) {
-  const std::string file = folder / "printed.txt";
-  const Outcome outcome =
-      run(folder, "sh -c '" STRATA_PROGRAM " " + arguments + " > " + file + "'");
-  INFO(outcome.text);
-  REQUIRE(outcome.code == 0);
-  return read_file(file);
-}
-
-void check_refused(const Folder& folder, const std::string& arguments, const std::string& text) {
-  const Outcome outcome = strata(folder, arguments);
-  INFO(arguments);
-  CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.text, ContainsSubstring(text));
 }
 
 }  // namespace

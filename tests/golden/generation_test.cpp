@@ -5,10 +5,14 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
 
 #include "golden/golden_file.h"
 #include "golden/golden_model.h"
 #include "strata/base/convert.h"
+#include "strata/run/scorer.h"
 #include "support/catch.h"
 #include "support/op_runner.h"
 #include "support/tiny_generation.h"
@@ -61,6 +65,42 @@ TEST_CASE("models continue prompts as transformers does", "[golden]") {
         }
         CHECK(error <= 2e-5 * largest);
       }
+    }
+  }
+}
+
+TEST_CASE("tokens are as likely as transformers finds them", "[golden]") {
+  for (const char* name : kGoldenModels) {
+    INFO(name);
+    const std::filesystem::path folder = golden_data() / name;
+    const GoldenFile golden(folder / "evaluation.safetensors");
+    const std::vector<std::int32_t> ids = golden.integers("ids");
+    TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
+                               .needs = {.compute = DType::kF32,
+                                         .sequences = 1,
+                                         .context = std::ssize(ids),
+                                         .cell_tokens = 50,
+                                         .sweep_tokens = 120,
+                                         .scores = true},
+                               .fill = [&](TrainingState& state, ThreadPool& pool) {
+                                 state.load(SafetensorsDirectory(folder), pool);
+                               }});
+    bool taken = false;
+    std::vector<double> scored;
+    Scorer scorer(generation.assembly());
+    scorer.run(
+        [&]() -> std::optional<ScoreRequest> {
+          if (std::exchange(taken, true)) return std::nullopt;
+          return ScoreRequest{.ids = ids};
+        },
+        [&](std::size_t, std::span<const double> logprobs) {
+          scored.assign(logprobs.begin(), logprobs.end());
+        });
+    const std::vector<double> expected = golden.values("whole");
+    REQUIRE(scored.size() == expected.size());
+    const double largest = -*std::ranges::min_element(expected);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      CHECK(std::abs(scored[i] - expected[i]) <= 2e-5 * largest);
     }
   }
 }

@@ -16,7 +16,7 @@ using Action = std::function<int()>;
 void add_run_commands(CLI::App& app, Action& action);       ///< train, plan, bench, config-help
 void add_token_commands(CLI::App& app, Action& action);     ///< tokenize, tokenizer
 void add_model_commands(CLI::App& app, Action& action);     ///< inspect, export, import
-void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat
+void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat, evaluate
 
 /// Returns what the user probably meant by arguments that could not be understood, or nothing.
 [[nodiscard]] std::string meant(const CLI::App& app, const std::vector<std::string>& arguments);

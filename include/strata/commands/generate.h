@@ -65,6 +65,18 @@ struct ChatOptions {
   std::string system{};
 };
 
+/// What `evaluate` is told.
+struct EvaluateOptions {
+  ModelOptions model;
+  std::string input;   ///< a file of text, of tokens (.bin) or of JSON lines; "-": standard input
+  bool jsonl = false;  ///< the input has a record on each line; also where its name says so
+  std::optional<std::int64_t> stride{};  ///< tokens from one window of a text to the next
+};
+
+/// Scores a text or a token file, and prints its perplexity with its error as a line of JSON; or
+/// scores records, a line each and one that sums up. Throws ConfigError, before anything is scored,
+/// for the first record that is wrong.
+int evaluate_command(const EvaluateOptions& options);
 /// Continues prompts. Text goes to standard output as it is drawn, if there is one sequence; else a
 /// line of JSON for each, as it ends. Counts and speed go to standard error. SIGINT and SIGTERM end
 /// it; sequences that have ended are in the output by then. Throws ConfigError, before anything is

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/evaluations.h"
+#include "commands/input_lines.h"
+#include "commands/model_session.h"
+#include "strata/base/log.h"
+#include "strata/commands/generate.h"
+#include "strata/data/compatible.h"
+#include "strata/data/open_source.h"
+
+namespace strata {
+
+namespace {
+
+/// The tokens of a text.
+class TextTokens final : public TokenSource {
+ public:
+  TextTokens(std::string name, std::vector<std::int32_t> ids)
+      : name_(std::move(name)), ids_(std::move(ids)) {}
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::int64_t size() const override { return std::ssize(ids_); }
+  [[nodiscard]] std::int64_t vocabulary() const override { return 0; }
+  [[nodiscard]] std::uint64_t tokenizer_hash() const override { return 0; }
+  void read(std::int64_t begin, std::span<std::int32_t> out) const override {
+    check_range(*this, begin, std::ssize(out));
+    std::copy_n(ids_.begin() + begin, out.size(), out.begin());
+  }
+  void document_ends_in(std::int64_t, std::int64_t, std::vector<std::int64_t>&) const override {}
+
+ private:
+  std::string name_;
+  std::vector<std::int32_t> ids_;
+};
+
+bool is_token_file(const std::string& name) {
+  return name.ends_with(".bin") || name.ends_with(".idx");
+}
+
+}  // namespace
+
+int evaluate_command(const EvaluateOptions& options) {
+  log::configure(0, 1, "");
+  const NamedModel model(options.model);
+  if (is_token_file(options.input)) {
+    const std::unique_ptr<TokenSource> tokens = open_token_source(options.input);
+    const std::filesystem::path named(options.model.tokenizer);
+    require_tokenizer_of(
+        {.vocabulary = model.config().vocab_size,
+         .folder = named.empty()                          ? model.folder().string()
+                   : std::filesystem::is_directory(named) ? named.string()
+                                                          : named.parent_path().string()},
+        *tokens);
+    evaluate_windows(options, model, *tokens, {});
+    return 0;
+  }
+  InputLines lines(options.input, options.jsonl);
+  if (lines.has_records()) {
+    evaluate_records(options, model, lines);
+  } else {
+    const TextTokens tokens(lines.name(), model.text().encode(lines.text(), false));
+    evaluate_windows(options, model, tokens, lines.text().size());
+  }
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,267 @@
+// All records are read before the model is loaded, and again one by one as there is room.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/evaluations.h"
+#include "commands/json_record.h"
+#include "commands/work_meter.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
+#include "strata/run/scorer.h"
+
+namespace strata {
+
+namespace {
+
+using Json = JsonRecord::Json;
+
+/// A text that is scored, and what it came to.
+struct ScoredText {
+  std::size_t bytes = 0;
+  double loglikelihood = 0;
+  std::int64_t tokens = 0;
+};
+
+/// What a record asks for: the likelihood of one text, or which of several is the likeliest.
+struct Question {
+  std::string id;
+  bool has_choices = false;
+  std::optional<std::size_t> answer{};  ///< the choice that is right, if the record says so
+  std::vector<ScoredText> texts{};
+  std::size_t open = 0;  ///< texts that are not scored yet
+};
+
+struct Record {
+  Question question;
+  std::vector<ScoreRequest> requests;  ///< of its texts
+};
+
+std::string text_at(const JsonRecord& record, const char* key) {
+  const Json* const found = record.find(key);
+  if (found == nullptr) return {};
+  if (!found->is_string()) record.fail(key, "a text");
+  return found->get<std::string>();
+}
+
+/// Returns `text` after `prompt`. A token that has characters of both belongs to the text.
+ScoreRequest text_after(const ModelText& model, const std::string& prompt,
+                        const std::string& text) {
+  ScoreRequest request{.ids = model.encode(prompt + text, false)};
+  const std::vector<std::int32_t> before = model.encode(prompt, false);
+  const auto shared = std::ranges::mismatch(before, request.ids).in1 - before.begin();
+  request.from = static_cast<std::size_t>(std::max<std::ptrdiff_t>(shared, 1));
+  return request;
+}
+
+/// Returns the texts that a record wants to have scored.
+std::vector<std::string> texts_of(const JsonRecord& record) {
+  std::vector<std::string> texts;
+  if (record.find("choices") != nullptr) {
+    record.read("choices", texts);
+    if (texts.size() < 2) record.fail("choices", "a list of two texts or more");
+    return texts;
+  }
+  for (const char* key : {"completion", "text"}) {
+    if (record.find(key) != nullptr) return {text_at(record, key)};
+  }
+  throw ConfigError(record.where() +
+                    ": a record has \"choices\", \"completion\" or \"text\", before which a "
+                    "\"prompt\" may come");
+}
+
+Record read_record(const ModelText& model, const InputLine& line, std::int64_t most_tokens) {
+  const JsonRecord json(line.text, line.where);
+  const std::vector<std::string> texts = texts_of(json);
+  Record record{.question = {.id = json.id(line.number),
+                             .has_choices = json.find("choices") != nullptr,
+                             .open = texts.size()},
+                .requests = {}};
+  if (json.find("answer") != nullptr) {
+    std::int64_t answer = -1;
+    json.read("answer", answer);
+    if (!record.question.has_choices || answer < 0 || answer >= std::ssize(texts)) {
+      json.fail("answer", "the number of one of its choices, from 0 on");
+    }
+    record.question.answer = static_cast<std::size_t>(answer);
+  }
+  const std::string prompt = text_at(json, "prompt");
+  for (const std::string& text : texts) {
+    ScoreRequest request;
+    try {
+      request = text_after(model, prompt, text);
+    } catch (const ConfigError& error) {
+      throw ConfigError(line.where + ": " + error.what());
+    }
+    if (request.ids.empty()) throw ConfigError(line.where + ": has no token");
+    if (std::ssize(request.ids) > most_tokens) {
+      throw ConfigError(line.where + ": has " + format_count(std::ssize(request.ids)) +
+                        " tokens, and a sequence may have " + format_count(most_tokens) +
+                        "; shorten it, or raise --context");
+    }
+    // What comes first is scored only if something begins texts.
+    const std::size_t unscored =
+        prompt.empty() ? model.decode(std::span(request.ids).first(1)).size() : 0;
+    record.question.texts.push_back({.bytes = text.size() - std::min(text.size(), unscored)});
+    record.requests.push_back(std::move(request));
+  }
+  return record;
+}
+
+/// Returns the mean of what is 0 or 1.
+Estimate mean_of(const std::vector<int>& values) {
+  const auto count = static_cast<double>(values.size());
+  const auto ones = static_cast<double>(std::ranges::count(values, 1));
+  Estimate mean{.value = ones / count};
+  if (values.size() > 1) {
+    mean.standard_error = std::sqrt(mean.value * (1 - mean.value) / (count - 1));
+  }
+  return mean;
+}
+
+/// What the records of a file come to.
+class Results {
+ public:
+  /// Prints what a record whose texts are scored came to.
+  void add(const Question& question) {
+    if (question.has_choices) {
+      add_choices(question);
+      return;
+    }
+    const ScoredText& text = question.texts.front();
+    ++texts_;
+    nats_ -= text.loglikelihood;
+    tokens_ += text.tokens;
+    bytes_ += text.bytes;
+    print_json_line(
+        {{"id", question.id}, {"loglikelihood", text.loglikelihood}, {"tokens", text.tokens}});
+  }
+  void print_summary() const {
+    Json json = Json::object();
+    if (!right_.empty()) {
+      json["questions"] = right_.size();
+      put(json, "accuracy", mean_of(right_));
+      put(json, "accuracy_by_byte", mean_of(right_by_byte_));
+    }
+    if (tokens_ > 0) {
+      json["texts"] = texts_;
+      json["tokens"] = tokens_;
+      json["loss"] = nats_ / static_cast<double>(tokens_);
+      json["perplexity"] = std::exp(nats_ / static_cast<double>(tokens_));
+      json["bits_per_byte"] = nats_ / std::numbers::ln2 / static_cast<double>(bytes_);
+    }
+    if (!json.empty()) print_json_line({{"summary", json}});
+  }
+
+ private:
+  static void put(Json& json, const std::string& key, const Estimate& estimate) {
+    json[key] = estimate.value;
+    if (estimate.standard_error) json[key + "_error"] = *estimate.standard_error;
+  }
+  /// Returns the first of the largest.
+  static std::size_t largest(const std::vector<double>& values) {
+    return static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
+  }
+  void add_choices(const Question& question) {
+    std::vector<double> sums;
+    std::vector<double> by_byte;
+    for (const ScoredText& text : question.texts) {
+      sums.push_back(text.loglikelihood);
+      const auto bytes = static_cast<double>(std::max<std::size_t>(text.bytes, 1));
+      by_byte.push_back(text.loglikelihood / bytes);
+    }
+    Json json{{"id", question.id},
+              {"choice", largest(sums)},
+              {"choice_by_byte", largest(by_byte)},
+              {"loglikelihoods", sums}};
+    if (question.answer) {
+      json["answer"] = *question.answer;
+      right_.push_back(largest(sums) == *question.answer ? 1 : 0);
+      right_by_byte_.push_back(largest(by_byte) == *question.answer ? 1 : 0);
+    }
+    print_json_line(json);
+  }
+
+  std::int64_t texts_ = 0;
+  std::int64_t tokens_ = 0;
+  std::size_t bytes_ = 0;
+  double nats_ = 0;
+  std::vector<int> right_, right_by_byte_;
+};
+
+}  // namespace
+
+void evaluate_records(const EvaluateOptions& options, const NamedModel& model, InputLines& lines) {
+  const std::int64_t positions = model.config().max_position_embeddings;
+  const std::int64_t most = std::min(options.model.context.value_or(positions), positions);
+  std::int64_t longest = 1;
+  std::int64_t texts = 0;
+  std::int64_t questions = 0;
+  while (const auto line = lines.next()) {
+    const Record record = read_record(model.text(), *line, most);
+    for (const ScoreRequest& request : record.requests) {
+      longest = std::max(longest, std::ssize(request.ids));
+    }
+    texts += std::ssize(record.requests);
+    ++questions;
+  }
+  if (questions == 0) throw ConfigError(lines.name() + ": has no record");
+  const auto session = model.load_to_score(longest, texts);
+  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+  const StopSignals stop;
+  WorkMeter meter("evaluate");
+  lines.rewind();
+  struct Place {
+    std::size_t question = 0;
+    std::size_t text = 0;
+  };
+  std::deque<std::pair<Place, ScoreRequest>> waiting;
+  std::vector<Place> places;               // of what the scorer has taken
+  std::map<std::size_t, Question> unsaid;  // by number, also those that are scored before others
+  std::size_t read = 0;
+  Results results;
+  Scorer scorer(session->assembly());
+  scorer.run(
+      [&]() -> std::optional<ScoreRequest> {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        if (waiting.empty()) {
+          const auto line = lines.next();
+          if (!line) return std::nullopt;
+          Record record = read_record(model.text(), *line, longest);
+          for (std::size_t i = 0; i < record.requests.size(); ++i) {
+            waiting.push_back({{read, i}, std::move(record.requests[i])});
+          }
+          unsaid.emplace(read++, std::move(record.question));
+        }
+        places.push_back(waiting.front().first);
+        ScoreRequest request = std::move(waiting.front().second);
+        waiting.pop_front();
+        return request;
+      },
+      [&](std::size_t sequence, std::span<const double> logprobs) {
+        const Place place = places.at(sequence);
+        Question& question = unsaid.at(place.question);
+        ScoredText& text = question.texts[place.text];
+        for (const double logprob : logprobs) text.loglikelihood += logprob;
+        text.tokens = std::ssize(logprobs);
+        --question.open;
+        while (!unsaid.empty() && unsaid.begin()->second.open == 0) {
+          results.add(unsaid.extract(unsaid.begin()).mapped());
+        }
+        meter.show(format_count(std::ssize(places)) + "/" + format_count(texts) + " texts");
+      });
+  results.print_summary();
+}
+
+}  // namespace strata

@@ -1,0 +1,84 @@
+// Writes a sweep: which tokens go through the model, in which cells, and what is wanted after them.
+// The generator and the scorer plan with it; the buffers are the token store's.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <utility>
+
+#include "strata/base/narrow.h"
+#include "strata/schedule/sweep.h"
+#include "strata/store/token_store.h"
+
+namespace strata {
+
+/// Puts the tokens of a sweep into its buffers, cell by cell.
+class SweepWriter {
+ public:
+  SweepWriter(const SweepBuffers& buffers, std::int64_t cell_tokens)
+      : buffers_(buffers), cell_tokens_(cell_tokens) {}
+
+  void begin_group(int group) {
+    plan_.visits.push_back({.group = group, .kept = {}, .added = {}});
+    plan_.cells.push_back(cell_at(plan_.tokens));
+  }
+  /// Adds ids, the first of which has this position, of a sequence whose rows begin at `row`.
+  void add(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
+    KvVisit& visit = plan_.visits.back();
+    visit.kept.push_back({row, position});
+    visit.added.push_back({row + position, std::ssize(ids)});
+    while (!ids.empty()) {
+      if (plan_.cells.back().tokens == cell_tokens_) plan_.cells.push_back(cell_at(plan_.tokens));
+      SweepCell& cell = plan_.cells.back();
+      const std::int64_t count = std::min(std::ssize(ids), cell_tokens_ - cell.tokens);
+      const auto entry = {cell.tokens, row, count, position + count, position};
+      std::ranges::transform(entry, buffers_.segments.begin() + 5 * segments_++,
+                             [](std::int64_t value) { return narrow<std::int32_t>(value); });
+      for (std::int64_t i = 0; i < count; ++i, ++plan_.tokens) {
+        const auto at = static_cast<std::size_t>(plan_.tokens);
+        buffers_.ids[at] = ids[static_cast<std::size_t>(i)];
+        buffers_.positions[at] = narrow<std::int32_t>(position + i);
+        buffers_.rows[at] = narrow<std::int32_t>(row + position + i);
+      }
+      cell.tokens += count;
+      ++cell.segments;
+      ids = ids.subspan(static_cast<std::size_t>(count));
+      position += count;
+    }
+  }
+  /// Has a token drawn after the last one that was added.
+  void draw(SamplingRow row, std::span<const std::int32_t> seen) {
+    row.seen_begin = narrow<std::int32_t>(plan_.seen);
+    row.seen_count = narrow<std::int32_t>(std::ssize(seen));
+    std::ranges::copy(seen, buffers_.seen.begin() + plan_.seen);
+    plan_.seen += std::ssize(seen);
+    const auto at = static_cast<std::size_t>(plan_.sampled++);
+    buffers_.after[at] = narrow<std::int32_t>(plan_.tokens - 1);
+    buffers_.sampling[at] = row;
+  }
+  /// Has a token scored that follows the `back`-th token before the end of what was added, counted
+  /// from 1.
+  void score(std::int64_t back, std::int32_t target) {
+    const auto at = static_cast<std::size_t>(plan_.sampled++);
+    buffers_.after[at] = narrow<std::int32_t>(plan_.tokens - back);
+    buffers_.targets[at] = target;
+    plan_.score = true;
+  }
+  [[nodiscard]] SweepPlan take() { return std::move(plan_); }
+
+ private:
+  [[nodiscard]] SweepCell cell_at(std::int64_t token) const {
+    return {.visit = plan_.visits.size() - 1, .begin = token, .first_segment = segments_};
+  }
+
+  SweepBuffers buffers_;
+  std::int64_t cell_tokens_;
+  std::int64_t segments_ = 0;
+  SweepPlan plan_;
+};
+
+}  // namespace strata

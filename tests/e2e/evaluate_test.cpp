@@ -1,0 +1,197 @@
+// Tests that `evaluate` finds models as good as transformers and training's own validation find
+// them, that likelihoods of records fit together, and that what is wrong is named first.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "e2e/lines.h"
+#include "golden/golden_file.h"
+#include "strata/data/token_file.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+/// Returns the lines that `evaluate` prints for the model and what follows.
+std::vector<nlohmann::json> evaluated(const Folder& folder, const std::string& arguments) {
+  const std::string file = folder / "printed.jsonl";
+  write_file(file, printed(folder, "evaluate " + arguments));
+  return lines_of(file);
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// Writes a token file; `loss` is empty or says of each token whether its loss counts.
+void write_tokens(const std::string& file, std::int64_t vocabulary,
+                  const std::vector<std::int32_t>& ids, const std::vector<std::uint8_t>& loss) {
+  TokenFileWriter writer(file, {.vocabulary = vocabulary});
+  if (loss.empty()) {
+    writer.append(ids);
+  } else {
+    writer.append(ids, loss);
+  }
+  writer.close();
+  writer.publish();
+}
+
+}  // namespace
+
+TEST_CASE("a token file has the perplexity that transformers finds") {
+  const Folder folder;
+  for (const char* name : {"mha", "gqa_tied_llama3"}) {
+    const std::string model = std::string(STRATA_GOLDENS) + "/" + name;
+    const std::int64_t vocabulary =
+        nlohmann::json::parse(read_file(model + "/config.json"))["vocab_size"];
+    const GoldenFile golden(fs::path(model) / "evaluation.safetensors");
+    const std::vector<std::int32_t> ids = golden.integers("ids");
+    const std::string file = folder / (std::string(name) + ".bin");
+    write_tokens(file, vocabulary, ids, {});
+    const std::string arguments = model + " --input " + file;
+    const std::vector<std::int32_t> windows = golden.integers("windows");
+    const auto check = [&](const nlohmann::json& line, const char* key) {
+      const double loss = -mean(golden.values(key));
+      CHECK(line["loss"].get<double>() == Approx(loss).epsilon(2e-5));
+      CHECK(line["perplexity"].get<double>() == Approx(std::exp(loss)).epsilon(1e-4));
+      CHECK(line["tokens"] == ids.size() - 1);
+    };
+    const auto whole = evaluated(folder, arguments);
+    REQUIRE(whole.size() == 1);
+    check(whole[0], "whole");
+    CHECK(whole[0]["windows"] == 1);
+    CHECK_FALSE(whole[0].contains("loss_error"));
+    const auto windowed =
+        evaluated(folder, arguments + " --context " + std::to_string(windows.at(0)) + " --stride " +
+                              std::to_string(windows.at(1)) + " --batch 3");
+    REQUIRE(windowed.size() == 1);
+    check(windowed[0], "windowed");
+    CHECK(windowed[0]["windows"] == 4);
+    CHECK(windowed[0]["loss_error"] > 0);
+    // Where the file says whose loss counts, that of others does not.
+    std::vector<std::uint8_t> loss(ids.size());
+    std::vector<double> counted;
+    for (std::size_t i = 0; i < ids.size(); i += i % 5 + 1) {
+      loss[i] = 1;
+      if (i > 0) counted.push_back(golden.values("windowed").at(i - 1));
+    }
+    write_tokens(file, vocabulary, ids, loss);
+    const auto masked = evaluated(folder, arguments + " --context 96 --stride 70").at(0);
+    CHECK(masked["loss"].get<double>() == Approx(-mean(counted)).epsilon(2e-5));
+    CHECK(masked["tokens"] == counted.size());
+    CHECK_FALSE(masked.contains("bits_per_byte"));
+  }
+}
+
+TEST_CASE("a run is as good as its last validation has found") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  double found = 0;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line["event"] == "eval") found = line["val_loss"];
+  }
+  REQUIRE(found > 0);
+  // Training's rows have 32 tokens and what follows them; what is left at the end has no row.
+  const auto line = evaluated(folder, model + "--context 33 --input " + (folder / "val.bin")).at(0);
+  INFO(line);
+  CHECK(line["loss"].get<double>() == Approx(found).epsilon(1e-3));
+  // Of bytes, a token is a byte.
+  CHECK(line["bits_per_byte"].get<double>() ==
+        Approx(line["loss"].get<double>() / std::log(2.0)).epsilon(0.01));
+}
+
+TEST_CASE("likelihoods of records fit together") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  write_file(folder / "in.jsonl",
+             R"({"text": "line 3 of"}
+{"text": "line 3 of document"}
+{"id": "rest", "prompt": "line 3 of", "completion": " document"}
+
+{"id": 7, "prompt": "line 3 of", "choices": [" elephants in a room", " document", "z"], "answer": 1}
+{"id": "one", "choices": ["some words", "xq"], "answer": 1}
+{"id": "none", "prompt": "so", "choices": ["me", "x"]}
+)");
+  for (const std::string more : {"", " --batch 1", " --batch 2 --threads 1"}) {
+    const auto lines =
+        evaluated(folder, model + "--dtype f64 --input " + (folder / "in.jsonl") + more);
+    REQUIRE(lines.size() == 7);
+    CHECK(lines[0]["id"] == "1");
+    CHECK(lines[0]["tokens"] == 8);
+    CHECK(lines[1]["id"] == "2");
+    const double rest =
+        lines[1]["loglikelihood"].get<double>() - lines[0]["loglikelihood"].get<double>();
+    CHECK(lines[2]["id"] == "rest");
+    CHECK(lines[2]["tokens"] == 9);
+    CHECK(lines[2]["loglikelihood"].get<double>() == Approx(rest).epsilon(1e-9));
+    CHECK(lines[3]["id"] == "7");
+    CHECK(lines[3]["loglikelihoods"].at(1).get<double>() == Approx(rest).epsilon(1e-9));
+    const std::vector<double> sums = lines[3]["loglikelihoods"];
+    CHECK(lines[3]["choice"] == std::ranges::max_element(sums) - sums.begin());
+    const std::vector<double> by_byte{sums.at(0) / 20, sums.at(1) / 9, sums.at(2)};
+    CHECK(lines[3]["choice_by_byte"] == std::ranges::max_element(by_byte) - by_byte.begin());
+    CHECK(lines[3]["answer"] == 1);
+    CHECK_FALSE(lines[5].contains("answer"));
+    const nlohmann::json summary = lines[6]["summary"];
+    CHECK(summary["questions"] == 2);
+    const double right = (lines[3]["choice"] == 1 ? 0.5 : 0) + (lines[4]["choice"] == 1 ? 0.5 : 0);
+    CHECK(summary["accuracy"] == right);
+    CHECK(summary["accuracy_error"].get<double>() ==
+          Approx(std::sqrt(right * (1 - right))).margin(1e-12));
+    CHECK(summary["texts"] == 3);
+    CHECK(summary["tokens"] == 8 + 17 + 9);
+    const double sum = lines[0]["loglikelihood"].get<double>() +
+                       lines[1]["loglikelihood"].get<double>() +
+                       lines[2]["loglikelihood"].get<double>();
+    CHECK(summary["loss"].get<double>() == Approx(-sum / 34).epsilon(1e-9));
+    CHECK(summary["bits_per_byte"].get<double>() ==
+          Approx(-sum / 34 / std::log(2.0)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("what cannot be scored is refused before anything is") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  const std::string in = folder / "in.jsonl";
+  const auto check = [&](const std::string& record, const std::string& text) {
+    write_file(in, R"({"text": "first"})"
+                   "\n" +
+                       record + "\n");
+    const Outcome outcome = strata(folder, "evaluate " + model + "--input " + in);
+    INFO(record);
+    CHECK(outcome.code == 2);
+    CHECK_THAT(outcome.text, ContainsSubstring("in.jsonl:2: ") && ContainsSubstring(text));
+    CHECK_THAT(outcome.text, !ContainsSubstring("loglikelihood"));
+  };
+  check("{", "is not JSON");
+  check("[1]", "a record is an object");
+  check(R"({"prompt": "a"})", R"(has "choices", "completion" or "text")");
+  check(R"({"text": 5})", "text is 5, and a text is expected");
+  check(R"({"text": ""})", "has no token");
+  check(R"({"choices": ["a"]})", "a list of two texts or more");
+  check(R"({"choices": ["a", 5]})", "a list of texts");
+  check(R"({"choices": ["a", "b"], "answer": 2})", "answer is 2, and the number of one of its");
+  check(R"({"choices": ["a", "b"], "answer": "b"})", "a whole number");
+  check(R"({"text": "a", "answer": 0})", "the number of one of its choices");
+  check(R"({"text": ")" + std::string(600, 'a') + R"("})",
+        "has 600 tokens, and a sequence may have 512");
+  const auto refused = [&](const std::string& arguments, const std::string& text) {
+    check_refused(folder, "evaluate " + model + arguments, text);
+  };
+  write_file(in, "\n\n");
+  refused("--input " + in, "has no record");
+  write_file(folder / "short.txt", "a");
+  refused("--input " + (folder / "short.txt"), "has less than two tokens");
+  refused("--context 16 --stride 16 --input " + (folder / "val.bin"),
+          "--stride 16 must be less than the tokens of a window, 16");
+  refused("--context 1 --input " + (folder / "val.bin"), "--context must be at least 2");
+  check_refused(folder, "evaluate " STRATA_GOLDENS "/mha --input " + (folder / "val.bin"),
+                "val.bin: is from a tokenizer with 257 ids, but model.vocab_size is 67");
+  check_refused(folder, "evaluate " STRATA_GOLDENS "/mha --input " + (folder / "short.txt"),
+                "has no tokenizer.json");
+}
+
+}  // namespace strata::test
