@@ -240,7 +240,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
           if (!line) return std::nullopt;
           Record record = read_record(model.text(), *line, longest);
           for (std::size_t i = 0; i < record.requests.size(); ++i) {
-            waiting.push_back({{read, i}, std::move(record.requests[i])});
+            waiting.emplace_back(Place{read, i}, std::move(record.requests[i]));
           }
           unsaid.emplace(read++, std::move(record.question));
         }

@@ -70,7 +70,8 @@ void complete_prompt(Prompt& prompt, std::int64_t positions) {
   if (!problem.empty()) throw ConfigError(prompt.where + ": " + problem);
 }
 
-Prompt read_text_prompt(const PromptReading& how, const std::string& text, std::string where) {
+Prompt read_text_prompt(const PromptReading& how, const std::string& text,
+                        const std::string& where) {
   Prompt prompt{
       .id = "1", .where = where, .ids = ids_of_text(how, text, where), .settings = how.settings};
   complete_prompt(prompt, how.positions);

@@ -44,7 +44,7 @@ void complete_prompt(Prompt& prompt, std::int64_t positions);
 
 /// Returns the prompt of a text.
 [[nodiscard]] Prompt read_text_prompt(const PromptReading& how, const std::string& text,
-                                      std::string where);
+                                      const std::string& where);
 /// Returns the prompt of a line of JSON: an object with "prompt" (a text), "messages" or "tokens",
 /// and perhaps "id", "max_tokens", "temperature", "top_k", "top_p", "min_p", "repeat_penalty",
 /// "seed", "samples" and "stop". Throws ConfigError that begins with `where` and names the key.
