@@ -2,7 +2,8 @@
 """Checks that every #include respects the layers of docs/architecture.md.
 
 A file includes its own layer and lower ones, never upwards and never sideways; backends are included by
-nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend. A test of a layer
+nobody outside of them; vendor headers stay in their rooms; no #ifdef picks a backend. Tests name nothing of
+Catch2's own namespace, which differs between its versions: tests/support/catch.h does. A test of a layer
 reaches, through helpers too, what the layer itself may include, the backends, and what TESTS_ALSO lists.
 
   scripts/check_layers.py              checks the tree, one line per violation, exit code 1 if any
@@ -52,6 +53,7 @@ ROOMS = [  # (header, files that may include it)
     (r".*mmintrin\.h", r"kernels/cpu/simd/"),
 ]
 
+CATCH_NAME = re.compile(r"\bCatch::")
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BACKEND_SWITCH = re.compile(r"\s*#\s*(if|ifdef|ifndef|elif)\b.*(STRATA_(CUDA|MPI|NCCL|CUDNN)\b|(HAVE|USE|WITH)_)")
 
@@ -129,6 +131,8 @@ def violations(path, text, exists):
     for number, line in enumerate(text.splitlines(), 1):
         if BACKEND_SWITCH.match(line):
             yield f"{path}:{number}: backends are chosen by CMake, not by the preprocessor"
+        if path.startswith("tests/") and not path.startswith("tests/support/") and CATCH_NAME.search(line):
+            yield f"{path}:{number}: names of Catch2 that differ between its versions belong in tests/support/catch.h"
         match = INCLUDE.match(line)
         if not match:
             continue
@@ -173,6 +177,7 @@ def self_test():
             ("src/comm/world_ranks.cpp", '#include "comm/launcher.h"'),
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),
             ("tests/store/training_state_test.cpp", '#include "strata/config/config.h"'),
+            ("tests/support/catch_main.cpp", "Catch::Session session;"),
             ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
     bad = [("src/device/stream.cpp", '#include "strata/store/training_state.h"'),          # up
            ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up
@@ -193,6 +198,7 @@ def self_test():
            ("src/commands/train_command.cpp", "#include <CLI/CLI.hpp>"),
            ("src/store/training_state.cpp", "#include <nlohmann/json.hpp>"),
            ("src/checkpoint/manifest.cpp", "#include <xxhash.h>"),
+           ("tests/data/packed_tokens_test.cpp", 'Catch::Contains("data.packing")'),
            ("src/device/device.cpp", "#ifdef STRATA_CUDA"),
            ("src/comm/ranks.cpp", "#if defined(HAVE_MPI)")]
     wrong = [f"refused: {c}" for c in good if list(violations(*c, headers.__contains__))]

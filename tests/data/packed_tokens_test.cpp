@@ -204,10 +204,10 @@ TEST_CASE("packed samples are the same for any number of ranks, and going on fro
 
 TEST_CASE("a source without documents, or with none that fits, is refused with the remedy") {
   CHECK_THROWS_WITH(PackedTokens(std::make_unique<ListedTokens>(Ids{5, 6, 7}), {.row_tokens = 4}),
-                    Catch::Contains("data.packing") && Catch::Contains("data.eos_token"));
+                    ContainsSubstring("data.packing") && ContainsSubstring("data.eos_token"));
   CHECK_THROWS_WITH(
       PackedTokens(documents_of({5, 6}), {.row_tokens = 4, .overlong = Overlong::kDrop}),
-      Catch::Contains("data.overlong") && Catch::Contains("data.sequence_length"));
+      ContainsSubstring("data.overlong") && ContainsSubstring("data.sequence_length"));
 }
 
 }  // namespace strata
