@@ -45,7 +45,8 @@ void compare_blocks(const json& patterns, const char* kind, std::size_t step,
     const Texts texts = texts_of_block(block);
     for (const auto& [name, expected] : patterns.items()) {
       INFO(name << ", block " << block << " of " << kind);
-      CHECK(checksum_of(pattern_of(expected), texts) == expected[kind][block].get<std::string>());
+      const std::string checksum = expected[kind][block];
+      CHECK(checksum_of(pattern_of(expected), texts) == checksum);
     }
   }
 }
