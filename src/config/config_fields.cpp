@@ -32,6 +32,17 @@ void RunSection::fields(FieldList& f) {
   f.add("eval_batches", eval_batches,
         "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
         "that takes long.");
+  f.add("sample_every", sample_every,
+        "Says how many steps pass between samples: texts with which the model, as it is then, "
+        "continues run.sample_prompts, in samples.jsonl of the run folder; 0 never samples. Set it "
+        "to read what the model has learnt. Samples change no bit of the training and take memory "
+        "that is idle between steps; so far on the cpu backend alone.");
+  f.add("sample_prompts", sample_prompts,
+        "Gives the texts that samples continue; an empty list takes one sample that begins as a "
+        "text does. Set it to see the model go on from what you know.");
+  f.add("sample_tokens", sample_tokens,
+        "Says how many tokens a sample has at most; one that ends a text ends it earlier. Raise it "
+        "for longer samples, which take longer, and more memory for keys and values.");
   f.add("log_every", log_every,
         "Says how many steps pass between progress lines; the first and the last step have one in "
         "any case. Raise it where steps are short; metrics.jsonl has every step.");
@@ -82,6 +93,10 @@ void ModelSection::fields(FieldList& f) {
   f.add("path", path,
         "Names a Hugging Face folder to read architecture and weights from; without it weights are "
         "random and the keys below say the architecture. Set it to train a model further.");
+  f.add("tokenizer", tokenizer,
+        "Names a tokenizer file, or a folder with one, for the texts of run.sample_every; without "
+        "it that of model.path is taken, and a model with a vocabulary of 257 without one is one of "
+        "bytes. Set it where the model has no folder, or other tokens than those of its folder.");
   llama.fields(f);
 }
 

@@ -46,12 +46,31 @@ class Rules {
   std::string prefix_;
 };
 
+void check_samples(const RunConfig& c, Rules& r) {
+  const RunSection& run = c.run;
+  if (run.sample_every == 0) return;
+  constexpr std::size_t kMostPrompts = 1024;
+  r.refuse_if(run.sample_prompts.size() > kMostPrompts, "sample_prompts",
+              "are at most " + std::to_string(kMostPrompts) + "; give fewer");
+  r.refuse_if(std::ranges::find(run.sample_prompts, std::string()) != run.sample_prompts.end(),
+              "sample_prompts",
+              "has a text without a character; leave it out (an empty list takes one sample from "
+              "the beginning of a text)");
+  const std::int64_t positions = c.model.llama.max_position_embeddings;
+  r.refuse_if(run.sample_tokens >= positions, "sample_tokens",
+              "and a prompt must be at most model.max_position_embeddings (" +
+                  std::to_string(positions) + "); lower it");
+}
+
 void check_run(const RunConfig& c, Rules r) {
   const RunSection& run = c.run;
   r.at_least("steps", run.steps, 1);
   r.at_least("trace_step", run.trace_step, 1);
   r.at_least("eval_every", run.eval_every, 0);
   r.at_least("eval_batches", run.eval_batches, 0);
+  r.at_least("sample_every", run.sample_every, 0);
+  r.at_least("sample_tokens", run.sample_tokens, 1);
+  check_samples(c, r);
   r.at_least("log_every", run.log_every, 1);
   r.at_least("threads", run.threads, 0);
   r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
@@ -82,6 +101,9 @@ void check_run(const RunConfig& c, Rules r) {
   r.refuse_if(run.trace_step && run.eval_every == 1, "trace_step",
               "needs two steps without a validation between them; raise run.eval_every, or set it "
               "to 0");
+  r.refuse_if(run.trace_step && run.sample_every == 1, "trace_step",
+              "needs two steps without samples between them; raise run.sample_every, or set it to "
+              "0");
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
 }
@@ -107,6 +129,10 @@ void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& pr
   Rules(problems, "run")
       .refuse_if(c.run.dtype == DType::kF64, "dtype",
                  "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
+  Rules(problems, "run")
+      .refuse_if(c.run.sample_every > 0, "sample_every",
+                 "needs operators that the cuda backend does not have yet; set it to 0, or "
+                 "run.backend to \"cpu\"");
   check_cudnn(c, Rules(problems, "kernels"));
   constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
   const LlamaConfig& m = c.model.llama;

@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
 #include "strata/base/bytes.h"
@@ -22,7 +23,19 @@ Arena::Arena(Device& device, Space space, std::size_t capacity, std::string name
       capacity_(round_up(capacity, kAlignment)) {
   if (capacity_ == 0) return;
   memory_ = device.allocate(space, capacity_);
-  device.register_arena(name_, space, {memory_->data(), capacity_});
+  data_ = memory_->data();
+  device.register_arena(name_, space, {data_, capacity_});
+}
+
+Arena::Arena(const Arena& whole, std::size_t begin, std::size_t capacity, std::string name)
+    : device_(whole.device_),
+      space_(whole.space_),
+      name_(std::move(name)),
+      capacity_(round_up(capacity, kAlignment)) {
+  if (begin % kAlignment != 0 || begin > whole.capacity_ || capacity_ > whole.capacity_ - begin) {
+    throw std::logic_error("arena " + name_ + " is no part of arena " + whole.name_);
+  }
+  if (whole.data_ != nullptr) data_ = whole.data_ + begin;
 }
 
 Arena::~Arena() {
@@ -33,7 +46,7 @@ Arena::~Arena() {
   } catch (const std::exception& e) {
     log::debug("arena {} is freed after a lane failed: {}", name_, e.what());
   }
-  device_.unregister_arena({memory_->data(), capacity_});
+  device_.unregister_arena({data_, capacity_});
 }
 
 std::byte* Arena::allocate(std::string_view what, std::size_t bytes) {
@@ -45,7 +58,7 @@ std::byte* Arena::allocate(std::string_view what, std::size_t bytes) {
                       ledger_text());
   }
   const std::size_t taken = round_up(bytes, kAlignment);
-  std::byte* const data = memory_ == nullptr ? nullptr : memory_->data() + used_;
+  std::byte* const data = data_ == nullptr ? nullptr : data_ + used_;
   used_ += taken;
   ledger_.push_back({std::string(what), taken});
   return data;

@@ -21,6 +21,7 @@ Arena take(Device& device, const Setup& s, Space space) {
 Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
     : setup_(s),
       device_(*parts.backend.device),
+      kernels_(*parts.backend.kernels),
       world_(parts.world),
       report_(std::move(report)),
       begun_s_(steady_seconds()),
@@ -31,13 +32,9 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       pageable_arena_(take(device_, s, Space::kPageable)),
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
       state_(*s.layout, s.state, arenas_),
-      model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
-             {take_rope_staging(s.model, s.sizes, arenas_), Llama::rope_bytes(s.model, s.sizes)}),
       weights_(state_, *parts.collectives.shard, arenas_, s.weight_slots),
       gradients_(state_, parts.collectives, *parts.backend.kernels, parts.backend.host_kernels(),
                  arenas_, s.gradient_slots),
-      activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
-      kept_(s.kept_tensors(), s.kept, arenas_),
       batches_(s.batch, arenas_),
       losses_(s.batch.batch.pass_tokens(), accumulator_of(s.sizes.compute), arenas_),
       optimizer_({state_, weights_, parts.world, *parts.backend.kernels,
@@ -47,9 +44,16 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
                    if (snapshots_) snapshots_->tell(outcome);
                    report_(outcome, step_tokens_[static_cast<std::size_t>(outcome.step % 2)]);
                  }),
+      idle_begin_(device_arena_.used()),
+      activations_(s.activations, s.activation_slots, *parts.backend.kernels, arenas_),
+      kept_(s.kept_tensors(), s.kept, arenas_),
+      boundary_gradients_(take_boundary_gradients(s.activations, arenas_)),
+      model_(s.model, s.sizes, *parts.backend.kernels, device_arena_,
+             {take_rope_staging(s.model, s.sizes, arenas_), Llama::rope_bytes(s.model, s.sizes)}),
+      samples_begin_(pinned_arena_.used()),
       schedule_({model_, batches_, weights_, gradients_, activations_, kept_, losses_, optimizer_},
-                s.walk, device_.stream(Lane::kCompute),
-                take_boundary_gradients(s.activations, arenas_)) {
+                s.walk, device_.stream(Lane::kCompute), boundary_gradients_) {
+  static_cast<void>(take_sample_memory(s, arenas_));
   if (!s.snapshots) return;
   snapshots_.emplace(state_, arenas_, *parts.backend.pool, *s.snapshots);
   optimizer_.observe(*snapshots_);
@@ -64,6 +68,15 @@ Assembly::Agreed Assembly::agree(std::int64_t valid, const SaveKinds& due) {
   Agreed agreed{.valid = static_cast<std::int64_t>(sums[0]), .saves = {}};
   if (snapshots_ && sums[1] == 0) agreed.saves = {.whole = sums[2] > 0, .weights = sums[3] > 0};
   return agreed;
+}
+
+std::unique_ptr<SampleAssembly> Assembly::make_samples() {
+  const SamplePlaces places{.device = device_arena_,
+                            .device_begin = idle_begin_,
+                            .pinned = pinned_arena_,
+                            .pinned_begin = samples_begin_,
+                            .pageable = pageable_arena_};
+  return std::make_unique<SampleAssembly>(setup_.samples.value(), places, kernels_, weights_);
 }
 
 SaveKinds Assembly::submit(std::int64_t step, double lr, const Fill& fill,

@@ -1,4 +1,4 @@
-// The two lists of assembly_memory.h.
+// The lists of assembly_memory.h.
 
 #include "plan/assembly_memory.h"
 
@@ -15,6 +15,23 @@ std::vector<TensorView> take_boundary_gradients(const ActivationShape& shape, Al
 
 std::byte* take_rope_staging(const LlamaConfig& model, const LlamaSizes& sizes, Allocator& memory) {
   return memory.allocate(Space::kPinned, "rope.staging", Llama::rope_bytes(model, sizes));
+}
+
+std::byte* take_sample_memory(const Setup& setup, Allocator& memory) {
+  if (!setup.samples) return nullptr;
+  return memory.allocate(Space::kPinned, "samples", setup.samples->pinned_bytes);
+}
+
+std::size_t idle_device_bytes(const Setup& s) {
+  MemoryPlan idle;
+  const ActivationStore::Memory boundaries(s.activations, s.activation_slots, idle);
+  const KeptStore::Memory kept(s.kept_tensors(), s.kept, idle);
+  static_cast<void>(take_boundary_gradients(s.activations, idle));
+  for (const LedgerEntry& entry : Llama::scratch_ledger(s.model, s.sizes)) {
+    if (entry.name.starts_with("rope.")) break;  // the tables stay, and come last
+    idle.allocate(Space::kDevice, entry.name, entry.bytes);
+  }
+  return idle.total(Space::kDevice);
 }
 
 }  // namespace strata

@@ -19,5 +19,12 @@ namespace strata {
 /// from an allocator that only counts.
 [[nodiscard]] std::byte* take_rope_staging(const LlamaConfig& model, const LlamaSizes& sizes,
                                            Allocator& memory);
+/// Returns the pinned memory of samples, or null if the run takes none.
+std::byte* take_sample_memory(const Setup& setup, Allocator& memory);
+
+/// Returns the bytes of device memory whose contents nobody needs between steps: boundaries and
+/// their gradients, what cells keep, and temporaries. An assembly has them side by side, in this
+/// order.
+[[nodiscard]] std::size_t idle_device_bytes(const Setup& setup);
 
 }  // namespace strata

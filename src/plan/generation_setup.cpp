@@ -19,7 +19,6 @@ namespace {
 
 constexpr int kWeightSlots = 3;  // one computes while two load
 constexpr int kKvSlots = 3;      // likewise
-constexpr int kKvGroups = 4;     // of sequences, where keys and values travel
 
 /// Returns whether a layer is among the `resident` of all, which are spread evenly, so that loads
 /// of the others have the compute of many to hide under.
@@ -58,49 +57,21 @@ void count_memory(GenerationSetup& s) {
   s.plan = {};
   const TrainingState::Memory state(*s.layout, s.state, s.plan);
   const WeightStore::Memory weights(*s.layout, s.state, s.weight_slots, s.plan);
-  const LlamaForward::Memory model(s.model, s.sizes, s.plan);
-  const KvStore::Memory kv(s.kv, s.plan);
-  const TokenStore::Memory tokens(s.sweep, s.plan);
-  static_cast<void>(take_residual_stream(s, s.plan));
+  s.list_memory(s.plan);
 }
 
-GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
-                         const Budget& budget) {
+GenerationSetup describe(const LlamaConfig& model, const Budget& budget) {
   GenerationSetup s;
-  s.model = model;
   s.layout = std::make_shared<const ModelLayout>(make_layout(model));
   s.budget = budget;
-  s.sequences = needs.sequences;
-  const std::int64_t sweep_tokens = std::max(needs.sweep_tokens, needs.sequences);
-  const std::int64_t cell_tokens = std::min(needs.cell_tokens, sweep_tokens);
-  const std::int64_t sampled = needs.scores ? sweep_tokens : needs.sequences;
-  constexpr std::int64_t kHeadRows = 64;
-  s.sizes = {.compute = needs.compute,
-             .positions = needs.context,
-             .cell_tokens = cell_tokens,
-             .head_rows = std::min(sampled, kHeadRows)};
-  // A sequence has a segment in each cell that it is in: one, and one more where a cell ends in it.
-  // Cells also end where a group does.
-  s.sweep = {.tokens = sweep_tokens,
-             .segments = 2 * needs.sequences + sweep_tokens / cell_tokens + 1,
-             .sampled = sampled,
-             .seen = needs.penalties ? needs.sequences * needs.context : 0,
-             .accumulator = accumulator_of(needs.compute)};
   s.weight_slots = narrow<int>(std::min<std::int64_t>(model.num_hidden_layers, kWeightSlots));
   return s;
 }
 
 /// Sets where keys, values and weights live.
-void place(GenerationSetup& s, const GenerationNeeds& needs, int kv_slots, int resident_units) {
-  const std::int64_t groups =
-      std::min(needs.sequences, std::int64_t{needs.groups.value_or(kv_slots == 0 ? 1 : kKvGroups)});
-  s.kv = {.layers = s.layout->layers(),
-          .groups = narrow<int>(groups),
-          .rows = (needs.sequences + groups - 1) / groups * needs.context,
-          .heads = s.model.kv_heads(),
-          .head_size = s.model.head_size(),
-          .dtype = needs.compute,
-          .slots = kv_slots};
+void place(GenerationSetup& s, const LlamaConfig& model, const GenerationNeeds& needs, int kv_slots,
+           int resident_units) {
+  s.describe_sweeps(model, needs, kv_slots);
   s.resident_units = resident_units;
   s.state = weights_alone(*s.layout, needs.compute, resident_units);
   count_memory(s);
@@ -132,14 +103,9 @@ std::string GenerationSetup::to_string() const {
                         : "on the host in " + std::to_string(kv.groups) + " groups");
 }
 
-TensorView take_residual_stream(const GenerationSetup& s, Allocator& memory) {
-  return memory.tensor(Space::kDevice, "residual_stream", s.sizes.compute,
-                       {s.sweep.tokens, s.model.hidden_size});
-}
-
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,
                                       const Budget& budget) {
-  GenerationSetup s = describe(model, needs, budget);
+  GenerationSetup s = describe(model, budget);
   const int units = static_cast<int>(s.layout->units.size());
   const int most = std::min(units, needs.resident_units.value_or(units));
   const int least = budget.device_is_host ? most : needs.resident_units.value_or(0);
@@ -151,7 +117,7 @@ GenerationSetup make_generation_setup(const LlamaConfig& model, const Generation
   }
   for (const int slots : kv_slots) {
     for (int resident = most; resident >= std::min(least, most); --resident) {
-      place(s, needs, slots, resident);
+      place(s, model, needs, slots, resident);
       if (s.fits()) return s;
     }
   }

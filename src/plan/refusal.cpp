@@ -130,6 +130,7 @@ std::string to_string(const Saving& saving) {
 std::string refusal(const RunConfig& given, const PlannedRank& planned) {
   constexpr std::size_t kMostLines = 4;
   const Setup refused = plan_setup(given, choices_by_rule(given), planned);
+  if (shortage_of(refused) == Shortage::kSamples) return shortage_text(refused);
   std::vector<Saving> found = savings(given, refused, planned);
   found.resize(std::min(found.size(), kMostLines));
   std::string text = shortage_text(refused) + "." + forced_units(given, refused);

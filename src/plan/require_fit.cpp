@@ -37,12 +37,13 @@ Shortage shortage_of(const Setup& s) {
   const Room room(s.budget, s.config.memory);
   if (!room.fits_device(s.use())) return Shortage::kDevice;
   if (!room.fits_host(s.use())) return Shortage::kHost;
-  return Shortage::kNone;
+  return s.samples && !s.samples->fits() ? Shortage::kSamples : Shortage::kNone;
 }
 
 std::string shortage_text(const Setup& s) {
   switch (shortage_of(s)) {
     case Shortage::kNone: break;
+    case Shortage::kSamples: return s.samples->shortage();
     case Shortage::kDevice:
       return "the run needs " + format_bytes(s.device_bytes()) + " on the device" +
              limited_by(*s.budget.device_limit, s.budget.device_limit_origin);

@@ -9,8 +9,8 @@
 
 namespace strata {
 
-/// Which of the two limits a setup does not stay within.
-enum class Shortage { kNone, kDevice, kHost };
+/// Which of the two limits a setup does not stay within, or that samples do not fit between steps.
+enum class Shortage { kNone, kDevice, kHost, kSamples };
 [[nodiscard]] Shortage shortage_of(const Setup& s);
 
 /// Returns what the setup needs of the memory that binds, of which parts, and what limits it, in

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 
+#include "plan/assembly_memory.h"
 #include "plan/memory_rules.h"
 #include "plan/plan_inputs.h"
 #include "plan/refusal.h"
@@ -83,6 +84,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
                    .writers = to_int(config.checkpoint.writers),
                    .staging = config.checkpoint.staging ? config.checkpoint.staging->bytes : 0};
   }
+  if (config.run.sample_every > 0) s.samples = make_sample_setup(config, 0);
   constexpr int kWeightSlots = 3;  // one computes while two load
   s.weight_slots = std::min(layers, to_int(schedule.weight_slots.value_or(kWeightSlots)));
   s.gradient_slots = std::min(layers, to_int(schedule.gradient_slots));
@@ -146,6 +148,7 @@ Setup plan_setup(const RunConfig& given, const PlanChoices& choices, const Plann
   const PlanInputs in{given, choices, Room(planned.budget, given.memory)};
   Setup s = describe(given, choices, planned);
   plan_memory(s, in);
+  if (s.samples) s.samples = make_sample_setup(given, idle_device_bytes(s));
   s.config = resolved_config(in, s);
   return s;
 }

@@ -49,6 +49,7 @@ std::string Setup::to_string() const {
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks: " + state_text() + "\n" + snapshots_text() +
+         (samples ? "samples: " + samples->to_string() + "\n" : "") +
          (speculation_warning().empty() ? "" : speculation_warning() + "\n");
 }
 

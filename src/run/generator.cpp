@@ -57,7 +57,7 @@ void Generator::Sequence::add(std::int32_t id) {
   if (place == seen.end() || *place != id) seen.insert(place, id);
 }
 
-Generator::Generator(GenerationAssembly& assembly)
+Generator::Generator(SweepAssembly& assembly)
     : assembly_(assembly),
       free_(static_cast<std::size_t>(assembly.setup().kv.groups)),
       active_(free_.size()) {
@@ -65,7 +65,7 @@ Generator::Generator(GenerationAssembly& assembly)
 }
 
 std::string Generator::problem(const GenerateRequest& request) const {
-  const GenerationSetup& setup = assembly_.setup();
+  const SweepSetup& setup = assembly_.setup();
   if (request.prompt.empty()) return "the prompt has no token";
   for (const std::int32_t id : request.prompt) {
     if (id >= 0 && id < setup.model.vocab_size) continue;
@@ -132,7 +132,7 @@ void Generator::release(const Sequence& sequence) {
 }
 
 SweepPlan Generator::plan_sweep(std::vector<Sequence*>& drawing) {
-  const GenerationSetup& setup = assembly_.setup();
+  const SweepSetup& setup = assembly_.setup();
   // Tokens of prompts that come first have the room that those after them lack.
   std::int64_t room = setup.sweep.tokens;
   std::vector<Sequence*> prompts;

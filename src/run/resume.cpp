@@ -178,7 +178,8 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
   for (const FieldText& field : field_texts(spelled_out(config))) {
     const auto was = old.find(field.path);
     if (was == old.end() || was->second == field.value) continue;
-    const bool of_model = field.path.starts_with("model.") && field.path != "model.path";
+    const bool of_model = field.path.starts_with("model.") && field.path != "model.path" &&
+                          field.path != "model.tokenizer";
     const bool counts = std::ranges::find(kNumberKeys, field.path) != kNumberKeys.end() ||
                         (field.path == "run.steps" && steps_count);
     // The planner may choose where and how fast, not what: there "null" is a value like others.

@@ -15,7 +15,7 @@
 namespace strata {
 
 SweepPlan Scorer::plan_sweep(Slots& slots, std::vector<Sequence*>& scoring) {
-  const GenerationSetup& setup = assembly_.setup();
+  const SweepSetup& setup = assembly_.setup();
   SweepWriter writer(assembly_.tokens().host(), setup.sizes.cell_tokens);
   auto room = static_cast<std::size_t>(setup.sweep.tokens);
   const auto groups = static_cast<std::size_t>(setup.kv.groups);

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/base/dtype.h"
 #include "strata/base/fields.h"
@@ -127,6 +128,9 @@ struct RunSection {
   std::optional<std::int64_t> trace_step;  ///< step, from 1, whose trace is written
   std::int64_t eval_every = 0;             ///< steps between validations; 0: never
   std::int64_t eval_batches = 0;           ///< passes of a validation; 0: the whole validation set
+  std::int64_t sample_every = 0;           ///< steps between samples; 0: never
+  std::vector<std::string> sample_prompts;  ///< empty: one sample from the beginning of a text
+  std::int64_t sample_tokens = 64;          ///< drawn after a prompt
   std::int64_t log_every = 1;
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kShare;
@@ -141,6 +145,7 @@ struct RunSection {
 
 struct ModelSection {
   std::string path;   ///< Hugging Face directory with config and weights; empty: random weights
+  std::string tokenizer;  ///< file or folder; empty: that of `path`, or bytes
   LlamaConfig llama;  ///< after load_run_config also filled where `path` is given
   void fields(FieldList& f);
 };

@@ -31,6 +31,9 @@ class Arena {
   /// Takes `capacity` bytes (rounded up to kAlignment) at once. Throws OutOfMemory if the device
   /// does not have them.
   Arena(Device& device, Space space, std::size_t capacity, std::string name);
+  /// Hands out again `capacity` bytes of an arena that outlives this one, from `begin` on. Whoever
+  /// makes it knows that nobody else uses them meanwhile.
+  Arena(const Arena& whole, std::size_t begin, std::size_t capacity, std::string name);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -55,7 +58,8 @@ class Arena {
   std::string name_;
   std::size_t capacity_ = 0;
   std::size_t used_ = 0;
-  std::unique_ptr<DeviceMemory> memory_;
+  std::unique_ptr<DeviceMemory> memory_;  ///< null: it is empty, or another arena's
+  std::byte* data_ = nullptr;
   std::vector<LedgerEntry> ledger_;
 };
 

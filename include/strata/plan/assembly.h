@@ -14,6 +14,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
+#include "strata/plan/sample_assembly.h"
 #include "strata/plan/setup.h"
 #include "strata/schedule/schedule.h"
 
@@ -65,6 +66,10 @@ class Assembly {
   [[nodiscard]] Schedule& schedule() { return schedule_; }
   /// Returns what takes snapshots, or null if the setup has none.
   [[nodiscard]] SnapshotWriter* snapshots() { return snapshots_ ? &*snapshots_ : nullptr; }
+  /// Returns what continues sequences with the weights as they are, in memory that is idle between
+  /// steps. The setup has samples, all work is done, and what is returned is gone before the next
+  /// step is submitted.
+  [[nodiscard]] std::unique_ptr<SampleAssembly> make_samples();
   /// Returns the seconds that it took to get device memory, and pinned memory.
   [[nodiscard]] double device_arena_s() const { return device_taken_s_ - begun_s_; }
   [[nodiscard]] double pinned_arena_s() const { return pinned_taken_s_ - device_taken_s_; }
@@ -83,6 +88,7 @@ class Assembly {
 
   const Setup& setup_;
   Device& device_;
+  Kernels& kernels_;
   Ranks& world_;
   Report report_;
   double begun_s_;  ///< this and the next two: read from a steady clock as construction gets there
@@ -93,14 +99,17 @@ class Assembly {
   Arena pageable_arena_;
   Arenas arenas_;
   TrainingState state_;
-  Llama model_;
   WeightStore weights_;
   GradientStore gradients_;
-  ActivationStore activations_;
-  KeptStore kept_;
   BatchStore batches_;
   LossStore losses_;
   OptimizerEngine optimizer_;
+  std::size_t idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts
+  ActivationStore activations_;
+  KeptStore kept_;
+  std::vector<TensorView> boundary_gradients_;
+  Llama model_;
+  std::size_t samples_begin_;  ///< in the pinned arena
   Schedule schedule_;
   std::optional<SnapshotWriter> snapshots_;
 

@@ -21,6 +21,7 @@
 #include "strata/plan/budget.h"
 #include "strata/plan/plan_choices.h"
 #include "strata/plan/room.h"
+#include "strata/plan/sample_setup.h"
 #include "strata/plan/state_choices.h"
 #include "strata/schedule/walk.h"
 #include "strata/store/activation_store.h"
@@ -52,6 +53,7 @@ struct Setup {
   Walk walk;
   OptimizerOptions optimizer;
   std::optional<SnapshotPlan> snapshots;  ///< absent: the run saves no checkpoints
+  std::optional<SampleSetup> samples;     ///< absent: the run takes none
   int weight_slots = 0;
   int activation_slots = 0;
   int gradient_slots = 0;

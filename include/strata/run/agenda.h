@@ -16,9 +16,12 @@ namespace strata {
 /// Returns how many validations a run with a validation set has, the one at its end included.
 [[nodiscard]] std::int64_t validations_of(const RunSection& run);
 
+/// Returns whether samples are due when `done` steps are done: every run.sample_every steps.
+[[nodiscard]] bool samples_due(const RunSection& run, std::int64_t done);
+
 /// Returns the first of the two traced steps, counted from 0, if there is a trace: run.trace_step,
-/// or the step before it if a validation is due between it and the next. A trace never moves a
-/// validation.
+/// or the last step before it after which neither a validation nor samples are due. A trace never
+/// moves these.
 [[nodiscard]] std::optional<std::int64_t> first_traced(const RunSection& run);
 
 }  // namespace strata

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/plan/generation_assembly.h"
+#include "strata/plan/sweep_assembly.h"
 
 namespace strata {
 
@@ -62,7 +62,7 @@ class Generator {
   using Drawn = std::function<bool(const DrawnToken& token)>;
 
   /// The assembly outlives the generator; its weights are loaded.
-  explicit Generator(GenerationAssembly& assembly);
+  explicit Generator(SweepAssembly& assembly);
 
   /// Returns why a request cannot be served, with the remedy; empty if it can.
   [[nodiscard]] std::string problem(const GenerateRequest& request) const;
@@ -100,7 +100,7 @@ class Generator {
   SweepPlan plan_sweep(std::vector<Sequence*>& drawing);
   void draw(const SamplingRow& row, SweepPlan& plan, SweepBuffers& buffers) const;
 
-  GenerationAssembly& assembly_;
+  SweepAssembly& assembly_;
   std::vector<FreeRows> free_;                 ///< by group
   std::vector<std::vector<Sequence>> active_;  ///< by group
   std::size_t taken_ = 0;

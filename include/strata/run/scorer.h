@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "strata/plan/generation_assembly.h"
+#include "strata/plan/sweep_assembly.h"
 
 namespace strata {
 
@@ -30,7 +30,7 @@ class Scorer {
 
   /// The assembly was planned with GenerationNeeds::scores and outlives the scorer; its weights are
   /// loaded.
-  explicit Scorer(GenerationAssembly& assembly) : assembly_(assembly) {}
+  explicit Scorer(SweepAssembly& assembly) : assembly_(assembly) {}
 
   /// Scores all requests that `next` gives, each of at most as many tokens as the setup says.
   /// Throws NumericalError if a probability is not a number, what the callbacks throw, and what the
@@ -50,7 +50,7 @@ class Scorer {
   /// Fills the buffers for a sweep; `scoring` gets the sequence of each score, in order.
   SweepPlan plan_sweep(Slots& slots, std::vector<Sequence*>& scoring);
 
-  GenerationAssembly& assembly_;
+  SweepAssembly& assembly_;
   std::size_t taken_ = 0;
 };
 

@@ -1,0 +1,42 @@
+// What sweeps over some weights need beside these: the model's forward, keys and values, tokens and
+// the order of the work, put together in memory that somebody gives. The generator and the scorer
+// work with one.
+
+#pragma once
+
+#include "strata/ops/kernels.h"
+#include "strata/plan/sweep_setup.h"
+#include "strata/schedule/sweep.h"
+#include "strata/store/weight_store.h"
+
+namespace strata {
+
+class SweepAssembly {
+ public:
+  /// Takes what SweepSetup::list_memory() lists. The arguments outlive the assembly. Waits for the
+  /// RoPE tables to be on the device. Throws OutOfMemory.
+  SweepAssembly(const SweepSetup& setup, Kernels& kernels, WeightStore& weights, Arenas& arenas)
+      : setup_(setup),
+        model_(setup.model, setup.sizes, kernels, arenas),
+        kv_(setup.kv, arenas),
+        tokens_(setup.sweep, arenas),
+        sweep_({model_, weights, kv_, tokens_}, setup.kv.layers,
+               arenas.device().stream(Lane::kCompute), take_residual_stream(setup, arenas)) {}
+  SweepAssembly(const SweepAssembly&) = delete;
+  SweepAssembly& operator=(const SweepAssembly&) = delete;
+
+  [[nodiscard]] const SweepSetup& setup() const { return setup_; }
+  [[nodiscard]] TokenStore& tokens() { return tokens_; }
+  [[nodiscard]] const KvStore& kv() const { return kv_; }
+  [[nodiscard]] const LlamaForward& model() const { return model_; }
+  [[nodiscard]] Sweep& sweep() { return sweep_; }
+
+ private:
+  const SweepSetup& setup_;
+  LlamaForward model_;
+  KvStore kv_;
+  TokenStore tokens_;
+  Sweep sweep_;
+};
+
+}  // namespace strata

@@ -1,0 +1,47 @@
+// What sweeps are laid out like, wherever their weights come from: generation has weights of its
+// own, samples of a run those that are trained.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "strata/model/llama_forward.h"
+#include "strata/store/kv_store.h"
+#include "strata/store/memory_plan.h"
+#include "strata/store/token_store.h"
+
+namespace strata {
+
+/// What generation has to hold. What is absent is decided by the memory that there is.
+struct GenerationNeeds {
+  DType compute = DType::kBF16;
+  std::int64_t sequences = 16;       ///< that are continued at once
+  std::int64_t context = 2048;       ///< tokens of a sequence, prompt included
+  std::int64_t cell_tokens = 512;    ///< that go through a layer at once
+  std::int64_t sweep_tokens = 2048;  ///< that go through all layers in a sweep
+  bool penalties = false;            ///< some sequence has a repeat penalty
+  bool scores = false;               ///< tokens are scored, any of a sweep
+  std::optional<int> resident_units{};
+  std::optional<int> kv_slots{};  ///< 0: keys and values stay on the device
+  std::optional<int> groups{};    ///< of sequences; one where keys and values stay
+};
+
+/// The sizes of sweeps, and where keys and values live.
+struct SweepSetup {
+  LlamaConfig model;
+  ForwardSizes sizes;
+  KvShape kv;
+  SweepShape sweep;
+  std::int64_t sequences = 0;
+
+  /// Sets all of them; keys and values have so many slots, see KvShape.
+  void describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs, int kv_slots);
+  /// Lists what a SweepAssembly takes, by the constructors that will take it.
+  void list_memory(MemoryPlan& plan) const;
+};
+
+/// Returns the residual stream of a sweep [T, C] X on the device.
+[[nodiscard]] TensorView take_residual_stream(const SweepSetup& setup, Allocator& memory);
+
+}  // namespace strata

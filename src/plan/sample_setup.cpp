@@ -1,0 +1,78 @@
+// Tries fewer sequences at once, and smaller cells, until the sweeps fit into idle memory. What is
+// drawn does not depend on it.
+
+#include "strata/plan/sample_setup.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "strata/base/bytes.h"
+#include "strata/base/text.h"
+
+namespace strata {
+
+namespace {
+
+SampleSetup with(const RunConfig& config, std::int64_t sequences, std::int64_t cell_tokens) {
+  SampleSetup s;
+  const std::int64_t context = sample_context(config);
+  const std::int64_t cell = std::min(cell_tokens, sequences * context);
+  s.describe_sweeps(config.model.llama,
+                    {.compute = config.run.dtype,
+                     .sequences = sequences,
+                     .context = context,
+                     .cell_tokens = cell,
+                     .sweep_tokens = cell},
+                    0);
+  s.list_memory(s.plan);
+  return s;
+}
+
+}  // namespace
+
+std::int64_t sample_context(const RunConfig& config) {
+  constexpr std::int64_t kAround = 8;  // tokens around a text
+  std::size_t longest = 0;
+  for (const std::string& prompt : config.run.sample_prompts) {
+    longest = std::max(longest, prompt.size());
+  }
+  return std::min(static_cast<std::int64_t>(longest) + kAround + config.run.sample_tokens,
+                  config.model.llama.max_position_embeddings);
+}
+
+std::int64_t samples_at_once(const RunSection& run) {
+  return std::max<std::int64_t>(1, std::ssize(run.sample_prompts));
+}
+
+SampleSetup make_sample_setup(const RunConfig& config, std::size_t idle_bytes) {
+  constexpr std::int64_t kMostCellTokens = 256;
+  const std::int64_t most = samples_at_once(config.run);
+  SampleSetup s = with(config, most, kMostCellTokens);
+  const std::size_t pinned_bytes = s.plan.total(Space::kPinned);
+  s.idle_bytes = idle_bytes;
+  for (std::int64_t sequences = most; sequences > 0 && !s.fits(); sequences /= 2) {
+    for (std::int64_t cell = kMostCellTokens; cell > 0 && !s.fits(); cell /= 4) {
+      s = with(config, sequences, cell);
+      s.idle_bytes = idle_bytes;
+    }
+  }
+  s.pinned_bytes = pinned_bytes;
+  return s;
+}
+
+std::string SampleSetup::to_string() const {
+  return format_count(sequences) + " at once of up to " + format_count(sizes.positions) +
+         " tokens, in " + format_bytes(plan.total(Space::kDevice)) + " of " +
+         format_bytes(idle_bytes) + " that are idle on the device between steps";
+}
+
+std::string SampleSetup::shortage() const {
+  if (fits()) return {};
+  return "run.sample_every: a sample of " + format_count(sizes.positions) + " tokens takes " +
+         format_bytes(plan.total(Space::kDevice)) + " on the device, and " +
+         format_bytes(idle_bytes) +
+         " are idle there between steps; lower run.sample_tokens, shorten run.sample_prompts, raise "
+         "schedule.rows or schedule.sub_batches, or set run.sample_every to 0";
+}
+
+}  // namespace strata
