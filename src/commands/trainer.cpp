@@ -128,6 +128,7 @@ void Trainer::steps() {
     }
     report_finished();
     if (validation_due(config_.run, done_)) evaluate(done_);
+    if (samples_due(config_.run, done_)) sample(done_);
   }
   synchronize();
   require_good_steps();
@@ -158,6 +159,16 @@ void Trainer::evaluate(std::int64_t done) {
   reference_s_ = steady_seconds();
   log::live("");
   if (report_) report_->validation(done, loss, reference_s_ - begin_s);
+}
+
+void Trainer::sample(std::int64_t done) {
+  synchronize();
+  require_good_steps();
+  log::live(fmt::format("samples after step {}", done));
+  const std::vector<RunSample> samples = session_.sample(done);
+  reference_s_ = steady_seconds();
+  log::live("");
+  if (report_) report_->samples(done, samples);
 }
 
 void Trainer::trace(std::int64_t step) {

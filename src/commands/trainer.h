@@ -48,6 +48,7 @@ class Trainer {
   void submit(std::int64_t step);
   void synchronize();
   void evaluate(std::int64_t done);
+  void sample(std::int64_t done);
   void trace(std::int64_t step);
   void report_finished();
 

@@ -60,6 +60,10 @@ TrainingReport::TrainingReport(Session& session, const RunFolder& folder,
       metrics_(folder.metrics(),
                goes_on(place) ? MetricsLog::OldLines::kKeep : MetricsLog::OldLines::kRemove),
       begun_s_(steady_seconds()) {
+  if (config_.run.sample_every > 0) {
+    samples_.emplace(folder.samples(),
+                     goes_on(place) ? LineFile::OldLines::kKeep : LineFile::OldLines::kRemove);
+  }
   begin();
 }
 
@@ -148,6 +152,14 @@ void TrainingReport::validation(std::int64_t done, double loss, double seconds) 
   progress_.add_validation(seconds);
   metrics_.eval(done, loss);
   log::info("step {}/{} validation loss {:.4f} ({:.1f} s)", done, config_.run.steps, loss, seconds);
+}
+
+void TrainingReport::samples(std::int64_t done, const std::vector<RunSample>& samples) {
+  for (const RunSample& sample : samples) {
+    samples_->write(json_line(done, sample));
+    log::info("step {}/{} sample: {}", done, config_.run.steps,
+              shortened(printable(sample.prompt + sample.text)));
+  }
 }
 
 void TrainingReport::save(const SaveReport& report, std::int64_t steps_waited) {

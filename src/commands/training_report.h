@@ -30,6 +30,8 @@ class TrainingReport {
   void step(const FinishedStep& finished, double step_s);
   /// Reports a validation behind `done` steps.
   void validation(std::int64_t done, double loss, double seconds);
+  /// Reports the samples taken behind `done` steps.
+  void samples(std::int64_t done, const std::vector<RunSample>& samples);
   /// Reports what came of a save; `steps_waited` are those of saves that fell due during another.
   void save(const SaveReport& report, std::int64_t steps_waited);
   /// Writes the trace of `step` (counted from 0) and the next one, and where their time went. A
@@ -60,6 +62,7 @@ class TrainingReport {
   DevicePeak peak_;
   Progress progress_;
   MetricsLog metrics_;
+  std::optional<LineFile> samples_;  ///< absent: the run takes none
   double begun_s_;  ///< when the first step was
   bool peak_warned_ = false;
   int lines_ = 0;                          ///< of progress, that were shown

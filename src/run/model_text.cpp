@@ -30,20 +30,20 @@ std::string_view common_prefix(std::string_view a, std::string_view b) {
 ModelText::ModelText(const ModelTextOptions& options)
     : folder_(options.folder), cache_(std::make_unique<EncodeCache>()) {
   const bool named = !options.tokenizer.empty();
-  if (named || Tokenizer::file_in(options.folder)) {
+  if (named || (!folder_.empty() && Tokenizer::file_in(folder_))) {
     tokenizer_ = Tokenizer::load(named ? options.tokenizer : options.folder);
     if (tokenizer_->vocabulary() > options.vocabulary) {
       throw ConfigError((named ? options.tokenizer : options.folder) + ": the tokenizer has " +
                         format_count(tokenizer_->vocabulary()) + " ids, and the model's " +
                         "vocabulary is " + format_count(options.vocabulary) +
-                        "; name the model's own by --tokenizer");
+                        "; name the model's own by " + options.tokenizer_key);
     }
   } else {
     bytes_ = options.vocabulary == ByteTokenizer::kVocabulary;
   }
   if (!options.chat_template.empty()) {
     template_ = ChatTemplate::load(options.chat_template);
-  } else {
+  } else if (named || !folder_.empty()) {
     template_ = ChatTemplate::of_model(named ? options.tokenizer : options.folder);
   }
 }
@@ -104,6 +104,11 @@ std::string ModelText::decode(std::span<const std::int32_t> ids) const {
 std::optional<std::int32_t> ModelText::end_token() const {
   if (bytes_) return ByteTokenizer::kEndOfDocument;
   return tokenizer_ ? tokenizer_->special_tokens().eos : std::nullopt;
+}
+
+std::optional<std::int32_t> ModelText::begin_token() const {
+  if (bytes_) return ByteTokenizer::kEndOfDocument;
+  return tokenizer_ ? tokenizer_->special_tokens().bos : std::nullopt;
 }
 
 TextStream::TextStream(const ModelText& text, std::span<const std::int32_t> prompt,

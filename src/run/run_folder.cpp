@@ -138,7 +138,7 @@ void RunFolder::remove_probes() const {
 
 /// Removes what a run leaves but its config.
 void RunFolder::remove_old_run() const {
-  std::vector<fs::path> files{metrics(), log(), trace(), path_ / "plans.json"};
+  std::vector<fs::path> files{metrics(), samples(), log(), trace(), path_ / "plans.json"};
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();

@@ -128,6 +128,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   collectives_ = make_group_collectives(*groups_, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
   fail_together(ranks, [this] {
+    if (config_.run.sample_every > 0) samples_.emplace(config_);
     open_data();
     check_model_folder();
   });
@@ -365,6 +366,15 @@ double Session::evaluate() {
   std::array<double, 2> sums{*loss_sum, valid_sum};
   ranks_.all_reduce_sum(sums, Channel::kSubmit);
   return sums[1] > 0 ? sums[0] / sums[1] : 0.0;
+}
+
+std::vector<RunSample> Session::sample(std::int64_t done) {
+  synchronize();
+  const std::unique_ptr<SampleAssembly> assembly = assembly_->make_samples();
+  std::vector<RunSample> samples =
+      samples_.value().draw(*assembly, done, ranks_.size(), [this] { may_end(); });
+  synchronize();
+  return samples;
 }
 
 void Session::observe(UpdateObserver& observer) {

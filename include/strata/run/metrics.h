@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "strata/run/line_file.h"
+
 namespace strata {
 
 /// This is what is known of a step, over all ranks, when it has ended.
@@ -44,18 +46,13 @@ struct Metric {
 
 /// Writes the metrics file of a run: one JSON object a line, which is in the file as soon as the
 /// call returns. JSON has no NaN and no infinity: such a number is written as null, and the line
-/// gets "nonfinite": {key: "nan" | "inf" | "-inf"}. A line that cannot be written, on a full disk
-/// say, is lost as a whole; the log warns of the first, and the next ones are tried again.
+/// gets "nonfinite": {key: "nan" | "inf" | "-inf"}.
 class MetricsLog {
  public:
-  /// What becomes of lines that are in the file.
-  enum class OldLines : std::uint8_t { kRemove, kKeep };
-  /// Creates the file, empties it, or goes on behind its last whole line. Throws IoError if that
-  /// fails.
-  explicit MetricsLog(const std::filesystem::path& file, OldLines old = OldLines::kRemove);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
+  using OldLines = LineFile::OldLines;
+  /// Opens the file as LineFile does.
+  explicit MetricsLog(const std::filesystem::path& file, OldLines old = OldLines::kRemove)
+      : file_(file, old) {}
 
   /// Writes {"event":"start","version","commit", ...}: the program, then whatever describes the
   /// run, such as parameters, device, ranks and planned bytes.
@@ -77,16 +74,13 @@ class MetricsLog {
   /// Writes {"event":"end", ..., "lost_lines"} with the figures of the whole run.
   void end(std::span<const Metric> metrics);
   /// Returns how many lines could not be written.
-  [[nodiscard]] std::int64_t lost_lines() const { return lost_lines_; }
+  [[nodiscard]] std::int64_t lost_lines() const { return file_.lost_lines(); }
 
  private:
   void begin(std::string_view event, std::span<const Metric> metrics);
   void write(std::string_view event, std::initializer_list<std::span<const Metric>> parts);
 
-  std::filesystem::path file_;
-  int descriptor_ = -1;
-  std::int64_t whole_bytes_ = 0;  ///< of the lines that are in the file
-  std::int64_t lost_lines_ = 0;
+  LineFile file_;
 };
 
 }  // namespace strata

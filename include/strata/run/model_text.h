@@ -18,8 +18,9 @@ namespace strata {
 
 /// Where a model's tokenizer and template come from.
 struct ModelTextOptions {
-  std::string folder;           ///< of the model
+  std::string folder;           ///< of the model; empty: it has none
   std::string tokenizer{};      ///< a file or folder instead of the model's
+  std::string tokenizer_key = "--tokenizer";  ///< what errors say that the user gives it by
   std::string chat_template{};  ///< a built-in name or a file instead of the model's
   std::int64_t vocabulary = 0;  ///< of the model: 257 without a tokenizer means bytes
 };
@@ -45,6 +46,11 @@ class ModelText {
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const;
   /// Returns the id that ends texts, if the tokenizer names one.
   [[nodiscard]] std::optional<std::int32_t> end_token() const;
+  /// Returns the id that begins texts, likewise. Where ids are bytes it is the end of the document
+  /// before.
+  [[nodiscard]] std::optional<std::int32_t> begin_token() const;
+  /// Returns whether texts become tokens, and tokens texts.
+  [[nodiscard]] bool has_texts() const { return bytes_ || tokenizer_ != nullptr; }
   [[nodiscard]] bool has_template() const { return template_.has_value(); }
 
  private:

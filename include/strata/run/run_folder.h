@@ -37,6 +37,7 @@ class RunFolder {
 
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path samples() const { return path_ / "samples.jsonl"; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "train.log"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / kCheckpointsName; }
   /// Returns the name of a file that somebody makes to ask for a checkpoint.

@@ -26,6 +26,7 @@
 #include "strata/plan/setup.h"
 #include "strata/run/checkpointer.h"
 #include "strata/run/metrics.h"
+#include "strata/run/run_samples.h"
 #include "strata/run/startup.h"
 #include "strata/run/training_data.h"
 
@@ -143,6 +144,9 @@ class Session {
   /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
   /// set or hooks that fill.
   [[nodiscard]] double evaluate();
+  /// Continues the prompts of the run with the weights after `done` steps, pending updates included.
+  /// Blocks; all ranks call it and draw the same. The run has samples.
+  [[nodiscard]] std::vector<RunSample> sample(std::int64_t done);
   /// Blocks until everything that was submitted is done, pending updates included, but for
   /// checkpoints that are being saved.
   void synchronize();
@@ -171,6 +175,7 @@ class Session {
   TrainingSet train_set_;
   std::unique_ptr<TokenSource> validation_source_;
   std::unique_ptr<BatchLoader> train_, validation_;
+  std::optional<RunSamples> samples_;  ///< absent: the run takes none
   std::unique_ptr<Assembly> assembly_;
   double write_gbs_ = 0;  ///< of the disk that takes checkpoints
   std::optional<Checkpointer> checkpoints_;
