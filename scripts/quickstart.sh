@@ -32,7 +32,8 @@ make_sets train --tokenizer data/quickstart/tokenizer | tee data/quickstart/toke
 make_sets bytes | tee data/quickstart/bytes.txt
 
 stage "train"
-sets=()
+sets=(--set run.sample_every=250 --set model.tokenizer=data/quickstart/tokenizer
+  --set 'run.sample_prompts=["The file "]')
 if [ "$preset" = cuda-release ]; then
   sets=(--set run.dtype=bf16)
 fi
