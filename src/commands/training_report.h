@@ -63,7 +63,7 @@ class TrainingReport {
   Progress progress_;
   MetricsLog metrics_;
   std::optional<LineFile> samples_;  ///< absent: the run takes none
-  double begun_s_;  ///< when the first step was
+  double begun_s_;                   ///< when the first step was
   bool peak_warned_ = false;
   int lines_ = 0;                          ///< of progress, that were shown
   std::optional<double> validation_loss_;  ///< the last one

@@ -93,10 +93,11 @@ void ModelSection::fields(FieldList& f) {
   f.add("path", path,
         "Names a Hugging Face folder to read architecture and weights from; without it weights are "
         "random and the keys below say the architecture. Set it to train a model further.");
-  f.add("tokenizer", tokenizer,
-        "Names a tokenizer file, or a folder with one, for the texts of run.sample_every; without "
-        "it that of model.path is taken, and a model with a vocabulary of 257 without one is one of "
-        "bytes. Set it where the model has no folder, or other tokens than those of its folder.");
+  f.add(
+      "tokenizer", tokenizer,
+      "Names a tokenizer file, or a folder with one, for the texts of run.sample_every; without "
+      "it that of model.path is taken, and a model with a vocabulary of 257 without one is one of "
+      "bytes. Set it where the model has no folder, or other tokens than those of its folder.");
   llama.fields(f);
 }
 

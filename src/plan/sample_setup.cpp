@@ -71,7 +71,8 @@ std::string SampleSetup::shortage() const {
   return "run.sample_every: a sample of " + format_count(sizes.positions) + " tokens takes " +
          format_bytes(plan.total(Space::kDevice)) + " on the device, and " +
          format_bytes(idle_bytes) +
-         " are idle there between steps; lower run.sample_tokens, shorten run.sample_prompts, raise "
+         " are idle there between steps; lower run.sample_tokens, shorten run.sample_prompts, "
+         "raise "
          "schedule.rows or schedule.sub_batches, or set run.sample_every to 0";
 }
 

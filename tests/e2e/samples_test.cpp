@@ -15,15 +15,15 @@ const std::string kSamples =
 
 TEST_CASE("a run writes samples, and one that is resumed goes on with them") {
   const Folder folder;
-  const std::string data = tokenize_text(folder);
+  const std::string data = tokenize_text(folder) + " --set checkpoint.every_steps=1 ";
   const Outcome plain = strata(folder, train_tiny(folder, "plain", data));
   INFO(plain.text);
   REQUIRE(plain.code == 0);
-  const Outcome trained =
-      strata(folder, train_tiny(folder, "run", data + kSamples));
+  const Outcome trained = strata(folder, train_tiny(folder, "run", data + kSamples));
   INFO(trained.text);
   REQUIRE(trained.code == 0);
   CHECK(losses(folder / "run") == losses(folder / "plain"));
+  CHECK(difference(checkpoint(folder / "run", 4), checkpoint(folder / "plain", 4)) == "");
   CHECK_THAT(trained.text, ContainsSubstring("step 2/4 sample: line "));
   const std::vector<nlohmann::json> lines = lines_of(folder / "run/samples.jsonl");
   REQUIRE(lines.size() == 2);
@@ -36,10 +36,10 @@ TEST_CASE("a run writes samples, and one that is resumed goes on with them") {
     CHECK(lines[i]["tokens"].get<int>() <= 8);
   }
   // Other prompts change no number of the run.
-  const Outcome resumed = strata(
-      folder, train_tiny(folder, "run", data + kSamples +
-                                            "--resume auto --set run.steps=6"
-                                            " --set run.sample_tokens=4"));
+  const Outcome resumed = strata(folder, train_tiny(folder, "run",
+                                                    data + kSamples +
+                                                        "--resume auto --set run.steps=6"
+                                                        " --set run.sample_tokens=4"));
   INFO(resumed.text);
   REQUIRE(resumed.code == 0);
   const std::vector<nlohmann::json> all = lines_of(folder / "run/samples.jsonl");
@@ -54,7 +54,8 @@ TEST_CASE("keys of samples that cannot be are refused by name") {
     check_refused(folder, train_tiny(folder, "run", more), text);
   };
   refused("--set run.sample_every=-1", "run.sample_every: must be from 0");
-  refused("--set run.sample_every=1 --set run.sample_tokens=0", "run.sample_tokens: must be from 1");
+  refused("--set run.sample_every=1 --set run.sample_tokens=0",
+          "run.sample_tokens: must be from 1");
   refused("--set run.sample_every=1 --set run.sample_tokens=100000",
           "run.sample_tokens: and a prompt must be at most");
   refused("--set run.sample_every=1 --set 'run.sample_prompts=[\"\"]'",
@@ -66,5 +67,21 @@ TEST_CASE("keys of samples that cannot be are refused by name") {
   refused("--set run.sample_every=1 --set run.backend=cuda",
           "run.sample_every: needs operators that the cuda backend does not have yet");
 }
+
+#ifdef STRATA_MPIEXEC
+TEST_CASE("ranks of processes draw together and one writes", "[mpi]") {
+  const Folder folder;
+  const std::string data = tokenize_text(folder) + kSamples + " --set run.dtype=f64 ";
+  const Outcome two =
+      strata_on_ranks(folder, 2, train_tiny(folder, "two", data + "--set schedule.sub_batches=1"));
+  INFO(two.text);
+  REQUIRE(two.code == 0);
+  const Outcome one = strata(folder, train_tiny(folder, "one", data));
+  INFO(one.text);
+  REQUIRE(one.code == 0);
+  CHECK(lines_of(folder / "one/samples.jsonl").size() == 2);
+  CHECK(lines_of(folder / "two/samples.jsonl") == lines_of(folder / "one/samples.jsonl"));
+}
+#endif
 
 }  // namespace strata::test

@@ -97,15 +97,15 @@ std::vector<std::string> texts_of(const Sampled& sampled) {
 /// What generation draws from the weights of a session.
 std::vector<Continuation> generated(Session& session, std::int64_t step) {
   const RunConfig& config = session.setup().config;
-  TinyGeneration generation(
-      {.model = config.model.llama,
-       .needs = {.compute = config.run.dtype, .sequences = 2, .context = 40},
-       .fill = [&](TrainingState& state, ThreadPool&) {
-         for (const BlockId b : state.ids()) {
-           const ConstTensorView weight(session.state().block(b).weight);
-           state.write(b, &BlockState::weight, 0, {weight.bytes().begin, weight.bytes().bytes});
-         }
-       }});
+  TinyGeneration generation({.model = config.model.llama,
+                             .needs = {.compute = config.run.dtype, .sequences = 2, .context = 40},
+                             .fill = [&](TrainingState& state, ThreadPool&) {
+                               for (const BlockId b : state.ids()) {
+                                 const ConstTensorView weight(session.state().block(b).weight);
+                                 state.write(b, &BlockState::weight, 0,
+                                             {weight.bytes().begin, weight.bytes().bytes});
+                               }
+                             }});
   std::vector<GenerateRequest> requests;
   for (const std::string& prompt : config.run.sample_prompts) {
     GenerateRequest request{.prompt = {},
@@ -117,9 +117,8 @@ std::vector<Continuation> generated(Session& session, std::int64_t step) {
                                         0x73616d706c6573, static_cast<std::uint64_t>(step));
     requests.push_back(std::move(request));
   }
-  return generation.run(requests, [](const DrawnToken& token) {
-    return token.id != ByteTokenizer::kEndOfDocument;
-  });
+  return generation.run(
+      requests, [](const DrawnToken& token) { return token.id != ByteTokenizer::kEndOfDocument; });
 }
 
 }  // namespace
@@ -212,9 +211,9 @@ TEST_CASE("samples that cannot be taken are refused with key and remedy") {
   config.model.llama.vocab_size = 61;
   CHECK_THAT(complaint(config), ContainsSubstring("model.tokenizer: samples"));
   config = sampled_config();
-  config.run.sample_prompts.push_back(std::string(35, 'x'));
-  CHECK_THAT(complaint(config), ContainsSubstring("run.sample_prompts: xxx") &&
-                                    ContainsSubstring("35 tokens and 9 are to follow"));
+  config.run.sample_prompts.emplace_back("a text of thirty-five characters ...");
+  CHECK_THAT(complaint(config), ContainsSubstring("run.sample_prompts: a text of") &&
+                                    ContainsSubstring("36 tokens and 9 are to follow"));
   config = sampled_config();
   config.model.llama.max_position_embeddings = 4096;
   config.run.sample_tokens = 4000;

@@ -125,10 +125,10 @@ struct RunSection {
   BackendChoice backend = BackendChoice::kAuto;
   DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
   std::string output = "runs/default";
-  std::optional<std::int64_t> trace_step;  ///< step, from 1, whose trace is written
-  std::int64_t eval_every = 0;             ///< steps between validations; 0: never
-  std::int64_t eval_batches = 0;           ///< passes of a validation; 0: the whole validation set
-  std::int64_t sample_every = 0;           ///< steps between samples; 0: never
+  std::optional<std::int64_t> trace_step;   ///< step, from 1, whose trace is written
+  std::int64_t eval_every = 0;              ///< steps between validations; 0: never
+  std::int64_t eval_batches = 0;            ///< passes of a validation; 0: the whole validation set
+  std::int64_t sample_every = 0;            ///< steps between samples; 0: never
   std::vector<std::string> sample_prompts;  ///< empty: one sample from the beginning of a text
   std::int64_t sample_tokens = 64;          ///< drawn after a prompt
   std::int64_t log_every = 1;
@@ -144,9 +144,9 @@ struct RunSection {
 };
 
 struct ModelSection {
-  std::string path;   ///< Hugging Face directory with config and weights; empty: random weights
+  std::string path;       ///< Hugging Face directory with config and weights; empty: random weights
   std::string tokenizer;  ///< file or folder; empty: that of `path`, or bytes
-  LlamaConfig llama;  ///< after load_run_config also filled where `path` is given
+  LlamaConfig llama;      ///< after load_run_config also filled where `path` is given
   void fields(FieldList& f);
 };
 

@@ -104,7 +104,8 @@ class Assembly {
   BatchStore batches_;
   LossStore losses_;
   OptimizerEngine optimizer_;
-  std::size_t idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts
+  std::size_t
+      idle_begin_;  ///< in the device arena: from here on is what idle_device_bytes() counts
   ActivationStore activations_;
   KeptStore kept_;
   std::vector<TensorView> boundary_gradients_;

@@ -1,5 +1,5 @@
-// How samples of a run are laid out: sweeps over the weights that are trained, in device memory that
-// a step uses and that is idle between steps. Only a little pinned memory is their own.
+// How samples of a run are laid out: sweeps over the weights that are trained, in device memory
+// that a step uses and that is idle between steps. Only a little pinned memory is their own.
 
 #pragma once
 
@@ -33,7 +33,8 @@ struct SampleSetup : SweepSetup {
 [[nodiscard]] std::int64_t samples_at_once(const RunSection& run);
 
 /// Returns the setup in which as many sequences as possible are continued at once: each sweep takes
-/// all weights to the device. If not even one fits into `idle_bytes`, neither does what is returned.
+/// all weights to the device. If not even one fits into `idle_bytes`, neither does what is
+/// returned.
 [[nodiscard]] SampleSetup make_sample_setup(const RunConfig& config, std::size_t idle_bytes);
 
 }  // namespace strata

@@ -18,11 +18,11 @@ namespace strata {
 
 /// Where a model's tokenizer and template come from.
 struct ModelTextOptions {
-  std::string folder;           ///< of the model; empty: it has none
-  std::string tokenizer{};      ///< a file or folder instead of the model's
+  std::string folder;                         ///< of the model; empty: it has none
+  std::string tokenizer{};                    ///< a file or folder instead of the model's
   std::string tokenizer_key = "--tokenizer";  ///< what errors say that the user gives it by
-  std::string chat_template{};  ///< a built-in name or a file instead of the model's
-  std::int64_t vocabulary = 0;  ///< of the model: 257 without a tokenizer means bytes
+  std::string chat_template{};                ///< a built-in name or a file instead of the model's
+  std::int64_t vocabulary = 0;                ///< of the model: 257 without a tokenizer means bytes
 };
 
 class ModelText {

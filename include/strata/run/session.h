@@ -144,8 +144,8 @@ class Session {
   /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
   /// set or hooks that fill.
   [[nodiscard]] double evaluate();
-  /// Continues the prompts of the run with the weights after `done` steps, pending updates included.
-  /// Blocks; all ranks call it and draw the same. The run has samples.
+  /// Continues the prompts of the run with the weights after `done` steps, pending updates
+  /// included. Blocks; all ranks call it and draw the same. The run has samples.
   [[nodiscard]] std::vector<RunSample> sample(std::int64_t done);
   /// Blocks until everything that was submitted is done, pending updates included, but for
   /// checkpoints that are being saved.
