@@ -24,8 +24,8 @@ void RunSection::fields(FieldList& f) {
         "matrix products. Give every run its own.");
   f.add("trace_step", trace_step,
         "Names the step, counted from 1, that is traced into trace.json of the run folder, with "
-        "the one after it, or the one before if a validation comes between; null traces none. Set "
-        "it to see what each lane does when.");
+        "the one after it, or with earlier ones if a validation or samples come between; null "
+        "traces none. Set it to see what each lane does when.");
   f.add("eval_every", eval_every,
         "Says how many steps pass between validations on data.validation; 0 never validates. Set "
         "it to see whether the loss also falls on text that is not trained on.");

@@ -8,8 +8,7 @@ namespace strata::test {
 namespace {
 
 const std::string kSamples =
-    R"( --set run.sample_every=2 --set run.sample_tokens=8 --set 'run.sample_prompts=["line "]')"
-    R"( --set model.max_position_embeddings=64 )";
+    R"( --set run.sample_every=2 --set run.sample_tokens=8 --set 'run.sample_prompts=["line "]' )";
 
 }  // namespace
 

@@ -52,4 +52,19 @@ TEST_CASE("the two traced steps have no validation between them and are steps of
   CHECK_FALSE(first_traced(run_of(9, 3)).has_value());
 }
 
+TEST_CASE("samples are due every so many steps, and none are between the traced ones") {
+  RunSection run = run_of(12, 2);
+  CHECK_FALSE(samples_due(run, 6));
+  run.sample_every = 3;
+  CHECK_FALSE(samples_due(run, 4));
+  CHECK(samples_due(run, 6));
+  CHECK(samples_due(run, 12));  // the last step, too
+  run.trace_step = 3;           // samples after 3, a validation after 2
+  CHECK(first_traced(run) == 0);
+  run.trace_step = 5;
+  CHECK(first_traced(run) == 4);
+  run.trace_step = 10;
+  CHECK(first_traced(run) == 6);  // after 10 and 8 a validation, after 9 samples
+}
+
 }  // namespace strata
