@@ -35,7 +35,7 @@ stage "train"
 sets=(--set run.sample_every=250 --set model.tokenizer=data/quickstart/tokenizer
   --set 'run.sample_prompts=["The file "]')
 if [ "$preset" = cuda-release ]; then
-  sets=(--set run.dtype=bf16)
+  sets+=(--set run.dtype=bf16)
 fi
 "$strata" train configs/quickstart.json "${sets[@]}" --output runs/quickstart --overwrite
 

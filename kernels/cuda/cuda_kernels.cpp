@@ -55,6 +55,8 @@ void CudaKernels::prepare(const AttentionBackward& op) {
   if (cudnn_) cudnn_->prepare(op);
 }
 
+void CudaKernels::prepare(const Matmul& op) { matmul_.prepare(op); }
+
 template <Op O>
 void CudaKernels::enqueue(Stream& stream, const O& op) {
   if constexpr (kHasWorkspace<O>) require_compute_lane(stream, O::kName);

@@ -24,6 +24,7 @@ class CudaKernels final : public Kernels {
   CudaKernels(const cuda::Driver& driver, const BackendOptions& options);
   void prepare(const AttentionForward& op) override;
   void prepare(const AttentionBackward& op) override;
+  void prepare(const Matmul& op) override;
   [[nodiscard]] MatmulTuner* matmul_tuner() override { return &matmul_; }
 
  private:

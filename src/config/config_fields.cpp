@@ -36,7 +36,7 @@ void RunSection::fields(FieldList& f) {
         "Says how many steps pass between samples: texts with which the model, as it is then, "
         "continues run.sample_prompts, in samples.jsonl of the run folder; 0 never samples. Set it "
         "to read what the model has learnt. Samples change no bit of the training and take memory "
-        "that is idle between steps; so far on the cpu backend alone.");
+        "that is idle between steps.");
   f.add("sample_prompts", sample_prompts,
         "Gives the texts that samples continue; an empty list takes one sample that begins as a "
         "text does. Set it to see the model go on from what you know.");

@@ -129,10 +129,6 @@ void check_backend(const RunConfig& c, BackendChoice backend, ConfigProblems& pr
   Rules(problems, "run")
       .refuse_if(c.run.dtype == DType::kF64, "dtype",
                  "f64 runs on the cpu only; set run.backend to \"cpu\" or run.dtype to \"bf16\"");
-  Rules(problems, "run")
-      .refuse_if(c.run.sample_every > 0, "sample_every",
-                 "needs operators that the cuda backend does not have yet; set it to 0, or "
-                 "run.backend to \"cpu\"");
   check_cudnn(c, Rules(problems, "kernels"));
   constexpr std::int64_t kLargestHeadDim = 256;  // of its attention kernels
   const LlamaConfig& m = c.model.llama;

@@ -23,6 +23,11 @@ class CellRunner {
   void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y) const {
     (*this)(Matmul{.a = x, .b = w, .out = y});
   }
+  /// Does the same so that a row does not depend on the others.
+  void linear_by_row(const ConstTensorView& x, const ConstTensorView& w,
+                     const TensorView& y) const {
+    (*this)(Matmul{.a = x, .b = w, .out = y, .batch_invariant = true});
+  }
   /// dx [N, in] = dy [N, out] W.
   void input_gradient(const ConstTensorView& dy, const ConstTensorView& w,
                       const TensorView& dx) const {

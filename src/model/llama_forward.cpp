@@ -16,6 +16,14 @@
 
 namespace strata {
 
+namespace {
+
+std::int64_t parts_of(std::int64_t keys) {
+  return (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
+}
+
+}  // namespace
+
 LlamaForward::Memory::Memory(const LlamaConfig& c, const ForwardSizes& z, Allocator& memory) {
   const DType x = z.compute;
   const DType a = accumulator_of(x);
@@ -31,6 +39,10 @@ LlamaForward::Memory::Memory(const LlamaConfig& c, const ForwardSizes& z, Alloca
   act = take("scratch.act", x, {most, c.intermediate_size});
   rstd = take("scratch.rstd", a, {most});
   lse = take("scratch.lse", a, {c.num_attention_heads, most});
+  if (z.singles > 0) {
+    parts = take("scratch.attention_parts", a,
+                 {z.singles, parts_of(z.positions), c.num_attention_heads * (c.head_size() + 2)});
+  }
   head_x = take("scratch.head", x, {z.head_rows, c.hidden_size});
   head_n = take("scratch.head_norm", x, {z.head_rows, c.hidden_size});
   head_rstd = take("scratch.head_rstd", a, {z.head_rows});
@@ -40,6 +52,24 @@ LlamaForward::Memory::Memory(const LlamaConfig& c, const ForwardSizes& z, Alloca
   sin = take("rope.sin", a, {z.positions, c.head_size() / 2});
   rope_staging = memory.allocate(Space::kPinned, "rope.staging",
                                  static_cast<std::size_t>(cos.elements()) * size_of(a));
+}
+
+void LlamaForward::prepare(const LlamaConfig& c, const ForwardSizes& sizes, Kernels& kernels) {
+  const DType x = sizes.compute;
+  const auto linear = [&](std::int64_t rows, std::int64_t in, std::int64_t out,
+                          std::int64_t stride) {
+    kernels.prepare(Matmul{.a = ConstTensorView(nullptr, x, Shape{rows, in}),
+                           .b = ConstTensorView(nullptr, x, Shape{out, in}),
+                           .out = TensorView(nullptr, x, Shape{rows, out}, stride),
+                           .batch_invariant = true});
+  };
+  const std::int64_t rows = sizes.cell_tokens;
+  const std::int64_t qkv = c.query_width() + 2 * c.kv_width();
+  linear(rows, c.hidden_size, qkv, qkv);
+  linear(rows, c.query_width(), c.hidden_size, c.hidden_size);
+  linear(rows, c.hidden_size, 2 * c.intermediate_size, 2 * c.intermediate_size);
+  linear(rows, c.intermediate_size, c.hidden_size, c.hidden_size);
+  linear(sizes.head_rows, c.hidden_size, c.vocab_size, Llama::logits_stride(c));
 }
 
 LlamaForward::LlamaForward(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels,
@@ -85,7 +115,7 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
                       .rstd = of_cell(m.rstd),
                       .eps = config_.rms_norm_eps};
   run(norm);
-  run.linear(n, w.qkv, qkv);
+  run.linear_by_row(n, w.qkv, qkv);
   run(Rope{
       .x = heads_of(qkv, 0, h + kvh, d), .positions = cell.positions, .cos = m.cos, .sin = m.sin});
   run(AppendKv{.k = heads_of(qkv, h * d, kvh, d),
@@ -93,22 +123,52 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
                .rows = cell.rows,
                .cache_k = kv.k,
                .cache_v = kv.v});
-  run(AttentionForward{.q = heads_of(qkv, 0, h, d),
-                       .k = kv.k,
-                       .v = kv.v,
-                       .segments = cell.segments,
-                       .o = heads_of(o, 0, h, d),
-                       .lse = TensorView(m.lse.data, m.lse.dtype, Shape{h, tokens}),
-                       .scale = 1.0 / std::sqrt(static_cast<double>(d))});
-  run.linear(o, w.attention_out, x_mid);
+  attend(compute, cell, kv, qkv, o, tag);
+  run.linear_by_row(o, w.attention_out, x_mid);
   norm.residual = x_mid;
   norm.sum = x_mid;
   norm.weight = w.mlp_norm;
   run(norm);
-  run.linear(n, w.gate_up, gate_up);
+  run.linear_by_row(n, w.gate_up, gate_up);
   run(SwigluForward{.gate_up = gate_up, .y = act});
-  run.linear(act, w.down, x);
+  run.linear_by_row(act, w.down, x);
   run(ResidualAdd{.a = x_mid, .b = x, .y = x});
+}
+
+/// Tokens past their prompts are computed apart from those of prompts, which a backend may compute
+/// in another way: so it does not depend on the cell how a token is computed.
+void LlamaForward::attend(Stream& compute, const ForwardCell& cell, const KvViews& kv,
+                          const TensorView& qkv, const TensorView& o, const Tag& tag) {
+  const std::int64_t h = config_.num_attention_heads;
+  const std::int64_t d = config_.head_size();
+  const TensorView& lse = memory_.lse;
+  AttentionForward attention{.q = {},
+                             .k = kv.k,
+                             .v = kv.v,
+                             .segments = {},
+                             .o = {},
+                             .lse = {},
+                             .scale = 1.0 / std::sqrt(static_cast<double>(d))};
+  const auto of_tokens = [&](std::int64_t begin, std::int64_t count) {
+    attention.q = heads_of(qkv.slice_rows(begin, count), 0, h, d);
+    attention.o = heads_of(o.slice_rows(begin, count), 0, h, d);
+    attention.lse = TensorView(lse.data, lse.dtype, Shape{h, count});
+  };
+  const std::int64_t singles = cell.singles;
+  if (singles > 0) {
+    of_tokens(0, singles);
+    attention.segments.table = cell.segments.slice_rows(0, singles);
+    if (const TensorView& all = memory_.parts; all) {
+      attention.parts =
+          TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
+    }
+    kernels_.run(compute, attention, tag);
+    attention.parts = {};
+  }
+  if (singles == qkv.rows()) return;
+  of_tokens(singles, qkv.rows() - singles);
+  attention.segments.table = cell.segments.slice_rows(singles, cell.segments.rows() - singles);
+  kernels_.run(compute, attention, tag);
 }
 
 TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
@@ -126,7 +186,7 @@ TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const Const
                      .y = head_n,
                      .rstd = memory_.head_rstd.slice_rows(0, rows),
                      .eps = config_.rms_norm_eps});
-  run.linear(head_n, w.projection, logits);
+  run.linear_by_row(head_n, w.projection, logits);
   return logits;
 }
 

@@ -73,10 +73,16 @@ void AttentionForward::check() const {
   check_inputs(c, q, k, v, segments);
   c.matches("o", o, q.shape, q.dtype);
   c.matches_contiguous("lse", lse, {q.shape[1], q.shape[0]}, accumulator_of(q.dtype));
+  if (!given(parts)) return;
+  c.matches_contiguous("parts", parts, {q.shape[0], parts.shape[1], q.shape[1] * (q.shape[2] + 2)},
+                       accumulator_of(q.dtype));
+  c.require(segments.uniform_length == 0 && segments.table.rows() == q.shape[0], "parts",
+            "promise a segment for each query, but there are others");
 }
 
 Accesses AttentionForward::accesses() const {
-  return {{q.bytes(), k.bytes(), v.bytes(), segments.table.bytes()}, {o.bytes(), lse.bytes()}};
+  return {{q.bytes(), k.bytes(), v.bytes(), segments.table.bytes()},
+          {o.bytes(), lse.bytes(), parts.bytes()}};
 }
 
 Cost AttentionForward::cost() const {

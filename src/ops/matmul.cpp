@@ -17,6 +17,9 @@ void Matmul::check() const {
   const Shape shape_b = layout == MatmulLayout::kNT ? Shape{n(), k()} : Shape{k(), n()};
   c.matches("a", a, shape_a, a.dtype);
   c.matches("b", b, shape_b, a.dtype);
+  if (batch_invariant && (layout != MatmulLayout::kNT || update != MatmulUpdate::kOverwrite)) {
+    c.fail("out", "is batch-invariant only in layout NT, overwritten");
+  }
   const DType accumulator = accumulator_of(a.dtype);
   if (update == MatmulUpdate::kAccumulate) {
     c.dtype_in("out", out, {accumulator});

@@ -71,7 +71,7 @@ GenerationSetup describe(const LlamaConfig& model, const Budget& budget) {
 /// Sets where keys, values and weights live.
 void place(GenerationSetup& s, const LlamaConfig& model, const GenerationNeeds& needs, int kv_slots,
            int resident_units) {
-  s.describe_sweeps(model, needs, kv_slots);
+  s.describe_sweeps(model, needs, s.budget.device_is_host, kv_slots);
   s.resident_units = resident_units;
   s.state = weights_alone(*s.layout, needs.compute, resident_units);
   count_memory(s);

@@ -23,7 +23,7 @@ SampleSetup with(const RunConfig& config, std::int64_t sequences, std::int64_t c
                      .context = context,
                      .cell_tokens = cell,
                      .sweep_tokens = cell},
-                    0);
+                    false, 0);
   s.list_memory(s.plan);
   return s;
 }

@@ -10,27 +10,40 @@ namespace strata {
 
 namespace {
 
-constexpr std::int64_t kHeadRows = 64;
 constexpr int kKvGroups = 4;  // of sequences, where keys and values travel
+
+std::int64_t sweep_tokens_of(const GenerationNeeds& needs, bool device_is_host) {
+  return std::max(needs.sweep_tokens.value_or(device_is_host ? 2048 : 4096), needs.sequences);
+}
 
 }  // namespace
 
+ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host) {
+  const std::int64_t sweep_tokens = sweep_tokens_of(needs, device_is_host);
+  const std::int64_t cell_tokens =
+      std::min(needs.cell_tokens.value_or(device_is_host ? 512 : 2048), sweep_tokens);
+  // On a GPU the projection to logits should read its weights once for all sequences.
+  const std::int64_t head_rows = device_is_host ? 64 : 256;
+  // It also has much to run side by side: the parts of a sequence's keys.
+  const bool parts = !device_is_host && !needs.scores;
+  return {.compute = needs.compute,
+          .positions = needs.context,
+          .cell_tokens = cell_tokens,
+          .head_rows = std::min(needs.scores ? sweep_tokens : needs.sequences, head_rows),
+          .singles = parts ? std::min(cell_tokens, needs.sequences) : 0};
+}
+
 void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs,
-                                 int kv_slots) {
+                                 bool device_is_host, int kv_slots) {
   model = of;
   sequences = needs.sequences;
-  const std::int64_t sweep_tokens = std::max(needs.sweep_tokens, needs.sequences);
-  const std::int64_t cell_tokens = std::min(needs.cell_tokens, sweep_tokens);
-  const std::int64_t sampled = needs.scores ? sweep_tokens : needs.sequences;
-  sizes = {.compute = needs.compute,
-           .positions = needs.context,
-           .cell_tokens = cell_tokens,
-           .head_rows = std::min(sampled, kHeadRows)};
+  sizes = forward_sizes(needs, device_is_host);
+  const std::int64_t sweep_tokens = sweep_tokens_of(needs, device_is_host);
   // A sequence has a segment in each cell that it is in: one, and one more where a cell ends in it.
   // Cells also end where a group does.
   sweep = {.tokens = sweep_tokens,
-           .segments = 2 * needs.sequences + sweep_tokens / cell_tokens + 1,
-           .sampled = sampled,
+           .segments = 2 * needs.sequences + sweep_tokens / sizes.cell_tokens + 1,
+           .sampled = needs.scores ? sweep_tokens : needs.sequences,
            .seen = needs.penalties ? needs.sequences * needs.context : 0,
            .accumulator = accumulator_of(needs.compute)};
   const std::int64_t groups =

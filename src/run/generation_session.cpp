@@ -25,12 +25,16 @@ std::unique_ptr<Ranks> single_rank() {
   return ranks;
 }
 
+/// f64 exists on the cpu only.
 Backend make_generation_backend(const GenerationOptions& options) {
-  if (options.backend == BackendChoice::kCuda) {
-    throw BackendError(
-        "generation does not run on the cuda backend yet; use --backend cpu, or leave it out");
+  const bool f64 = options.dtype == DType::kF64;
+  if (f64 && options.backend == BackendChoice::kCuda) {
+    throw BackendError("the cuda backend has no f64: use --dtype f32 or bf16, or --backend cpu");
   }
-  return make_backend(BackendKind::kCpu, {.device = options.device, .threads = options.threads});
+  const bool cuda = options.backend == BackendChoice::kCuda ||
+                    (options.backend == BackendChoice::kAuto && !f64 && cuda_available());
+  return make_backend(cuda ? BackendKind::kCuda : BackendKind::kCpu,
+                      {.device = options.device, .threads = options.threads});
 }
 
 /// Returns bf16 if all weights of the model are in it, else f32.
@@ -54,6 +58,8 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
   if (!unused.empty()) log::warn("{}", unused);
   GenerationNeeds needs = options.needs;
   needs.compute = options.dtype.value_or(dtype_of(files));
+  const bool device_is_host = backend_.device->info().backend == "cpu";
+  LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
   const Budget budget = make_budget(options.memory, measure_machine(*backend_.device, *ranks_));
   setup_ = make_generation_setup(model, needs, budget);
   assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);

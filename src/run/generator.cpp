@@ -153,31 +153,38 @@ SweepPlan Generator::plan_sweep(std::vector<Sequence*>& drawing) {
     room -= count;
   }
   SweepWriter writer(assembly_.tokens().host(), setup.sizes.cell_tokens);
+  const auto add = [&](Sequence& sequence, std::int64_t count) {
+    const auto done = static_cast<std::size_t>(sequence.done);
+    if (sequence.drawn() > 0) {
+      writer.add_single(sequence.ids[done], sequence.done, sequence.row);
+    } else {
+      writer.add(std::span(sequence.ids).subspan(done, static_cast<std::size_t>(count)),
+                 sequence.done, sequence.row);
+      counts_.prompt_tokens += count;
+    }
+    sequence.done += count;
+    if (sequence.pending() > 0) return;
+    const Sampling& how = sequence.request.sampling;
+    writer.draw(
+        {.temperature = how.temperature,
+         .top_p = how.top_p,
+         .min_p = how.min_p,
+         .repeat_penalty = how.repeat_penalty,
+         .uniform = random_uniform(sequence.key, 0, static_cast<std::uint64_t>(sequence.drawn())),
+         .top_k = static_cast<std::int32_t>(how.top_k)},
+        sequence.seen);
+    drawing.push_back(&sequence);
+  };
   for (std::size_t g = 0; g < active_.size(); ++g) {
     bool begun = false;
-    for (Sequence& sequence : active_[g]) {
-      const std::int64_t count = sequence.pending() > 1 ? counts.at(&sequence) : 1;
-      if (count == 0) continue;
-      if (!std::exchange(begun, true)) writer.begin_group(static_cast<int>(g));
-      writer.add(
-          std::span(sequence.ids)
-              .subspan(static_cast<std::size_t>(sequence.done), static_cast<std::size_t>(count)),
-          sequence.done, sequence.row);
-      const std::int64_t of_prompt =
-          std::clamp<std::int64_t>(std::ssize(sequence.request.prompt) - sequence.done, 0, count);
-      counts_.prompt_tokens += of_prompt;
-      sequence.done += count;
-      if (sequence.pending() > 0) continue;
-      const Sampling& how = sequence.request.sampling;
-      writer.draw(
-          {.temperature = how.temperature,
-           .top_p = how.top_p,
-           .min_p = how.min_p,
-           .repeat_penalty = how.repeat_penalty,
-           .uniform = random_uniform(sequence.key, 0, static_cast<std::uint64_t>(sequence.drawn())),
-           .top_k = static_cast<std::int32_t>(how.top_k)},
-          sequence.seen);
-      drawing.push_back(&sequence);
+    for (const bool past_prompt : {true, false}) {
+      for (Sequence& sequence : active_[g]) {
+        if ((sequence.drawn() > 0) != past_prompt) continue;
+        const std::int64_t count = sequence.pending() > 1 ? counts.at(&sequence) : 1;
+        if (count == 0) continue;
+        if (!std::exchange(begun, true)) writer.begin_group(static_cast<int>(g));
+        add(sequence, count);
+      }
     }
   }
   return writer.take();

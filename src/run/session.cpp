@@ -215,6 +215,10 @@ void Session::check_model_folder() const {
 }
 
 void Session::plan_products() {
+  if (config_.run.sample_every > 0) {
+    const SampleSetup largest = make_sample_setup(config_, std::numeric_limits<std::size_t>::max());
+    LlamaForward::prepare(config_.model.llama, largest.sizes, *backend_.kernels);
+  }
   MatmulTuner* tuner = backend_.kernels->matmul_tuner();
   if (tuner == nullptr || config_.kernels.matmul_tuning == MatmulTuning::kOff) return;
   if (hooks_.checkpoints) restore_plans(*hooks_.checkpoints, ranks_);

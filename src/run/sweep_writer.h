@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "strata/base/narrow.h"
@@ -26,6 +27,16 @@ class SweepWriter {
     plan_.visits.push_back({.group = group, .kept = {}, .added = {}});
     plan_.cells.push_back(cell_at(plan_.tokens));
   }
+  /// Adds the one new token of a sequence that is past its prompt. In a group they come before the
+  /// tokens of prompts.
+  void add_single(std::int32_t id, std::int64_t position, std::int64_t row) {
+    add(std::span(&id, 1), position, row);
+    SweepCell& cell = plan_.cells.back();
+    buffers_.segments[static_cast<std::size_t>(5 * (segments_ - 1))] =
+        narrow<std::int32_t>(cell.singles);
+    if (++cell.singles != cell.tokens) throw std::logic_error("a single token after others");
+    cell.longest = std::max(cell.longest, position + 1);
+  }
   /// Adds ids, the first of which has this position, of a sequence whose rows begin at `row`.
   void add(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
     KvVisit& visit = plan_.visits.back();
@@ -35,7 +46,7 @@ class SweepWriter {
       if (plan_.cells.back().tokens == cell_tokens_) plan_.cells.push_back(cell_at(plan_.tokens));
       SweepCell& cell = plan_.cells.back();
       const std::int64_t count = std::min(std::ssize(ids), cell_tokens_ - cell.tokens);
-      const auto entry = {cell.tokens, row, count, position + count, position};
+      const auto entry = {cell.tokens - cell.singles, row, count, position + count, position};
       std::ranges::transform(entry, buffers_.segments.begin() + 5 * segments_++,
                              [](std::int64_t value) { return narrow<std::int32_t>(value); });
       for (std::int64_t i = 0; i < count; ++i, ++plan_.tokens) {

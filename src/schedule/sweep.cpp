@@ -48,7 +48,9 @@ void Sweep::layer(int layer, const SweepPlan& plan, const TokenLease& tokens) {
       const ForwardCell part{
           .positions = tokens.positions.slice_rows(cell->begin, cell->tokens),
           .rows = tokens.rows.slice_rows(cell->begin, cell->tokens),
-          .segments = {.table = tokens.segments.slice_rows(cell->first_segment, cell->segments)}};
+          .segments = tokens.segments.slice_rows(cell->first_segment, cell->segments),
+          .singles = cell->singles,
+          .longest = cell->longest};
       parts_.model.layer(compute_, weights.views.layer, part, kv.views,
                          x_.slice_rows(cell->begin, cell->tokens), tag);
     }

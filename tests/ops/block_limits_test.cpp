@@ -11,7 +11,9 @@
 #include <string>
 
 #include "kernels/cuda/attention/portable/flash_tiles.h"
+#include "kernels/cuda/products/invariant_tiles.h"
 #include "kernels/cuda/rows/row_rings.h"
+#include "kernels/cuda/rows/sampling_limits.h"
 #include "src/device/cuda/architectures.h"
 #include "support/catch.h"
 
@@ -45,9 +47,26 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
       CHECK(cuda::FlashForwardTile::shared_bytes(head_dim) <= limits.shared_bytes);
       CHECK(cuda::FlashKeyGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
       CHECK(cuda::FlashQueryGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
+      // Beside the tiles it has a maximum and a sum of each row of each warp.
+      constexpr std::size_t kStatistics =
+          sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads;
+      CHECK(cuda::DecodeTile::shared_bytes(head_dim) + kStatistics <= limits.shared_bytes);
+      // Results of warps take the place of their rings.
+      CHECK(sizeof(float) * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads *
+                static_cast<std::size_t>(head_dim) <=
+            cuda::DecodeTile::shared_bytes(head_dim));
     }
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least
+}
+
+TEST_CASE("the rings of batch-invariant products fit every architecture") {
+  for (const BlockLimits& limits : kBlockLimits) {
+    for (int rows = 8; rows <= cuda::InvariantTile::kMostRows; rows *= 2) {
+      INFO(limits.capability << ", rows " << rows);
+      CHECK(cuda::InvariantTile::shared_bytes(rows) <= limits.shared_bytes);
+    }
+  }
 }
 
 TEST_CASE("cross-entropy keeps rows only where its rings fit") {
@@ -91,12 +110,25 @@ TEST_CASE("the backward of norms has a ring only where it fits") {
   }
 }
 
+TEST_CASE("the bits of seen tokens fit every architecture") {
+  using namespace cuda::sampling;
+  for (const BlockLimits& limits : kBlockLimits) {
+    INFO(limits.capability);
+    CHECK(seen_bytes(kMostTokens) + kStaticBytes <= limits.shared_bytes);
+    CHECK(kThreads <= limits.multiprocessor_threads);
+  }
+  CHECK(seen_bytes(kMostTokens) == 64 * 1024);
+  CHECK(seen_bytes(33) == 8);
+}
+
 TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are checked") {
   // Those above and of compute capability 9.0, and norm.cu, whose bytes are those of a row: the
   // launcher refuses what a device does not have.
-  const std::set<std::string> checked{"flash_forward.cu",  "flash_backward.cu", "cross_entropy.cu",
-                                      "norm_backward.cu",  "norm.cu",           "hopper_forward.cu",
-                                      "hopper_backward.cu"};
+  const std::set<std::string> checked{
+      "flash_forward.cu",   "flash_backward.cu", "cross_entropy.cu",
+      "norm_backward.cu",   "norm.cu",           "hopper_forward.cu",
+      "hopper_backward.cu", "sampling.cu",       "decode_attention.cu",
+      "invariant_matmul.cu"};
   std::set<std::string> found;
   const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -199,6 +199,8 @@ TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]
         const DType sums = accumulator_of(dtype);
         check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c);
         check_matmul(runner, dtype, sums, layout, MatmulUpdate::kAccumulate, c);
+        if (layout != MatmulLayout::kNT) continue;
+        check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c, true);
       }
     }
   }
@@ -223,6 +225,16 @@ TEST_CASE("attention forward and backward follow the formulas for all segments",
     for (const DType dtype : kComputeTypes) {
       check_attention_forward(runner, dtype, c, accumulator_of(dtype));
       check_attention_backward(runner, dtype, c, {accumulator_of(dtype), accumulator_of(dtype)});
+    }
+  }
+}
+
+TEST_CASE("single queries over a cache follow the formula", "[ops]") {
+  Backend backend = cpu_backend(2);
+  OpRunner runner(backend);
+  for (const AttentionCase& c : decode_cases()) {
+    for (const DType dtype : kComputeTypes) {
+      check_attention_forward(runner, dtype, c, accumulator_of(dtype));
     }
   }
 }

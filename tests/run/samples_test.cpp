@@ -182,7 +182,7 @@ TEST_CASE("samples have no race with the steps around them") {
     const std::vector<Race> found = recorder.races(1);
     return found.empty() ? std::string() : found.front().text;
   };
-  for (RunConfig config : placements()) CHECK(races(config, {}) == "");
+  for (const RunConfig& config : placements()) CHECK(races(config, {}) == "");
   CHECK(races(sampled_config(), WaitFor::kFilled) != "");
 }
 
@@ -233,6 +233,25 @@ TEST_CASE("the plan has the pinned memory of samples and no device memory for th
   CHECK(with.plan.total(Space::kPinned) ==
         without.plan.total(Space::kPinned) + with.plan.bytes(Space::kPinned, "samples"));
   CHECK_THAT(with.to_string(), ContainsSubstring("samples: 3 at once of up to 29 tokens"));
+}
+
+TEST_CASE("samples on a gpu change no bit of a training and repeat wherever weights live",
+          "[cuda]") {
+  if (!cuda_available()) {
+    WARN("skipped: this program has no CUDA backend, or there is no device");
+    return;
+  }
+  for (RunConfig config : placements()) {
+    if (config.debug.execution != Execution::kThreads) continue;
+    config.run.backend = BackendChoice::kCuda;
+    config.run.dtype = DType::kBF16;
+    config.kernels.matmul_tuning = MatmulTuning::kOff;
+    INFO(write_fields(config));
+    const Sampled sampled = run_sampled(config);
+    CHECK(sampled.run == run_sampled(without_samples(config)).run);
+    CHECK(texts_of(sampled).size() == 9);
+    CHECK(texts_of(sampled) == texts_of(run_sampled(config)));
+  }
 }
 
 }  // namespace strata::test

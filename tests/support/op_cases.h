@@ -68,7 +68,7 @@ struct MatmulCase {
 [[nodiscard]] std::vector<MatmulCase> matmul_cases();
 /// `out` is the dtype of the output; kAccumulate needs the accumulator's.
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
-                     MatmulUpdate update, const MatmulCase& c);
+                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false);
 
 /// q_begin, k_begin, q_length, k_length, q_offset.
 using SegmentEntry = std::array<std::int32_t, 5>;
@@ -79,9 +79,12 @@ struct AttentionCase {
   std::int64_t uniform_length = 0;
   bool packed =
       false;  ///< q, k and v are columns of one [N, (H + 2K) D] tensor, and so are dq, dk, dv
-  bool turned = false;  ///< the backward has a rotation
+  bool turned = false;     ///< the backward has a rotation
+  std::int64_t parts = 0;  ///< of AttentionForward, if there are any
 };
 [[nodiscard]] std::vector<AttentionCase> attention_cases();
+/// Single queries over a cache, with keys in parts: forward alone.
+[[nodiscard]] std::vector<AttentionCase> decode_cases();
 /// Rows of `length` tokens each, causal.
 [[nodiscard]] AttentionCase causal_case(std::int64_t rows, std::int64_t length, std::int64_t heads,
                                         std::int64_t kv_heads, std::int64_t head_dim);

@@ -382,6 +382,52 @@ std::vector<AttentionCase> attention_cases() {
   return cases;
 }
 
+std::vector<AttentionCase> decode_cases() {
+  std::vector<AttentionCase> cases;
+  for (const std::int64_t head_dim : {12, 64, 128}) {
+    cases.push_back({.name = "single queries over a cache",
+                     .queries = 6,
+                     .keys = 1700,
+                     .heads = 4,
+                     .kv_heads = 2,
+                     .head_dim = head_dim,
+                     .segments = {{0, 3, 1, 1, 0},
+                                  {1, 10, 1, 255, 254},
+                                  {2, 265, 1, 256, 255},
+                                  {3, 521, 1, 257, 256},
+                                  {4, 800, 1, 880, 879},
+                                  {5, 40, 1, 100, 50}},
+                     .parts = 4});
+    cases.push_back({.name = "single queries with all their keys in one part",
+                     .queries = 3,
+                     .keys = 500,
+                     .heads = 3,
+                     .kv_heads = 3,
+                     .head_dim = head_dim,
+                     .segments = {{0, 0, 1, 17, 16}, {1, 17, 1, 200, 199}, {2, 244, 1, 256, 255}},
+                     .parts = 1});
+    cases.push_back({.name = "more query heads of a kv head than a tile has",
+                     .queries = 2,
+                     .keys = 700,
+                     .heads = 40,
+                     .kv_heads = 2,
+                     .head_dim = head_dim,
+                     .segments = {{0, 0, 1, 300, 299}, {1, 300, 1, 33, 32}},
+                     .parts = 3});
+  }
+  return cases;
+}
+
+namespace {
+
+/// Returns the scratch for the parts of keys, if the case has any.
+TensorView upload_parts(OpRunner& runner, const AttentionCase& c, DType accumulator) {
+  if (c.parts == 0) return {};
+  return runner.output(accumulator, {c.queries, c.parts, c.heads * (c.head_dim + 2)});
+}
+
+}  // namespace
+
 Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                 DType intermediate) {
   runner.reset();
@@ -396,6 +442,7 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
                             .segments = upload_segments(runner, c),
                             .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
                             .lse = runner.output(accumulator, {c.heads, c.queries}),
+                            .parts = upload_parts(runner, c, accumulator),
                             .scale = in.scale};
   runner.run(op);
   const Outputs got{runner.download(op.o), runner.download(op.lse)};

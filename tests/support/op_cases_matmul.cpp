@@ -15,7 +15,7 @@ std::vector<MatmulCase> matmul_cases() {
 }
 
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
-                     MatmulUpdate update, const MatmulCase& c) {
+                     MatmulUpdate update, const MatmulCase& c, bool batch_invariant) {
   runner.reset();
   INFO("layout " << static_cast<int>(layout) << ", m " << c.m << ", n " << c.n << ", k " << c.k);
   const DType accumulator = accumulator_of(dtype);
@@ -52,7 +52,8 @@ Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layo
                   .out = adds ? runner.upload(before, out, shape_out, stride)
                               : runner.output(out, shape_out, stride),
                   .layout = layout,
-                  .update = update};
+                  .update = update,
+                  .batch_invariant = batch_invariant};
   runner.run(op);
   const Outputs got{runner.download(op.out)};
   require_close("out", got[0], expected, out, accumulator);

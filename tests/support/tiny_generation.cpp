@@ -10,11 +10,11 @@ namespace strata::test {
 TinyGeneration::TinyGeneration(const TinyGenerationOptions& options)
     : ranks_(make_self_ranks()),
       groups_(*ranks_, ShardGroup::kAll),
-      backend_(make_backend(BackendKind::kCpu, {.device = {.execution = options.execution,
-                                                           .poison_slots = true,
-                                                           .omit_wait = options.omit_wait,
-                                                           .trace = options.trace},
-                                                .threads = 2})),
+      backend_(make_backend(options.backend, {.device = {.execution = options.execution,
+                                                         .poison_slots = true,
+                                                         .omit_wait = options.omit_wait,
+                                                         .trace = options.trace},
+                                              .threads = 2})),
       collectives_(make_group_collectives(groups_, *backend_.device)),
       setup_(make_generation_setup(options.model, options.needs, Budget{})) {
   assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);

@@ -1,5 +1,5 @@
-// Generation with a tiny model on the cpu backend, without model files or a session: what tests of
-// sweeps and of the generator need.
+// Generation with a tiny model, by default on the cpu backend, without model files or a session:
+// what tests of sweeps and of the generator need.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ namespace strata::test {
 struct TinyGenerationOptions {
   LlamaConfig model;
   GenerationNeeds needs;
+  BackendKind backend = BackendKind::kCpu;
   TraceSink* trace = nullptr;  ///< may be null; must outlive the generation
   std::optional<WaitFor> omit_wait{};
   Execution execution = Execution::kThreads;

@@ -22,6 +22,9 @@ struct ForwardSizes {
   std::int64_t positions = 0;    ///< P: a sequence is no longer
   std::int64_t cell_tokens = 0;  ///< N at most: tokens that go through a layer at once
   std::int64_t head_rows = 0;    ///< tokens whose logits exist at once
+  /// Tokens past their prompts that go through a layer at once, at most: there is scratch to attend
+  /// to parts of their keys side by side. 0: none, they are treated as those of prompts.
+  std::int64_t singles = 0;
 };
 
 /// The keys and values of one layer for the sequences of a group, on the device. A sequence has
@@ -34,9 +37,13 @@ struct KvViews {
 /// Tokens that go through a layer together, on the device. They may be of several sequences: parts
 /// of prompts, single tokens, or both.
 struct ForwardCell {
-  ConstTensorView positions;   ///< [N] i32
-  ConstTensorView rows;        ///< [N] i32: where their keys and values go
-  AttentionSegments segments;  ///< queries from the cell's first on, keys by row
+  ConstTensorView positions;  ///< [N] i32
+  ConstTensorView rows;       ///< [N] i32: where their keys and values go
+  /// [segments, 5] i32, see AttentionSegments: of the singles and then of other tokens. Queries
+  /// count from the first of either, keys by row.
+  ConstTensorView segments;
+  std::int64_t singles = 0;  ///< the first tokens that are past their prompts, a segment each
+  std::int64_t longest = 0;  ///< the most keys that one of these sees
 };
 
 /// Tokens that are drawn after some of the tokens of a sweep, on the device.
@@ -66,6 +73,7 @@ class LlamaForward {
     TensorView act;           ///< [N, F] X
     TensorView rstd;          ///< [N] A
     TensorView lse;           ///< [H, N] A
+    TensorView parts;         ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
     TensorView head_x;        ///< [head_rows, C] X
     TensorView head_n;        ///< [head_rows, C] X
     TensorView head_rstd;     ///< [head_rows] A
@@ -73,6 +81,10 @@ class LlamaForward {
     TensorView cos, sin;      ///< [P, D / 2] A
     std::byte* rope_staging;  ///< pinned
   };
+
+  /// Makes ready what a backend wants to know of products before memory is taken
+  /// (Kernels::prepare).
+  static void prepare(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels);
 
   /// Takes the memory and fills the tables, for which it waits for the device. `kernels` and the
   /// arenas outlive the model. Throws OutOfMemory.
@@ -98,6 +110,9 @@ class LlamaForward {
   [[nodiscard]] ConstTensorView last_logits() const { return memory_.logits; }
 
  private:
+  /// Attends to the keys and values of a layer: q is the first H heads of `qkv`.
+  void attend(Stream& compute, const ForwardCell& cell, const KvViews& kv, const TensorView& qkv,
+              const TensorView& o, const Tag& tag);
   /// Returns the logits of these rows of x.
   TensorView head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
                   const ConstTensorView& after, const Tag& tag);

@@ -32,12 +32,17 @@ struct AttentionSegments {
 /// applied.
 struct AttentionForward {
   static constexpr std::string_view kName = "attention_forward";
+  /// How many keys a part of `parts` stands for.
+  static constexpr std::int64_t kPartKeys = 256;
   ConstTensorView q;  ///< [Nq, H, D] X; rows may be strided
   ConstTensorView k;  ///< [Nk, K, D] X; rows may be strided
   ConstTensorView v;  ///< [Nk, K, D] X; rows may be strided
   AttentionSegments segments;
-  TensorView o;        ///< [Nq, H, D] X
-  TensorView lse;      ///< [H, Nq] A, kept for backward
+  TensorView o;    ///< [Nq, H, D] X
+  TensorView lse;  ///< [H, Nq] A, kept for backward
+  /// [Nq, P, H * (D + 2)] A, scratch, or absent. It promises that segment i is query i alone and
+  /// sees at most P * kPartKeys keys. Backends may then compute parts of its keys side by side.
+  TensorView parts = {};
   double scale = 1.0;  ///< usually 1/sqrt(D)
   void check() const;
   [[nodiscard]] Accesses accesses() const;

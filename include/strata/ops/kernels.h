@@ -51,6 +51,8 @@ class Kernels {
   /// absent. Blocks; throws as run does, and OutOfMemory.
   virtual void prepare(const AttentionForward& /*op*/) {}
   virtual void prepare(const AttentionBackward& /*op*/) {}
+  /// For batch-invariant products: of up to op.m() rows. It takes device memory meanwhile.
+  virtual void prepare(const Matmul& /*op*/) {}
 
   /// Returns what chooses how matrix products run, or null if the backend has no choice.
   [[nodiscard]] virtual MatmulTuner* matmul_tuner() { return nullptr; }

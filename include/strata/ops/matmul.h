@@ -31,6 +31,9 @@ struct Matmul {
   TensorView out;     ///< [M, N] X or A; rows may be strided; A if kAccumulate
   MatmulLayout layout = MatmulLayout::kNT;
   MatmulUpdate update = MatmulUpdate::kOverwrite;
+  /// Asks that a row of `out` has the same bits whatever other rows there are, and however many: a
+  /// sequence that is generated must not depend on its batch. For kNT that overwrites.
+  bool batch_invariant = false;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

@@ -16,16 +16,21 @@ namespace strata {
 /// What generation has to hold. What is absent is decided by the memory that there is.
 struct GenerationNeeds {
   DType compute = DType::kBF16;
-  std::int64_t sequences = 16;       ///< that are continued at once
-  std::int64_t context = 2048;       ///< tokens of a sequence, prompt included
-  std::int64_t cell_tokens = 512;    ///< that go through a layer at once
-  std::int64_t sweep_tokens = 2048;  ///< that go through all layers in a sweep
-  bool penalties = false;            ///< some sequence has a repeat penalty
-  bool scores = false;               ///< tokens are scored, any of a sweep
+  std::int64_t sequences = 16;  ///< that are continued at once
+  std::int64_t context = 2048;  ///< tokens of a sequence, prompt included
+  /// Tokens that go through a layer at once; by default 512, or 2048 on a GPU.
+  std::optional<std::int64_t> cell_tokens{};
+  /// Tokens that go through all layers in a sweep; by default 2048, or 4096 on a GPU.
+  std::optional<std::int64_t> sweep_tokens{};
+  bool penalties = false;  ///< some sequence has a repeat penalty
+  bool scores = false;     ///< tokens are scored, any of a sweep
   std::optional<int> resident_units{};
   std::optional<int> kv_slots{};  ///< 0: keys and values stay on the device
   std::optional<int> groups{};    ///< of sequences; one where keys and values stay
 };
+
+/// Returns the sizes of forward for these needs, wherever keys and values live.
+[[nodiscard]] ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host);
 
 /// The sizes of sweeps, and where keys and values live.
 struct SweepSetup {
@@ -36,7 +41,8 @@ struct SweepSetup {
   std::int64_t sequences = 0;
 
   /// Sets all of them; keys and values have so many slots, see KvShape.
-  void describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs, int kv_slots);
+  void describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs, bool device_is_host,
+                       int kv_slots);
   /// Lists what a SweepAssembly takes, by the constructors that will take it.
   void list_memory(MemoryPlan& plan) const;
 };

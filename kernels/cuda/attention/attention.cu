@@ -66,9 +66,13 @@ void enqueue_rotation_backward(const Context& context, const AttentionBackward& 
 void enqueue(const Context& context, const AttentionForward& op) {
   if (context.cudnn != nullptr) return context.cudnn->forward(context.stream, op);
   check_supported(op);
+  // The bits of a query over a cache must not depend on the tile that it falls in.
+  const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
   if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
     launch_reference_attention_forward(context.stream, op);
-  } else if (suits_hopper(context.attention.kernels, op.segments)) {
+  } else if (op.parts) {
+    launch_decode_attention(context.stream, op);
+  } else if (self && suits_hopper(context.attention.kernels, op.segments)) {
     launch_hopper_forward(context.stream, op, context.attention.counter);
   } else {
     launch_flash_forward(context.stream, op);

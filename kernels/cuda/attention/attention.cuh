@@ -5,7 +5,8 @@
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64 and 128, on compute
 //             capability 9.0
 //   portable  flash_forward.cu and flash_backward.cu: the same on the tensor cores of any GPU since
-//             8.0; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
+//             8.0; decode_attention.cu: one query a segment, over a cache; attention_reference.cu:
+//             f32 and bf16, any head dim up to 256, plain arithmetic
 //
 // cuDNN's attention (cudnn) is chosen by the config alone. Shapes and formulas are those of
 // strata/ops/attention.h.

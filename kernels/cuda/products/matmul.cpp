@@ -1,5 +1,6 @@
 // This file runs matrix products through cuBLASLt: it decides which algorithm runs, and launches
 // it. CudaKernels calls it for every Matmul; matmul.h is the contract.
+// Batch-invariant products are those of invariant_products.h.
 //
 // out (+)= op(a) op(b), shapes as in strata/ops/matmul.h; row-major, rows may be strided.
 // How: matmul_problem.h describes a product to cuBLASLt, matmul_timer.h measures its algorithms;
@@ -100,10 +101,16 @@ const MatmulPlans::Plan& MatmulPlans::plan_for(const MatmulKey& key) {
 void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
   if (op.m() == 0 || op.n() == 0) return;
   if (op.k() == 0) return launch_plain_matmul(stream, op);
+  if (op.batch_invariant) return invariant_.launch(place(stream), op);
   const Plan& plan = plan_for(key_of(op));
   if (!plan.algorithm) return launch_plain_matmul(stream, op);
   STRATA_CUDA_CHECK(plan.problem.launch(place(stream), *plan.algorithm,
                                         {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
+}
+
+void MatmulPlans::prepare(const Matmul& op) {
+  constexpr std::size_t kMostBytes = std::size_t{2} << 30;
+  if (op.batch_invariant) invariant_.prepare(place(nullptr), op, kMostBytes);
 }
 
 void enqueue(const Context& context, const Matmul& op) {

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/products/invariant_products.h"
 #include "kernels/cuda/products/matmul_problem.h"
 #include "strata/device/device.h"
 
@@ -33,6 +34,9 @@ class MatmulPlans final : public MatmulTuner {
   /// Launches the product on `stream` and never blocks. Throws BackendError, naming the operator,
   /// for dtypes that the backend does not run.
   void launch(cudaStream_t stream, const Matmul& op);
+  /// Finds algorithms for a batch-invariant product of up to op.m() rows; nothing for others. It
+  /// blocks, nothing else may run on the device, and it takes device memory meanwhile.
+  void prepare(const Matmul& op);
 
   [[nodiscard]] std::string platform() const override;
   [[nodiscard]] std::vector<MatmulPlan> tune(std::span<const MatmulShape> shapes,
@@ -53,6 +57,7 @@ class MatmulPlans final : public MatmulTuner {
   std::unique_ptr<DeviceMemory> workspace_;
   std::size_t workspace_bytes_;
   std::map<MatmulKey, Plan> plans_;
+  InvariantProducts invariant_;
 };
 
 }  // namespace strata::cuda

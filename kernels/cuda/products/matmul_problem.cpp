@@ -68,14 +68,22 @@ void prefer(const Preference& preference, cublasLtMatmulPreferenceAttributes_t a
       cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof value));
 }
 
+/// Returns the schemes that may be proposed; that without partial sums always is.
+std::uint32_t mask_of(Reductions reductions) {
+  switch (reductions) {
+    case Reductions::kNone: return CUBLASLT_REDUCTION_SCHEME_NONE;
+    case Reductions::kFixedOrder: return CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    case Reductions::kAny: break;
+  }
+  return CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
 Preference make_preference(const MatmulKey& key, std::size_t workspace_bytes,
                            Reductions reductions) {
   cublasLtMatmulPreference_t raw = nullptr;
   STRATA_CUDA_CHECK(cublasLtMatmulPreferenceCreate(&raw));
   Preference preference(raw);
-  const auto schemes = static_cast<std::uint32_t>(reductions == Reductions::kFixedOrder
-                                                      ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                                      : CUBLASLT_REDUCTION_SCHEME_MASK);
+  const std::uint32_t schemes = mask_of(reductions);
   prefer(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
          static_cast<std::uint64_t>(workspace_bytes));
   prefer(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
@@ -140,7 +148,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulProblem::proposals(const MatmulPlace& pl
   for (const cublasLtMatmulHeuristicResult_t& result : results) {
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
     if (result.workspaceSize > place.workspace.size()) continue;
-    if (reductions == Reductions::kFixedOrder && !adds_in_fixed_order(result.algo)) continue;
+    if (reductions != Reductions::kAny && !adds_in_fixed_order(result.algo)) continue;
     algorithms.push_back(result.algo);
   }
   return algorithms;

@@ -54,10 +54,10 @@ struct MatmulPlace {
   cudaStream_t stream = nullptr;
 };
 
-/// How partial sums may be added. kFixedOrder gives the same bits in every run: partial sums of a
-/// split K are kept in f32 in the workspace and added in a fixed order. kAny also adds those that
-/// are kept in the dtype of the output.
-enum class Reductions : std::uint8_t { kFixedOrder, kAny };
+/// How partial sums may be added. kNone: there are none, K is not split. kFixedOrder gives the same
+/// bits in every run: partial sums of a split K are kept in f32 in the workspace and added in a
+/// fixed order. kAny also adds those that are kept in the dtype of the output.
+enum class Reductions : std::uint8_t { kNone, kFixedOrder, kAny };
 
 template <class Handle, auto destroy>
 struct Destroy {

@@ -208,19 +208,28 @@ std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const Matmul
   return medians;
 }
 
+std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const Product& product) {
+  Copies copies = fill(shape, 1);
+  const MatmulOperands operands = copies.take();
+  product(place_.stream, operands);
+  launch_hash(place_.stream, {static_cast<std::byte*>(operands.out), bytes_out(shape)}, hash_);
+  STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
+  std::uint64_t hash = 0;
+  STRATA_CUDA_CHECK(cudaMemcpy(&hash, hash_, sizeof hash, cudaMemcpyDeviceToHost));
+  return hash;
+}
+
 bool MatmulTimer::repeats(const MatmulProblem& problem, const MatmulShape& shape,
                           const cublasLtMatmulAlgo_t& algorithm) {
-  constexpr std::size_t kRuns = 3;
-  std::array<std::uint64_t, kRuns> hashes{};
-  for (std::uint64_t& hash : hashes) {
-    Copies copies = fill(shape, 1);
-    const MatmulOperands operands = copies.take();
+  constexpr int kMore = 2;
+  const Product product = [&](cudaStream_t /*stream*/, const MatmulOperands& operands) {
     STRATA_CUDA_CHECK(problem.launch(place_, algorithm, operands));
-    launch_hash(place_.stream, {static_cast<std::byte*>(operands.out), bytes_out(shape)}, hash_);
-    STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
-    STRATA_CUDA_CHECK(cudaMemcpy(&hash, hash_, sizeof hash, cudaMemcpyDeviceToHost));
+  };
+  const std::uint64_t hash = fingerprint(shape, product);
+  for (int run = 0; run < kMore; ++run) {
+    if (fingerprint(shape, product) != hash) return false;
   }
-  return hashes[0] == hashes[1] && hashes[0] == hashes[2];
+  return true;
 }
 
 }  // namespace strata::cuda

@@ -1,6 +1,7 @@
 // This file declares what measures which algorithm of cuBLASLt runs a matrix product fastest, and
 // whether it repeats its results. MatmulPlans makes one when a run tunes its products, or a
-// benchmark compares them, and destroys it before the first step.
+// benchmark compares them, and destroys it before the first step; InvariantProducts makes one to
+// compare bits.
 
 #pragma once
 
@@ -9,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -41,6 +43,11 @@ class MatmulTimer {
   /// Returns true if repeated products of the same operands have the same bits.
   [[nodiscard]] bool repeats(const MatmulProblem& problem, const MatmulShape& shape,
                              const cublasLtMatmulAlgo_t& algorithm);
+  /// Puts the product of these operands on a stream.
+  using Product = std::function<void(cudaStream_t, const MatmulOperands&)>;
+  /// Returns a number that differs, but for chance, if any bit of the product does. The operands
+  /// are the same in every call for a shape.
+  [[nodiscard]] std::uint64_t fingerprint(const MatmulShape& shape, const Product& product);
 
  private:
   /// The operands, several times in a row, so that each product finds the caches cold.

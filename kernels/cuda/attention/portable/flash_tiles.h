@@ -21,6 +21,23 @@ struct FlashForwardTile {
   }
 };
 
+/// decode_attention.cu: each warp of a block has a ring of strips of keys and values; the block has
+/// the query heads of a kv head.
+struct DecodeTile {
+  static constexpr int kWarps = 4;
+  static constexpr int kHeads = 16;      ///< query heads, those that do not exist included
+  static constexpr int kStripKeys = 16;  ///< that a warp takes at once
+  static constexpr int kStages = 2;
+  static constexpr int strip_bytes(int head_dim) {
+    return 2 * kStripKeys * flash_row_bytes(head_dim);
+  }
+  static constexpr int ring_bytes(int head_dim) { return kStages * strip_bytes(head_dim); }
+  static constexpr std::size_t shared_bytes(int head_dim) {
+    return static_cast<std::size_t>(kHeads * flash_row_bytes(head_dim) +
+                                    kWarps * ring_bytes(head_dim));
+  }
+};
+
 /// The kernel of dk and dv in flash_backward.cu: two stages of queries and d_o, with lse and delta.
 struct FlashKeyGradientTile {
   static constexpr int kQueriesPerStage = 64;

@@ -1,0 +1,110 @@
+// This file finds algorithms of cuBLASLt that can take the place of our own kernel, and launches
+// one or the other; invariant_products.h is the contract.
+//
+// An algorithm that does not split K adds in ascending k, as our kernel does. That is not promised
+// anywhere, so it is looked at: both multiply the same random operands, and where one bit differs
+// the algorithm is not used. The sizes that are tried have all rows of the weights, so a difference
+// would be among millions of sums.
+
+#include "kernels/cuda/products/invariant_products.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/matmul_timer.h"
+#include "strata/base/log.h"
+
+namespace strata::cuda {
+namespace {
+
+/// With so few rows our own kernel is the faster one.
+constexpr std::int64_t kFewRows = 16;
+/// Numbers of rows that algorithms are looked for, each the double of the one before: cuBLASLt's
+/// proposals for fewer rows are no faster (one H200, 2026-11-24).
+constexpr std::int64_t kFirstRows = 64;
+constexpr int kProposals = 4;
+
+MatmulKey of_any_size(MatmulKey key) {
+  key.shape.m = 0;
+  return key;
+}
+
+ConstTensorView view_of(const void* data, DType dtype, std::int64_t rows, std::int64_t columns,
+                        std::int64_t stride) {
+  return ConstTensorView(data, dtype, Shape{rows, columns}, stride);
+}
+
+/// Returns the product of operands in memory of their own.
+Matmul product_of(const MatmulShape& s, const MatmulOperands& operands) {
+  return {.a = view_of(operands.a, s.in, s.m, s.k, s.stride_a),
+          .b = view_of(operands.b, s.in, s.n, s.k, s.stride_b),
+          .out = TensorView(operands.out, s.out, Shape{s.m, s.n}, s.stride_out),
+          .batch_invariant = true};
+}
+
+}  // namespace
+
+void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
+                                std::size_t memory_bytes) {
+  const MatmulKey key = key_of(op);
+  std::vector<Choice>& found = choices_[of_any_size(key)];
+  const std::int64_t most = op.m();
+  if (most <= kFewRows || (!found.empty() && found.back().rows >= most)) return;
+  found.clear();
+  std::vector<MatmulShape> shapes;
+  for (std::int64_t rows = kFirstRows;; rows *= 2) {
+    MatmulShape shape = key.shape;
+    shape.m = rows;
+    shapes.push_back(shape);
+    if (rows >= most) break;
+  }
+  MatmulTimer timer(place.handle, place.workspace, shapes, memory_bytes);
+  for (const MatmulShape& shape : shapes) {
+    if (!timer.fits(shape)) break;
+    const std::uint64_t wanted =
+        timer.fingerprint(shape, [&](cudaStream_t stream, const MatmulOperands& operands) {
+          launch_invariant_matmul(stream, product_of(shape, operands));
+        });
+    const MatmulProblem problem({.shape = shape});
+    for (const cublasLtMatmulAlgo_t& algorithm :
+         problem.proposals(place, Reductions::kNone, kProposals)) {
+      const std::uint64_t hash =
+          timer.fingerprint(shape, [&](cudaStream_t stream, const MatmulOperands& operands) {
+            STRATA_CUDA_CHECK(
+                problem.launch({place.handle, place.workspace, stream}, algorithm, operands));
+          });
+      if (hash != wanted) continue;
+      found.push_back({.rows = shape.m, .algorithm = algorithm});
+      break;
+    }
+  }
+  if (found.empty()) {
+    log::info("{}: many rows run on the kernel for few", to_string(key.shape));
+  }
+}
+
+const InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& place,
+                                                         const MatmulKey& key) {
+  const auto at = sized_.find(key);
+  if (at != sized_.end()) return at->second;
+  Sized made{.problem = MatmulProblem(key), .algorithm = {}};
+  const auto found = choices_.find(of_any_size(key));
+  if (found != choices_.end()) {
+    const auto choice =
+        std::ranges::find_if(found->second, [&](const Choice& c) { return c.rows >= key.shape.m; });
+    if (choice != found->second.end() && made.problem.objection(place, choice->algorithm).empty()) {
+      made.algorithm = choice->algorithm;
+    }
+  }
+  return sized_.emplace(key, std::move(made)).first->second;
+}
+
+void InvariantProducts::launch(const MatmulPlace& place, const Matmul& op) {
+  if (op.m() <= kFewRows) return launch_invariant_matmul(place.stream, op);
+  const Sized& product = sized(place, key_of(op));
+  if (!product.algorithm) return launch_invariant_matmul(place.stream, op);
+  STRATA_CUDA_CHECK(product.problem.launch(place, *product.algorithm,
+                                           {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
+}
+
+}  // namespace strata::cuda

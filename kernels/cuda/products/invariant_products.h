@@ -1,0 +1,48 @@
+// This file declares the batch-invariant products on CUDA: MatmulPlans hands them over. A row of
+// such a product has the same bits however many rows there are. Few rows run on a kernel of our own
+// (invariant_matmul.cu); more run on algorithms of cuBLASLt that were seen to give its bits.
+
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "kernels/cuda/products/matmul_problem.h"
+
+namespace strata::cuda {
+
+/// Chooses and launches. A product that was not prepared runs on our own kernel, at any size; which
+/// one runs changes no bit.
+class InvariantProducts {
+ public:
+  /// Finds algorithms for products of these weights with up to op.m() rows, whose views need no
+  /// data. It blocks, nothing else may run on the device, and it takes up to `memory_bytes` of
+  /// device memory meanwhile; with less than it needs it finds none.
+  void prepare(const MatmulPlace& place, const Matmul& op, std::size_t memory_bytes);
+  /// Launches the product on the place's stream and never blocks.
+  void launch(const MatmulPlace& place, const Matmul& op);
+
+ private:
+  /// An algorithm for products of so many rows at most.
+  struct Choice {
+    std::int64_t rows = 0;
+    cublasLtMatmulAlgo_t algorithm{};
+  };
+  /// A product of a size; without an algorithm our own kernel runs.
+  struct Sized {
+    MatmulProblem problem;
+    std::optional<cublasLtMatmulAlgo_t> algorithm;
+  };
+  [[nodiscard]] const Sized& sized(const MatmulPlace& place, const MatmulKey& key);
+
+  std::map<MatmulKey, std::vector<Choice>> choices_;  ///< by a key with m = 0, by ascending rows
+  std::map<MatmulKey, Sized> sized_;
+};
+
+}  // namespace strata::cuda
