@@ -1,3 +1,6 @@
+// The loop over the steps of a run: submits them, validates, samples and saves when it is due, and
+// reports what has finished. trainer.h is the contract.
+
 #include "commands/trainer.h"
 
 #include <algorithm>

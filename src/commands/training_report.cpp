@@ -1,3 +1,6 @@
+// Writes what a run reports: lines of progress, metrics and samples. training_report.h is the
+// contract.
+
 #include "commands/training_report.h"
 
 #include <algorithm>

@@ -14,6 +14,7 @@
 #include "golden/golden_file.h"
 #include "support/catch.h"
 #include "support/op_runner.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -255,10 +256,7 @@ TEST_CASE("every operator of the cpu backend agrees with PyTorch in f64, f32 and
 TEST_CASE("casts of the cpu backend round as PyTorch's do") { check_casts(BackendKind::kCpu); }
 
 TEST_CASE("every operator of the cuda backend agrees with PyTorch in f32 and bf16", "[cuda]") {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   check_operators(BackendKind::kCuda, {DType::kF32, DType::kBF16});
   check_casts(BackendKind::kCuda);
 }

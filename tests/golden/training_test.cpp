@@ -15,6 +15,7 @@
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -111,12 +112,6 @@ Evaluation evaluate_golden(const GoldenModel& golden, RunConfig config) {
 
 const GoldenErrors& errors_of(const GoldenModel& golden, DType dtype) {
   return dtype == DType::kF32 ? golden.f32_errors : golden.bf16_errors;
-}
-
-bool skipped() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
 }
 
 double norm_of(const std::vector<double>& values) {
@@ -261,7 +256,7 @@ TEST_CASE("training in f32 and bf16 stays as close to f64 as PyTorch's own") {
 }
 
 TEST_CASE("logits on the GPU are as close to f64 as PyTorch's own", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   const GoldenModel golden = load_golden_model("gqa_tied_llama3");  // head dim 64
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(strata::name_of(dtype)));
@@ -273,7 +268,7 @@ TEST_CASE("logits on the GPU are as close to f64 as PyTorch's own", "[cuda]") {
 }
 
 TEST_CASE("training on the GPU stays as close to f64 as PyTorch's own", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   const GoldenModel golden = load_golden_model("gqa_tied_llama3");  // head dim 64
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(strata::name_of(dtype)));

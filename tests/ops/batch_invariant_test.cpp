@@ -7,6 +7,7 @@
 
 #include "support/catch.h"
 #include "support/op_cases.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -52,10 +53,7 @@ TEST_CASE("rows of batch-invariant products do not depend on how many there are"
 
 TEST_CASE("rows of batch-invariant products on cuda do not depend on how many there are",
           "[cuda]") {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
   OpRunner runner(backend);
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -64,10 +62,7 @@ TEST_CASE("rows of batch-invariant products on cuda do not depend on how many th
 }
 
 TEST_CASE("algorithms of the library have the bits of the kernel for few rows", "[cuda]") {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
     OpRunner runner(backend);

@@ -5,14 +5,12 @@
 
 #include "support/catch.h"
 #include "support/op_cases.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 
 TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   for (const AttentionKernels kernels : {AttentionKernels::kAuto, AttentionKernels::kPortable}) {
     Backend backend =
         make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});

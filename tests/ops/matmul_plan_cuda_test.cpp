@@ -10,15 +10,10 @@
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
-
-bool without_gpu() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
-}
 
 Backend gpu(std::size_t workspace_bytes = 32 * kMiB) {
   return make_backend(BackendKind::kCuda,

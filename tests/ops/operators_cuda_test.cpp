@@ -11,17 +11,12 @@
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
 
 constexpr std::array kCudaTypes{DType::kF32, DType::kBF16};
-
-bool without_gpu() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
-}
 
 /// Runs the check twice on a CUDA device and requires the same outputs.
 void repeated(OpRunner& runner, const std::function<Outputs(OpRunner&)>& check) {

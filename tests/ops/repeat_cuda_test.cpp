@@ -6,15 +6,13 @@
 
 #include "support/catch.h"
 #include "support/op_checks.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
 
 void run_all(const CheckShapes& shapes, AttentionKernels attention, int runs) {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   Backend backend =
       make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = attention});
   OpRunner runner(backend, runs);

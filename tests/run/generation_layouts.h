@@ -3,10 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "strata/base/random.h"
 #include "strata/plan/generation_setup.h"
+#include "strata/run/scorer.h"
+#include "support/tiny_generation.h"
 #include "support/tiny_model.h"
 
 namespace strata::test {
@@ -37,18 +41,51 @@ inline GenerationNeeds needs(DType compute) {
           .penalties = true};
 }
 
-/// Everything on the device; weights streamed; keys and values fetched; and both.
-inline std::vector<GenerationNeeds> layouts(DType compute) {
-  std::vector<GenerationNeeds> all(5, needs(compute));
+/// The first layout in all places: everything on the device; weights streamed; keys and values
+/// fetched; and both.
+inline std::vector<GenerationNeeds> in_all_places(const GenerationNeeds& first) {
+  std::vector<GenerationNeeds> all(4, first);
   all[1].resident_units = 0;
   all[2].kv_slots = 2;
   all[2].groups = 2;
   all[3].resident_units = 3;
   all[3].kv_slots = 3;
   all[3].groups = 4;
-  all[4].sequences = 9;
-  all[4].cell_tokens = 100;
-  all[4].sweep_tokens = 200;
+  return all;
+}
+
+/// All places, and more sequences in larger cells.
+inline std::vector<GenerationNeeds> layouts(DType compute) {
+  std::vector<GenerationNeeds> all = in_all_places(needs(compute));
+  all.push_back(needs(compute));
+  all.back().sequences = 9;
+  all.back().cell_tokens = 100;
+  all.back().sweep_tokens = 200;
+  return all;
+}
+
+/// What a layout is for scores.
+inline GenerationNeeds scoring(GenerationNeeds needs) {
+  needs.scores = true;
+  needs.penalties = false;
+  return needs;
+}
+
+using Logprobs = std::vector<std::vector<double>>;
+
+/// Returns the scores of each request.
+inline Logprobs score(TinyGeneration& generation, const std::vector<ScoreRequest>& requests) {
+  Logprobs all(requests.size());
+  std::size_t taken = 0;
+  Scorer scorer(generation.assembly());
+  scorer.run(
+      [&]() -> std::optional<ScoreRequest> {
+        if (taken == requests.size()) return std::nullopt;
+        return requests[taken++];
+      },
+      [&](std::size_t sequence, std::span<const double> logprobs) {
+        all.at(sequence).assign(logprobs.begin(), logprobs.end());
+      });
   return all;
 }
 

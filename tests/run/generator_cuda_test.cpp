@@ -1,22 +1,15 @@
 // Tests generation on a GPU: what is drawn for a request, and what a sequence scores, are the same
 // bytes alone and in any batch, wherever weights, keys and values live.
 
-#include <optional>
 #include <vector>
 
 #include "generation_layouts.h"
-#include "strata/run/scorer.h"
 #include "support/catch.h"
 #include "support/tiny_generation.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
-
-bool without_gpu() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
-}
 
 /// A model whose heads have the width that tensor cores take, with several of them for each kv
 /// head, and with positions for keys of several parts.
@@ -30,7 +23,7 @@ LlamaConfig gpu_model(std::int64_t head_size) {
   return model;
 }
 
-/// Everything on the device; weights streamed; keys and values fetched; and other batches.
+/// All places, and more sequences in larger cells.
 std::vector<GenerationNeeds> gpu_layouts(DType compute) {
   const GenerationNeeds first{.compute = compute,
                               .sequences = 7,
@@ -38,16 +31,11 @@ std::vector<GenerationNeeds> gpu_layouts(DType compute) {
                               .cell_tokens = 200,
                               .sweep_tokens = 450,
                               .penalties = true};
-  std::vector<GenerationNeeds> all(5, first);
-  all[1].resident_units = 0;
-  all[2].kv_slots = 2;
-  all[2].groups = 2;
-  all[3].resident_units = 2;
-  all[3].kv_slots = 3;
-  all[3].groups = 3;
-  all[4].sequences = 24;
-  all[4].cell_tokens = 1000;
-  all[4].sweep_tokens = 2000;
+  std::vector<GenerationNeeds> all = in_all_places(first);
+  all.push_back(first);
+  all.back().sequences = 24;
+  all.back().cell_tokens = 1000;
+  all.back().sweep_tokens = 2000;
   return all;
 }
 
@@ -67,23 +55,6 @@ std::vector<GenerateRequest> requests() {
   all[5].sampling.repeat_penalty = 1.3;
   all[6].sampling = {.temperature = 0, .repeat_penalty = 1.2};
   return all;
-}
-
-using Logprobs = std::vector<std::vector<double>>;
-
-Logprobs score(TinyGeneration& generation, const std::vector<ScoreRequest>& all) {
-  Logprobs result(all.size());
-  std::size_t taken = 0;
-  Scorer(generation.assembly())
-      .run(
-          [&]() -> std::optional<ScoreRequest> {
-            if (taken == all.size()) return std::nullopt;
-            return all[taken++];
-          },
-          [&](std::size_t sequence, std::span<const double> logprobs) {
-            result.at(sequence).assign(logprobs.begin(), logprobs.end());
-          });
-  return result;
 }
 
 }  // namespace
@@ -133,9 +104,8 @@ TEST_CASE("a sequence on a gpu has the same scores alone and in any batch", "[cu
   }
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
     Logprobs alone;
-    for (GenerationNeeds layout : gpu_layouts(dtype)) {
-      layout.scores = true;
-      layout.penalties = false;
+    for (const GenerationNeeds& needed : gpu_layouts(dtype)) {
+      const GenerationNeeds layout = scoring(needed);
       if (alone.empty()) {
         GenerationNeeds one = layout;
         one.sequences = 1;

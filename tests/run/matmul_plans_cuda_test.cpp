@@ -10,21 +10,12 @@
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/session_run.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
-namespace {
-
-bool skipped() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
-}
-
-}  // namespace
-
 TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the same bits",
           "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   namespace fs = std::filesystem;
   const fs::path folder =
       fs::temp_directory_path() / ("strata_plans_" + std::to_string(::getpid()));

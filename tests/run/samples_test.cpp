@@ -14,6 +14,7 @@
 #include "support/session_run.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_generation.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
 namespace {
@@ -237,10 +238,7 @@ TEST_CASE("the plan has the pinned memory of samples and no device memory for th
 
 TEST_CASE("samples on a gpu change no bit of a training and repeat wherever weights live",
           "[cuda]") {
-  if (!cuda_available()) {
-    WARN("skipped: this program has no CUDA backend, or there is no device");
-    return;
-  }
+  if (without_gpu()) return;
   for (RunConfig config : placements()) {
     if (config.debug.execution != Execution::kThreads) continue;
     config.run.backend = BackendChoice::kCuda;

@@ -13,29 +13,6 @@
 namespace strata::test {
 namespace {
 
-using Logprobs = std::vector<std::vector<double>>;
-
-Logprobs score(TinyGeneration& generation, const std::vector<ScoreRequest>& requests) {
-  Logprobs all(requests.size());
-  std::size_t taken = 0;
-  Scorer scorer(generation.assembly());
-  scorer.run(
-      [&]() -> std::optional<ScoreRequest> {
-        if (taken == requests.size()) return std::nullopt;
-        return requests[taken++];
-      },
-      [&](std::size_t sequence, std::span<const double> logprobs) {
-        all.at(sequence).assign(logprobs.begin(), logprobs.end());
-      });
-  return all;
-}
-
-GenerationNeeds scoring(GenerationNeeds needs) {
-  needs.scores = true;
-  needs.penalties = false;
-  return needs;
-}
-
 /// Sequences of 1 to 40 tokens, scored from the second or from somewhere else.
 std::vector<ScoreRequest> mixed_requests() {
   std::vector<ScoreRequest> requests;

@@ -10,20 +10,11 @@
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_run.h"
+#include "support/without_gpu.h"
 
 namespace strata::test {
-namespace {
-
-bool skipped() {
-  if (cuda_available()) return false;
-  WARN("skipped: this program has no CUDA backend, or there is no device");
-  return true;
-}
-
-}  // namespace
-
 TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(name_of(dtype)));
     RunConfig config = tiny_gpu_config(dtype);
@@ -44,7 +35,7 @@ TEST_CASE("a tiny model's losses on the GPU are those of the cpu", "[cuda]") {
 }
 
 TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   RunConfig base = tiny_gpu_config(DType::kBF16);
   base.schedule.activations = KeepLevel::kRecompute;
   const RunResult plain = run_tiny(base);
@@ -114,7 +105,7 @@ TEST_CASE("modes that only move bytes are bitwise equal on the GPU", "[cuda]") {
 }
 
 TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     INFO(std::string(name_of(dtype)));
     RunConfig c = tiny_gpu_config(dtype);
@@ -133,7 +124,7 @@ TEST_CASE("boundaries in int8 on the GPU give the same bits through any slots", 
 }
 
 TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
     INFO("moments in " << std::string(name_of(moments)));
     RunConfig c = tiny_gpu_config(DType::kBF16);
@@ -156,7 +147,7 @@ TEST_CASE("update timings and gradient rings are bitwise equal on the GPU", "[cu
 }
 
 TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   RunConfig base = tiny_gpu_config(DType::kBF16);
   base.run.steps = 4;
   base.optimizer.moment_dtype = DType::kBF16;
@@ -182,7 +173,7 @@ TEST_CASE("interleaved layers are updated to the same bits on the GPU", "[cuda]"
 }
 
 TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   for (const DType moments : {DType::kF32, DType::kBF16}) {
     RunConfig c = tiny_gpu_config(DType::kBF16);
     c.optimizer.moment_dtype = moments;
@@ -212,7 +203,7 @@ TEST_CASE("speculative updates are bitwise those before use on the GPU", "[cuda]
 }
 
 TEST_CASE("gradients of passes add up to the same bits on the GPU and on the host", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   for (const bool tied : {false, true}) {
     RunConfig c = tiny_gpu_config(DType::kBF16);
     c.model.llama.tie_word_embeddings = tied;
@@ -255,7 +246,7 @@ void check_traces(RunConfig config) {
 }  // namespace
 
 TEST_CASE("steps on the GPU have no race and submit what the cpu backend submits", "[cuda]") {
-  if (skipped()) return;
+  if (without_gpu()) return;
   RunConfig config = tiny_gpu_config(DType::kBF16);
   check_traces(config);
   config.optimizer.timing = UpdateTiming::kSpeculative;
