@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kEchoMs = 1000;
 constexpr std::array<int, 3> kCaught{SIGINT, SIGTERM, SIGUSR1};
 constexpr std::array<int, 2> kIgnored{SIGPIPE, SIGXFSZ};
+constexpr std::array<int, 3> kOutlasted{SIGTERM, SIGUSR1, SIGUSR2};
 
 std::atomic<int> first_signal{0};
 std::atomic<int> save_requests{0};
@@ -62,7 +63,8 @@ struct StopSignals::Actions {
   std::array<struct sigaction, kIgnored.size()> ignored;
 };
 
-StopSignals::StopSignals() : before_(std::make_unique<Actions>()) {
+StopSignals::StopSignals(Afterwards afterwards)
+    : before_(std::make_unique<Actions>()), afterwards_(afterwards) {
   first_signal = 0;
   first_ms = 0;
   struct sigaction action {};
@@ -83,9 +85,15 @@ StopSignals::StopSignals() : before_(std::make_unique<Actions>()) {
 }
 
 StopSignals::~StopSignals() {
-  sigaction(SIGUSR2, &before_->save, nullptr);
+  if (afterwards_ == Afterwards::kOutlast) {
+    outlast_stops();
+  } else {
+    sigaction(SIGUSR2, &before_->save, nullptr);
+  }
   for (std::size_t i = 0; i < kCaught.size(); ++i) {
-    sigaction(kCaught[i], &before_->caught[i], nullptr);
+    if (afterwards_ == Afterwards::kAsBefore || kCaught[i] == SIGINT) {
+      sigaction(kCaught[i], &before_->caught[i], nullptr);
+    }
   }
   for (std::size_t i = 0; i < kIgnored.size(); ++i) {
     sigaction(kIgnored[i], &before_->ignored[i], nullptr);
@@ -96,6 +104,8 @@ int StopSignals::received() const { return first_signal; }
 
 bool StopSignals::take_save_request() { return save_requests.exchange(0) != 0; }
 
-void outlast_sigterm() { ::signal(SIGTERM, SIG_IGN); }
+void outlast_stops() {
+  for (const int signal : kOutlasted) ::signal(signal, SIG_IGN);
+}
 
 }  // namespace strata

@@ -76,7 +76,7 @@ int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const R
     return run_body(*ranks, [&] { return body(*ranks, config); });
   }
   const int code = run_body(*ranks, [&] { return body(*ranks, load_alike(load, *ranks)); });
-  outlast_sigterm();  // no rank ends before all of them are here: MPI_Finalize waits for them
+  outlast_stops();  // no rank ends before all of them are here: MPI_Finalize waits for them
   return code;
 }
 

@@ -71,16 +71,36 @@ TEST_CASE("a signal that the process was started with ignored stays ignored") {
 }
 
 TEST_CASE(
-    "what outlasts SIGTERM ends with its own exit code, after a signal that was caught as well") {
-  const int status = status_of_child([] {
-    raise(SIGUSR1);
-    usleep(1'100'000);
-    outlast_sigterm();
-    raise(SIGTERM);
-    _exit(75);
-  });
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 75);
+    "what outlasts stops ends with its own exit code, after a signal that was caught as well") {
+  for (const int late : {SIGTERM, SIGUSR1, SIGUSR2}) {
+    const int status = status_of_child([late] {
+      raise(SIGUSR1);
+      usleep(1'100'000);
+      outlast_stops();
+      raise(late);
+      _exit(75);
+    });
+    INFO(signal_name(late));
+    REQUIRE(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 75);
+  }
+}
+
+TEST_CASE("signals that come once all is over change nothing if that was asked for, but SIGINT") {
+  for (const int late : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) {
+    const int status = status_of_child([late] {
+      { const StopSignals inner(StopSignals::Afterwards::kOutlast); }
+      raise(late);
+      _exit(75);
+    });
+    INFO(signal_name(late));
+    if (late == SIGINT) {
+      CHECK(WIFSIGNALED(status));
+    } else {
+      REQUIRE(WIFEXITED(status));
+      CHECK(WEXITSTATUS(status) == 75);
+    }
+  }
 }
 
 TEST_CASE("a closed pipe is an error of the write while signals are caught") {

@@ -38,7 +38,10 @@ class Interrupted : public Error {
 /// There is one at a time; it may be made and asked by any thread.
 class StopSignals {
  public:
-  StopSignals();
+  /// What signals do once it is gone: what they did before, or nothing (see outlast_stops).
+  enum class Afterwards { kAsBefore, kOutlast };
+
+  explicit StopSignals(Afterwards afterwards = Afterwards::kAsBefore);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -52,11 +55,13 @@ class StopSignals {
  private:
   struct Actions;
   std::unique_ptr<Actions> before_;
+  Afterwards afterwards_;
 };
 
-/// From now on SIGTERM changes nothing: the process has its exit code and is about to end.
-/// Launchers send it to all ranks when the first has ended, and take the worst of their exit codes
-/// for that of the job.
-void outlast_sigterm();
+/// From now on SIGTERM, SIGUSR1 and SIGUSR2 change nothing: the process has its exit code and is
+/// about to end. Launchers send SIGTERM to all ranks when the first has ended, and take the worst
+/// of their exit codes for that of the job. A batch system's SIGUSR1 may reach a host only when the
+/// run, told of it by another, is over. SIGINT still ends the process.
+void outlast_stops();
 
 }  // namespace strata
