@@ -5,6 +5,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct RunArguments {
   ResumeRequest resume;
   BenchOptions bench;
   PlanOptions plan;
+  GenerationJob generation;
 };
 
 /// Says which assignments a later one of the same key replaces.
@@ -76,6 +78,25 @@ CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::str
   return command;
 }
 
+/// Declares what is said of a load to generate; `job` has it if there is one.
+void add_generation(CLI::App& command, const std::string& description, GenerationJob& said,
+                    std::optional<GenerationJob>& job) {
+  CLI::Option* const generate = command.add_flag("--generate", description);
+  const auto add_count = [&](const char* name, auto& count, const char* what) {
+    command.add_option(name, count, what)
+        ->needs(generate)
+        ->check(CLI::PositiveNumber)
+        ->type_name("COUNT");
+  };
+  add_count("--prompts", said.load.sequences, "how many; 64 by default");
+  add_count("--prompt-tokens", said.load.prompt_tokens, "tokens of each prompt; 512 by default");
+  add_count("--max-tokens", said.load.drawn_tokens, "tokens drawn after each; 128 by default");
+  add_count("--batch", said.sequences, "prompts that are continued at once; chosen by default");
+  command.parse_complete_callback([generate, &said, &job] {
+    if (generate->count() > 0) job = said;
+  });
+}
+
 void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
   CLI::App& train = add_run_command(app, "train", "Train a model", *options);
   train.add_option("--output", options->output, "run folder (run.output)")->type_name("DIR");
@@ -120,6 +141,8 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
           "the host memory that this machine has now")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
+  add_generation(plan, "plan for continuing prompts with the model, instead of training it",
+                 options->generation, options->plan.generation);
   plan.callback([options, &action] {
     action = [options] {
       return plan_command(load(*options, TrainingData::kOptional), options->plan);
@@ -130,6 +153,8 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
 void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
   CLI::App& bench =
       add_run_command(app, "bench", "Measure steps on synthetic tokens: speed and peaks", *options);
+  add_generation(bench, "measure how random prompts are continued with random weights, instead",
+                 options->generation, options->bench.generation);
   bench.add_option("--json", options->bench.json, "also write the results to this file")
       ->type_name("FILE");
   bench.callback([options, &action] {

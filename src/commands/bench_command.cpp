@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include "commands/generation_job.h"
 #include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
@@ -298,8 +299,8 @@ void print_table(const nlohmann::json& j, const BenchResult& r, const Session& s
   std::fputs(text.c_str(), stdout);
 }
 
-/// Throws IoError if the results would replace a file that holds something else: a config, say, or
-/// a device.
+}  // namespace
+
 void require_replaceable(const fs::path& file) {
   std::error_code ignored;
   const bool may_hold_anything =
@@ -307,14 +308,14 @@ void require_replaceable(const fs::path& file) {
   if (!may_hold_anything || fs::is_empty(file, ignored)) return;
   std::ifstream in(file);
   const nlohmann::json held = nlohmann::json::parse(in, nullptr, false);
-  if (held.is_object() && held.contains("step_s_each")) return;
+  if (held.is_object() && (held.contains("step_s_each") || held.contains("generated_tokens")))
+    return;
   throw IoError("--json: " + file.string() +
                 " is there and holds no results of a benchmark; name another file");
 }
 
-}  // namespace
-
 int bench_command(const LoadConfig& load, const BenchOptions& options) {
+  if (options.generation) return bench_generation(load(), options);
   return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     RunConfig synthetic = config;
     synthetic.data.synthetic = true;

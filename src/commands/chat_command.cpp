@@ -48,7 +48,7 @@ int chat_command(const ChatOptions& options) {
   const std::int64_t context =
       options.model.context.value_or(std::min(kContext, model.config().max_position_embeddings));
   const std::unique_ptr<GenerationSession> session =
-      model.load(context, 1, settings.sampling.repeat_penalty != 1);
+      model.load(context, {}, settings.sampling.repeat_penalty != 1);
   Generator generator(session->assembly());
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back(message("system", options.system));

@@ -24,24 +24,24 @@ namespace strata {
 namespace {
 
 /// The sums of the tokens of a window whose loss counts.
-struct Window {
+struct TextWindow {
   double nats = 0;
   double tokens = 0;
 };
 
 /// Returns the mean loss of a token. The error takes windows as drawn: tokens of one have much in
 /// common.
-Estimate mean_loss(const std::vector<Window>& windows) {
+Estimate mean_loss(const std::vector<TextWindow>& windows) {
   double nats = 0;
   double tokens = 0;
-  for (const Window& window : windows) {
+  for (const TextWindow& window : windows) {
     nats += window.nats;
     tokens += window.tokens;
   }
   Estimate mean{.value = nats / tokens};
   if (windows.size() < 2) return mean;
   double squares = 0;
-  for (const Window& window : windows) {
+  for (const TextWindow& window : windows) {
     const double off = window.nats - mean.value * window.tokens;
     squares += off * off;
   }
@@ -136,7 +136,7 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
   const StopSignals stop;
   WorkMeter meter("evaluate");
-  std::vector<Window> windows(static_cast<std::size_t>(reader.count()));
+  std::vector<TextWindow> windows(static_cast<std::size_t>(reader.count()));
   std::map<std::size_t, std::vector<std::uint8_t>> losses;  // of windows that are being scored
   std::size_t taken = 0;
   std::int64_t new_to = 1;
@@ -157,7 +157,7 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
       },
       [&](std::size_t number, std::span<const double> logprobs) {
         const std::vector<std::uint8_t> loss = losses.extract(number).mapped();
-        Window& window = windows.at(number);
+        TextWindow& window = windows.at(number);
         for (std::size_t i = 0; i < logprobs.size(); ++i) {
           if (loss.at(i) == 0) continue;
           window.nats -= logprobs[i];
@@ -165,11 +165,11 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
         }
         meter.show(format_count(++done) + "/" + format_count(reader.count()) + " windows");
       });
-  std::erase_if(windows, [](const Window& window) { return window.tokens == 0; });
+  std::erase_if(windows, [](const TextWindow& window) { return window.tokens == 0; });
   if (windows.empty()) throw ConfigError(tokens.name() + ": has no token whose loss counts");
   const Estimate loss = mean_loss(windows);
   double scored = 0;
-  for (const Window& window : windows) scored += window.tokens;
+  for (const TextWindow& window : windows) scored += window.tokens;
   nlohmann::ordered_json json{
       {"file", tokens.name()},     {"tokens", static_cast<std::int64_t>(scored)},
       {"windows", reader.count()}, {"context", context},

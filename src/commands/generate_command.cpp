@@ -67,7 +67,15 @@ struct Survey {
   std::int64_t longest = 0;    ///< tokens of a sequence, prompt included
   std::int64_t sequences = 0;  ///< that are not in the output yet
   std::int64_t tokens = 0;     ///< that they may draw
+  std::int64_t prompt_tokens = 0;
   bool penalties = false;
+
+  /// Returns as many sequences that all have the mean length.
+  [[nodiscard]] GenerationLoad load() const {
+    return {.sequences = sequences,
+            .prompt_tokens = std::max<std::int64_t>(1, prompt_tokens / sequences),
+            .drawn_tokens = std::max<std::int64_t>(1, tokens / sequences)};
+  }
 };
 
 /// Throws ConfigError for an id that the model does not have.
@@ -109,6 +117,7 @@ Survey survey(PromptSource& source, std::optional<std::int64_t> context, const L
       if (output != nullptr && output->has(prompt->id, sample)) continue;
       ++all.sequences;
       all.tokens += prompt->settings.most_tokens;
+      all.prompt_tokens += std::ssize(prompt->ids);
     }
   }
   return all;
@@ -185,8 +194,9 @@ int generate_command(const GenerateOptions& options) {
   const bool streams =
       file == nullptr && !source.has_records() && !options.json_lines && all.sequences == 1;
   const std::unique_ptr<GenerationSession> session =
-      model.load(options.model.context.value_or(all.longest), all.sequences, all.penalties);
+      model.load(options.model.context.value_or(all.longest), all.load(), all.penalties);
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+  if (!session->choice_text().empty()) log::info("chosen   {}", session->choice_text());
 
   if (file != nullptr) file->open();  // what was there is lost only now
   source.rewind();

@@ -4,7 +4,6 @@
 
 #include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
-#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
@@ -12,9 +11,6 @@
 namespace strata {
 
 namespace {
-
-/// Sequences at once, where nobody says how many.
-constexpr std::int64_t kSequences = 16;
 
 std::filesystem::path folder_of(const std::filesystem::path& named) {
   const std::unique_ptr<Files> files = make_system_files();
@@ -63,42 +59,34 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
   return settings;
 }
 
-std::unique_ptr<GenerationSession> NamedModel::load(GenerationNeeds needs) const {
+std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs,
+                                                    const GenerationLoad& load) const {
   if (needs.context > config_.max_position_embeddings) {
     throw ConfigError("a sequence would have " + format_count(needs.context) +
                       " tokens, and the model has positions for " +
                       format_count(config_.max_position_embeddings) +
                       " (max_position_embeddings); lower --context, or shorten what is given");
   }
-  GenerationOptions session{.folder = folder_,
-                            .backend = options_.backend,
-                            .dtype = options_.dtype,
-                            .threads = options_.threads,
-                            .memory = options_.memory,
-                            .needs = needs};
-  while (true) {
-    try {
-      return std::make_unique<GenerationSession>(session);
-    } catch (const OutOfMemory&) {
-      if (options_.sequences || session.needs.sequences == 1) throw;
-      session.needs.sequences /= 2;
-    }
-  }
+  return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
+                                                               .backend = options_.backend,
+                                                               .dtype = options_.dtype,
+                                                               .threads = options_.threads,
+                                                               .memory = options_.memory,
+                                                               .needs = needs,
+                                                               .sequences = options_.sequences,
+                                                               .load = load});
 }
 
 std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
-                                                    std::int64_t most_sequences,
+                                                    const GenerationLoad& load,
                                                     bool penalties) const {
-  return load({.sequences = options_.sequences.value_or(std::min(kSequences, most_sequences)),
-               .context = context,
-               .penalties = penalties});
+  return this->load({.context = context, .penalties = penalties}, load);
 }
 
 std::unique_ptr<GenerationSession> NamedModel::load_to_score(std::int64_t context,
                                                              std::int64_t sequences) const {
-  return load({.sequences = options_.sequences.value_or(std::min(kSequences, sequences)),
-               .context = context,
-               .scores = true});
+  return load({.context = context, .scores = true},
+              {.sequences = sequences, .prompt_tokens = context, .drawn_tokens = 0});
 }
 
 }  // namespace strata

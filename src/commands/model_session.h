@@ -31,17 +31,18 @@ class NamedModel {
   /// Returns the ids that end texts, sorted.
   [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
 
-  /// Loads the model for sequences of so many tokens. Without a number of sequences there are as
-  /// many as memory holds, up to `most_sequences`.
+  /// Loads the model for sequences of up to so many tokens. How many there are at once is what the
+  /// options say, else what is best for the load.
   [[nodiscard]] std::unique_ptr<GenerationSession> load(std::int64_t context,
-                                                        std::int64_t most_sequences,
+                                                        const GenerationLoad& load,
                                                         bool penalties) const;
-  /// Loads the model to score so many sequences of at most this length, likewise.
+  /// Loads the model to score so many sequences of at most this length.
   [[nodiscard]] std::unique_ptr<GenerationSession> load_to_score(std::int64_t context,
                                                                  std::int64_t sequences) const;
 
  private:
-  [[nodiscard]] std::unique_ptr<GenerationSession> load(GenerationNeeds needs) const;
+  [[nodiscard]] std::unique_ptr<GenerationSession> load(const GenerationNeeds& needs,
+                                                        const GenerationLoad& load) const;
 
   ModelOptions options_;
   std::filesystem::path folder_;

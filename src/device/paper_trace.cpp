@@ -36,7 +36,10 @@ double device_s(const TraceRecord& record, const Rates& r) {
   const double bytes_s = seconds(static_cast<double>(moved_bytes(record.what)),
                                  r.device_gbs * operator_share(r, record.what.name).device, 1e9);
   switch (cost.kind) {
-    case CostKind::kProduct: return std::max(bytes_s, seconds(cost.flops, r.product_tflops, 1e12));
+    case CostKind::kProduct: {
+      const double flops_s = seconds(cost.flops, r.product_tflops, 1e12);
+      return flops_s >= bytes_s ? flops_s : bytes_s + r.thin_product_us * 1e-6;
+    }
     case CostKind::kAttentionForward:
       return attention_s(cost, r, r.attention_forward_tflops, r.attention_forward_length);
     case CostKind::kAttentionBackward:

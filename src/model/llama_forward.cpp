@@ -158,6 +158,7 @@ void LlamaForward::attend(Stream& compute, const ForwardCell& cell, const KvView
   if (singles > 0) {
     of_tokens(0, singles);
     attention.segments.table = cell.segments.slice_rows(0, singles);
+    attention.segments.pairs = cell.single_pairs;
     if (const TensorView& all = memory_.parts; all) {
       attention.parts =
           TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
@@ -168,6 +169,7 @@ void LlamaForward::attend(Stream& compute, const ForwardCell& cell, const KvView
   if (singles == qkv.rows()) return;
   of_tokens(singles, qkv.rows() - singles);
   attention.segments.table = cell.segments.slice_rows(singles, cell.segments.rows() - singles);
+  attention.segments.pairs = cell.prompt_pairs;
   kernels_.run(compute, attention, tag);
 }
 

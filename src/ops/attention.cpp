@@ -4,6 +4,8 @@
 
 #include "strata/ops/attention.h"
 
+#include <algorithm>
+
 #include "check.h"
 
 namespace strata {
@@ -85,8 +87,21 @@ Accesses AttentionForward::accesses() const {
           {o.bytes(), lse.bytes(), parts.bytes()}};
 }
 
+/// Where each segment has one query nothing is used twice but by the query heads of a kv head, so
+/// the time goes to reading keys and values.
 Cost AttentionForward::cost() const {
-  return attention_cost(CostKind::kAttentionForward, 2, q, segments);
+  const auto pairs = static_cast<double>(segments.pairs);
+  if (segments.pairs == 0) return attention_cost(CostKind::kAttentionForward, 2, q, segments);
+  const std::int64_t queries = q.shape[0];
+  if (segments.table.rows() == queries) {
+    const std::int64_t elements = 2 * (segments.pairs * k.shape[1] * k.shape[2] + q.elements());
+    return {.bytes = static_cast<std::size_t>(elements) * size_of(q.dtype)};
+  }
+  // Rows of this length would have as many pairs.
+  const auto length = std::max<std::int64_t>(1, 2 * segments.pairs / queries);
+  return {.kind = CostKind::kAttentionForward,
+          .flops = 4 * pairs * static_cast<double>(q.shape[1] * q.shape[2]),
+          .extents = {queries, length, q.shape[2]}};
 }
 
 void AttentionBackward::check() const {

@@ -233,4 +233,16 @@ Budget agree_on_budget(const Budget& own, Ranks& ranks) {
   return least_of(budgets);
 }
 
+std::string totals_text(std::size_t device_bytes, std::size_t host_bytes, const Budget& budget) {
+  const auto line = [](std::size_t bytes, std::size_t overhead, const char* of_what,
+                       const std::optional<std::size_t>& limit) {
+    return format_bytes(bytes) + " (with " + format_bytes(overhead) + of_what + ")" +
+           (limit ? " of " + format_bytes(*limit) : std::string()) + "\n";
+  };
+  return "device in all: " +
+         line(device_bytes, budget.device_overhead, " context and libraries", budget.device_limit) +
+         "host in all:   " +
+         line(host_bytes, budget.host_overhead, " program and libraries", budget.host_limit);
+}
+
 }  // namespace strata

@@ -81,6 +81,10 @@ std::string why_unpredictable(const Setup& setup, std::string_view device,
     return "rates are those of kernels.attention auto; set hardware.attention_forward_tflops and "
            "attention_backward_tflops";
   }
+  return why_rates_are_missing(device, known);
+}
+
+std::string why_rates_are_missing(std::string_view device, const KnownRates& known) {
   if (known.missing.empty()) return {};
   const char* why = device.empty()
                         ? "no GPU is named, and this machine has none; name one with --gpu, or set "

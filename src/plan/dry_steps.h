@@ -40,5 +40,7 @@ std::vector<std::size_t> submit_steps(const Setup& setup, const DrySteps& which,
 /// Returns why a step cannot be predicted, or nothing if it can.
 [[nodiscard]] std::string why_unpredictable(const Setup& setup, std::string_view device,
                                             const KnownRates& known);
+/// Returns likewise why nothing can be predicted of a device, and what would help.
+[[nodiscard]] std::string why_rates_are_missing(std::string_view device, const KnownRates& known);
 
 }  // namespace strata

@@ -18,7 +18,6 @@ namespace strata {
 namespace {
 
 constexpr int kWeightSlots = 3;  // one computes while two load
-constexpr int kKvSlots = 3;      // likewise
 
 /// Returns whether a layer is among the `resident` of all, which are spread evenly, so that loads
 /// of the others have the compute of many to hide under.

@@ -34,6 +34,7 @@ Rates common_shares() {
           .attention_backward_length = 330,
           .attention_head_share = 0.75,
           .kernel_us = 2,
+          .thin_product_us = 5,
           .copy_us = 10,
           .task_us = 10,
           .submit_us = 4,

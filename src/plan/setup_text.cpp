@@ -39,13 +39,8 @@ std::string Setup::to_string() const {
     if (entry.name.starts_with("state.")) state_bytes += static_cast<double>(entry.bytes);
   }
   const std::string per_parameter = std::to_string(state_bytes * state.ranks / parameters);
-  return plan.to_string() + "device in all: " + format_bytes(device_bytes()) + " (with " +
-         format_bytes(budget.device_overhead) + " context and libraries)" +
-         (budget.device_limit ? " of " + format_bytes(*budget.device_limit) : std::string()) +
-         "\nhost in all:   " + format_bytes(host_bytes()) + " (with " +
-         format_bytes(budget.host_overhead) + " program and libraries)" +
-         (budget.host_limit ? " of " + format_bytes(*budget.host_limit) : std::string()) +
-         "\nactivations kept on the device, " + kept_text() +
+  return plan.to_string() + totals_text(device_bytes(), host_bytes(), budget) +
+         "activations kept on the device, " + kept_text() +
          "\nactivations spilled: " + spilled_text() +
          "\ntraining state: " + per_parameter.substr(0, per_parameter.find('.') + 3) +
          " bytes per parameter over all ranks: " + state_text() + "\n" + snapshots_text() +

@@ -48,22 +48,60 @@ DType dtype_of(const SafetensorsDirectory& files) {
 }  // namespace
 
 GenerationSession::GenerationSession(const GenerationOptions& options)
-    : ranks_(single_rank()),
+    : options_(options),
+      ranks_(single_rank()),
       groups_(*ranks_, ShardGroup::kAll),
       backend_(make_generation_backend(options)),
       collectives_(make_group_collectives(groups_, *backend_.device)) {
+  GenerationNeeds needs = options.needs;
+  if (options.random_model) {
+    needs.compute = options.dtype.value_or(DType::kBF16);
+    decide(*options.random_model, needs);
+    assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
+    assembly_->state().initialize(0, options.random_model->initializer_range, *backend_.pool);
+    return;
+  }
   const LlamaConfig model = load_llama_config(options.folder / "config.json");
   const SafetensorsDirectory files(options.folder);
   const std::string unused = check_weights(files, make_layout(model));
   if (!unused.empty()) log::warn("{}", unused);
-  GenerationNeeds needs = options.needs;
   needs.compute = options.dtype.value_or(dtype_of(files));
-  const bool device_is_host = backend_.device->info().backend == "cpu";
-  LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
-  const Budget budget = make_budget(options.memory, measure_machine(*backend_.device, *ranks_));
-  setup_ = make_generation_setup(model, needs, budget);
+  decide(model, needs);
   assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
   assembly_->state().load(files, *backend_.pool);
+}
+
+/// What products take of the device is known only when they are prepared, for a number of sequences
+/// that is decided before: so memory is measured twice, and less of them fit in the end at worst.
+void GenerationSession::decide(const LlamaConfig& model, GenerationNeeds needs) {
+  const auto budget = [&] {
+    return make_budget(options_.memory, measure_machine(*backend_.device, *ranks_));
+  };
+  const GenerationChoice choice =
+      choose_generation(model, {needs, options_.sequences, options_.load}, budget(), device_name(),
+                        options_.hardware);
+  choice_text_ = choice.text;
+  const GenerationNeeds open = needs;
+  needs.sequences = choice.setup.sequences;
+  needs.kv_slots = choice.setup.kv.slots;
+  needs.groups = choice.setup.kv.groups;
+  const bool device_is_host = backend_.device->info().backend == "cpu";
+  while (true) {
+    LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
+    try {
+      setup_ = make_generation_setup(model, needs, budget());
+      return;
+    } catch (const OutOfMemory&) {
+      if (options_.sequences || needs.sequences == 1) throw;
+      needs.sequences /= 2;
+      needs.kv_slots = open.kv_slots;
+      needs.groups = open.groups;
+    }
+  }
+}
+
+GenerationPrediction GenerationSession::predict() const {
+  return predict_generation(setup_, options_.load, device_name(), options_.hardware);
 }
 
 /// Work in flight refers to members, so it ends before they go.

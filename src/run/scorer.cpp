@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "run/sweep_writer.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/schedule/sweep_writer.h"
 
 namespace strata {
 

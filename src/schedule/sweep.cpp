@@ -50,7 +50,9 @@ void Sweep::layer(int layer, const SweepPlan& plan, const TokenLease& tokens) {
           .rows = tokens.rows.slice_rows(cell->begin, cell->tokens),
           .segments = tokens.segments.slice_rows(cell->first_segment, cell->segments),
           .singles = cell->singles,
-          .longest = cell->longest};
+          .longest = cell->longest,
+          .single_pairs = cell->single_pairs,
+          .prompt_pairs = cell->prompt_pairs};
       parts_.model.layer(compute_, weights.views.layer, part, kv.views,
                          x_.slice_rows(cell->begin, cell->tokens), tag);
     }

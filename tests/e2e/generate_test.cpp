@@ -247,4 +247,44 @@ TEST_CASE("a chat answers each line, and remembers what was said") {
   CHECK(said.substr(first.size()) == second["text"].get<std::string>() + "\n");
 }
 
+TEST_CASE(
+    "a load of prompts is planned without a GPU, and measured on the CPU with as many tokens") {
+  const Folder folder;
+  const std::string plan = printed(folder, "plan " STRATA_CONFIGS
+                                           "/llama-7b.json --generate --gpu H200 --prompts 8 "
+                                           "--prompt-tokens 100 --max-tokens 20");
+  CHECK_THAT(plan, ContainsSubstring("8 prompts of 100 tokens, 20 drawn after each"));
+  CHECK_THAT(plan, ContainsSubstring("sequences at once 8,"));
+  CHECK_THAT(plan, ContainsSubstring("predicted for H200 (measured)"));
+  const std::string file = folder / "bench.json";
+  const std::string load = "--generate --prompts 5 --prompt-tokens 6 --max-tokens 7 --batch 2 ";
+  const std::string bench = "bench " STRATA_CONFIGS "/tiny-cpu.json " + load + "--json " + file;
+  REQUIRE(strata(folder, bench).code == 0);
+  REQUIRE(strata(folder, bench).code == 0);  // results may be replaced
+  const auto json = nlohmann::json::parse(read_file(file));
+  CHECK(json["generated_tokens"] == 5 * 7);
+  CHECK(json["sequences_at_once"] == 2);
+  CHECK(json["tokens_per_s"].get<double>() * json["seconds"].get<double>() == Approx(35));
+  CHECK(json["first_token_s"] > 0);
+  CHECK(json["first_token_s"] < json["seconds"]);
+  CHECK(json["host_peak_bytes"] > 0);
+  CHECK(json["prediction"].contains("unknown"));
+}
+
+TEST_CASE("a load that cannot be generated is refused by the option that is wrong") {
+  const Folder folder;
+  const std::string tiny = STRATA_CONFIGS "/tiny-cpu.json --generate ";
+  check_refused(folder, "bench " + tiny + "--prompt-tokens 100 --max-tokens 29",
+                "lower --prompt-tokens or --max-tokens");
+  check_refused(folder, "plan " + tiny + "--ranks 2 --max-tokens 2 --prompt-tokens 2", "--ranks");
+  check_refused(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --prompts 2", "--generate");
+  check_refused(folder, "bench " + tiny + "--batch 0", "--batch");
+  const std::string held = folder / "config.json";
+  write_file(held, "{}");
+  const Outcome kept =
+      strata(folder, "bench " + tiny + "--prompt-tokens 2 --max-tokens 2 --json " + held);
+  CHECK(kept.code == 2);
+  CHECK(read_file(held) == "{}");
+}
+
 }  // namespace strata::test

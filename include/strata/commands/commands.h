@@ -15,14 +15,22 @@
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
+#include "strata/plan/generation_prediction.h"
 #include "strata/run/resume.h"
 #include "strata/run/run_folder.h"
 
 namespace strata {
 
+/// Requests of random tokens, which `plan --generate` and `bench --generate` are about.
+struct GenerationJob {
+  GenerationLoad load{.sequences = 64, .prompt_tokens = 512, .drawn_tokens = 128};
+  std::optional<std::int64_t> sequences{};  ///< at once; absent: chosen
+};
+
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
+  std::optional<GenerationJob> generation{};  ///< measured instead of steps
 };
 
 /// This is what `train` is told beside the config.
@@ -73,7 +81,8 @@ struct PlanOptions {
   std::string gpu;  ///< name of a GPU (gpu_models.h); empty: this machine's, if it has one
   std::optional<int>
       ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
-  std::optional<int> ranks_per_node{};  ///< ranks of each host; all without it
+  std::optional<int> ranks_per_node{};        ///< ranks of each host; all without it
+  std::optional<GenerationJob> generation{};  ///< planned instead of a run
 };
 
 /// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM
@@ -84,8 +93,8 @@ int train_command(const LoadConfig& load, const TrainOptions& options);
 /// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
 /// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.
 int plan_command(const RunConfig& config, const PlanOptions& options);
-/// Measures steps on synthetic tokens, compares them with the prediction, and prints a table on
-/// rank 0.
+/// Measures steps on synthetic tokens, or requests of them with random weights, compares them with
+/// the prediction, and prints a table on rank 0.
 int bench_command(const LoadConfig& load, const BenchOptions& options);
 /// Makes token files of text, shows progress on standard error and prints what was made. If `show`
 /// is above 0, it prints so many documents instead and writes nothing. Throws IoError or

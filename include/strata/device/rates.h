@@ -57,10 +57,11 @@ struct Rates {
   /// The share of the rate of attention that a head dim of 64 has.
   double attention_head_share = 1;
 
-  double kernel_us = 0;  ///< what starting and ending a kernel takes after the one before
-  double copy_us = 0;    ///< the same for a copy
-  double task_us = 0;    ///< the same for a task of the host or the save lane
-  double submit_us = 0;  ///< the submitting thread's time for one submission
+  double kernel_us = 0;        ///< what starting and ending a kernel takes after the one before
+  double thin_product_us = 0;  ///< the same, beside it, of a product whose time goes to its bytes
+  double copy_us = 0;          ///< the same for a copy
+  double task_us = 0;          ///< the same for a task of the host or the save lane
+  double submit_us = 0;        ///< the submitting thread's time for one submission
 
   /// The share of its rate that remains while copies run both ways; one way takes half of the loss.
   double device_under_copies = 1;

@@ -42,8 +42,10 @@ struct ForwardCell {
   /// [segments, 5] i32, see AttentionSegments: of the singles and then of other tokens. Queries
   /// count from the first of either, keys by row.
   ConstTensorView segments;
-  std::int64_t singles = 0;  ///< the first tokens that are past their prompts, a segment each
-  std::int64_t longest = 0;  ///< the most keys that one of these sees
+  std::int64_t singles = 0;       ///< the first tokens that are past their prompts, a segment each
+  std::int64_t longest = 0;       ///< the most keys that one of these sees
+  std::int64_t single_pairs = 0;  ///< keys that the singles see, all together; 0: not counted
+  std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
 };
 
 /// Tokens that are drawn after some of the tokens of a sweep, on the device.

@@ -25,6 +25,9 @@ struct AttentionSegments {
   /// to itself: q_begin = k_begin, both lengths equal, offset 0. Documents in packed rows are like
   /// that.
   bool self_attention = false;
+  /// How many pairs of a query and a key it sees there are, for whoever asks what it costs; 0: as
+  /// many as there can be.
+  std::int64_t pairs = 0;
 };
 
 /// o = softmax(scale * q k^T, masked by segments) v per head; head h reads kv head h / (H / K).

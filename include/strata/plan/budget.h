@@ -31,6 +31,10 @@ struct Budget {
   int ranks_on_host = 1;        ///< they share its memory's rate, for predictions
 };
 
+/// Returns two lines with all bytes of both memories beside what the budget has.
+[[nodiscard]] std::string totals_text(std::size_t device_bytes, std::size_t host_bytes,
+                                      const Budget& budget);
+
 /// What a rank found before it took memory for its run.
 struct MachineMemory {
   DeviceInfo device;

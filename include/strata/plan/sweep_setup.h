@@ -13,6 +13,9 @@
 
 namespace strata {
 
+/// Slots for keys and values where they travel: one computes while two load.
+inline constexpr int kKvSlots = 3;
+
 /// What generation has to hold. What is absent is decided by the memory that there is.
 struct GenerationNeeds {
   DType compute = DType::kBF16;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 #include "strata/ops/backend.h"
+#include "strata/plan/choose_generation.h"
 #include "strata/plan/generation_assembly.h"
 
 namespace strata {
@@ -19,12 +21,17 @@ namespace strata {
 /// What a generation session is told.
 struct GenerationOptions {
   std::filesystem::path folder;  ///< of a Hugging Face model
+  /// A model whose weights are drawn at random, instead of the folder's.
+  std::optional<LlamaConfig> random_model{};
   BackendChoice backend = BackendChoice::kAuto;
   std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
   int threads = 0;               ///< 0: as many as there are usable cores
   MemorySection memory{};
-  GenerationNeeds needs{};  ///< but the dtype
-  DeviceOptions device{};   ///< for tests
+  HardwareSection hardware{};
+  GenerationNeeds needs{};                  ///< but the dtype, and the sequences at once
+  std::optional<std::int64_t> sequences{};  ///< at once; absent: to be chosen
+  GenerationLoad load{};                    ///< for which it is chosen
+  DeviceOptions device{};                   ///< for tests
 };
 
 class GenerationSession {
@@ -40,13 +47,23 @@ class GenerationSession {
   [[nodiscard]] GenerationAssembly& assembly() { return *assembly_; }
   /// Returns the name of the device.
   [[nodiscard]] std::string device_name() const { return backend_.device->info().name; }
+  [[nodiscard]] Device& device() { return *backend_.device; }
+  /// Returns what is predicted for the load.
+  [[nodiscard]] GenerationPrediction predict() const;
+  /// Returns a line about what was chosen by predicted time; empty if nothing was.
+  [[nodiscard]] const std::string& choice_text() const { return choice_text_; }
 
  private:
+  /// Decides what is open, has products prepared for it, and sets the setup.
+  void decide(const LlamaConfig& model, GenerationNeeds needs);
+
+  GenerationOptions options_;
   std::unique_ptr<Ranks> ranks_;
   RankGroups groups_;
   Backend backend_;
   GroupCollectives collectives_;
   GenerationSetup setup_;
+  std::string choice_text_;
   std::unique_ptr<GenerationAssembly> assembly_;
 };
 

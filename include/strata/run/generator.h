@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "strata/plan/sweep_assembly.h"
+#include "strata/schedule/sweep_batch.h"
 
 namespace strata {
 
@@ -72,37 +72,24 @@ class Generator {
   [[nodiscard]] const GenerationCounts& counts() const { return counts_; }
 
  private:
+  /// What the batch does not know of a sequence.
   struct Sequence {
     std::size_t number = 0;
     GenerateRequest request;
-    int group = 0;
-    std::int64_t row = 0;  ///< of position 0, in its group
-    std::int64_t rows = 0;
-    std::int64_t done = 0;             ///< tokens whose keys and values are kept
     std::vector<std::int32_t> ids{};   ///< prompt and what was drawn
     std::vector<std::int32_t> seen{};  ///< different ids, if there is a penalty
     std::uint64_t key = 0;             ///< of its random numbers
 
-    [[nodiscard]] std::int64_t drawn() const {
-      return static_cast<std::int64_t>(ids.size() - request.prompt.size());
-    }
-    [[nodiscard]] std::int64_t pending() const {
-      return static_cast<std::int64_t>(ids.size()) - done;
-    }
     void add(std::int32_t id);
   };
-  /// Rows of a group that are free, by their begin.
-  using FreeRows = std::map<std::int64_t, std::int64_t>;
 
   bool admit(const GenerateRequest& request);
-  void release(const Sequence& sequence);
-  /// Fills the buffers for a sweep. `drawing` gets the sequences that draw a token, in order.
-  SweepPlan plan_sweep(std::vector<Sequence*>& drawing);
-  void draw(const SamplingRow& row, SweepPlan& plan, SweepBuffers& buffers) const;
+  /// Fills the buffers for a sweep. `drawing` gets the slots that draw a token, in order.
+  SweepPlan plan_sweep(std::vector<std::size_t>& drawing);
 
   SweepAssembly& assembly_;
-  std::vector<FreeRows> free_;                 ///< by group
-  std::vector<std::vector<Sequence>> active_;  ///< by group
+  SweepBatch batch_;
+  std::vector<Sequence> sequences_;  ///< by slot of the batch
   std::size_t taken_ = 0;
   GenerationCounts counts_;
 };

@@ -21,8 +21,10 @@ struct SweepCell {
   std::int64_t tokens = 0;
   std::int64_t first_segment = 0;
   std::int64_t segments = 0;
-  std::int64_t singles = 0;  ///< the first tokens that are past their prompts, a segment each
-  std::int64_t longest = 0;  ///< the most keys that one of these sees
+  std::int64_t singles = 0;       ///< the first tokens that are past their prompts, a segment each
+  std::int64_t longest = 0;       ///< the most keys that one of these sees
+  std::int64_t single_pairs = 0;  ///< keys that the singles see, all together
+  std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
 };
 
 /// What a sweep does; the tokens themselves are in the buffers of the token store.

@@ -1,5 +1,5 @@
 // Writes a sweep: which tokens go through the model, in which cells, and what is wanted after them.
-// The generator and the scorer plan with it; the buffers are the token store's.
+// The generator, the scorer and predictions plan with it; the buffers are the token store's.
 
 #pragma once
 
@@ -13,6 +13,7 @@
 
 #include "strata/base/narrow.h"
 #include "strata/schedule/sweep.h"
+#include "strata/schedule/sweep_batch.h"
 #include "strata/store/token_store.h"
 
 namespace strata {
@@ -27,6 +28,15 @@ class SweepWriter {
     plan_.visits.push_back({.group = group, .kept = {}, .added = {}});
     plan_.cells.push_back(cell_at(plan_.tokens));
   }
+  /// Adds a share of a sweep, with its ids. Shares come in the order of the batch.
+  void add_share(const SweepShare& share, std::span<const std::int32_t> ids) {
+    if (plan_.visits.empty() || plan_.visits.back().group != share.group) begin_group(share.group);
+    if (share.single) {
+      add_single(ids.front(), share.begin, share.row);
+    } else {
+      add(ids, share.begin, share.row);
+    }
+  }
   /// Adds the one new token of a sequence that is past its prompt. In a group they come before the
   /// tokens of prompts.
   void add_single(std::int32_t id, std::int64_t position, std::int64_t row) {
@@ -36,6 +46,8 @@ class SweepWriter {
         narrow<std::int32_t>(cell.singles);
     if (++cell.singles != cell.tokens) throw std::logic_error("a single token after others");
     cell.longest = std::max(cell.longest, position + 1);
+    cell.single_pairs += position + 1;
+    cell.prompt_pairs -= position + 1;
   }
   /// Adds ids, the first of which has this position, of a sequence whose rows begin at `row`.
   void add(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
@@ -56,6 +68,7 @@ class SweepWriter {
         buffers_.rows[at] = narrow<std::int32_t>(row + position + i);
       }
       cell.tokens += count;
+      cell.prompt_pairs += count * position + count * (count + 1) / 2;
       ++cell.segments;
       ids = ids.subspan(static_cast<std::size_t>(count));
       position += count;

@@ -1,0 +1,53 @@
+// Predicts how long a load of requests takes to generate, without running it. The load is played
+// with lengths alone, which gives its sweeps; sweeps that are alike are timed once, on the dry
+// backend and a timeline. `plan`, `generate` and `bench` choose and compare by it.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strata/config/config.h"
+#include "strata/plan/generation_setup.h"
+#include "strata/plan/prediction.h"
+
+namespace strata {
+
+/// Requests that are alike.
+struct GenerationLoad {
+  std::int64_t sequences = 1;
+  std::int64_t prompt_tokens = 1;  ///< of each
+  std::int64_t drawn_tokens = 1;   ///< of each
+};
+
+/// What a load should take on one device.
+struct GenerationPrediction {
+  std::string unknown;       ///< why there is none; empty: there is one
+  std::string rates{};       ///< whose rates it is made with: "H200 (measured)"
+  double seconds = 0;        ///< from the first prompt to the last token
+  double tokens_per_s = 0;   ///< drawn, over all of that time
+  double first_token_s = 0;  ///< until the first token is drawn
+  /// Share of the time in sweeps with tokens of prompts, in [0, 1].
+  double prompt_share = 0;
+  double draw_s = 0;  ///< a sweep of drawn tokens alone, in the mean; 0 if there is none
+  std::int64_t sweeps = 0;
+  /// Which lanes the time is made of, likewise to Prediction::critical.
+  std::vector<Prediction::Part> critical;
+
+  /// Returns a few lines, as `strata plan --generate` prints them.
+  [[nodiscard]] std::string to_string() const;
+};
+
+/// Predicts a load in this layout on a device of this name. Sweeps are taken to be alike whose
+/// tokens and keys are in the same of so many steps between an amount and twice that; fewer are
+/// faster, and miss some percent.
+[[nodiscard]] GenerationPrediction predict_generation(const GenerationSetup& setup,
+                                                      const GenerationLoad& load,
+                                                      std::string_view device,
+                                                      const HardwareSection& hardware,
+                                                      int steps_per_doubling = 4);
+
+}  // namespace strata

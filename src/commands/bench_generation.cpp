@@ -1,0 +1,180 @@
+// A load of random prompts, after a short one that touches memory and wakes the device. The time is
+// that of the program's own loop, from the first prompt to the last token.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands/generation_job.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/narrow.h"
+#include "strata/base/process.h"
+#include "strata/base/random.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
+#include "strata/base/version.h"
+#include "strata/run/generation_session.h"
+#include "strata/run/generator.h"
+#include "strata/run/report.h"
+
+namespace strata {
+
+namespace {
+
+/// What was measured.
+struct GenerationResult {
+  GenerationCounts counts;
+  double first_token_s = 0;
+  MemoryReport memory;
+};
+
+/// Returns a prompt of random ids, another one for each number.
+std::vector<std::int32_t> random_prompt(std::int64_t tokens, std::int64_t vocabulary,
+                                        std::uint64_t number) {
+  constexpr std::uint64_t kSeed = 1;
+  std::vector<std::int32_t> ids;
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::uint64_t bits = random_bits(kSeed, number, static_cast<std::uint64_t>(i));
+    ids.push_back(static_cast<std::int32_t>(bits % static_cast<std::uint64_t>(vocabulary)));
+  }
+  return ids;
+}
+
+/// Generates a load; returns its counts and the seconds until the first token.
+GenerationResult generate(GenerationSession& session, const GenerationLoad& load,
+                          const StopSignals& stop) {
+  Generator generator(session.assembly());
+  const std::int64_t vocabulary = session.setup().model.vocab_size;
+  std::int64_t taken = 0;
+  GenerationResult result;
+  const double begin_s = steady_seconds();
+  generator.run(
+      [&]() -> std::optional<GenerateRequest> {
+        if (taken == load.sequences) return std::nullopt;
+        const auto number = static_cast<std::uint64_t>(taken++);
+        return GenerateRequest{.prompt = random_prompt(load.prompt_tokens, vocabulary, number),
+                               .sampling = {.seed = number},
+                               .most_tokens = load.drawn_tokens};
+      },
+      [&](const DrawnToken&) {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        if (result.first_token_s == 0) result.first_token_s = steady_seconds() - begin_s;
+        return true;
+      });
+  result.counts = generator.counts();
+  return result;
+}
+
+GenerationResult measure(GenerationSession& session, const GenerationLoad& load) {
+  const StopSignals stop;
+  GenerationLoad first = load;
+  first.sequences = std::min(load.sequences, session.setup().sequences);
+  first.drawn_tokens = std::min<std::int64_t>(load.drawn_tokens, 2);
+  static_cast<void>(generate(session, first, stop));
+  GenerationResult result = generate(session, load, stop);
+  result.memory = {.device_planned = session.setup().device_bytes(),
+                   .device_measured = session.device().device_bytes_in_use(),
+                   .host_planned = session.setup().host_bytes(),
+                   .host_peak = peak_resident_bytes()};
+  return result;
+}
+
+double tokens_per_s(const GenerationCounts& counts) {
+  return static_cast<double>(counts.drawn_tokens) / counts.seconds;
+}
+
+nlohmann::json to_json(const GenerationResult& r, const GenerationSession& session,
+                       const GenerationLoad& load, const DeviceInfo& info) {
+  const GenerationSetup& setup = session.setup();
+  const BuildInfo build = build_info();
+  nlohmann::json json{{"version", build.version},
+                      {"commit", build.commit},
+                      {"device", info.name},
+                      {"backend", info.backend},
+                      {"dtype", name_of(setup.sizes.compute)},
+                      {"parameters", setup.model.parameter_count()},
+                      {"prompts", load.sequences},
+                      {"prompt_tokens", load.prompt_tokens},
+                      {"drawn_tokens", load.drawn_tokens},
+                      {"sequences_at_once", setup.sequences},
+                      {"layout", setup.to_string()},
+                      {"generated_tokens", r.counts.drawn_tokens},
+                      {"sweeps", r.counts.sweeps},
+                      {"seconds", r.counts.seconds},
+                      {"tokens_per_s", tokens_per_s(r.counts)},
+                      {"first_token_s", r.first_token_s},
+                      {"device_planned_bytes", r.memory.device_planned},
+                      {"device_measured_bytes", r.memory.device_measured},
+                      {"host_planned_bytes", r.memory.host_planned},
+                      {"host_peak_bytes", r.memory.host_peak}};
+  const GenerationPrediction p = session.predict();
+  if (!p.unknown.empty()) {
+    json["prediction"] = {{"unknown", p.unknown}};
+    return json;
+  }
+  json["prediction"] = {{"rates", p.rates},
+                        {"seconds", p.seconds},
+                        {"tokens_per_s", p.tokens_per_s},
+                        {"first_token_s", p.first_token_s},
+                        {"sweeps", p.sweeps}};
+  for (const Prediction::Part& part : p.critical) {
+    json["prediction"]["critical"][part.name] = part.share;
+  }
+  return json;
+}
+
+void print_table(const GenerationResult& r, const GenerationSession& session,
+                 const GenerationLoad& load, const DeviceInfo& info) {
+  std::string text = fmt::format(
+      "{} ({}), {} parameters in {}\n"
+      "load            {}\n"
+      "layout          {}\n"
+      "time            {:.3f} s, first token after {:.3f} s, {} sweeps\n"
+      "tokens/s        {}\n"
+      "{}\n",
+      info.name, info.backend, format_count(session.setup().model.parameter_count()),
+      name_of(session.setup().sizes.compute), to_string(load), session.setup().to_string(),
+      r.counts.seconds, r.first_token_s, format_count(r.counts.sweeps),
+      format_count(std::llround(tokens_per_s(r.counts))), to_string(r.memory));
+  if (!session.choice_text().empty()) text += "choice          " + session.choice_text() + "\n";
+  const GenerationPrediction p = session.predict();
+  text += p.unknown.empty() ? fmt::format("prediction      {:.3f} s ({:.3f} of measured)\n",
+                                          p.seconds, p.seconds / r.counts.seconds) +
+                                  p.to_string()
+                            : "prediction      unknown: " + p.unknown + "\n";
+  std::fputs(text.c_str(), stdout);
+}
+
+}  // namespace
+
+int bench_generation(const RunConfig& config, const BenchOptions& options) {
+  log::configure(0, 1, "");
+  if (!options.json.empty()) require_replaceable(options.json);
+  const GenerationJob& job = *options.generation;
+  GenerationSession session({.folder = {},
+                             .random_model = config.model.llama,
+                             .backend = config.run.backend,
+                             .dtype = config.run.dtype,
+                             .threads = narrow<int>(config.run.threads),
+                             .memory = config.memory,
+                             .hardware = config.hardware,
+                             .needs = needs_of(config, job.load),
+                             .sequences = job.sequences,
+                             .load = job.load});
+  const DeviceInfo info = session.device().info();
+  const GenerationResult result = measure(session, job.load);
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    file << to_json(result, session, job.load, info).dump(2) << '\n';
+    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
+  }
+  print_table(result, session, job.load, info);
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,28 @@
+// The load that `plan --generate` and `bench --generate` are about: the first predicts it, the
+// second runs it and sets the prediction beside it.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "strata/commands/commands.h"
+#include "strata/plan/sweep_setup.h"
+
+namespace strata {
+
+/// Returns what a load of the config's model needs. Throws ConfigError if its sequences are longer
+/// than the model has positions for, naming the options.
+[[nodiscard]] GenerationNeeds needs_of(const RunConfig& config, const GenerationLoad& load);
+/// Returns "64 prompts of 512 tokens, 128 drawn after each".
+[[nodiscard]] std::string to_string(const GenerationLoad& load);
+
+/// Prints every byte that generation will take, and what is predicted for the load.
+int plan_generation(const RunConfig& config, const PlanOptions& options);
+/// Generates the load with random weights and random prompts, and prints a table.
+int bench_generation(const RunConfig& config, const BenchOptions& options);
+/// Throws IoError if the results of a benchmark would replace a file that holds something else: a
+/// config, say, or a device.
+void require_replaceable(const std::filesystem::path& file);
+
+}  // namespace strata

@@ -1,0 +1,55 @@
+// A load is laid out as a session would lay it out, for a machine that need not be here.
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "commands/generation_job.h"
+#include "commands/planned_machine.h"
+#include "strata/base/error.h"
+#include "strata/base/text.h"
+#include "strata/plan/choose_generation.h"
+
+namespace strata {
+
+GenerationNeeds needs_of(const RunConfig& config, const GenerationLoad& load) {
+  const LlamaConfig& model = config.model.llama;
+  const std::int64_t context = load.prompt_tokens + load.drawn_tokens;
+  if (context > model.max_position_embeddings) {
+    throw ConfigError("a sequence would have " + format_count(context) +
+                      " tokens, and the model has positions for " +
+                      format_count(model.max_position_embeddings) +
+                      " (max_position_embeddings); lower --prompt-tokens or --max-tokens");
+  }
+  return {.compute = config.run.dtype, .context = context};
+}
+
+std::string to_string(const GenerationLoad& load) {
+  return format_count(load.sequences) + (load.sequences == 1 ? " prompt of " : " prompts of ") +
+         format_count(load.prompt_tokens) + " tokens, " + format_count(load.drawn_tokens) +
+         " drawn after " + (load.sequences == 1 ? "it" : "each");
+}
+
+int plan_generation(const RunConfig& config, const PlanOptions& options) {
+  if (options.ranks.value_or(1) > 1 || options.ranks_per_node.value_or(1) > 1) {
+    throw ConfigError("--ranks: generation runs on one rank; leave it out");
+  }
+  const BackendChoice backend = planned_backend(config);
+  const DeviceInfo device = planned_device(backend, options.gpu);
+  const Budget budget = make_budget(config.memory, planned_machine(backend, device));
+  const GenerationJob& job = *options.generation;
+  const GenerationChoice choice = choose_generation(
+      config.model.llama,
+      {.needs = needs_of(config, job.load), .sequences = job.sequences, .load = job.load}, budget,
+      device.name, config.hardware);
+  const GenerationSetup& setup = choice.setup;
+  std::string text = device_text(device) + setup.plan.to_string() +
+                     totals_text(setup.device_bytes(), setup.host_bytes(), budget) +
+                     setup.to_string() + "\n";
+  if (!choice.text.empty()) text += "chosen: " + choice.text + "\n";
+  text += to_string(job.load) + "\n" + choice.prediction.to_string();
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace strata

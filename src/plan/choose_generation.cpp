@@ -1,0 +1,141 @@
+// More sequences at once read weights less often for each token, until their keys and values take
+// the memory that weights need, or the time. The best number is looked for upwards.
+
+#include "strata/plan/choose_generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+
+namespace strata {
+
+namespace {
+
+constexpr std::int64_t kUsualSequences = 16;
+constexpr std::int64_t kMostSequences = 256;  // more were not measured
+
+GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
+                         std::int64_t sequences, std::optional<int> kv_slots,
+                         const Budget& budget) {
+  GenerationNeeds needs = wish.needs;
+  needs.sequences = sequences;
+  if (kv_slots) needs.kv_slots = kv_slots;
+  return make_generation_setup(model, needs, budget);
+}
+
+/// Returns the setup with the usual number of sequences, or the largest below that fits.
+GenerationSetup by_rule(const LlamaConfig& model, const GenerationWish& wish,
+                        const Budget& budget) {
+  std::int64_t sequences = wish.sequences.value_or(std::min(kUsualSequences, wish.load.sequences));
+  while (true) {
+    try {
+      return setup_of(model, wish, sequences, {}, budget);
+    } catch (const OutOfMemory&) {
+      if (wish.sequences || sequences == 1) throw;
+      sequences /= 2;
+    }
+  }
+}
+
+/// Returns numbers of sequences that are tried: powers of two, what lies halfway between them, and
+/// those of the load.
+std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
+  if (wish.sequences) return {*wish.sequences};
+  const std::int64_t most = std::min(wish.load.sequences, kMostSequences);
+  std::vector<std::int64_t> tried;
+  for (std::int64_t n = 1; n < most; n *= 2) {
+    tried.push_back(n);
+    if (n > 1 && n + n / 2 < most) tried.push_back(n + n / 2);
+  }
+  tried.push_back(most);
+  return tried;
+}
+
+/// Looks for the best setup, upwards by the number of sequences.
+class Search {
+ public:
+  Search(const LlamaConfig& model, const GenerationWish& wish, const Budget& budget,
+         std::string_view device, const HardwareSection& hardware)
+      : model_(model), wish_(wish), budget_(budget), device_(device), hardware_(hardware) {}
+
+  /// Tries keys and values on the device, and on the host with more sequences than fit there: with
+  /// no more, as many bytes of weights travel in their place.
+  void run() {
+    std::int64_t fit = 0;
+    for (const std::int64_t sequences : tried_sequences(wish_)) {
+      if (!attempt(sequences, 0)) break;
+      fit = sequences;
+    }
+    double before = 0;
+    for (const std::int64_t sequences : tried_sequences(wish_)) {
+      if (sequences <= fit || (sequences < 2 * tried_ && sequences != wish_.load.sequences))
+        continue;
+      const std::optional<double> rate = attempt(sequences, kKvSlots);
+      if (!rate || *rate < kWorthMore * before) return;
+      before = *rate;
+    }
+  }
+  [[nodiscard]] const GenerationChoice& best() const { return best_; }
+
+ private:
+  /// Twice as many sequences have to bring at least this for still more to be tried.
+  static constexpr double kWorthMore = 1.05;
+
+  /// Returns the predicted tokens per second, or nothing if so many do not fit.
+  std::optional<double> attempt(std::int64_t sequences, int kv_slots) {
+    constexpr int kCoarse = 1;
+    tried_ = sequences;
+    try {
+      const GenerationSetup setup = setup_of(model_, wish_, sequences, kv_slots, budget_);
+      const GenerationPrediction p =
+          predict_generation(setup, wish_.load, device_, hardware_, kCoarse);
+      if (p.tokens_per_s > best_.prediction.tokens_per_s) best_ = {setup, p, {}};
+      return p.tokens_per_s;
+    } catch (const OutOfMemory&) {
+      return std::nullopt;  // nor will more of them fit
+    }
+  }
+
+  const LlamaConfig& model_;
+  const GenerationWish& wish_;
+  const Budget& budget_;
+  std::string_view device_;
+  const HardwareSection& hardware_;
+  std::int64_t tried_ = 0;
+  GenerationChoice best_;
+};
+
+std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
+  const auto described = [](const GenerationChoice& c) {
+    return fmt::format("{} sequences at once, keys and values on the {}: {} tokens/s predicted",
+                       format_count(c.setup.sequences), c.setup.kv.slots == 0 ? "device" : "host",
+                       format_count(std::llround(c.prediction.tokens_per_s)));
+  };
+  return described(best) + "; by rule " + described(usual);
+}
+
+}  // namespace
+
+GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWish& wish,
+                                   const Budget& budget, std::string_view device,
+                                   const HardwareSection& hardware) {
+  GenerationChoice usual{by_rule(model, wish, budget), {}, {}};
+  if (wish.needs.scores) return usual;  // what is drawn is predicted
+  usual.prediction = predict_generation(usual.setup, wish.load, device, hardware);
+  if (!usual.prediction.unknown.empty()) return usual;
+  if (wish.needs.kv_slots) return usual;
+  Search search(model, wish, budget, device, hardware);
+  search.run();
+  GenerationChoice best = search.best();
+  best.prediction = predict_generation(best.setup, wish.load, device, hardware);
+  if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;
+  best.text = text_of(best, usual);
+  return best;
+}
+
+}  // namespace strata

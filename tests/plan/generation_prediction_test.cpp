@@ -1,0 +1,191 @@
+// Tests predicted generation against arithmetic on machines of which one part alone is slow, and
+// what is chosen by it.
+
+#include "strata/plan/generation_prediction.h"
+
+#include <ctime>
+#include <optional>
+#include <string>
+
+#include "plan/paper_machines.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/plan/choose_generation.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+LlamaConfig large_llama() {
+  LlamaConfig m;
+  m.vocab_size = 32000;
+  m.hidden_size = 4096;
+  m.intermediate_size = 11008;
+  m.num_hidden_layers = 4;
+  m.num_attention_heads = 32;
+  m.num_key_value_heads = 8;
+  m.max_position_embeddings = 4096;
+  return m;
+}
+
+/// Returns the bytes of all weights that a token goes through: of the embedding it reads a row.
+double weight_bytes() {
+  const LlamaConfig m = large_llama();
+  return 2.0 * static_cast<double>(m.parameter_count() - m.vocab_size * m.hidden_size);
+}
+
+/// Returns the bytes of a key and a value of all layers.
+double row_bytes() { return 4.0 * 2 * 8 * 128 * 2; }
+
+GenerationSetup within(std::optional<std::size_t> device_bytes, std::int64_t sequences,
+                       std::int64_t context, std::optional<int> kv_slots = {}) {
+  Budget budget;
+  budget.device_limit = device_bytes;
+  return make_generation_setup(
+      large_llama(),
+      {.compute = DType::kBF16, .sequences = sequences, .context = context, .kv_slots = kv_slots},
+      budget);
+}
+
+/// Returns what is predicted on a machine where all but what `slow` sets is instant.
+template <class Slow>
+GenerationPrediction predicted(const GenerationSetup& setup, const GenerationLoad& load,
+                               const Slow& slow) {
+  HardwareSection hardware = fast_machine().hardware;
+  slow(hardware);
+  GenerationPrediction p = predict_generation(setup, load, kNewDevice, hardware);
+  REQUIRE(p.unknown.empty());
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("one resident sequence takes the bytes of weights and keys at the device's rate") {
+  constexpr double kGbs = 100;  // so slow that no start of a kernel counts
+  const GenerationLoad load{.sequences = 1, .prompt_tokens = 1000, .drawn_tokens = 200};
+  const GenerationPrediction p =
+      predicted(within({}, 1, 1200), load, [&](HardwareSection& h) { h.device_gbs = kGbs; });
+  CHECK(p.sweeps == 200);
+  // The first sweep has the prompt; the others see 1001 to 1199 keys.
+  const double expected_s = (weight_bytes() + 1100 * row_bytes()) / (kGbs * 1e9);
+  CHECK(p.draw_s == Approx(expected_s).epsilon(0.02));
+  CHECK(p.seconds == Approx(200 * expected_s).epsilon(0.1));
+  CHECK(p.tokens_per_s == Approx(200 / p.seconds).epsilon(1e-9));
+  REQUIRE_FALSE(p.critical.empty());
+  CHECK(p.critical.front().name == "compute");
+}
+
+TEST_CASE("prompts take the FLOPs of their products") {
+  constexpr double kTflops = 1;
+  const GenerationLoad load{.sequences = 8, .prompt_tokens = 1024, .drawn_tokens = 1};
+  const GenerationPrediction p =
+      predicted(within({}, 8, 1100), load, [&](HardwareSection& h) { h.product_tflops = kTflops; });
+  const double head = 32000.0 * 4096;
+  const double flops = 8 * 1024 * (weight_bytes() - 2 * head) + 8 * 2 * head;
+  CHECK(p.seconds == Approx(flops / (kTflops * 1e12)).epsilon(0.02));
+  CHECK(p.prompt_share == 1);
+  CHECK(p.first_token_s < 0.6 * p.seconds);  // half of the prompts fit into a sweep
+}
+
+TEST_CASE("weights that are not resident take the link in every sweep") {
+  constexpr double kGbs = 1;
+  const GenerationSetup setup = within(2000 * kMiB, 4, 300);
+  REQUIRE(setup.resident_units < 6);
+  REQUIRE(setup.kv.slots == 0);
+  double streamed = 0;
+  for (const BlockId b : setup.layout->blocks.ids()) {
+    if (setup.state.blocks[b].weight == Home::kDevice) continue;
+    streamed += 2.0 * static_cast<double>(setup.layout->blocks[b].elements);
+  }
+  const GenerationLoad load{.sequences = 4, .prompt_tokens = 200, .drawn_tokens = 50};
+  const GenerationPrediction p =
+      predicted(setup, load, [&](HardwareSection& h) { h.link_gbs = kGbs; });
+  CHECK(p.seconds == Approx(50 * streamed / (kGbs * 1e9 / 0.905)).epsilon(0.03));
+  CHECK(p.critical.front().name == "weights_in");
+}
+
+TEST_CASE("keys and values on the host take the link in") {
+  constexpr double kGbs = 0.01;
+  const GenerationSetup setup = within({}, 16, 300, 3);
+  const GenerationLoad load{.sequences = 16, .prompt_tokens = 200, .drawn_tokens = 50};
+  const GenerationPrediction p =
+      predicted(setup, load, [&](HardwareSection& h) { h.link_gbs = kGbs; });
+  const double expected_s = 16 * 225 * row_bytes() / (kGbs * 1e9 / 0.905);
+  CHECK(p.draw_s == Approx(expected_s).epsilon(0.05));
+  CHECK(p.critical.front().name == "activations_in");
+}
+
+TEST_CASE("a load too long to be played goes on like its middle") {
+  const auto slow = [](HardwareSection& h) { h.device_gbs = 100, h.product_tflops = 10; };
+  const GenerationSetup setup = within({}, 8, 200);
+  GenerationLoad load{.sequences = 48, .prompt_tokens = 100, .drawn_tokens = 60};
+  const GenerationPrediction played = predicted(setup, load, slow);
+  load.sequences = 4800;
+  const GenerationPrediction p = predicted(setup, load, slow);
+  CHECK(p.seconds == Approx(100 * played.seconds).epsilon(0.03));
+  CHECK(static_cast<double>(p.sweeps) ==
+        Approx(100.0 * static_cast<double>(played.sweeps)).epsilon(0.03));
+}
+
+TEST_CASE("nothing is predicted in f32 or for a device that nobody knows, and the keys are named") {
+  GenerationSetup setup = within({}, 1, 100);
+  CHECK_THAT(predict_generation(setup, {}, kNewDevice, {}).unknown,
+             ContainsSubstring("hardware.product_tflops"));
+  setup.sizes.compute = DType::kF32;
+  CHECK_THAT(predict_generation(setup, {}, kNewDevice, fast_machine().hardware).to_string(),
+             ContainsSubstring("rates are those of bf16"));
+}
+
+TEST_CASE(
+    "as many sequences are chosen as pay, within the limits, and none that were asked for "
+    "change") {
+  HardwareSection hardware = fast_machine().hardware;
+  hardware.device_gbs = 3000;
+  hardware.product_tflops = 600;
+  hardware.link_gbs = 50;
+  Budget budget;
+  const GenerationLoad load{.sequences = 500, .prompt_tokens = 500, .drawn_tokens = 100};
+  GenerationWish wish{
+      .needs = {.compute = DType::kBF16, .context = 600}, .sequences = {}, .load = load};
+  const auto chosen = [&] {
+    return choose_generation(large_llama(), wish, budget, kNewDevice, hardware);
+  };
+  const GenerationChoice roomy = chosen();
+  CHECK(roomy.setup.sequences > 64);
+  CHECK_THAT(roomy.text, ContainsSubstring("by rule 16 sequences at once"));
+  budget.device_limit = 3 * kGiB;
+  const GenerationChoice tight = chosen();
+  CHECK(tight.setup.device_bytes() <= *budget.device_limit);
+  CHECK(tight.prediction.tokens_per_s < roomy.prediction.tokens_per_s);
+  // Beside every number of sequences that fits with keys and values on the device.
+  for (std::int64_t sequences = 1; sequences <= 512; sequences *= 2) {
+    try {
+      const GenerationSetup other = within(budget.device_limit, sequences, 600, 0);
+      CHECK(predict_generation(other, load, kNewDevice, hardware).tokens_per_s <=
+            1.05 * tight.prediction.tokens_per_s);
+    } catch (const OutOfMemory&) {
+    }
+  }
+  wish.sequences = 5;
+  CHECK(chosen().setup.sequences == 5);
+  hardware = {};
+  wish.sequences.reset();
+  CHECK(chosen().setup.sequences == 16);
+  CHECK(chosen().text.empty());
+}
+
+TEST_CASE("a choice takes seconds, also for the largest model", "[long]") {
+  const RunConfig config = config_file("llama-70b.json");
+  const GenerationWish wish{.needs = {.compute = DType::kBF16, .context = 1024},
+                            .sequences = {},
+                            .load = {.sequences = 512, .prompt_tokens = 512, .drawn_tokens = 512}};
+  Budget budget;
+  budget.device_limit = 80 * kGiB;
+  const std::clock_t begin = std::clock();
+  const GenerationChoice choice =
+      choose_generation(config.model.llama, wish, budget, "NVIDIA H200", {});
+  CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
+  CHECK(choice.prediction.tokens_per_s > 0);
+}
+
+}  // namespace strata::test

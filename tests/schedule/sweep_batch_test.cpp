@@ -1,0 +1,120 @@
+// Tests which sequences are taken in, what of them goes through a sweep, and how many pairs of
+// queries and keys its writer counts.
+
+#include "strata/schedule/sweep_batch.h"
+
+#include <array>
+#include <numeric>
+#include <vector>
+
+#include "strata/schedule/sweep_writer.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+KvShape groups_of_rows(int groups, std::int64_t rows) {
+  return {.layers = 1, .groups = groups, .rows = rows};
+}
+
+/// Draws a token wherever a share does; sequences with so many drawn ones end.
+void draw(SweepBatch& batch, const std::vector<SweepShare>& shares, std::int64_t most) {
+  for (const SweepShare& share : shares) {
+    if (!share.draws) continue;
+    batch.add_token(share.slot);
+    if (batch.at(share.slot).drawn() == most) batch.release(share.slot);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("prompts share the room that drawn tokens leave, the earliest first") {
+  SweepBatch batch(groups_of_rows(1, 100), 4, 8);
+  REQUIRE(batch.admit(3, 5));
+  draw(batch, batch.next_sweep(), 5);
+  REQUIRE(batch.admit(10, 5));
+  REQUIRE(batch.admit(2, 5));
+  const std::vector<SweepShare> first = batch.next_sweep();
+  REQUIRE(first.size() == 2);
+  CHECK((first[0].single && first[0].count == 1 && first[0].begin == 3 && first[0].draws));
+  CHECK((!first[1].single && first[1].count == 7 && first[1].begin == 0 && !first[1].draws));
+  draw(batch, first, 5);
+  const std::vector<SweepShare> second = batch.next_sweep();
+  REQUIRE(second.size() == 3);
+  CHECK((second[1].count == 3 && second[1].begin == 7 && second[1].draws));
+  CHECK((second[2].count == 2 && second[2].begin == 0 && second[2].draws));
+}
+
+TEST_CASE("sequences are in the group with the fewest, and rows that end are taken again") {
+  SweepBatch batch(groups_of_rows(2, 10), 4, 100);
+  std::vector<std::size_t> slots;
+  for (int i = 0; i < 4; ++i) slots.push_back(batch.admit(3, 3).value());  // 5 rows each
+  std::vector<int> groups;
+  for (const std::size_t slot : slots) groups.push_back(batch.at(slot).group);
+  CHECK(groups == std::vector<int>{0, 1, 0, 1});
+  CHECK_FALSE(batch.admit(1, 1));
+  batch.release(slots[1]);
+  CHECK_FALSE(batch.admit(5, 2));  // 6 rows
+  batch.release(slots[3]);
+  const std::size_t wide = batch.admit(9, 2).value();  // the rows of both
+  CHECK(batch.at(wide).row == 0);
+  CHECK(batch.at(wide).rows == 10);
+  CHECK_FALSE(batch.empty());
+  for (const std::size_t slot : {slots[0], slots[2], wide}) batch.release(slot);
+  CHECK(batch.empty());
+}
+
+TEST_CASE("no sweep has more tokens than there is room for, and every token goes through once") {
+  constexpr std::int64_t kRoom = 16, kDrawn = 6;
+  SweepBatch batch(groups_of_rows(3, 120), 9, kRoom);
+  std::int64_t taken = 0, prompts = 0, through = 0, sweeps = 0;
+  while (true) {
+    while (taken < 40) {
+      const std::int64_t prompt = 1 + 7 * taken % 23;
+      if (!batch.admit(prompt, kDrawn)) break;
+      prompts += prompt;
+      ++taken;
+    }
+    if (batch.empty()) break;
+    const std::vector<SweepShare> shares = batch.next_sweep();
+    std::int64_t tokens = 0;
+    for (const SweepShare& share : shares) tokens += share.count;
+    REQUIRE(tokens > 0);
+    CHECK(tokens <= kRoom);
+    through += tokens;
+    ++sweeps;
+    REQUIRE(sweeps < 1000);
+    draw(batch, shares, kDrawn);
+  }
+  CHECK(taken == 40);
+  CHECK(through == prompts + 40 * (kDrawn - 1));  // nothing follows the last token
+}
+
+TEST_CASE("the writer counts the pairs that the segments of a cell have") {
+  std::vector<std::int32_t> ids(64), positions(64), rows(64), segments(5 * 64), after(64),
+      targets(64), seen(1);
+  std::vector<SamplingRow> sampling(64);
+  SweepWriter writer({ids, positions, rows, segments, after, targets, sampling, seen}, 10);
+  const std::vector<std::int32_t> some(30, 1);
+  writer.add_share({.row = 0, .begin = 5, .count = 1, .single = true}, std::span(some).first(1));
+  writer.add_share({.row = 9, .begin = 2, .count = 1, .single = true}, std::span(some).first(1));
+  writer.add_share({.row = 20, .begin = 4, .count = 13}, std::span(some).first(13));
+  writer.add_share({.row = 40, .begin = 0, .count = 6}, std::span(some).first(6));
+  const SweepPlan plan = writer.take();
+  REQUIRE(plan.cells.size() == 3);
+  for (const SweepCell& cell : plan.cells) {
+    std::array<std::int64_t, 2> pairs{};  // of singles, of the others
+    for (std::int64_t i = 0; i < cell.segments; ++i) {
+      const auto* segment = &segments[static_cast<std::size_t>(5 * (cell.first_segment + i))];
+      for (std::int64_t query = 0; query < segment[2]; ++query) {
+        pairs[i < cell.singles ? 0 : 1] +=
+            std::min<std::int64_t>(query + segment[4], segment[3] - 1) + 1;
+      }
+    }
+    CHECK(cell.single_pairs == pairs[0]);
+    CHECK(cell.prompt_pairs == pairs[1]);
+  }
+  CHECK(plan.cells[0].single_pairs == 6 + 3);
+}
+
+}  // namespace strata::test
