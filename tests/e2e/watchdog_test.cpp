@@ -1,10 +1,12 @@
 // Tests that a job of which one rank is stopped, killed or fails ends soon, and says which rank it
 // was.
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "e2e/saved_runs.h"
 #include "strata/base/process.h"
@@ -46,11 +48,14 @@ class Job {
                                              more)) {
     wait_for(folder / "run/metrics.jsonl", "\"step\":1,");
   }
-  /// Sends a signal to one rank; returns how many seconds later the job has ended.
-  double end_by(int signal, int rank) {
+  void send(int signal, int rank) const {
     const std::optional<pid_t> pid = process_of(folder_, rank);
     REQUIRE(pid);
     REQUIRE(::kill(*pid, signal) == 0);
+  }
+  /// Sends a signal to one rank; returns how many seconds later the job has ended.
+  double end_by(int signal, int rank) {
+    send(signal, rank);
     return end();
   }
   /// Returns how many seconds it takes until the job has ended.
@@ -120,6 +125,35 @@ TEST_CASE("a job of which a rank throws ends within ten seconds, with the rank's
     CHECK_THAT(job.text(), ContainsSubstring("[rank 1 of " + std::to_string(ranks) + "] ") &&
                                ContainsSubstring("train.bin"));
   }
+}
+
+TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit code",
+          "[slow][hang]") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: a sanitizer must be the first library");
+    return;
+  }
+  // mpirun ends the others when the first rank has ended, and kills them a second later.
+  REQUIRE(::setenv("OMPI_MCA_odls_base_sigkill_timeout", "20", 1) == 0);
+  for (const int signal : {SIGUSR1, SIGTERM, SIGUSR2}) {
+    const Folder folder;
+    const std::string wrapper = folder / "wrapper.sh";  // mpirun ends with rank 0's code
+    std::ofstream(wrapper) << "trap : TERM\n"
+                              "\"$@\"\n"
+                              "code=$?\n"
+                              "echo \"rank $OMPI_COMM_WORLD_RANK ends with $code\"\n"
+                              "exit $code\n";
+    Job job(folder, 2, "", "LD_PRELOAD=" STRATA_LATE_END " LATE_RANK=1 LATE_MS=2000 sh " + wrapper);
+    job.send(SIGUSR1, 0);
+    wait_for(folder / "process.txt", "ended by SIGUSR1");
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    job.send(signal, 1);
+    job.end();
+    INFO(job.text());
+    CHECK(job.code() == 75);
+    CHECK_THAT(job.text(), ContainsSubstring("rank 1 ends with 75"));
+  }
+  ::unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
 }
 #endif
 
