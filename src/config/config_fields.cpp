@@ -141,7 +141,8 @@ void DataSection::fields(FieldList& f) {
            "strata tokenize writes. Set it to read the plain files of other programs.");
   f.add("eos_token", eos_token,
         "Names the id that ends a document in token files that do not list their documents: those "
-        "without a header, and llm.c's. Set it for document_mask, which needs it there.");
+        "without a header, and llm.c's. Set it for document_mask, which needs it there.")
+      .at_least(0);
   f.add("document_mask", document_mask,
         "Hides documents that share a row from each other, and lets none predict the first token "
         "of the next. Set it where rows hold many short texts; false lets every token see all of "
@@ -218,7 +219,8 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("resident_units", resident_units,
         "Says how many units, counted from the first (embedding, layers, head), keep their weights "
         "and optimizer state on the device. null takes what the host cannot hold, then those for "
-        "which the device has room; set 0 to keep all state on the host.");
+        "which the device has room; set 0 to keep all state on the host.")
+      .at_least(0);
   f.choice("gradient_sums", gradient_sums, kGradientSumsNames,
            "Says where the gradients of several passes are added. device takes 4 bytes per "
            "parameter there and sends one gradient home, host sends that of every pass; auto takes "

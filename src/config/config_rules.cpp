@@ -148,9 +148,8 @@ void check_data(const RunConfig& c, Rules r) {
               "needs documents that do not see each other; set data.document_mask to true");
   r.refuse_if(data.packing && data.synthetic, "packing",
               "needs documents, which data.synthetic has none of; set one of them to false");
-  r.refuse_if(
-      data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
-      "eos_token", "must be from 0 to below model.vocab_size");
+  r.refuse_if(data.eos_token && *data.eos_token >= c.model.llama.vocab_size, "eos_token",
+              "must be from 0 to below model.vocab_size");
 }
 
 /// In int8 backward reads other inputs than forward did, so what is kept changes the numbers: it
@@ -169,8 +168,7 @@ void check_int8(const ScheduleSection& s, Rules& r) {
 
 void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
-  r.refuse_if(s.resident_units && (*s.resident_units < 0 ||
-                                   *s.resident_units > c.model.llama.num_hidden_layers + 2),
+  r.refuse_if(s.resident_units && *s.resident_units > c.model.llama.num_hidden_layers + 2,
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
   const double sub_batch_tokens =
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
