@@ -73,7 +73,8 @@ inside "$root" sh /use.sh | tee "$scratch/said"
 commit=$(cmake -DSOURCE="$PWD" -DHEADER="$scratch/commit.h" -P scripts/cmake/write_commit.cmake &&
   sed 's/.*"\(.*\)"/\1/' "$scratch/commit.h")
 grep -q "^commit  *$commit\$" "$scratch/said" || { echo "--version does not name commit $commit" >&2; exit 1; }
-awk '/"event":"step"/ { match($0, /"loss":[0-9.]+/); loss = substr($0, RSTART + 7, RLENGTH - 7); if (!n++) first = loss }
+awk '/"event":"step"/ { match($0, /"loss":[0-9.]+/); loss = substr($0, RSTART + 7, RLENGTH - 7)
+                        if (!n++) first = loss }
      END { printf "loss %s in the first of %d steps, %s in the last\n", first, n, loss
            exit !(n == 40 && loss < first - 0.5) }' "$root/tmp/run/metrics.jsonl"
 find "$root/opt" -name '*.schema.json' -o -name 'strata-train.1*' -o -name _strata -o -name LICENSE |
@@ -98,7 +99,9 @@ if [ ! -f "$system" ]; then
 fi
 root=$scratch/debian
 mkdir "$root"
-tar -xf "$system" -C "$root" --exclude './dev/*' "$([ "$(id -u)" -eq 0 ] && echo --same-owner || echo --no-same-owner)"
+owner=--same-owner
+[ "$(id -u)" -eq 0 ] || owner=--no-same-owner
+tar -xf "$system" -C "$root" --exclude './dev/*' "$owner"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 cp "$deb_file" "$root/strata.deb"
 mkdir -p "$root/strata/data"
@@ -109,7 +112,9 @@ set -eu
 echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/sandbox
 apt-get update -qq
 DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends /strata.deb >/dev/null
-! command -v c++ g++ cc gcc clang python3
+for tool in c++ g++ cc gcc clang cmake python3; do
+  if command -v "$tool"; then exit 1; fi
+done
 strata --version
 STRATA=strata /strata/scripts/quickstart.sh
 END

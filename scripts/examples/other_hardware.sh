@@ -4,7 +4,8 @@
 #   scripts/examples/other_hardware.sh CONFIG DIR --set schedule.step_rows=ROWS [--set KEY=VALUE]...
 #
 # DIR is the run folder. ROWS are those of a step on all ranks together: without it a step of two ranks would have twice
-# as many as a step of one, so it keeps both on the same data in the same order. Each part ends as a job does whose time is over: by SIGUSR1, with its state saved and exit code 75.
+# as many as a step of one, so it keeps both on the same data in the same order. Each part ends as a job does whose time
+# is over: by SIGUSR1, with its state saved and exit code 75.
 set -euo pipefail
 . "$(dirname "$0")/common.sh"
 config=${1:?usage: other_hardware.sh CONFIG DIR [--set KEY=VALUE]...}
@@ -42,5 +43,5 @@ part 2 $((2 * steps_of_part))
 part 1
 
 say 'one run, on both'
-grep -o '"event":"\(start\|resume\)".*"ranks":[0-9]*' "$directory/metrics.jsonl" | sed 's/{*"event"/event/; s/,.*,/ ... /'
+grep -o '"event":"\(start\|resume\)".*"ranks":[0-9]*' "$directory/metrics.jsonl" | sed 's/,.*,/ ... /'
 printf '%s steps, loss %s\n' "$(steps_done)" "$(last_value "$directory/metrics.jsonl" step loss)"

@@ -10,7 +10,8 @@ texts=${1:?usage: pretrain.sh TEXTS DIR}
 directory=${2:?usage: pretrain.sh TEXTS DIR}
 
 config=$configs/llama-1.3b.json vocabulary=32000
-sets=(--set data.document_mask=true --set run.eval_every=500 --set checkpoint.every_steps=500 --set run.sample_every=500)
+sets=(--set data.document_mask=true --set run.eval_every=500 --set run.sample_every=500
+  --set checkpoint.every_steps=500)
 if [ -n "$tiny" ]; then
   config=$configs/quickstart.json vocabulary=512
   sets=(--set run.steps=40 --set optimizer.warmup_steps=4 --set run.eval_every=20 --set run.sample_every=20

@@ -50,7 +50,8 @@ std::string roff(std::string_view text) {
     } else if (c == '-') {
       result += "\\-";
     } else {
-      if ((c == '.' || c == '\'') && result.empty()) result += "\\&";
+      const bool begins = result.empty() || result.back() == '\n';
+      if ((c == '.' || c == '\'') && begins) result += "\\&";
       result += c;
     }
   }
