@@ -39,7 +39,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "checkpoint": {"config", "plan"},  # likewise: the state that is saved has homes by that table
               "schedule": {"config", "plan"}}
 
-JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_json\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
+JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
               r"|src/chat/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation)|chat_command|completions|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|json_record)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 labels='fast|cuda'
 case ${1:-} in
   '') ;;
-  --slow) labels="$labels|long|slow|cluster" ;;
+  --slow) labels="$labels|long|slow|cluster|cookbook" ;;
   *) echo "usage: scripts/test.sh [--slow]" >&2; exit 2 ;;
 esac
 

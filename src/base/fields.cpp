@@ -45,10 +45,6 @@ std::string name_of_type(const Field& field) {
   return text;
 }
 
-std::string type_text(const Field& field) {
-  return name_of_type(field) + (field.optional ? " or null" : "");
-}
-
 /// Appends the rows of one field: its own, or those of all fields in a section. A section that may
 /// be absent has a row of its own ahead of them.
 void collect_rows(const Field& field, const std::string& prefix, std::vector<Row>& rows) {
@@ -93,6 +89,10 @@ std::string markdown_table(const std::vector<Row>& rows) {
 }
 
 }  // namespace
+
+std::string type_text(const Field& field) {
+  return name_of_type(field) + (field.optional ? " or null" : "");
+}
 
 const Field* FieldList::find(std::string_view key) const {
   const auto found = std::find_if(fields_.begin(), fields_.end(),

@@ -177,6 +177,17 @@ void add_config_help(CLI::App& app, Action& action) {
   });
 }
 
+void add_config_schema(CLI::App& app, Action& action) {
+  CLI::App& schema = *app.add_subcommand(
+      "config-schema", "Print the JSON Schema of a run config, by which editors complete it");
+  schema.callback([&action] {
+    action = [] {
+      std::cout << config_schema();
+      return 0;
+    };
+  });
+}
+
 }  // namespace
 
 void add_run_commands(CLI::App& app, Action& action) {
@@ -185,6 +196,7 @@ void add_run_commands(CLI::App& app, Action& action) {
   add_plan(app, options, action);
   add_bench(app, options, action);
   add_config_help(app, action);
+  add_config_schema(app, action);
 }
 
 }  // namespace strata

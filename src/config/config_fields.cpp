@@ -1,18 +1,29 @@
 // The keys of a run config: name, member and help of each, by which it is read, written and
 // described. `strata config-help` prints the help texts, docs/config.md is made of them, so each
-// says in sentences what the key does, in which unit, and when one would change it.
+// says in sentences what the key does, in which unit, and when one would change it. Limits that
+// hold whatever other keys say stand here as well; rules between keys are in config_rules.cpp.
+
+#include <string_view>
 
 #include "strata/config/config.h"
 
 namespace strata {
+namespace {
+
+/// What a rate is that a config does not give.
+constexpr std::string_view kMeasured = "null: as measured on the device";
+
+}  // namespace
 
 void RunSection::fields(FieldList& f) {
   f.add("seed", seed,
         "Seeds the initial weights, the sample order and the rounding of bf16 moments. Change it "
-        "to repeat a run with other random numbers.");
+        "to repeat a run with other random numbers.")
+      .at_least(0);
   f.add("steps", steps,
         "Says how many optimizer steps the run has; the learning rate's schedule ends with the "
-        "last one. Raise it to train on more tokens.");
+        "last one. Raise it to train on more tokens.")
+      .from(1);
   f.choice("backend", backend, kBackendChoiceNames,
            "Says where the run computes. auto takes cuda if a GPU is usable, else cpu; name one to "
            "get an error where it is missing, or to stay on the CPU beside a GPU.");
@@ -25,31 +36,38 @@ void RunSection::fields(FieldList& f) {
   f.add("trace_step", trace_step,
         "Names the step, counted from 1, that is traced into trace.json of the run folder, with "
         "the one after it, or with earlier ones if a validation or samples come between; null "
-        "traces none. Set it to see what each lane does when.");
+        "traces none. Set it to see what each lane does when.")
+      .from(1);
   f.add("eval_every", eval_every,
         "Says how many steps pass between validations on data.validation; 0 never validates. Set "
-        "it to see whether the loss also falls on text that is not trained on.");
+        "it to see whether the loss also falls on text that is not trained on.")
+      .from(0);
   f.add("eval_batches", eval_batches,
         "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
-        "that takes long.");
+        "that takes long.")
+      .from(0);
   f.add("sample_every", sample_every,
         "Says how many steps pass between samples: texts with which the model, as it is then, "
         "continues run.sample_prompts, in samples.jsonl of the run folder; 0 never samples. Set it "
         "to read what the model has learnt. Samples change no bit of the training and take memory "
-        "that is idle between steps.");
+        "that is idle between steps.")
+      .from(0);
   f.add("sample_prompts", sample_prompts,
         "Gives the texts that samples continue; an empty list takes one sample that begins as a "
         "text does. Set it to see the model go on from what you know.");
   f.add("sample_tokens", sample_tokens,
         "Says how many tokens a sample has at most; one that ends a text ends it earlier. Raise it "
-        "for longer samples, which take longer, and more memory for keys and values.");
+        "for longer samples, which take longer, and more memory for keys and values.")
+      .from(1);
   f.add("log_every", log_every,
         "Says how many steps pass between progress lines; the first and the last step have one in "
-        "any case. Raise it where steps are short; metrics.jsonl has every step.");
+        "any case. Raise it where steps are short; metrics.jsonl has every step.")
+      .from(1);
   f.add("threads", threads,
         "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use, "
         "divided by the ranks that may use the same ones. "
-        "Lower it to leave cores to other programs.");
+        "Lower it to leave cores to other programs.")
+      .from(0);
   f.choice("bind", bind, kThreadBindingNames,
            "Says where a rank's CPU threads run. share gives ranks of one machine that may use the "
            "same cores equal parts of them, near their GPUs, if each gets 4 or more; a rank that "
@@ -71,17 +89,20 @@ void RunSection::fields(FieldList& f) {
   f.add("max_nonfinite_steps", max_nonfinite_steps,
         "Ends the run, with exit code 4, after this many bad steps in a row that are skipped, or "
         "rollbacks that did not get past the step they began at. Raise it for a run that recovers "
-        "from more.");
+        "from more.")
+      .from(0);
   f.add("loss_outlier_z", outliers.loss,
         "Says how many standard deviations above its mean of late makes the loss an outlier and so "
         "the step bad; null: none is. Set it, to 6 say, where single batches have thrown the run "
-        "off.");
-  f.add("norm_outlier_z", outliers.grad_norm,
-        "Says the same of the gradient norm before clipping.");
+        "off.")
+      .above(0, "null finds no outliers");
+  f.add("norm_outlier_z", outliers.grad_norm, "Says the same of the gradient norm before clipping.")
+      .above(0, "null finds no outliers");
   f.add("wall_limit", wall_limit,
         "Says after how many minutes the run ends by itself, early enough to save a checkpoint; "
         "null is only limited by SLURM's end of the job, which counts in any case. Set it where "
-        "another batch system gives the job a time.");
+        "another batch system gives the job a time.")
+      .above(0, "null sets no limit");
   f.add("watchdog_s", watchdog_s,
         "Says after how many seconds without progress of a rank the job is ended, with exit code 5 "
         "and the rank's name; loads and saves do not count. null or 0 watches nothing. Raise it "
@@ -112,13 +133,16 @@ void DataSection::fields(FieldList& f) {
   f.add("sequence_length", sequence_length,
         "Says how many tokens a row has, and so how far a token can look back. Required. Raise it "
         "for texts that hang together over longer distances; activations take more memory, and "
-        "attention more time per token.");
+        "attention more time per token.")
+      .require()
+      .from(1);
   f.choice("dtype", dtype, kTokenFormatNames,
            "Says which type ids have in token files without a header; auto expects the header that "
            "strata tokenize writes. Set it to read the plain files of other programs.");
   f.add("eos_token", eos_token,
         "Names the id that ends a document in token files that do not list their documents: those "
-        "without a header, and llm.c's. Set it for document_mask, which needs it there.");
+        "without a header, and llm.c's. Set it for document_mask, which needs it there.")
+      .at_least(0);
   f.add("document_mask", document_mask,
         "Hides documents that share a row from each other, and lets none predict the first token "
         "of the next. Set it where rows hold many short texts; false lets every token see all of "
@@ -143,27 +167,33 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("rows", rows,
         "Says how many rows a sub-batch has, which is what an operator sees at once. Lower it, and "
         "raise sub_batches, to need less device memory; raise it if products of rows * "
-        "data.sequence_length tokens are too small to fill the GPU.");
+        "data.sequence_length tokens are too small to fill the GPU.")
+      .from(1);
   f.add("sub_batches", sub_batches,
         "Says how many sub-batches a pass has, all of which go through a layer while its weights "
         "are on the device. Raise it until the transfers hide under compute; activations grow with "
-        "it.");
+        "it.")
+      .from(1);
   f.add("passes", passes,
         "Says how many times a step runs forward and backward, adding gradients. Raise it for "
-        "steps of more tokens than activations have memory for.");
+        "steps of more tokens than activations have memory for.")
+      .from(1, 1 << 16);  // each pass of two steps has a buffer for its tokens
   f.add("step_rows", step_rows,
         "Says how many rows a step trains on, of all ranks together; null takes all that there is "
         "room for, rows * sub_batches * passes for each rank. Set it to keep the batch when the "
-        "number of ranks changes; places that are left over compute on empty rows.");
+        "number of ranks changes; places that are left over compute on empty rows.")
+      .from(1);
   f.add("weight_slots", weight_slots,
         "Says how many layers have their weights on the device at once; null takes 3, of which one "
         "computes and two load. Lower it to save device memory, raise it if compute waits for "
-        "weights_in.");
+        "weights_in.")
+      .from(1);
   f.add("activation_slots", activation_slots,
         "Says how many boundary activations (inputs of a layer, each of one sub-batch) are on the "
         "device at once; the others are spilled to the host. null takes all of them, or "
         "sub_batches + 1 where the memory does more for what cells keep; lower it to save device "
-        "memory.");
+        "memory.")
+      .from(2);
   f.choice("activations", activations, kKeepLevelNames,
            "Says what forward keeps on the device for backward beside boundaries, of every cell (a "
            "layer and a sub-batch); the rest is spilled or computed again. auto keeps what fits in "
@@ -179,15 +209,18 @@ void ScheduleSection::fields(FieldList& f) {
   f.add("spill_slots", spill_slots,
         "Says how many cells are on their way to the host or back at once, each with device memory "
         "for what it spills. Raise it if compute waits for spills, lower it to save device "
-        "memory.");
+        "memory.")
+      .from(1);
   f.add("gradient_slots", gradient_slots,
         "Says how many layers have their f32 gradients on the device at once, at 4 bytes per "
         "parameter. Lower it to 1 to save memory, where a layer may wait until the gradients of "
-        "the one before have left.");
+        "the one before have left.")
+      .from(1);
   f.add("resident_units", resident_units,
         "Says how many units, counted from the first (embedding, layers, head), keep their weights "
         "and optimizer state on the device. null takes what the host cannot hold, then those for "
-        "which the device has room; set 0 to keep all state on the host.");
+        "which the device has room; set 0 to keep all state on the host.")
+      .at_least(0);
   f.choice("gradient_sums", gradient_sums, kGradientSumsNames,
            "Says where the gradients of several passes are added. device takes 4 bytes per "
            "parameter there and sends one gradient home, host sends that of every pass; auto takes "
@@ -195,7 +228,8 @@ void ScheduleSection::fields(FieldList& f) {
            "before what cells keep, as optimizer.gradient_ring needs it.");
   f.add("head_chunk_tokens", head_chunk_tokens,
         "Says of how many tokens the head has logits at once; null takes what 128 MiB hold in "
-        "bf16. Lower it to save device memory, above all with a large vocabulary.");
+        "bf16. Lower it to save device memory, above all with a large vocabulary.")
+      .from(1);
   f.retire("direction",
            "sub-batches go through every unit in ascending order, as alternating them was not "
            "faster (docs/decisions/0015); leave it out");
@@ -207,23 +241,27 @@ void ScheduleSection::fields(FieldList& f) {
 void OptimizerSection::fields(FieldList& f) {
   f.add("lr", lr,
         "Sets the peak learning rate, reached at the end of the warm-up. Lower it if the loss "
-        "jumps or stops being finite.");
+        "jumps or stops being finite.")
+      .at_least(0);
   f.add("betas", betas,
         "Sets AdamW's decay rates of the first and the second moment, in [0, 1). Lower the second "
         "if the loss jumps after unusual batches.");
   f.add("eps", eps,
         "Sets AdamW's epsilon, which is added to the root of the second moment. Raise it to take "
-        "smaller steps where gradients are tiny.");
+        "smaller steps where gradients are tiny.")
+      .above(0);
   f.add("weight_decay", weight_decay,
         "Sets AdamW's decoupled weight decay, which a step multiplies by its learning rate; 0 "
-        "turns it off. Raise it if the validation loss rises while the training loss falls.");
+        "turns it off. Raise it if the validation loss rises while the training loss falls.")
+      .at_least(0);
   f.add("decay_norms", decay_norms,
         "Lets norm weights decay as well. Set it to repeat a recipe that does not tell them "
         "apart.");
   f.add("grad_clip", grad_clip,
         "Sets the largest global norm of the gradients, above which all are scaled down to it; "
         "null turns clipping off. 1 is usual; leave it out for the fastest updates, which need not "
-        "wait for the norm.");
+        "wait for the norm.")
+      .above(0, "null turns clipping off");
   f.choice("timing", timing, kUpdateTimingNames,
            "Says when parameters are updated. before_use does it in the next forward, once the "
            "norm is known; on_arrival in backward, which is faster and allows no grad_clip; "
@@ -232,7 +270,8 @@ void OptimizerSection::fields(FieldList& f) {
   f.add("deferred_units", deferred_units,
         "Says how many units are updated in the next forward instead of in backward, with timing "
         "on_arrival and speculative. null takes what predictions find, else a third or a half of "
-        "them; raise it if the host is still updating when backward ends.");
+        "them; raise it if the host is still updating when backward ends.")
+      .from(0);
   f.add("undo_log", undo_log,
         "Sets the host memory for the state that units had before their early update, with timing "
         "speculative. null takes what all but the deferred units need, as far as memory.host_limit "
@@ -253,64 +292,77 @@ void OptimizerSection::fields(FieldList& f) {
         "Sets the share, from 0 to 1, of the layers with state on the host that the device "
         "updates, for which their state crosses the link. null takes what predictions find, 0 "
         "without them; raise it where a step waits for the host's updates while the link has "
-        "time.");
+        "time.")
+      .from(0, 1);
   f.choice("lr_schedule", lr_schedule, kLrScheduleNames,
            "Says what the learning rate does after the warm-up: it stays constant, falls linearly "
            "or along half a cosine until the last step, or (wsd) stays until it decays at the end. "
            "Take wsd where the last step is not settled at the start.");
   f.add("warmup_steps", warmup_steps,
         "Says in how many steps the learning rate rises linearly to lr at the start, at most "
-        "run.steps. Raise it if the loss jumps at the start.");
+        "run.steps. Raise it if the loss jumps at the start.")
+      .from(0);
   f.add("min_lr_ratio", min_lr_ratio,
         "Sets the learning rate of the last step as a share of lr, from 0 to 1, with linear, "
-        "cosine and wsd. Raise it, 0.1 is usual, to learn until the end.");
+        "cosine and wsd. Raise it, 0.1 is usual, to learn until the end.")
+      .from(0, 1);
   f.add("wsd_decay_steps", wsd_decay_steps,
         "Says in how many steps the learning rate decays at the end, with wsd. Required there; a "
-        "tenth of run.steps is usual.");
+        "tenth of run.steps is usual.")
+      .from(0);
 }
 
 void CheckpointSection::fields(FieldList& f) {
   f.add("every_steps", every_steps,
         "Says how many steps pass between checkpoints; null saves none in between. Set it so that "
-        "what a crash costs is no more than you can spare.");
+        "what a crash costs is no more than you can spare.")
+      .from(1);
   f.add("every_minutes", every_minutes,
         "Says how many minutes pass between checkpoints, beside every_steps; null goes by steps "
-        "alone. Set it where the length of steps is not known.");
+        "alone. Set it where the length of steps is not known.")
+      .above(0, "null saves none by time");
   f.add("at_end", at_end,
         "Saves a checkpoint of the last step, and one when SIGINT, SIGTERM or SIGUSR1 ends the run "
         "before it. Set false for runs whose model nobody needs.");
   f.add("keep", keep,
         "Says how many checkpoints stay, the newest ones; the newest whose loss is finite always "
         "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "
-        "disk, 8 with bf16 moments.");
+        "disk, 8 with bf16 moments.")
+      .from(1);
   f.add("milestone_steps", milestone_steps,
         "Says how many steps pass between checkpoints that stay for good, beside those of keep; "
         "one is saved at each multiple, whatever every_steps is. null has none. Set it to compare "
-        "or branch off later; nothing but you removes them from the disk.");
+        "or branch off later; nothing but you removes them from the disk.")
+      .from(1);
   f.add("weights_every_steps", weights_every_steps,
         "Says how many steps pass between saves of the weights alone, as Hugging Face folders in "
         "the run's folder weights; null saves none. Set it to evaluate or publish a model while it "
-        "is trained: each takes 2 bytes per parameter, and no run can go on from it.");
+        "is trained: each takes 2 bytes per parameter, and no run can go on from it.")
+      .from(1);
   f.add("weights_keep", weights_keep,
-        "Says how many saves of weights alone stay, the newest ones; null keeps all of them.");
+        "Says how many saves of weights alone stay, the newest ones; null keeps all of them.")
+      .from(1);
   f.add("staging", staging,
         "Says how much host memory may hold copies of state that waits to be written. State that "
         "is not copied holds up its next update until it is on the disk. null takes what "
         "memory.host_limit leaves; lower it to leave memory to others.");
   f.add("writers", writers,
         "Says how many threads hash and write a checkpoint, each with a buffer of 16 MiB. Raise it "
-        "where a fast disk is not busy while a checkpoint is saved.");
+        "where a fast disk is not busy while a checkpoint is saved.")
+      .from(1, 256);
 }
 
 void MemorySection::fields(FieldList& f) {
   f.add("device_limit", device_limit,
         "Limits the device memory of a rank, everything included; null takes nearly all that is "
-        "free at the start. Set it to plan for another GPU or to share this one.");
+        "free at the start. Set it to plan for another GPU or to share this one.")
+      .above(0, "null: what is free");
   f.add("host_limit", host_limit,
         "Limits the host memory of a rank, everything included; null takes what the machine can "
         "give: what control groups leave, and nearly all that the system says is available. Set it "
         "to leave memory to others, or where memory grows on demand: it is believed above what is "
-        "available, with a warning, but not above a control group's limit.");
+        "available, with a warning, but not above a control group's limit.")
+      .above(0, "null: what is free");
   f.add("spill_limit", spill_limit,
         "Limits the pinned memory that schedule.spill auto takes; null allows what host_limit "
         "leaves. Set it to spill where no host limit is known, or to spill less.");
@@ -319,43 +371,53 @@ void MemorySection::fields(FieldList& f) {
 void HardwareSection::fields(FieldList& f) {
   f.add("peak_tflops", peak_tflops,
         "Sets the dense bf16 peak of the device in TFLOP/s, for MFU; null takes the datasheet of a "
-        "known GPU. Set it for a GPU that strata does not know.");
+        "known GPU. Set it for a GPU that strata does not know.")
+      .above(0, "null: the device's datasheet");
   f.add("link_gbs", link_gbs,
         "Sets the rate of the link between host and device in GB/s each way, with copies both ways "
         "at once, for schedule.spill auto and for predictions; null takes that of a known GPU's "
         "PCIe, and 50 for others. Set it to what host_bench measures for one GPU; ranks of a host "
-        "are taken to share what its memory allows.");
+        "are taken to share what its memory allows.")
+      .above(0, "null: that of the device's generation of PCIe");
   f.add("product_tflops", product_tflops,
         "Sets the rate of large bf16 matrix products in TFLOP/s, for predictions; null takes what "
-        "is known of the GPU. Set it to what bench prints on this one.");
+        "is known of the GPU. Set it to what bench prints on this one.")
+      .above(0, kMeasured);
   f.add("attention_forward_tflops", attention_forward_tflops,
         "Sets the rate of attention's forward in TFLOP/s for endless rows and a head dim of 128, "
         "for predictions; null takes what is known of the GPU. Set it to what bench prints on "
-        "this one.");
+        "this one.")
+      .above(0, kMeasured);
   f.add("attention_backward_tflops", attention_backward_tflops,
         "Sets the rate of attention's backward in TFLOP/s for endless rows and a head dim of 128, "
         "for predictions; null takes what is known of the GPU. Set it to what bench prints on "
-        "this one.");
+        "this one.")
+      .above(0, kMeasured);
   f.add("device_gbs", device_gbs,
         "Sets the rate in GB/s of operators that do little but move device memory, for "
         "predictions; null takes what is known of the GPU. Set it to what bench prints on this "
-        "one.");
+        "one.")
+      .above(0, kMeasured);
   f.add("host_gbs", host_gbs,
         "Sets the rate in GB/s at which AdamW on all threads reads and writes host memory, for "
         "predictions; null takes what such a GPU's host usually has. Set it to what bench prints "
-        "on this machine for one rank; several ranks of a host are taken to share it.");
+        "on this machine for one rank; several ranks of a host are taken to share it.")
+      .above(0, kMeasured);
   f.add("disk_gbs", disk_gbs,
         "Sets the rate in GB/s at which the disk takes checkpoints of all ranks, fsync included, "
         "for predictions of saves; null predicts none in plan, and takes what a run measures at "
-        "its start. Set it to what train says of the disk, or to bytes by seconds of a save.");
+        "its start. Set it to what train says of the disk, or to bytes by seconds of a save.")
+      .above(0, "null: as measured at the start of a run");
   f.add("collective_gbs", collective_gbs,
         "Sets the rate in GB/s of collectives between the GPUs of a host, the bus bandwidth of "
         "nccl-tests, for predictions for several ranks; null takes what is known of the GPU. Set "
-        "it to what all_gather_perf measures on 256 MiB with four GPUs or more.");
+        "it to what all_gather_perf measures on 256 MiB with four GPUs or more.")
+      .above(0, "null: what is known of the GPU");
   f.add("nic_gbs", nic_gbs,
         "Sets the rate in GB/s each way of all NICs of a host together, for predictions for ranks "
         "on several hosts (a NIC of 400 Gbit/s has 50); null takes what hosts of such GPUs "
-        "usually have. Set it to what your hosts have.");
+        "usually have. Set it to what your hosts have.")
+      .above(0, "null: what hosts of such GPUs usually have");
 }
 
 void KernelsSection::fields(FieldList& f) {
@@ -383,7 +445,8 @@ void DebugSection::fields(FieldList& f) {
            "submitting call, or shuffled, in a random order. Take eager for a stack trace that "
            "leads to who asked, shuffled to find missing waits.");
   f.add("shuffle_seed", shuffle_seed,
-        "Seeds the order of execution shuffled. Change it to try other orders.");
+        "Seeds the order of execution shuffled. Change it to try other orders.")
+      .at_least(0);
   f.add("poison_slots", poison_slots,
         "Fills a slot with NaN before it is filled anew. Set it to find reads of what was not "
         "written.");
@@ -392,7 +455,8 @@ void DebugSection::fields(FieldList& f) {
         "to do with a fault.");
   f.add("disk_gbs", disk_gbs,
         "Holds the writing of checkpoints below so many GB/s on each rank; null does not. Set it "
-        "to see what saves cost on a slower disk.");
+        "to see what saves cost on a slower disk.")
+      .above(0, "null: as fast as the disk is");
 }
 
 void RunConfig::fields(FieldList& f) {

@@ -1,6 +1,6 @@
-// The rules of a run config that concern more than the type of a value: ranges, keys that need or
-// exclude each other, and what a backend cannot run. Every broken rule is reported by key and
-// remedy, all of them at once.
+// The rules of a run config that concern more than one key: keys that need or exclude each other,
+// and what a backend cannot run. What a key may be by itself, the list of fields says. Every broken
+// rule is reported by key and remedy, all of them at once.
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "strata/config/config.h"
-#include "strata/config/rate_keys.h"
 #include "strata/data/mixture.h"
 
 namespace strata {
@@ -25,20 +24,6 @@ class Rules {
 
   void refuse_if(bool wrong, std::string_view key, std::string_view text) {
     if (wrong) problems_.add(prefix_ + std::string(key), text);
-  }
-  void in_range(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
-    if (value >= least && value <= most) return;
-    problems_.add(prefix_ + std::string(key), "must be from " + std::to_string(least) + " to " +
-                                                  std::to_string(most) + ", not " +
-                                                  std::to_string(value));
-  }
-  void at_least(std::string_view key, std::int64_t value, std::int64_t least) {
-    // What one rank handles at once is counted in 32 bits by kernels and collectives.
-    in_range(key, value, least, std::numeric_limits<std::int32_t>::max());
-  }
-  void at_least(std::string_view key, const std::optional<std::int64_t>& value,
-                std::int64_t least) {
-    if (value) at_least(key, *value, least);
   }
 
  private:
@@ -64,20 +49,7 @@ void check_samples(const RunConfig& c, Rules& r) {
 
 void check_run(const RunConfig& c, Rules r) {
   const RunSection& run = c.run;
-  r.at_least("steps", run.steps, 1);
-  r.at_least("trace_step", run.trace_step, 1);
-  r.at_least("eval_every", run.eval_every, 0);
-  r.at_least("eval_batches", run.eval_batches, 0);
-  r.at_least("sample_every", run.sample_every, 0);
-  r.at_least("sample_tokens", run.sample_tokens, 1);
   check_samples(c, r);
-  r.at_least("log_every", run.log_every, 1);
-  r.at_least("threads", run.threads, 0);
-  r.at_least("max_nonfinite_steps", run.max_nonfinite_steps, 0);
-  for (const auto& [key, limit] : {std::pair("loss_outlier_z", run.outliers.loss),
-                                   std::pair("norm_outlier_z", run.outliers.grad_norm)}) {
-    r.refuse_if(limit && !(*limit > 0), key, "must be above 0; null finds no outliers");
-  }
   r.refuse_if(
       run.on_nonfinite == OnBadStep::kSkip && c.optimizer.timing == UpdateTiming::kOnArrival,
       "on_nonfinite",
@@ -89,12 +61,9 @@ void check_run(const RunConfig& c, Rules r) {
               "on_nonfinite",
               "\"rollback\" needs checkpoints to go back to; set checkpoint.every_steps, "
               "every_minutes or milestone_steps");
-  r.refuse_if(run.wall_limit && !(*run.wall_limit > 0), "wall_limit",
-              "must be above 0; null sets no limit");
   const double watchdog_s = run.watchdog_s.value_or(0);
   r.refuse_if(watchdog_s != 0 && !(watchdog_s >= 1), "watchdog_s",
               "must be at least 1 s; null or 0 watches nothing");
-  r.refuse_if(run.seed < 0, "seed", "must not be negative");
   r.refuse_if(run.output.empty(), "output", "names the run folder and must not be empty");
   r.refuse_if(run.trace_step && *run.trace_step >= run.steps, "trace_step",
               "and the step after it are traced, but run.steps is " + std::to_string(run.steps));
@@ -170,11 +139,6 @@ void check_data(const RunConfig& c, Rules r) {
   check_sources(data.train, r);
   r.refuse_if(data.validation.list.size() > 1, "validation",
               "is one set without weights; give a list of paths");
-  if (data.sequence_length == 0) {
-    r.refuse_if(true, "sequence_length", "is required");
-  } else {
-    r.at_least("sequence_length", data.sequence_length, 1);
-  }
   r.refuse_if(data.sequence_length > c.model.llama.max_position_embeddings, "sequence_length",
               "is above model.max_position_embeddings (" +
                   std::to_string(c.model.llama.max_position_embeddings) + ")");
@@ -184,9 +148,8 @@ void check_data(const RunConfig& c, Rules r) {
               "needs documents that do not see each other; set data.document_mask to true");
   r.refuse_if(data.packing && data.synthetic, "packing",
               "needs documents, which data.synthetic has none of; set one of them to false");
-  r.refuse_if(
-      data.eos_token && (*data.eos_token < 0 || *data.eos_token >= c.model.llama.vocab_size),
-      "eos_token", "must be from 0 to below model.vocab_size");
+  r.refuse_if(data.eos_token && *data.eos_token >= c.model.llama.vocab_size, "eos_token",
+              "must be from 0 to below model.vocab_size");
 }
 
 /// In int8 backward reads other inputs than forward did, so what is kept changes the numbers: it
@@ -205,19 +168,8 @@ void check_int8(const ScheduleSection& s, Rules& r) {
 
 void check_schedule(const RunConfig& c, Rules r) {
   const ScheduleSection& s = c.schedule;
-  r.at_least("rows", s.rows, 1);
-  r.at_least("sub_batches", s.sub_batches, 1);
-  r.at_least("step_rows", s.step_rows, 1);
-  // Each pass of two steps has a buffer for its tokens.
-  r.in_range("passes", s.passes, 1, std::int64_t{1} << 16);
-  r.at_least("weight_slots", s.weight_slots, 1);
-  r.at_least("activation_slots", s.activation_slots, 2);
-  r.at_least("gradient_slots", s.gradient_slots, 1);
-  r.refuse_if(s.resident_units && (*s.resident_units < 0 ||
-                                   *s.resident_units > c.model.llama.num_hidden_layers + 2),
+  r.refuse_if(s.resident_units && *s.resident_units > c.model.llama.num_hidden_layers + 2,
               "resident_units", "must be from 0 to model.num_hidden_layers + 2");
-  r.at_least("spill_slots", s.spill_slots, 1);
-  r.at_least("head_chunk_tokens", s.head_chunk_tokens, 1);
   const double sub_batch_tokens =
       static_cast<double>(s.rows) * static_cast<double>(c.data.sequence_length);
   r.refuse_if(sub_batch_tokens > std::numeric_limits<std::int32_t>::max(), "rows",
@@ -257,27 +209,11 @@ void check_gradient_ring(const RunConfig& c, Rules r) {
               "next forward, one that is filled and one that is read");
 }
 
-void check_checkpoint(const CheckpointSection& c, Rules r) {
-  r.at_least("every_steps", c.every_steps, 1);
-  r.refuse_if(c.every_minutes && !(*c.every_minutes > 0), "every_minutes",
-              "must be above 0; null saves none by time");
-  r.at_least("keep", c.keep, 1);
-  r.at_least("milestone_steps", c.milestone_steps, 1);
-  r.at_least("weights_every_steps", c.weights_every_steps, 1);
-  r.at_least("weights_keep", c.weights_keep, 1);
-  r.in_range("writers", c.writers, 1, 256);
-}
-
 void check_optimizer(const RunConfig& c, Rules r) {
   const OptimizerSection& o = c.optimizer;
-  r.refuse_if(!(o.lr >= 0), "lr", "must not be negative");
   for (const double beta : o.betas) {
     r.refuse_if(!(beta >= 0 && beta < 1), "betas", "must both be in [0, 1)");
   }
-  r.refuse_if(!(o.eps > 0), "eps", "must be above 0");
-  r.refuse_if(!(o.weight_decay >= 0), "weight_decay", "must not be negative");
-  r.refuse_if(o.grad_clip && !(*o.grad_clip > 0), "grad_clip",
-              "must be above 0; null turns clipping off");
   const bool on_arrival = o.timing == UpdateTiming::kOnArrival;
   r.refuse_if(on_arrival && o.grad_clip, "grad_clip",
               "needs the norm of all gradients before the first update, which on_arrival does not "
@@ -289,16 +225,10 @@ void check_optimizer(const RunConfig& c, Rules r) {
               "optimizer.grad_clip; set this to \"on_arrival\" or give optimizer.grad_clip");
   r.refuse_if(o.undo_log && !speculative, "undo_log",
               "belongs to optimizer.timing \"speculative\"; leave it out");
-  r.at_least("deferred_units", o.deferred_units, 0);
   r.refuse_if(o.gradient_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "gradient_dtype",
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
   r.refuse_if(o.moment_dtype == DType::kBF16 && c.run.dtype == DType::kF64, "moment_dtype",
               "bf16 would undo run.dtype f64; set it to \"f32\", which stands for f64 there");
-  r.refuse_if(o.interleave && !(*o.interleave >= 0 && *o.interleave <= 1), "interleave",
-              "must be in [0, 1]");
-  r.at_least("warmup_steps", o.warmup_steps, 0);
-  r.at_least("wsd_decay_steps", o.wsd_decay_steps, 0);
-  r.refuse_if(!(o.min_lr_ratio >= 0 && o.min_lr_ratio <= 1), "min_lr_ratio", "must be in [0, 1]");
   r.refuse_if(o.min_lr_ratio > 0 && o.lr_schedule == LrSchedule::kConstant, "min_lr_ratio",
               "has no effect on a constant schedule; set optimizer.lr_schedule or leave it out");
   const bool wsd = o.lr_schedule == LrSchedule::kWsd;
@@ -317,18 +247,12 @@ void check_optimizer(const RunConfig& c, Rules r) {
       "and wsd_decay_steps together are above run.steps (" + std::to_string(c.run.steps) + ")");
 }
 
-void check_hardware(const HardwareSection& h, Rules rules) {
-  const auto above_zero = [&](const std::optional<double>& rate, std::string_view key,
-                              const char* otherwise) {
-    rules.refuse_if(rate && !(*rate > 0), key, std::string("must be above 0; null: ") + otherwise);
-  };
-  above_zero(h.peak_tflops, "peak_tflops", "the device's datasheet");
-  above_zero(h.link_gbs, "link_gbs", "that of the device's generation of PCIe");
-  above_zero(h.disk_gbs, "disk_gbs", "as measured at the start of a run");
-  above_zero(h.collective_gbs, "collective_gbs", "what is known of the GPU");
-  above_zero(h.nic_gbs, "nic_gbs", "what hosts of such GPUs usually have");
-  for (const RateKey& key : kRateKeys) {
-    above_zero(h.*key.given, key.key, "as measured on the device");
+/// Checks what the list of fields says of each key alone. That of the model, the model does.
+void check_each(RunConfig c, ConfigProblems& problems) {
+  const FieldList sections = fields_of(c);
+  for (const Field& section : sections.all()) {
+    if (section.key == "model") continue;
+    check_limits(section.section(), section.key + '.', problems);
   }
 }
 
@@ -348,6 +272,7 @@ std::int64_t RunConfig::step_rows(int ranks) const {
 
 void RunConfig::validate(std::string_view source) const {
   ConfigProblems problems;
+  check_each(*this, problems);
   check_run(*this, Rules(problems, "run"));
   model.llama.validate(problems, "model.");
   check_backend(*this, run.backend, problems);
@@ -355,19 +280,9 @@ void RunConfig::validate(std::string_view source) const {
   check_schedule(*this, Rules(problems, "schedule"));
   check_optimizer(*this, Rules(problems, "optimizer"));
   check_gradient_ring(*this, Rules(problems, "optimizer"));
-  check_checkpoint(checkpoint, Rules(problems, "checkpoint"));
   Rules memory_rules(problems, "memory");
-  memory_rules.refuse_if(memory.device_limit && memory.device_limit->bytes == 0, "device_limit",
-                         "must be above 0; null: what is free");
-  memory_rules.refuse_if(memory.host_limit && memory.host_limit->bytes == 0, "host_limit",
-                         "must be above 0; null: what is free");
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",
                          "belongs to schedule.spill \"auto\"; leave it out");
-  check_hardware(hardware, Rules(problems, "hardware"));
-  Rules debug_rules(problems, "debug");
-  debug_rules.refuse_if(debug.shuffle_seed < 0, "shuffle_seed", "must not be negative");
-  debug_rules.refuse_if(debug.disk_gbs && !(*debug.disk_gbs > 0), "disk_gbs",
-                        "must be above 0; null: as fast as the disk is");
   problems.throw_if_any(source);
 }
 

@@ -1,14 +1,22 @@
-// Lists the fields of a LLaMA, counts its parameters and checks its sizes. Upper limits keep every
-// later product of sizes within 64 bits.
+// Lists the fields of a LLaMA with the limits of its sizes, counts its parameters and checks what
+// sizes must be to each other.
 
 #include "strata/model/config.h"
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <string_view>
 
 namespace strata {
+namespace {
+
+// They keep every product of sizes within 64 bits.
+constexpr double kMostWidth = 1 << 20;
+constexpr double kMostHeads = 1 << 12;
+constexpr double kMostHeadDim = 1 << 12;
+constexpr double kMostLayers = 1 << 10;
+
+}  // namespace
 
 void RopeScaling::fields(FieldList& f) {
   f.choice("rope_type", rope_type, kRopeTypeNames,
@@ -29,36 +37,52 @@ void RopeScaling::fields(FieldList& f) {
 
 void LlamaConfig::fields(FieldList& f) {
   f.add("vocab_size", vocab_size,
-        "Says how many rows embedding and head have, one for each id of the tokenizer. Required.");
-  f.add("hidden_size", hidden_size, "Sets the width of the residual stream in elements. Required.");
+        "Says how many rows embedding and head have, one for each id of the tokenizer. Required.")
+      .require()
+      .from(1);
+  f.add("hidden_size", hidden_size, "Sets the width of the residual stream in elements. Required.")
+      .require()
+      .from(1, kMostWidth);
   f.add("intermediate_size", intermediate_size,
         "Sets the width of the SwiGLU feed-forward in elements. Required; 8/3 of hidden_size is "
-        "usual.");
-  f.add("num_hidden_layers", num_hidden_layers, "Says how many layers the model has. Required.");
+        "usual.")
+      .require()
+      .from(1, kMostWidth);
+  f.add("num_hidden_layers", num_hidden_layers, "Says how many layers the model has. Required.")
+      .require()
+      .from(1, kMostLayers);
   f.add("num_attention_heads", num_attention_heads,
-        "Says how many query heads attention has. Required; hidden_size over 128 is usual.");
+        "Says how many query heads attention has. Required; hidden_size over 128 is usual.")
+      .require()
+      .from(1, kMostHeads);
   f.add("num_key_value_heads", num_key_value_heads,
         "Says how many key and value heads attention has, a divisor of the query heads; null takes "
-        "as many. Fewer, as in Llama 3, save parameters and activations.");
+        "as many. Fewer, as in Llama 3, save parameters and activations.")
+      .from(1, kMostHeads);
   f.add("head_dim", head_dim,
         "Sets the width of a head in elements; null takes hidden_size / num_attention_heads. Set "
-        "it for models whose heads are not cut out of the residual stream's width.");
+        "it for models whose heads are not cut out of the residual stream's width.")
+      .from(1, kMostHeadDim);
   f.add("max_position_embeddings", max_position_embeddings,
         "Says how many tokens the longest row has that the model is made for. Raise it to train "
-        "with a data.sequence_length above it, which is refused.");
+        "with a data.sequence_length above it, which is refused.")
+      .from(1);
   f.add("rope_theta", rope_theta,
-        "Sets the base of the rotary embedding's wavelengths. Raise it for a model of long rows.");
+        "Sets the base of the rotary embedding's wavelengths. Raise it for a model of long rows.")
+      .above(0);
   f.add("rope_scaling", rope_scaling,
         "Scales the rotary embedding's wavelengths; null scales none. Set it for models that were "
         "stretched to longer rows, such as Llama 3.1.");
   f.add("rms_norm_eps", rms_norm_eps,
-        "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.");
+        "Sets what RMSNorm adds to the mean square. It belongs to a model's weights.")
+      .above(0);
   f.add("tie_word_embeddings", tie_word_embeddings,
         "Lets the head use the embedding's weights. Set it for small models, where it saves a "
         "large share of the parameters.");
   f.add("initializer_range", initializer_range,
         "Sets the standard deviation of random initial weights. Lower it if the first steps of a "
-        "large model are not stable.");
+        "large model are not stable.")
+      .at_least(0);
 }
 
 std::int64_t LlamaConfig::layer_parameter_count() const {
@@ -79,29 +103,10 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
   const auto add = [&](std::string_view key, const std::string& text) {
     problems.add(std::string(prefix) + std::string(key), text);
   };
-  // The upper limits keep every product of sizes within 64 bits.
-  bool sizes_usable = true;
-  const auto check_size = [&](std::string_view key, std::int64_t value, std::int64_t limit) {
-    if (value >= 1 && value <= limit) return;
-    sizes_usable = false;
-    add(key, value == 0
-                 ? "is required"
-                 : "must be from 1 to " + std::to_string(limit) + ", not " + std::to_string(value));
-  };
-  constexpr std::int64_t kMaxWidth = 1 << 20;
-  constexpr std::int64_t kMaxCount = 1 << 12;
-  constexpr std::int64_t kMaxLayers = 1 << 10;
-  constexpr std::int64_t kMaxIndex = std::numeric_limits<std::int32_t>::max();
-  check_size("vocab_size", vocab_size, kMaxIndex);
-  check_size("hidden_size", hidden_size, kMaxWidth);
-  check_size("intermediate_size", intermediate_size, kMaxWidth);
-  check_size("num_hidden_layers", num_hidden_layers, kMaxLayers);
-  check_size("num_attention_heads", num_attention_heads, kMaxCount);
-  check_size("max_position_embeddings", max_position_embeddings, kMaxIndex);
-  if (num_key_value_heads) check_size("num_key_value_heads", *num_key_value_heads, kMaxCount);
-  if (head_dim) check_size("head_dim", *head_dim, kMaxCount);
+  LlamaConfig copy = *this;  // whose fields can be listed
+  check_limits(fields_of(copy), prefix, problems);
 
-  if (sizes_usable) {
+  if (num_attention_heads >= 1 && kv_heads() >= 1 && head_dim.value_or(1) >= 1) {
     if (num_attention_heads % kv_heads() != 0) {
       add("num_key_value_heads", "must divide num_attention_heads (" +
                                      std::to_string(num_attention_heads) + "), " +
@@ -114,9 +119,6 @@ void LlamaConfig::validate(ConfigProblems& problems, std::string_view prefix) co
       add("head_dim", "must be even for rotary embeddings, not " + std::to_string(head_size()));
     }
   }
-  if (!(rope_theta > 0)) add("rope_theta", "must be above 0");
-  if (!(rms_norm_eps > 0)) add("rms_norm_eps", "must be above 0");
-  if (!(initializer_range >= 0)) add("initializer_range", "must not be negative");
   if (rope_scaling && rope_scaling->rope_type == RopeType::kLlama3) {
     const RopeScaling& s = *rope_scaling;
     if (!(s.factor >= 1)) add("rope_scaling.factor", "must be at least 1");

@@ -372,3 +372,47 @@ TEST_CASE("differing fields are named by path") {
   b.extra = Inner{};
   CHECK(strata::differing_fields(a, b) == std::vector<std::string>{"clip", "inner.scale", "extra"});
 }
+
+TEST_CASE("numbers outside of their limits are told by key, with the remark of the limit") {
+  struct Limited {
+    std::int64_t width = 0;
+    std::int64_t steps = 0;
+    double share = 1.5;
+    std::optional<double> clip = 0.0;
+    double decay = -1;
+    std::optional<ByteSize> limit = ByteSize{0};
+    void fields(FieldList& f) {
+      f.add("width", width, "how wide").require().from(1);
+      f.add("steps", steps, "how many").from(1, 8);
+      f.add("share", share, "how much").from(0, 1);
+      f.add("clip", clip, "at most").above(0, "null turns it off");
+      f.add("decay", decay, "how fast").at_least(0);
+      f.add("limit", limit, "at most this much").above(0);
+    }
+  };
+  const auto complaint_about = [](Limited limited) {
+    strata::ConfigProblems problems;
+    strata::check_limits(strata::fields_of(limited), "run.", problems);
+    try {
+      problems.throw_if_any("test");
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  CHECK(complaint_about({}) ==
+        "test: 6 problems\n"
+        "  run.width: is required\n"
+        "  run.steps: must be from 1 to 8, not 0\n"
+        "  run.share: must be in [0, 1]\n"
+        "  run.clip: must be above 0; null turns it off\n"
+        "  run.decay: must not be negative\n"
+        "  run.limit: must be above 0");
+  CHECK(complaint_about({.width = 1,
+                         .steps = 8,
+                         .share = 0,
+                         .clip = std::nullopt,
+                         .decay = 0,
+                         .limit = ByteSize{1}})
+            .empty());
+}

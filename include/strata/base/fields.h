@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,6 +77,18 @@ using FieldValue =
 
 class FieldList;
 
+/// The values that a number or a size may have, whatever other keys say.
+struct FieldLimits {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool above = false;    ///< `least` itself is not allowed
+  std::string remark{};  ///< a clause that the message ends with
+};
+
+/// What is counted is at most this: kernels and collectives count in 32 bits what one rank handles
+/// at once.
+inline constexpr double kMostCount = std::numeric_limits<std::int32_t>::max();
+
 /// A field of one particular object. It refers to the object's member and must not outlive it.
 struct Field {
   std::string key;
@@ -91,6 +104,27 @@ struct Field {
   /// Lists the fields inside a section and brings an absent section to life first. Other fields
   /// have none.
   std::function<FieldList()> section;
+  std::optional<FieldLimits> limits;
+  bool required = false;  ///< has to be given: the default, 0, stands for nothing
+
+  /// Each sets the limits, and returns the field, so that it is written behind add().
+  Field& from(double least, double most = kMostCount) {
+    limits = {.least = least, .most = most};
+    return *this;
+  }
+  Field& at_least(double least) {
+    limits = {.least = least};
+    return *this;
+  }
+  Field& above(double least, std::string_view remark = {}) {
+    limits = {.least = least, .above = true, .remark = std::string(remark)};
+    return *this;
+  }
+  /// Says that a config has to give the field, whose default is 0.
+  Field& require() {
+    required = true;
+    return *this;
+  }
 };
 
 template <class T>
@@ -108,13 +142,14 @@ class FieldList {
  public:
   /// Adds a field. T is bool, std::int64_t, double, std::string, std::vector<std::string>,
   /// std::array<double, 2>, ByteSize, FileSources or a struct with fields, or std::optional of one
-  /// of these (null means absent).
+  /// of these (null means absent). What is returned holds until the next field is added.
   template <class T>
-  void add(std::string_view key, T& value, std::string_view description) {
+  Field& add(std::string_view key, T& value, std::string_view description) {
     Field& f = fields_.emplace_back();
     f.key = key;
     f.description = description;
     bind(f, value);
+    return f;
   }
 
   /// Adds a field for an enumeration whose valid values are the rows of `names`, which must be
@@ -228,6 +263,10 @@ class ConfigProblems {
   std::vector<std::string> lines_;
 };
 
+/// Adds a problem for every number outside of its limits, and for every required one that was not
+/// given, but for those inside of sections; `prefix` stands before each key ("optimizer.").
+void check_limits(const FieldList& fields, std::string_view prefix, ConfigProblems& problems);
+
 /// Reads a JSON object into the fields; comments and `$schema` at the top are ignored. `sets` are
 /// "a.b=value" assignments made on top of it: the value is parsed as JSON if it parses, else taken
 /// as a string. Keys that are not mentioned keep their value. Throws one ConfigError that lists
@@ -240,6 +279,9 @@ void read_fields(T& object, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {}) {
   read_fields(fields_of(object), json, source, sets);
 }
+
+/// Returns the type of the field's value as help shows it: "integer or null", "bf16|f32".
+[[nodiscard]] std::string type_text(const Field& field);
 
 /// Returns the field's value as JSON text; of a section only whether it is there (true or null).
 [[nodiscard]] std::string field_text(const Field& field);
@@ -279,6 +321,19 @@ template <HasFields T>
 template <HasFields T>
 [[nodiscard]] std::string markdown_fields(T defaults) {
   return markdown_fields(fields_of(defaults));
+}
+
+/// What a schema says of itself.
+struct SchemaHead {
+  std::string_view title;
+  std::string_view description;
+};
+/// Returns a JSON Schema (draft 7, which editors know best) of the JSON that read_fields reads:
+/// types, names of choices, limits, defaults and descriptions, and that other keys are unknown.
+[[nodiscard]] std::string schema_of_fields(const FieldList& fields, const SchemaHead& head);
+template <HasFields T>
+[[nodiscard]] std::string schema_of_fields(T defaults, const SchemaHead& head) {
+  return schema_of_fields(fields_of(defaults), head);
 }
 
 /// Returns the full paths of the fields whose values differ between two objects of one struct. A

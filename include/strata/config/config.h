@@ -322,6 +322,8 @@ inline constexpr std::string_view kConfigReferenceCommand =
     "strata config-help --markdown > docs/config.md";
 /// The page that describes every key: docs/config.md, in Markdown.
 [[nodiscard]] std::string config_reference();
+/// The JSON Schema of a run config, for editors.
+[[nodiscard]] std::string config_schema();
 /// 16 hexadecimal digits that tell two configs apart.
 [[nodiscard]] std::string config_hash(const RunConfig& config);
 

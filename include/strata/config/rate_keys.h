@@ -1,6 +1,5 @@
 // This table lists the rates of a machine that a config can give: key, member of the config, member
-// of the rates. The rules of the config check them by it, predictions read them by it, and the
-// benchmark writes what it measured by it.
+// of the rates. Predictions read them by it, and the benchmark writes what it measured by it.
 
 #pragma once
 

@@ -1,0 +1,123 @@
+#!/bin/bash
+# Builds the packages of strata for the CPU and uses them where nothing was installed to build it.
+#
+#   scripts/check_package.sh          the tarball, in a root that holds glibc, a shell and nothing else
+#   scripts/check_package.sh --deb    also the .deb, in Debian's smallest system (mmdebstrap), where the whole quick
+#                                     start is run; lintian looks at it if it is there
+#
+# In that root the program must name its commit, train on text, and continue a prompt. Needs user namespaces, or root.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/common.sh
+
+deb=false
+case ${1:-} in
+  '') ;;
+  --deb) deb=true ;;
+  *) echo "usage: scripts/check_package.sh [--deb]" >&2; exit 2 ;;
+esac
+
+stage() { printf '\n== %s\n' "$*"; }
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# inside ROOT COMMAND...: runs a command with ROOT as its whole file system, as root of it.
+inside() {
+  local root=$1 namespaces=(--mount)
+  shift
+  [ "$(id -u)" -eq 0 ] || namespaces+=(--map-root-user)
+  mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp"
+  # shellcheck disable=SC2016  # the inner shell expands it
+  unshare "${namespaces[@]}" bash -c '
+    root=$1; shift
+    for folder in proc sys dev; do mount --rbind "/$folder" "$root/$folder"; done
+    exec env -i PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp "$@"' - "$root" chroot "$root" "$@"
+}
+
+# package PRESET: builds the packages of a preset, and says which file there is now.
+package() {
+  build "$1" strata >&2
+  rm -rf "build/$1/packages"
+  cpack --config "build/$1/CPackConfig.cmake" -B "$PWD/build/$1/packages" >&2
+  find "build/$1/packages" -maxdepth 1 -type f \( -name '*.deb' -o -name '*.tar.gz' \)
+}
+
+scripts/install_dependencies.sh
+scripts/english_text.sh data/english
+
+stage 'tarball'
+tarball=$(package cpu-portable)
+ls -l "$tarball"
+root=$scratch/root
+mkdir -p "$root/bin" "$root/opt"
+(cd "$scratch" && apt-get download -qq -o APT::Sandbox::User=root libc6 busybox-static)
+for file in "$scratch"/*.deb; do dpkg-deb -x "$file" "$root"; done
+for name in sh cat grep head tail; do ln -s busybox "$root/bin/$name"; done
+tar -xzf "$tarball" -C "$root/opt" --strip-components=1
+cp -r data/english "$root/text"
+
+cat > "$root/use.sh" <<'END'
+set -eu
+export PATH=/opt/bin:$PATH
+strata --version
+cd /tmp
+strata tokenizer train /text --vocab-size 1024 --output tokenizer
+strata tokenize /text --tokenizer tokenizer --output train.bin --validation-output val.bin --validation-fraction 0.05
+strata train /opt/share/strata/configs/quickstart.json --set run.steps=40 --set optimizer.warmup_steps=4 \
+  --set schedule.sub_batches=1 --set run.eval_batches=4 --set data.train=train.bin --set data.validation=val.bin \
+  --output run
+strata generate run --tokenizer tokenizer --prompt 'The file ' --max-tokens 20
+END
+stage 'its program, beside glibc and a shell'
+inside "$root" sh /use.sh | tee "$scratch/said"
+commit=$(cmake -DSOURCE="$PWD" -DHEADER="$scratch/commit.h" -P scripts/cmake/write_commit.cmake &&
+  sed 's/.*"\(.*\)"/\1/' "$scratch/commit.h")
+grep -q "^commit  *$commit\$" "$scratch/said" || { echo "--version does not name commit $commit" >&2; exit 1; }
+awk '/"event":"step"/ { match($0, /"loss":[0-9.]+/); loss = substr($0, RSTART + 7, RLENGTH - 7)
+                        if (!n++) first = loss }
+     END { printf "loss %s in the first of %d steps, %s in the last\n", first, n, loss
+           exit !(n == 40 && loss < first - 0.5) }' "$root/tmp/run/metrics.jsonl"
+find "$root/opt" -name '*.schema.json' -o -name 'strata-train.1*' -o -name _strata -o -name LICENSE |
+  awk 'END { if (NR != 4) { print "the tarball lacks a text of its own"; exit 1 } }'
+$deb || exit 0
+
+stage '.deb'
+deb_file=$(package cpu-release)
+dpkg-deb --info "$deb_file"
+dpkg-deb --contents "$deb_file"
+if command -v lintian >/dev/null; then
+  # The packager's address is not set here.
+  lintian --fail-on error --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog "$deb_file"
+fi
+
+stage 'its program, in the smallest Debian'
+system=build/minbase.tar
+if [ ! -f "$system" ]; then
+  # shellcheck disable=SC1091
+  mmdebstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$system.tmp"
+  mv "$system.tmp" "$system"
+fi
+root=$scratch/debian
+mkdir "$root"
+owner=--same-owner
+[ "$(id -u)" -eq 0 ] || owner=--no-same-owner
+tar -xf "$system" -C "$root" --exclude './dev/*' "$owner"
+cp /etc/resolv.conf "$root/etc/resolv.conf"
+cp "$deb_file" "$root/strata.deb"
+mkdir -p "$root/strata/data"
+cp -r scripts configs "$root/strata"
+cp -r data/english "$root/strata/data"
+cat > "$root/use.sh" <<'END'
+set -eu
+echo 'APT::Sandbox::User "root";' > /etc/apt/apt.conf.d/sandbox
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends /strata.deb >/dev/null
+for tool in c++ g++ cc gcc clang cmake python3; do
+  if command -v "$tool"; then exit 1; fi
+done
+strata --version
+STRATA=strata /strata/scripts/quickstart.sh
+END
+inside "$root" bash /use.sh | tee "$scratch/said"
+grep -q "^commit  *$commit\$" "$scratch/said"
+grep -q '^passed' "$scratch/said"
