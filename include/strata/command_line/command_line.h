@@ -17,6 +17,7 @@ void add_run_commands(CLI::App& app, Action& action);       ///< train, plan, be
 void add_token_commands(CLI::App& app, Action& action);     ///< tokenize, tokenizer
 void add_model_commands(CLI::App& app, Action& action);     ///< inspect, export, import
 void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat, evaluate
+void add_report_commands(CLI::App& app, Action& action);    ///< report
 
 /// Returns what the user probably meant by arguments that could not be understood, or nothing.
 [[nodiscard]] std::string meant(const CLI::App& app, const std::vector<std::string>& arguments);
