@@ -15,5 +15,5 @@ mode=(--dry-run -Werror)
 if [ "${1:-}" = --fix ]; then
   mode=(-i)
 fi
-find include src kernels tests scripts -type f -regex '.*\.\(h\|cpp\|cu\|cuh\)' -print0 |
+find include src kernels tests scripts -type f -regex '.*\.\(h\|cpp\|cu\|cuh\|js\)' -print0 |
   xargs -0 "$format" "${mode[@]}"

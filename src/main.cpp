@@ -62,6 +62,7 @@ int run_program(int argc, char** argv) {
     strata::add_model_commands(app, action);
     strata::add_generate_commands(app, action);
     strata::add_help_commands(app, action);
+    strata::add_report_commands(app, action);
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& e) {

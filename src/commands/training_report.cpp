@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/base/text.h"
@@ -68,6 +69,17 @@ TrainingReport::TrainingReport(Session& session, const RunFolder& folder,
                      goes_on(place) ? LineFile::OldLines::kKeep : LineFile::OldLines::kRemove);
   }
   begin();
+  if (config_.run.tensorboard) begin_events();
+}
+
+/// Begins an event file. They are a second copy of the metrics, for which no run ends.
+void TrainingReport::begin_events() {
+  try {
+    events_.emplace(folder_.path(),
+                    goes_on(place_) ? std::optional(place_.first_step()) : std::nullopt);
+  } catch (const IoError& error) {
+    log::warn("run.tensorboard: {}; the run goes on without an event file", error.what());
+  }
 }
 
 void TrainingReport::begin() {
@@ -132,6 +144,7 @@ void TrainingReport::step(const FinishedStep& finished, double step_s) {
     if (!std::exchange(peak_warned_, true)) log::warn("step {}: {}", m.step, warning);
   }
   metrics_.step(m, extras);
+  if (events_) events_->step(m);
   if (m.step == 1) log::debug("{}", to_string(session_.startup()));
   progress_.add(m);
   show_progress(m.step);
@@ -154,6 +167,7 @@ void TrainingReport::validation(std::int64_t done, double loss, double seconds) 
   validation_loss_ = loss;
   progress_.add_validation(seconds);
   metrics_.eval(done, loss);
+  if (events_) events_->eval(done, loss);
   log::info("step {}/{} validation loss {:.4f} ({:.1f} s)", done, config_.run.steps, loss, seconds);
 }
 

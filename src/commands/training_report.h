@@ -10,6 +10,7 @@
 
 #include "strata/base/stop_signals.h"
 #include "strata/plan/utilisation.h"
+#include "strata/run/event_file.h"
 #include "strata/run/metrics.h"
 #include "strata/run/progress.h"
 #include "strata/run/report.h"
@@ -47,6 +48,7 @@ class TrainingReport {
 
  private:
   void begin();
+  void begin_events();
   [[nodiscard]] StepMetrics metrics_of(const FinishedStep& finished, double step_s) const;
   [[nodiscard]] std::vector<Metric> extras_of(const FinishedStep& finished) const;
   void show_progress(std::int64_t done);
@@ -62,6 +64,7 @@ class TrainingReport {
   DevicePeak peak_;
   Progress progress_;
   MetricsLog metrics_;
+  std::optional<EventFile> events_;  ///< absent: the run writes none
   std::optional<LineFile> samples_;  ///< absent: the run takes none
   double begun_s_;                   ///< when the first step was
   bool peak_warned_ = false;

@@ -63,6 +63,9 @@ void RunSection::fields(FieldList& f) {
         "Says how many steps pass between progress lines; the first and the last step have one in "
         "any case. Raise it where steps are short; metrics.jsonl has every step.")
       .from(1);
+  f.add("tensorboard", tensorboard,
+        "Writes losses, learning rate, gradient norm and speed to event files in the run folder as "
+        "well, beside metrics.jsonl. Set it to see runs in TensorBoard.");
   f.add("threads", threads,
         "Says how many CPU threads a rank has; 0 takes one for each core that the rank may use, "
         "divided by the ranks that may use the same ones. "

@@ -19,6 +19,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/disk_probe.h"
+#include "strata/run/event_file.h"
 
 namespace strata {
 
@@ -138,11 +139,14 @@ void RunFolder::remove_probes() const {
 
 /// Removes what a run leaves but its config.
 void RunFolder::remove_old_run() const {
-  std::vector<fs::path> files{metrics(), samples(), log(), trace(), path_ / "plans.json"};
+  std::vector<fs::path> files{metrics(),          samples(), log(), trace(), path_ / "plans.json",
+                              path_ / kReportName};
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("plans.json.") && name.ends_with(".tmp")) files.push_back(entry.path());
+    if ((name.starts_with("plans.json.") && name.ends_with(".tmp")) || is_event_file_name(name)) {
+      files.push_back(entry.path());
+    }
   }
   for (const fs::path& folder : save_folders(path_)) remove_saves(folder);
   for (const fs::path& file : files) {

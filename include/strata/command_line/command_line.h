@@ -18,6 +18,7 @@ void add_token_commands(CLI::App& app, Action& action);     ///< tokenize, token
 void add_model_commands(CLI::App& app, Action& action);     ///< inspect, export, import
 void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat, evaluate
 void add_help_commands(CLI::App& app, Action& action);      ///< completions, man
+void add_report_commands(CLI::App& app, Action& action);    ///< report
 
 /// Returns what the user probably meant by arguments that could not be understood, or nothing.
 [[nodiscard]] std::string meant(const CLI::App& app, const std::vector<std::string>& arguments);

@@ -73,6 +73,13 @@ struct ImportOptions {
   bool overwrite = false;      ///< a model that lies there is replaced
 };
 
+/// This is what `report` is told.
+struct ReportOptions {
+  std::vector<std::filesystem::path> runs;  ///< run folders
+  std::filesystem::path output;  ///< empty: report.html in the folder of a single run, else here
+  std::filesystem::path svg;     ///< a folder for figures; empty: none
+};
+
 /// Reads and validates the config that the command line names.
 using LoadConfig = std::function<RunConfig()>;
 
@@ -142,5 +149,9 @@ int export_command(const ExportOptions& options);
 /// Makes a folder as export_command() does, of a Hugging Face model. Warns of tensors that nothing
 /// uses. Throws likewise, and ConfigError for a model that strata does not compute.
 int import_command(const ImportOptions& options);
+/// Makes an HTML page of runs, and figures if asked for, and says on standard error where they are
+/// and what of the runs could not be read. Throws IoError for a folder that holds no run and for
+/// files that cannot be written.
+int report_command(const ReportOptions& options);
 
 }  // namespace strata

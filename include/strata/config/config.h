@@ -132,6 +132,7 @@ struct RunSection {
   std::vector<std::string> sample_prompts;  ///< empty: one sample from the beginning of a text
   std::int64_t sample_tokens = 64;          ///< drawn after a prompt
   std::int64_t log_every = 1;
+  bool tensorboard = false;  ///< event files are written beside the metrics
   std::int64_t threads = 0;  ///< 0: one per usable core
   ThreadBinding bind = ThreadBinding::kShare;
   ShardGroup shard_group = ShardGroup::kAll;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "strata/checkpoint/checkpoint_folder.h"
 
@@ -19,6 +20,9 @@ enum class OldRun : std::uint8_t {
   kReplace,  ///< its files go
   kResume,   ///< it stays, and the new one adds to it
 };
+
+/// What `strata report` makes of a run, in its folder.
+inline constexpr std::string_view kReportName = "report.html";
 
 /// A folder that this process alone writes to while the object lives, by a lock of the kernel.
 class RunFolder {
@@ -38,6 +42,8 @@ class RunFolder {
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.json"; }
   [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
   [[nodiscard]] std::filesystem::path samples() const { return path_ / "samples.jsonl"; }
+  /// Returns the folder itself, which takes the event files of run.tensorboard.
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::filesystem::path log() const { return path_ / "train.log"; }
   [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / kCheckpointsName; }
   /// Returns the name of a file that somebody makes to ask for a checkpoint.

@@ -1,0 +1,90 @@
+// Tests figures: that they are well-formed, hold the curves, and name nothing outside of them.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "report/run_files.h"
+#include "report/svg_plot.h"
+#include "strata/report/svg_figures.h"
+#include "support/catch.h"
+
+namespace strata::test {
+namespace {
+
+/// Returns what is wrong with the tags of an XML text, or nothing.
+std::string wrong_tags(const std::string& text) {
+  std::vector<std::string> open;
+  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at + 1)) {
+    const std::size_t end = text.find('>', at);
+    if (end == std::string::npos) return "a tag without end";
+    const std::string tag = text.substr(at + 1, end - at - 1);
+    if (tag.find('<') != std::string::npos) return "a tag in a tag: " + tag;
+    const std::string name = tag.substr(0, tag.find_first_of(" /", 1));
+    if (tag.ends_with('/')) continue;
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+    } else if (open.empty() || "/" + open.back() != name) {
+      return "not open: " + tag;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : "not closed: " + open.back();
+}
+
+std::vector<std::string> texts_of(const std::vector<Tick>& ticks) {
+  std::vector<std::string> texts;
+  for (const Tick& tick : ticks) texts.push_back(tick.text);
+  return texts;
+}
+
+TEST_CASE("ticks are at round numbers") {
+  using Texts = std::vector<std::string>;
+  CHECK(texts_of(linear_ticks(0, 10, 5)) == Texts{"0", "2", "4", "6", "8", "10"});
+  CHECK(texts_of(linear_ticks(-0.25, 0.35, 3)) == Texts{"-0.2", "0", "0.2"});
+  CHECK(texts_of(linear_ticks(0, 30000, 3)) == Texts{"0", "10k", "20k", "30k"});
+  CHECK(texts_of(linear_ticks(0, 3e-4, 3)) == Texts{"0", "0.0001", "0.0002", "0.0003"});
+  CHECK(texts_of(linear_ticks(0, 3e-5, 3)) == Texts{"0", "1e-5", "2e-5", "3e-5"});
+  CHECK(texts_of(log_ticks(0.5, 2000)) == Texts{"1", "10", "100", "1000"});
+  CHECK(texts_of(log_ticks(0.9, 6)) == Texts{"1", "2", "5"});
+}
+
+TEST_CASE("each chart that has data is a figure of its own, well-formed and complete in itself") {
+  std::vector<RunHistory> runs(2);
+  runs[0].name = "a <run> & \"more\"";
+  runs[1].name = "b";
+  for (RunHistory& run : runs) {
+    for (int i = 1; i <= 900; ++i) {
+      run.steps.step.push_back(i);
+      run.steps.loss.push_back(5.0 / i);
+      run.steps.grad_norm.push_back(1.0 / i);
+      run.steps.lr.push_back(1e-3);
+      run.steps.tokens_per_s.push_back(1000);
+      run.steps.mfu.push_back(std::numeric_limits<double>::quiet_NaN());
+    }
+    run.validations = {{.step = 450, .loss = 3}, {.step = 900, .loss = 2}};
+  }
+  runs[0].traced.push_back({.step = 5,
+                            .lanes = {{.lane = "compute", .busy_s = 2}},
+                            .updates = {.lane = "updates", .busy_s = 1, .exposed_s = 0.5}});
+  std::vector<std::string> names;
+  for (const SvgFigure& figure : svg_figures(runs)) {
+    INFO(figure.name);
+    names.push_back(figure.name);
+    CHECK(wrong_tags(figure.text) == "");
+    CHECK_THAT(figure.text, !ContainsSubstring("nan") && !ContainsSubstring("inf"));
+    CHECK_THAT(figure.text, !ContainsSubstring("href") && !ContainsSubstring("url("));
+    if (figure.name.starts_with("lanes")) continue;
+    CHECK_THAT(figure.text, ContainsSubstring("a &lt;run&gt; &amp; &quot;more&quot;"));
+  }
+  CHECK(names == std::vector<std::string>{"loss.svg", "lr.svg", "grad_norm.svg", "tokens_per_s.svg",
+                                          "validation_loss.svg", "lanes_1.svg"});
+}
+
+TEST_CASE("runs without steps have no figures") {
+  CHECK(svg_figures(std::vector<RunHistory>(1)).empty());
+}
+
+}  // namespace
+}  // namespace strata::test
