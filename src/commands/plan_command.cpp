@@ -2,108 +2,22 @@
 // limits, and prints its bytes, its blocks, what was chosen and what is predicted. The ranks may be
 // those of a launcher, of which rank 0 prints, or exist on paper only (--ranks).
 
-#include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "strata/base/bytes.h"
-#include "strata/base/error.h"
+#include "commands/planned_machine.h"
 #include "strata/base/host_memory.h"
-#include "strata/base/log.h"
-#include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
-#include "strata/device/gpu_models.h"
-#include "strata/ops/backend.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/save_prediction.h"
+#include "strata/run/stored_rates.h"
 
 namespace strata {
 
 namespace {
-
-/// Returns the device of the plan: that of `--gpu`, or this machine's, or one without a name and
-/// without a limit of memory.
-DeviceInfo planned_device(BackendChoice backend, const std::string& gpu) {
-  if (backend == BackendChoice::kCpu) {
-    if (gpu.empty()) return {.backend = "cpu", .name = "cpu"};
-    throw ConfigError("--gpu: run.backend is \"cpu\"; leave out one of them");
-  }
-  if (gpu.empty()) return cuda_device_info().value_or(DeviceInfo{.backend = "cuda", .name = {}});
-  const GpuModel& model = gpu_named(gpu);
-  return {.backend = "cuda",
-          .name = std::string(model.cuda_names.front()),
-          .memory_bytes = model.memory_bytes(),
-          .peak_bf16_tflops = model.peak_tflops};
-}
-
-/// Returns a machine with this device on which nobody else takes memory.
-MachineMemory planned_machine(BackendChoice backend, DeviceInfo device) {
-  const std::size_t overhead = estimated_device_overhead(backend);
-  device.free_bytes = device.memory_bytes - std::min(device.memory_bytes, overhead);
-  return {.device = std::move(device),
-          .device_in_use = overhead,
-          .host = {},
-          .resident = estimated_host_overhead(backend)};
-}
-
-/// Returns the rank that is planned for: that of a launcher, or rank 0 of --ranks. Throws
-/// ConfigError if the options contradict it or each other.
-std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options) {
-  std::unique_ptr<Ranks> world = make_world_ranks();
-  if (options.ranks && world->size() > 1) {
-    throw ConfigError("--ranks: a launcher has started " + std::to_string(world->size()) +
-                      " ranks, which are planned for; leave out one of them");
-  }
-  const int ranks = options.ranks.value_or(world->size());
-  const int per_node = options.ranks_per_node.value_or(1);
-  if (per_node > ranks) {
-    throw ConfigError("--ranks-per-node: " + std::to_string(per_node) + " ranks cannot be on one " +
-                      "host if there are " + std::to_string(ranks) + "; raise --ranks");
-  }
-  return options.ranks ? make_dry_ranks(0, ranks) : std::move(world);
-}
-
-/// Returns how many ranks a host has: of those on paper all, if nobody says otherwise.
-int ranks_on_host(const PlanOptions& options, Ranks& ranks) {
-  if (options.ranks_per_node) return *options.ranks_per_node;
-  return options.ranks ? ranks.size() : launched_on_host().value_or(ranks.size());
-}
-
-/// Returns the place of the first rank; on paper all hosts have as many ranks.
-GroupPlace planned_place(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
-  if (!options.ranks || config.run.shard_group == ShardGroup::kAll) {
-    return RankGroups(ranks, config.run.shard_group).place();
-  }
-  const int per_node = ranks_on_host(options, ranks);
-  if (ranks.size() % per_node != 0) {
-    throw ConfigError("--ranks: hosts of " + std::to_string(per_node) + " ranks do not add up to " +
-                      std::to_string(ranks.size()) +
-                      ", and run.shard_group \"node\" needs as many on each");
-  }
-  return {.ranks = per_node, .replicas = ranks.size() / per_node};
-}
-
-/// Returns a line about the device that the plan is made for.
-std::string device_text(const DeviceInfo& device) {
-  if (device.name.empty()) {
-    return "planned for no GPU in particular: without memory.device_limit every boundary "
-           "activation "
-           "is planned on the device, and nothing more is kept by schedule.activations auto\n";
-  }
-  if (device.memory_bytes == 0) return {};
-  std::string text = "planned for " + device.name + ", " + format_bytes(device.memory_bytes);
-  if (const GpuModel* model = gpu_of_device(device.name)) {
-    text += fmt::format(", compute capability {}.{}, {} multiprocessors", model->capability / 10,
-                        model->capability % 10, model->multiprocessors);
-    if (model->pcie > 0) text += fmt::format(", PCIe {}", model->pcie);
-  }
-  return text + "\n";
-}
 
 /// Returns a line about what a save takes; empty if the run saves none.
 std::string save_text(const Setup& setup, const std::string& device) {
@@ -115,9 +29,7 @@ std::string save_text(const Setup& setup, const std::string& device) {
 
 int plan_command(const RunConfig& config, const PlanOptions& options) {
   const std::unique_ptr<Ranks> ranks = planned_ranks(options);
-  // "auto" plans for a GPU, because that is what people ask a plan for.
-  const BackendChoice backend =
-      config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
+  const BackendChoice backend = planned_backend(config);
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);
   machine.ranks_on_host = ranks_on_host(options, *ranks);
@@ -130,7 +42,8 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
   const Placement placement =
       choose_placement(config, PlannedRank{.place = planned_place(config, options, *ranks),
                                            .budget = budget,
-                                           .device = device.name});
+                                           .device = device.name,
+                                           .stored = find_stored_rates(config, device.name)});
   if (ranks->rank() != 0) return 0;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
