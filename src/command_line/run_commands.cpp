@@ -138,17 +138,19 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       "tune", "Find the fastest way to train a model on a machine, and write its config");
   TuneOptions& tune = options->tune;
   command
-      .add_option("model", tune.model,
-                  "folder of a Hugging Face model, its config.json, or a run config, of which every "
-                  "key that it gives stays")
+      .add_option(
+          "model", tune.model,
+          "folder of a Hugging Face model, its config.json, or a run config, of which every "
+          "key that it gives stays")
       ->required();
   command.add_option("--output", tune.output, "write the best config to this file")
       ->type_name("FILE");
   command.add_flag("--overwrite", tune.overwrite, "replace a file that lies there");
   command
-      .add_option("--tokens", tune.tokens,
-                  "tokens of a step of all ranks; rows, sub_batches and passes of a config are then "
-                  "chosen anew")
+      .add_option(
+          "--tokens", tune.tokens,
+          "tokens of a step of all ranks; rows, sub_batches and passes of a config are then "
+          "chosen anew")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
   command.add_option("--sequence-length", tune.sequence_length, "data.sequence_length")
@@ -176,8 +178,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       ->type_name("SIZE");
   command.add_option("--host-memory", options->host_memory, "memory.host_limit, such as 128GiB")
       ->type_name("SIZE");
-  command
-      .add_option("--ranks", tune.plan.ranks, "tune for so many ranks, without a launcher")
+  command.add_option("--ranks", tune.plan.ranks, "tune for so many ranks, without a launcher")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
   command
@@ -191,7 +192,8 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
                   "seen for later predictions")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
-  command.add_option("--steps", tune.steps, "steps that --measure measures of each, 3 without this")
+  command
+      .add_option("--steps", tune.steps, "steps that --measure measures of each, 3 without this")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
   command

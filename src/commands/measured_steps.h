@@ -1,5 +1,5 @@
-// Steps on synthetic tokens that are timed and traced: what `bench` prints, and what `tune` compares
-// predictions with.
+// Steps on synthetic tokens that are timed and traced: what `bench` prints, and what `tune`
+// compares predictions with.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// The machine that `plan` and `tune` answer for: it may be this one, or one that exists on paper. Of
-// the GPU they need the name, of the ranks how many there are and where.
+// The machine that `plan` and `tune` answer for: it may be this one, or one that exists on paper.
+// Of the GPU they need the name, of the ranks how many there are and where.
 
 #pragma once
 

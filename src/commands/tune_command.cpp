@@ -158,16 +158,18 @@ std::string assignments(const RunConfig& base, const RunConfig& found) {
   return text.empty() ? " nothing: the config is the best of what may be changed" : text;
 }
 
-/// Throws ConfigError where the rates are not known, with the keys and the ways to learn them.
-[[noreturn]] void refuse_unknown(const std::string& unknown) {
-  throw ConfigError("tune ranks by predicted time, and none can be predicted: " + unknown +
-                    "; or let one run on this machine tell them (--measure 1)");
+/// Returns whether a run on this machine would tell what a prediction lacks.
+bool can_be_learnt(const RunConfig& config, const TuneOptions& options) {
+  return options.plan.gpu.empty() && config.run.dtype == DType::kBF16 &&
+         !config.data.document_mask && config.kernels.attention == AttentionKernels::kAuto;
 }
 
-/// Whether a run on this machine would tell what a prediction lacks.
-bool can_be_learnt(const RunConfig& config, const TuneResult& result) {
-  return config.run.dtype == DType::kBF16 && !config.data.document_mask &&
-         result.unknown.find("hardware.") != std::string::npos;
+/// Throws ConfigError where no step can be predicted, with why, the keys and the way to learn them.
+[[noreturn]] void refuse_unknown(const RunConfig& config, const TuneOptions& options,
+                                 const std::string& unknown) {
+  const bool learn = options.measure == 0 && can_be_learnt(config, options);
+  throw ConfigError("tune ranks by predicted time, and none can be predicted: " + unknown +
+                    (learn ? "; or let a run on this machine tell them (--measure 1)" : ""));
 }
 
 /// Runs one candidate that fits, so that rates are known, and stores them.
@@ -180,6 +182,7 @@ StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
   if (!config.schedule.resident_units) config.schedule.resident_units = 0;
   const TunedRun run = measure_tuned(config, options.steps, ranks);
   std::fputs((store_seen_rates(config, run) + "\n").c_str(), stdout);
+  if (std::optional<StoredRates> stored = find_stored_rates(model.base, run.device)) return *stored;
   return {.device = run.device, .where = "this machine", .date = "now", .rates = run.rates};
 }
 
@@ -187,22 +190,22 @@ StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
 TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const TuneOptions& options,
                       Ranks& ranks) {
   std::vector<TunedRun> runs;
-  std::fputs(fmt::format("measured, the median of {} steps each:\n{:>2} {:>10} {:>12} {:>11} "
-                         "{:>11}  {}\n",
-                         options.steps, "", "tokens/s", "predicted s", "measured s", "predicted/",
-                         kKeysHeader)
-                 .c_str(),
-             stdout);
+  std::fputs(
+      fmt::format("measured, the median of {} steps each:\n{:>2} {:>10} {:>12} {:>11} "
+                  "{:>11}  {}\n",
+                  options.steps, "", "tokens/s", "predicted s", "measured s", "ratio", kKeysHeader)
+          .c_str(),
+      stdout);
   const auto count = std::min(result.best.size(), static_cast<std::size_t>(options.measure));
   for (std::size_t i = 0; i < count; ++i) {
     runs.push_back(measure_tuned(result.best[i].config, options.steps, ranks));
     const TunedRun& run = runs.back();
-    std::fputs(fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", i + 1,
-                           format_count(static_cast<std::int64_t>(run.tokens_per_s)),
-                           run.predicted_s, run.step_s, run.predicted_s / run.step_s,
-                           keys_text(run.keys))
-                   .c_str(),
-               stdout);
+    std::fputs(
+        fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", i + 1,
+                    format_count(static_cast<std::int64_t>(run.tokens_per_s)), run.predicted_s,
+                    run.step_s, run.predicted_s / run.step_s, keys_text(run.keys))
+            .c_str(),
+        stdout);
     std::fflush(stdout);
   }
   const TunedRun& best = *std::ranges::min_element(runs, {}, &TunedRun::step_s);
@@ -225,10 +228,12 @@ int tune_command(const TuneOptions& options) {
   ThreadPool pool(options.threads);
   TuneResult result = tune(model.base, space, target.planned, pool);
   if (!result.unknown.empty()) {
-    if (options.measure == 0 || !can_be_learnt(model.base, result)) refuse_unknown(result.unknown);
+    if (options.measure == 0 || !can_be_learnt(model.base, options)) {
+      refuse_unknown(model.base, options, result.unknown);
+    }
     target.planned.stored = learn_rates(model, result, options, *target.ranks);
     result = tune(model.base, space, target.planned, pool);
-    if (!result.unknown.empty()) refuse_unknown(result.unknown);
+    if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
   }
   std::string text = fmt::format("predicted for {}\n{} ways to run it, {} fit, {} of them placed\n",
                                  result.best.front().prediction.rates, result.candidates,
@@ -238,7 +243,8 @@ int tune_command(const TuneOptions& options) {
   std::fflush(stdout);
   TuneKeys chosen = result.best.front().keys;
   if (options.measure > 0) chosen = measure_best(result, model.base, options, *target.ranks);
-  text = remarks(chosen, space.timing) + "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
+  text = remarks(chosen, space.timing) +
+         "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
   if (!options.output.empty()) {
     save_run_config(chosen.put_into(model.given), options.output);
     const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;

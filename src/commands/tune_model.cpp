@@ -101,7 +101,8 @@ void read_model(const fs::path& file, std::span<const std::string> sets, TuneMod
 
 std::string searched_keys() {
   std::string text;
-  for (const std::string_view key : kSearched) text += (text.empty() ? "" : ", ") + std::string(key);
+  for (const std::string_view key : kSearched)
+    text += (text.empty() ? "" : ", ") + std::string(key);
   return text;
 }
 
@@ -129,8 +130,8 @@ TuneModel load_tune_model(const TuneOptions& options) {
 TuneSpace tune_space(const TuneModel& model, const TuneOptions& options, int ranks) {
   for (const std::string& key : options.allowed) {
     if (std::ranges::find(kSearched, key) == kSearched.end()) {
-      throw ConfigError("--allow: " + shortened(key) + " is not searched; these are: " +
-                        searched_keys());
+      throw ConfigError("--allow: " + shortened(key) +
+                        " is not searched; these are: " + searched_keys());
     }
   }
   const auto searched = [&](std::string_view key, const std::vector<std::string>& given) {

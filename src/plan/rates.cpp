@@ -4,6 +4,7 @@
 
 #include "strata/plan/rates.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "plan/rank_rates.h"
@@ -161,14 +162,17 @@ HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t le
   const std::string_view compute = name_of(Lane::kCompute);
   const auto rate = [&](std::string_view lane, const auto& counts, const auto& amount,
                         double start_us, double unit) -> std::optional<double> {
-    double all = 0, busy_s = 0;
+    double all = 0, busy_s = 0, starts_s = 0;
     for (const WorkReport& w : work) {
       if (w.lane != lane || !counts(w)) continue;
       all += w.count * amount(w);
-      busy_s += w.busy_s - w.count * start_us * 1e-6;
+      busy_s += w.busy_s;
+      starts_s += w.count * start_us * 1e-6;
     }
     if (!(all > 0 && busy_s > 0)) return std::nullopt;
-    return all / busy_s / unit;
+    // Of work as short as its start the estimate of the start would leave nothing.
+    constexpr double kMostStart = 0.5;
+    return all / (busy_s - std::min(starts_s, kMostStart * busy_s)) / unit;
   };
   const auto of_kind = [](CostKind kind) {
     return [kind](const WorkReport& w) { return w.kind == kind; };

@@ -59,13 +59,12 @@ class Bounds {
       if (s.step_s && seconds_.emplace(shape_of(s.keys), 0).second) shapes.push_back(s.keys);
     }
     std::vector<double> found(shapes.size());
-    pool.parallel_for(static_cast<std::int64_t>(shapes.size()), 1,
-                      [&](std::int64_t from, std::int64_t to) {
-                        for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to);
-                             ++i) {
-                          found[i] = least_step_s(base, shapes[i], planned);
-                        }
-                      });
+    pool.parallel_for(
+        static_cast<std::int64_t>(shapes.size()), 1, [&](std::int64_t from, std::int64_t to) {
+          for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) {
+            found[i] = least_step_s(base, shapes[i], planned);
+          }
+        });
     for (std::size_t i = 0; i < shapes.size(); ++i) seconds_[shape_of(shapes[i])] = found[i];
   }
 
@@ -73,9 +72,7 @@ class Bounds {
 
  private:
   using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
-  static Shape shape_of(const TuneKeys& keys) {
-    return {keys.rows, keys.sub_batches, keys.passes};
-  }
+  static Shape shape_of(const TuneKeys& keys) { return {keys.rows, keys.sub_batches, keys.passes}; }
 
   std::map<Shape, double> seconds_;
 };
@@ -107,8 +104,7 @@ class Search {
     }
     const Bounds bounds(base_, sketches_, planned_, pool_);
     while (!left.empty() && placed_.size() < limits_.placed) {
-      const std::size_t count =
-          std::min({kBatch, left.size(), limits_.placed - placed_.size()});
+      const std::size_t count = std::min({kBatch, left.size(), limits_.placed - placed_.size()});
       place_all({left.begin(), left.begin() + static_cast<std::ptrdiff_t>(count)});
       left.erase(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(count));
       std::erase_if(left, [&](std::size_t i) {
@@ -121,13 +117,12 @@ class Search {
  private:
   void place_all(const std::vector<std::size_t>& which) {
     std::vector<Placed> found(which.size());
-    pool_.parallel_for(static_cast<std::int64_t>(which.size()), 1,
-                       [&](std::int64_t from, std::int64_t to) {
-                         for (auto i = static_cast<std::size_t>(from);
-                              i < static_cast<std::size_t>(to); ++i) {
-                           found[i] = place_one(which[i]);
-                         }
-                       });
+    pool_.parallel_for(
+        static_cast<std::int64_t>(which.size()), 1, [&](std::int64_t from, std::int64_t to) {
+          for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) {
+            found[i] = place_one(which[i]);
+          }
+        });
     for (Placed& placed : found) {
       best_s_ = std::min(best_s_, placed.step_s);
       placed_.push_back(std::move(placed));
@@ -174,9 +169,7 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
         "tune: the keys that are given cannot make a step of so many tokens; give fewer of "
         "schedule.rows, schedule.sub_batches and schedule.passes, or another --tokens");
   }
-  const std::vector<Sketch> sketches = sketch(
-      base, candidates, planned, pool,
-      limits.exhaustive ? UselessRings::kSketch : UselessRings::kLeaveOut);
+  const std::vector<Sketch> sketches = sketch(base, candidates, planned, pool);
   TuneResult result{.best = {}, .candidates = candidates.size(), .unknown = {}};
   for (const Sketch& s : sketches) result.fitting += s.fits ? 1 : 0;
   if (result.fitting == 0) {

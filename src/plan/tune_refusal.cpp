@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "plan/refusal.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
@@ -44,7 +45,8 @@ class Reliefs {
     shorter_rows();
     second_machine();
     const auto speed = [](const Relief& r) { return r.tokens_per_s.value_or(0); };
-    const auto first = found_.begin() + (memory_helps ? 1 : 0);  // what the others are compared with
+    const auto first =
+        found_.begin() + (memory_helps ? 1 : 0);  // what the others are compared with
     std::ranges::stable_sort(first, found_.end(), std::ranges::greater{}, speed);
     return std::move(found_);
   }
@@ -135,8 +137,7 @@ class Reliefs {
     if (!search_.space.sub_batches && !search_.space.passes) return;
     constexpr std::int64_t kShortest = 256;
     Changed c = unchanged();
-    while (c.base.data.sequence_length % 2 == 0 &&
-           c.base.data.sequence_length / 2 >= kShortest) {
+    while (c.base.data.sequence_length % 2 == 0 && c.base.data.sequence_length / 2 >= kShortest) {
       c.base.data.sequence_length /= 2;
       c.space.step_rows *= 2;
       const std::string length = std::to_string(c.base.data.sequence_length);
@@ -162,8 +163,7 @@ class Reliefs {
 /// Returns "13,304 tokens/s, 2.1 % less".
 std::string price_text(const Relief& relief, const Relief& compared) {
   if (!relief.tokens_per_s) return "its speed is not predicted";
-  std::string text =
-      format_count(static_cast<std::int64_t>(*relief.tokens_per_s)) + " tokens/s";
+  std::string text = format_count(static_cast<std::int64_t>(*relief.tokens_per_s)) + " tokens/s";
   if (&relief == &compared || !compared.tokens_per_s) return text;
   const double more = 100 * (*relief.tokens_per_s / *compared.tokens_per_s - 1);
   return text + fmt::format(", {:.1f} % {}", std::abs(more), more < 0 ? "less" : "more");
@@ -172,13 +172,13 @@ std::string price_text(const Relief& relief, const Relief& compared) {
 }  // namespace
 
 std::string tune_refusal(const RefusedSearch& search, ThreadPool& pool) {
-  const Sketch& leanest = *std::ranges::min_element(
-      search.sketches, {}, [](const Sketch& s) { return s.short_bytes; });
+  const Sketch& leanest =
+      *std::ranges::min_element(search.sketches, {}, [](const Sketch& s) { return s.short_bytes; });
   const RunConfig config = leanest.keys.put_into(search.base);
   const Setup setup = plan_setup(config, choices_by_rule(config), search.planned);
-  std::string text = fmt::format("none of {} ways to run it fits; in the leanest ",
-                                 search.candidates.size()) +
-                     shortage_text(setup) + ".";
+  std::string text =
+      fmt::format("none of {} ways to run it fits; in the leanest ", search.candidates.size()) +
+      shortage_text(setup) + "." + forced_units(config, setup);
   const std::vector<Relief> found = Reliefs(search, pool).find();
   if (found.empty()) {
     return text + " No single change that is known here lets it fit: take a smaller model, or a " +

@@ -1,8 +1,8 @@
-// Candidates without a ring come first: they say whether one with a ring is worth its prediction.
+// Candidates are independent of each other, so each is a chunk of a parallel loop. Planning and
+// predicting are pure functions, and every prediction has a machine of its own on paper.
 
 #include "plan/tune_search.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -24,13 +24,6 @@ void draw(const RunConfig& base, const PlannedRank& planned, Sketch& sketch) {
   if (sketch.fits) sketch.step_s = predict_step_s(setup, planned.device);
 }
 
-/// A plan without a ring that leaves a quarter of the host free spills what it wants to spill, and
-/// keeps on the host what it wants to keep there.
-bool leaves_much_of_host(const Sketch& sketch, const Budget& budget) {
-  if (!sketch.fits) return false;
-  return !budget.host_limit || sketch.use.host_bytes / 3 <= *budget.host_limit / 4;
-}
-
 void for_each(std::size_t count, ThreadPool& pool, const std::function<void(std::size_t)>& body) {
   pool.parallel_for(static_cast<std::int64_t>(count), 1, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t i = from; i < to; ++i) body(static_cast<std::size_t>(i));
@@ -40,25 +33,12 @@ void for_each(std::size_t count, ThreadPool& pool, const std::function<void(std:
 }  // namespace
 
 std::vector<Sketch> sketch(const RunConfig& base, const std::vector<TuneKeys>& candidates,
-                           const PlannedRank& planned, ThreadPool& pool,
-                           UselessRings useless) {
+                           const PlannedRank& planned, ThreadPool& pool) {
   std::vector<Sketch> sketches(candidates.size());
-  std::vector<std::size_t> first, later;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
+  for_each(candidates.size(), pool, [&](std::size_t i) {
     sketches[i].keys = candidates[i];
-    (candidates[i].gradient_ring ? later : first).push_back(i);
-  }
-  for_each(first.size(), pool, [&](std::size_t i) { draw(base, planned, sketches[first[i]]); });
-  const auto has_nothing_to_save = [&](std::size_t index) {
-    TuneKeys without = candidates[index];
-    without.gradient_ring.reset();
-    without.gradient_sums = base.schedule.gradient_sums;
-    return std::ranges::any_of(first, [&](std::size_t i) {
-      return sketches[i].keys == without && leaves_much_of_host(sketches[i], planned.budget);
-    });
-  };
-  if (useless == UselessRings::kLeaveOut) std::erase_if(later, has_nothing_to_save);
-  for_each(later.size(), pool, [&](std::size_t i) { draw(base, planned, sketches[later[i]]); });
+    draw(base, planned, sketches[i]);
+  });
   return sketches;
 }
 

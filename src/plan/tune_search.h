@@ -18,19 +18,14 @@ struct Sketch {
   TuneKeys keys;
   bool fits = false;
   MemoryUse use{};
-  std::size_t short_bytes = 0;      ///< what it takes beyond both limits
+  std::size_t short_bytes = 0;     ///< what it takes beyond both limits
   std::optional<double> step_s{};  ///< absent: it does not fit, or cannot be predicted
 };
 
-/// What becomes of a ring that has nothing to save, because the same run without one leaves much of
-/// the host's memory.
-enum class UselessRings : bool { kLeaveOut, kSketch };
-
-/// Plans and predicts the candidates, in their order. One that is left out does not fit.
+/// Plans and predicts the candidates, in their order.
 [[nodiscard]] std::vector<Sketch> sketch(const RunConfig& base,
                                          const std::vector<TuneKeys>& candidates,
-                                         const PlannedRank& planned, ThreadPool& pool,
-                                         UselessRings useless = UselessRings::kLeaveOut);
+                                         const PlannedRank& planned, ThreadPool& pool);
 
 /// Returns whether one of the candidates fits, without predicting any.
 [[nodiscard]] bool any_fits(const RunConfig& base, const std::vector<TuneKeys>& candidates,

@@ -117,8 +117,7 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
       for (const std::optional<std::int64_t>& ring : rings(base, space, timing)) {
         keys.gradient_ring = ring;
         const bool needs_device = ring && space.gradient_ring && keys.passes > 1;
-        keys.gradient_sums =
-            needs_device ? GradientSums::kDevice : base.schedule.gradient_sums;
+        keys.gradient_sums = needs_device ? GradientSums::kDevice : base.schedule.gradient_sums;
         for (const DType moment : moments) {
           keys.moment_dtype = moment;
           if (is_valid(keys.put_into(base))) found.push_back(keys);
@@ -126,9 +125,8 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
       }
     }
   }
-  std::ranges::stable_sort(found, {}, [&](const TuneKeys& keys) {
-    return reluctance(keys, base.data.sequence_length);
-  });
+  std::ranges::stable_sort(
+      found, {}, [&](const TuneKeys& keys) { return reluctance(keys, base.data.sequence_length); });
   return found;
 }
 

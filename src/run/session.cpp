@@ -143,10 +143,9 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   const Budget budget = agree_on_budget(make_budget(config_.memory, machine), ranks_);
   fail_together(ranks, [&] {
     Placement placement = choose_placement(
-        config_, PlannedRank{.place = groups_->place(),
-                             .budget = budget,
-                             .device = device,
-                             .stored = stored});
+        config_,
+        PlannedRank{
+            .place = groups_->place(), .budget = budget, .device = device, .stored = stored});
     setup_ = std::move(placement.setup);
     choices_ = std::move(placement.choices);
   });

@@ -46,12 +46,6 @@ struct RatesFile {
   }
 };
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
-  return name.data();
-}
-
 std::string today() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -80,7 +74,7 @@ RatesFile read_rates(const fs::path& file) {
 
 StoredRates to_stored(RatesFile&& content) {
   return {.device = std::move(content.device),
-          .where = content.host == host_name() ? "this machine" : std::move(content.host),
+          .where = content.host == this_host() ? "this machine" : std::move(content.host),
           .date = std::move(content.measured),
           .rates = content.rates};
 }
@@ -115,7 +109,7 @@ StoredRates load_rates(const fs::path& file) { return to_stored(read_rates(file)
 void save_rates(std::string_view device, const HardwareSection& rates, const fs::path& file) {
   const BuildInfo build = build_info();
   const RatesFile content{.device = std::string(device),
-                          .host = host_name(),
+                          .host = this_host(),
                           .measured = today(),
                           .program = std::string(build.version) + " " + std::string(build.commit),
                           .rates = rates};

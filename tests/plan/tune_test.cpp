@@ -71,8 +71,7 @@ TEST_CASE("candidates cut a step in every way, and are runs that may be") {
 TEST_CASE("without clipping gradients may arrive in a ring, and moments are rounded if allowed") {
   RunConfig base = fast_machine_with_large_layers();  // 8 layers
   base.optimizer.grad_clip.reset();
-  const std::vector<TuneKeys> found =
-      tune_candidates(base, {.step_rows = 2, .moment_dtype = true});
+  const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .moment_dtype = true});
   std::set<std::int64_t> rings;
   std::set<UpdateTiming> timings;
   bool rounded = false;
@@ -93,8 +92,7 @@ TEST_CASE("a key that is not searched keeps its value") {
   RunConfig base = fast_machine_with_large_layers();
   base.schedule.rows = 2;
   base.optimizer.timing = UpdateTiming::kSpeculative;
-  const TuneSpace space{
-      .step_rows = 24, .rows = false, .timing = false, .gradient_ring = false};
+  const TuneSpace space{.step_rows = 24, .rows = false, .timing = false, .gradient_ring = false};
   const std::vector<TuneKeys> found = tune_candidates(base, space);
   REQUIRE(found.size() == 3);  // 1, 2 and 4 passes: 3 are less than twice 2
   for (const TuneKeys& keys : found) {
@@ -109,8 +107,8 @@ TEST_CASE("a slow host is relieved by fewer passes and early updates") {
   base.hardware.host_gbs = 1;
   base.hardware.link_gbs = 1;
   ThreadPool pool(2);
-  const TuneResult result =
-      tune(base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+  const TuneResult result = tune(
+      base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
   REQUIRE(!result.best.empty());
   CHECK(result.best.front().keys.passes == 1);
   CHECK(result.best.front().keys.timing == UpdateTiming::kOnArrival);
@@ -126,8 +124,8 @@ TEST_CASE("a search on one thread and on three chooses the same") {
   std::vector<TuneKeys> chosen;
   for (const int threads : {1, 3}) {
     ThreadPool pool(threads);
-    const TuneResult result =
-        tune(base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+    const TuneResult result = tune(
+        base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
     chosen.push_back(result.best.at(0).keys);
   }
   CHECK(chosen[0] == chosen[1]);
@@ -137,8 +135,8 @@ TEST_CASE("a device of which nothing is known is said to be so") {
   RunConfig base = fast_machine_with_large_layers();
   base.hardware.device_gbs.reset();
   ThreadPool pool(1);
-  const TuneResult result =
-      tune(base, {.step_rows = 2}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+  const TuneResult result = tune(
+      base, {.step_rows = 2}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
   CHECK(result.best.empty());
   CHECK_THAT(result.unknown, ContainsSubstring("hardware.device_gbs"));
 }
@@ -154,17 +152,18 @@ TEST_CASE("the choice is within 1 % of trying everything", "[long]") {
     sets.insert(sets.end(), six.begin(), six.end());
     return sets;
   };
-  for (const Machine& m : std::vector<Machine>{
-           {8, 64, "NVIDIA H200", with({})},
-           {10, 26, "NVIDIA GeForce RTX 4090", with({})},
-           {8, 40, "NVIDIA GeForce RTX 3090", with({"optimizer.grad_clip=1"})},
-           {16, 24, "NVIDIA H100 PCIe", with({"hardware.link_gbs=10"})}}) {
+  for (const Machine& m :
+       std::vector<Machine>{{8, 64, "NVIDIA H200", with({})},
+                            {10, 26, "NVIDIA GeForce RTX 4090", with({})},
+                            {8, 40, "NVIDIA GeForce RTX 3090", with({"optimizer.grad_clip=1"})},
+                            {16, 24, "NVIDIA H100 PCIe", with({"hardware.link_gbs=10"})}}) {
     CAPTURE(m.gpu, m.device_gib, m.host_gib);
     const RunConfig base = model_config("llama-7b.json", m.sets);
     const PlannedRank planned = machine(m.device_gib, m.host_gib, m.gpu);
     ThreadPool pool(0);
     const TuneSpace space{.step_rows = 8};
-    const TuneResult chosen = tune(base, space, planned, pool);
+    // Fewer than it places by default, so that it has to leave out as large a part as of 84.
+    const TuneResult chosen = tune(base, space, planned, pool, {.placed = 8});
     const TuneResult all = tune(base, space, planned, pool, {.exhaustive = true});
     REQUIRE(all.placed == all.fitting);
     CHECK(chosen.placed < all.placed);
@@ -175,17 +174,17 @@ TEST_CASE("the choice is within 1 % of trying everything", "[long]") {
 }
 
 TEST_CASE("what is offered plans within its limits, on every machine and for every model",
-          "[slow]") {
+          "[long]") {
   const ScratchFolder folder;
   std::size_t offered = 0;
-  for (const char* model : {"llama-1.3b.json", "llama-7b.json", "llama3-8b.json",
-                            "llama-13b.json", "llama-30b.json", "llama-70b.json"}) {
+  for (const char* model : {"llama-1.3b.json", "llama-7b.json", "llama3-8b.json", "llama-13b.json",
+                            "llama-30b.json", "llama-70b.json"}) {
     const RunConfig base = model_config(model);
     for (const double device_gib : {24, 40, 80, 141}) {
       for (const double host_gib : {32, 64, 128, 512}) {
         CAPTURE(model, device_gib, host_gib);
         const PlannedRank planned = machine(device_gib, host_gib);
-        const TuneSpace space{.step_rows = 4, .moment_dtype = true};
+        const TuneSpace space{.step_rows = 2, .moment_dtype = true};
         ThreadPool pool(0);
         if (!any_fits(base, tune_candidates(base, space), planned, pool)) continue;
         const TuneResult result = tune(base, space, planned, pool, {.placed = 1, .shown = 1});
@@ -202,6 +201,36 @@ TEST_CASE("what is offered plans within its limits, on every machine and for eve
   CHECK(offered > 40);
 }
 
+TEST_CASE("predictions from datasheets are within 25 % of what another program published",
+          "[long]") {
+  // The README of github.com/IST-DASLab/llmq (commit 00ea1be9): Qwen2.5-7B in bf16 with bf16
+  // moments, batches of 4 rows of 1024 tokens, 262144 tokens a step, on GPUs where its step is
+  // bound by compute. What it offloads on smaller ones says nothing of strata.
+  struct Published {
+    const char* gpu;
+    double device_gib, tokens_per_s;
+  };
+  const RunConfig base = config_file(
+      "llama-7b.json",
+      {"memory.device_limit=null", "model.vocab_size=152064", "model.hidden_size=3584",
+       "model.intermediate_size=18944", "model.num_hidden_layers=28",
+       "model.num_attention_heads=28", "model.num_key_value_heads=4", "data.sequence_length=1024",
+       "schedule.rows=4", "schedule.sub_batches=4", "schedule.passes=16",
+       "optimizer.moment_dtype=bf16", "optimizer.grad_clip=null", "optimizer.timing=on_arrival"});
+  for (const Published& row :
+       {Published{"NVIDIA H100 80GB HBM3", 76, 14000},
+        Published{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 91, 8000},
+        Published{"NVIDIA L40S", 43, 3900}}) {
+    CAPTURE(row.gpu);
+    const PlannedRank planned = machine(row.device_gib, 256, row.gpu);
+    const Setup setup = make_setup(base, choices_by_rule(base), planned);
+    const Prediction predicted = predict(setup, planned.device);
+    CHECK_THAT(predicted.rates, ContainsSubstring("datasheet estimates"));
+    CHECK(predicted.tokens_per_s > 0.75 * row.tokens_per_s);
+    CHECK(predicted.tokens_per_s < 1.25 * row.tokens_per_s);
+  }
+}
+
 TEST_CASE("tuning a 7B and a 70B takes 30 and 60 s of four cores at most", "[long]") {
   struct Case {
     const char* model;
@@ -215,14 +244,12 @@ TEST_CASE("tuning a 7B and a 70B takes 30 and 60 s of four cores at most", "[lon
     const TuneResult result = tune(base, {.step_rows = 32}, machine(80, c.host_gib), pool);
     const double taken_s = cpu_clock_s() - begin_s;
     CHECK(result.fitting > 20);
+    CAPTURE(taken_s);
     CHECK(taken_s < cpu_seconds(c.wall_s));
-    WARN(std::string(c.model) + ": " + std::to_string(taken_s) + " s of processors, " +
-         std::to_string(result.placed) + " of " + std::to_string(result.fitting) + " placed");
   }
 }
 
-TEST_CASE("where nothing fits the memory that binds is named, and what would fit with its price",
-          "[long]") {
+TEST_CASE("where nothing fits the memory that binds is named, and what would fit with its price") {
   const RunConfig base = model_config("llama-7b.json", {"model.num_hidden_layers=12"});
   ThreadPool pool(0);
   const auto refusal = [&](const RunConfig& config, const PlannedRank& planned) {
@@ -233,13 +260,13 @@ TEST_CASE("where nothing fits the memory that binds is named, and what would fit
     }
     return std::string("it fits");
   };
-  // 2.6 billion parameters: 37 GiB of state, 16 GiB of it in bf16 with a ring.
+  // 2.7 billion parameters: 35 GiB of state, 10 GiB less with bf16 moments.
   RunConfig clipped = base;
   clipped.optimizer.grad_clip = 1;
   const std::string text = refusal(clipped, machine(6, 30));
   INFO(text);
-  CHECK_THAT(text, ContainsSubstring("on the host"));
-  CHECK_THAT(text, ContainsSubstring("the limit is 30 GiB (memory.host_limit)"));
+  CHECK_THAT(text, ContainsSubstring("on the device; the limit is 6 GiB (memory.device_limit)"));
+  CHECK_THAT(text, ContainsSubstring("for whose state the host has no room: its limit is 30 GiB"));
   CHECK_THAT(text, ContainsSubstring("\n  --host-memory 3"));
   CHECK_THAT(text, ContainsSubstring("\n  --allow optimizer.moment_dtype (bf16 moments): "));
   CHECK_THAT(text, ContainsSubstring(" tokens/s"));

@@ -241,9 +241,9 @@ void read_fields(T& object, std::string_view json, std::string_view source,
   read_fields(fields_of(object), json, source, sets);
 }
 
-/// Returns the full paths of all values that a text gives, be they keys of the fields or not, and of
-/// the fields that the assignments set. Throws ConfigError likewise, but only for what is no JSON
-/// object, and for assignments to nothing.
+/// Returns the full paths of all values that a text gives, be they keys of the fields or not, and
+/// of the fields that the assignments set. Throws ConfigError likewise, but only for what is no
+/// JSON object, and for assignments to nothing.
 [[nodiscard]] std::vector<std::string> given_paths(const FieldList& fields, std::string_view json,
                                                    std::string_view source,
                                                    std::span<const std::string> sets = {});

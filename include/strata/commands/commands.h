@@ -78,7 +78,7 @@ struct PlanOptions {
 
 /// This is what `tune` is told.
 struct TuneOptions {
-  std::string model;  ///< a Hugging Face folder, its config.json, or a run config
+  std::string model;                ///< a Hugging Face folder, its config.json, or a run config
   std::vector<std::string> sets{};  ///< "a.b=value", as --set gives them
   PlanOptions plan{};               ///< the machine and the ranks
   std::string backend{};            ///< run.backend; empty: the config's

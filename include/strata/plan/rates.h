@@ -40,10 +40,10 @@ struct KnownRates {
   std::string missing;  ///< the keys that would have to be set; empty: rates are known
 };
 
-/// Returns what is known of a device of this name: what `hardware` gives, else what was stored, else
-/// what the table of GPUs says (gpu_models.h). The rates of a device that is not listed are known if
-/// the first two give all of them. They are those of one rank, beside others that do the same at
-/// the same time.
+/// Returns what is known of a device of this name: what `hardware` gives, else what was stored,
+/// else what the table of GPUs says (gpu_models.h). The rates of a device that is not listed are
+/// known if the first two give all of them. They are those of one rank, beside others that do the
+/// same at the same time.
 [[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
                                      const RankLayout& layout = {},
                                      const std::optional<StoredRates>& stored = std::nullopt);

@@ -112,7 +112,7 @@ struct Setup {
 struct PlannedRank {
   GroupPlace place{};
   Budget budget;
-  std::string_view device;  ///< its name, by which predictions know its rates
+  std::string_view device;              ///< its name, by which predictions know its rates
   std::optional<StoredRates> stored{};  ///< rates that earlier runs had on it
 };
 

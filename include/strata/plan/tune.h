@@ -22,7 +22,7 @@ namespace strata {
 struct TuneLimits {
   /// So many candidates at most have their placement decided by prediction, which takes ten times
   /// as long as predicting what the rules say.
-  std::size_t placed = 16;
+  std::size_t placed = 24;
   std::size_t shown = 8;    ///< of the best ones everything is predicted
   bool exhaustive = false;  ///< all that fit are placed, as tests compare with
 };
@@ -40,7 +40,7 @@ struct TuneResult {
   std::size_t candidates = 0;
   std::size_t fitting = 0;
   std::size_t placed = 0;
-  std::string unknown;  ///< why no step can be predicted
+  std::string unknown;                      ///< why no step can be predicted
   std::optional<TuneKeys> to_learn_from{};  ///< then a candidate that fits, to measure rates with
 };
 
