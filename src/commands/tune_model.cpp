@@ -115,14 +115,14 @@ TuneModel load_tune_model(const TuneOptions& options) {
   TuneModel model;
   RunConfig any;
   model.keys = given_paths(fields_of(any), text, file.string());
-  model.is_run = !contains(model.keys, "hidden_size");
-  if (!model.is_run) model.keys.clear();
+  const bool model_alone = contains(model.keys, "hidden_size");
+  if (model_alone) model.keys.clear();
   model.typed_keys = given_paths(fields_of(any), "{}", "the command line", sets);
   model.keys.insert(model.keys.end(), model.typed_keys.begin(), model.typed_keys.end());
-  if (model.is_run) {
-    read_run(file, sets, text, model);
-  } else {
+  if (model_alone) {
     read_model(file, sets, model);
+  } else {
+    read_run(file, sets, text, model);
   }
   return model;
 }

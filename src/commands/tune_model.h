@@ -21,7 +21,6 @@ struct TuneModel {
   RunConfig given;
   std::vector<std::string> keys;        ///< that the file, --set or other options give
   std::vector<std::string> typed_keys;  ///< of them, those of the command line
-  bool is_run = false;                  ///< a run config; else a model alone
 };
 
 /// Reads the model that the options name. Throws ConfigError and IoError that name what is wrong.

@@ -23,7 +23,7 @@ namespace {
 
 /// So many are placed before the best so far is looked at again. It does not depend on the number
 /// of threads, so neither does the result.
-constexpr std::size_t kBatch = 4;
+constexpr std::size_t kBatch = 8;
 
 /// Returns seconds that no step of this shape goes below, however it is placed; 0 if unknown.
 double least_step_s(const RunConfig& base, const TuneKeys& keys, const PlannedRank& planned) {
