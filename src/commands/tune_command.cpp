@@ -87,8 +87,8 @@ std::string premises(const TuneModel& model, const TuneSpace& space, const Targe
   return device_text(target.device) +
          limit_text("device", budget.device_limit, budget.device_limit_origin) +
          limit_text("host", budget.host_limit, budget.host_limit_origin) +
-         fmt::format("a step of {} tokens: {} rows of {} on {} rank{}; ",
-                     format_count(rows * base.data.sequence_length), rows,
+         fmt::format("a step of {} tokens: {} row{} of {} on {} rank{}; ",
+                     format_count(rows * base.data.sequence_length), rows, rows == 1 ? "" : "s",
                      base.data.sequence_length, ranks, ranks == 1 ? "" : "s") +
          (clip ? fmt::format("gradients are clipped at {}\n", *clip) : "no clipping\n");
 }

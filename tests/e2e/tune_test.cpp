@@ -103,7 +103,7 @@ TEST_CASE("tune refuses with the remedy what it cannot rank, cut or hold") {
            {model + " --gpu 4090 --tokens 1000", 2, "give 1024 or 2048"},
            {model + " --gpu 4090 --allow optimizer.lr", 2, "optimizer.lr is not searched"},
            {model + " --gpu 4090 --measure 1", 2, "leave out --gpu"},
-           {STRATA_CONFIGS "/llama-7b.json --gpu 4090 --host-memory 20GiB --tokens 2048", 3,
+           {STRATA_CONFIGS "/llama-7b.json --gpu 4090 --host-memory 60GiB --tokens 2048", 3,
             "--allow optimizer.moment_dtype"}}) {
     CAPTURE(c.arguments);
     const Outcome refused = on_paper(folder, "tune " + c.arguments);
