@@ -124,6 +124,10 @@ TuneModel load_tune_model(const TuneOptions& options) {
   } else {
     read_run(file, sets, text, model);
   }
+  if (options.tokens && !contains(model.typed_keys, "schedule.step_rows")) {
+    model.base.schedule.step_rows.reset();
+    model.given.schedule.step_rows.reset();
+  }
   return model;
 }
 

@@ -20,9 +20,14 @@ constexpr std::int64_t kMostCellTokens = 65536;
 
 /// Returns divisors of `number`, ascending from 1, each at least twice the one before it.
 std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t d = 1; d <= number / d; ++d) {
+    if (number % d == 0) all.insert(all.end(), {d, number / d});
+  }
+  std::ranges::sort(all);
   std::vector<std::int64_t> found;
-  for (std::int64_t d = 1; d <= number; ++d) {
-    if (number % d == 0 && (found.empty() || d >= 2 * found.back())) found.push_back(d);
+  for (const std::int64_t d : all) {
+    if (found.empty() || d >= 2 * found.back()) found.push_back(d);
   }
   return found;
 }
@@ -116,7 +121,8 @@ std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& sp
       keys.timing = timing;
       for (const std::optional<std::int64_t>& ring : rings(base, space, timing)) {
         keys.gradient_ring = ring;
-        const bool needs_device = ring && space.gradient_ring && keys.passes > 1;
+        const bool needs_device = ring && space.gradient_ring && keys.passes > 1 &&
+                                  base.schedule.gradient_sums == GradientSums::kAuto;
         keys.gradient_sums = needs_device ? GradientSums::kDevice : base.schedule.gradient_sums;
         for (const DType moment : moments) {
           keys.moment_dtype = moment;

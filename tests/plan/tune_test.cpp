@@ -71,6 +71,7 @@ TEST_CASE("candidates cut a step in every way, and are runs that may be") {
 TEST_CASE("without clipping gradients may arrive in a ring, and moments are rounded if allowed") {
   RunConfig base = fast_machine_with_large_layers();  // 8 layers
   base.optimizer.grad_clip.reset();
+  base.schedule.gradient_sums = GradientSums::kAuto;
   const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .moment_dtype = true});
   std::set<std::int64_t> rings;
   std::set<UpdateTiming> timings;
@@ -98,6 +99,15 @@ TEST_CASE("a key that is not searched keeps its value") {
   for (const TuneKeys& keys : found) {
     CHECK(keys.rows == 2);
     CHECK(keys.timing == UpdateTiming::kSpeculative);
+  }
+}
+
+TEST_CASE("sums that the config keeps on the host leave rings to steps of one pass") {
+  RunConfig base = fast_machine_with_large_layers();  // sums on the host
+  base.optimizer.grad_clip.reset();
+  for (const TuneKeys& keys : tune_candidates(base, {.step_rows = 4})) {
+    CHECK(keys.gradient_sums == GradientSums::kHost);
+    CHECK((!keys.gradient_ring || keys.passes == 1));
   }
 }
 
