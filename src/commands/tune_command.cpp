@@ -153,7 +153,9 @@ std::string assignments(const RunConfig& base, const RunConfig& found) {
   const std::vector<std::string> keys = differing_fields(base, found);
   for (const FieldText& field : after) {
     if (std::ranges::find(keys, field.path) == keys.end()) continue;
-    text += " --set " + field.path + "=" + field.value;
+    const bool is_text = field.value.starts_with('"');
+    text += " --set " + field.path + "=" +
+            (is_text ? field.value.substr(1, field.value.size() - 2) : field.value);
   }
   return text.empty() ? " nothing: the config is the best of what may be changed" : text;
 }

@@ -114,8 +114,9 @@ class Reliefs {
     unclipped.base.optimizer.grad_clip.reset();
     const std::string bf16_text = "--allow optimizer.moment_dtype (bf16 moments)";
     const std::string ring_text = "--grad-clip none (updates need not wait for the norm)";
-    const bool enough = (moments && add(bf16_text, bf16)) | (ring && add(ring_text, unclipped));
-    if (enough || !moments || !ring) return;
+    const bool bf16_fits = moments && add(bf16_text, bf16);
+    const bool unclipped_fits = ring && add(ring_text, unclipped);
+    if (bf16_fits || unclipped_fits || !moments || !ring) return;
     unclipped.base.optimizer.moment_dtype = DType::kBF16;
     add(bf16_text + " with " + ring_text, unclipped);
   }
