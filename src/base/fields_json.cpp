@@ -258,6 +258,13 @@ Json to_json(const FieldList& fields) {
   return json;
 }
 
+void collect_given(const Json& json, const std::string& path, std::vector<std::string>& paths) {
+  if (!json.is_object()) return paths.push_back(path);
+  for (const auto& [key, value] : json.items()) {
+    collect_given(value, path.empty() ? key : path + '.' + key, paths);
+  }
+}
+
 void collect_differences(const Json& a, const Json& b, const std::string& path,
                          std::vector<std::string>& paths) {
   if (!a.is_object() || !b.is_object()) {
@@ -271,9 +278,11 @@ void collect_differences(const Json& a, const Json& b, const std::string& path,
 
 }  // namespace
 
-void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
-                 std::span<const std::string> sets) {
-  ConfigProblems problems;
+namespace {
+
+/// Returns the document of a text with assignments on top.
+Json assigned_document(const FieldList& fields, std::string_view json, std::string_view source,
+                       std::span<const std::string> sets, ConfigProblems& problems) {
   Json document = parse_document(json, source, problems);
   if (!document.is_object()) {
     throw ConfigError(std::string(source) + ": expected a JSON object at the top");
@@ -282,8 +291,26 @@ void read_fields(const FieldList& fields, std::string_view json, std::string_vie
   for (const std::string& assignment : sets) {
     apply_assignment(fields, assignment, document, problems);
   }
+  return document;
+}
+
+}  // namespace
+
+void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
+                 std::span<const std::string> sets) {
+  ConfigProblems problems;
+  const Json document = assigned_document(fields, json, source, sets, problems);
   Reader(fields, problems).read(fields, document, "");
   problems.throw_if_any(source);
+}
+
+std::vector<std::string> given_paths(const FieldList& fields, std::string_view json,
+                                     std::string_view source, std::span<const std::string> sets) {
+  ConfigProblems problems;
+  std::vector<std::string> paths;
+  collect_given(assigned_document(fields, json, source, sets, problems), "", paths);
+  problems.throw_if_any(source);
+  return paths;
 }
 
 std::string field_text(const Field& field) { return to_json(field.get()).dump(); }

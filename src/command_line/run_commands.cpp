@@ -32,6 +32,7 @@ struct RunArguments {
   BenchOptions bench;
   PlanOptions plan;
   GenerationJob generation;
+  TuneOptions tune;
 };
 
 /// Says which assignments a later one of the same key replaces.
@@ -49,16 +50,21 @@ void warn_of_replaced(const std::vector<std::string>& sets) {
   }
 }
 
-/// Reads the run config with what the command line changes in it, and validates it.
-RunConfig load(const RunArguments& arguments, TrainingData training_data) {
-  warn_of_replaced(arguments.sets);
+/// Returns all assignments of the command line, those of options of their own last.
+std::vector<std::string> sets_of(const RunArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
   const auto set = [&sets](const std::string& key, const std::string& value) {
     if (!value.empty()) sets.push_back(key + '=' + value);
   };
   set("memory.device_limit", arguments.device_memory);
   set("memory.host_limit", arguments.host_memory);
-  RunConfig config = load_run_config(arguments.config, sets, training_data);
+  return sets;
+}
+
+/// Reads the run config with what the command line changes in it, and validates it.
+RunConfig load(const RunArguments& arguments, TrainingData training_data) {
+  warn_of_replaced(arguments.sets);
+  RunConfig config = load_run_config(arguments.config, sets_of(arguments), training_data);
   if (!arguments.output.empty()) config.run.output = arguments.output;
   config.validate(arguments.config);
   return config;
@@ -150,6 +156,87 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
   });
 }
 
+void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
+  CLI::App& command = *app.add_subcommand(
+      "tune", "Find the fastest way to train a model on a machine, and write its config");
+  TuneOptions& tune = options->tune;
+  command
+      .add_option(
+          "model", tune.model,
+          "folder of a Hugging Face model, its config.json, or a run config, of which every "
+          "key that it gives stays")
+      ->required();
+  command.add_option("--output", tune.output, "write the best config to this file")
+      ->type_name("FILE");
+  command.add_flag("--overwrite", tune.overwrite, "replace a file that lies there");
+  command
+      .add_option(
+          "--tokens", tune.tokens,
+          "tokens of a step of all ranks; rows, sub_batches and passes of a config are then "
+          "chosen anew")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command.add_option("--sequence-length", tune.sequence_length, "data.sequence_length")
+      ->check(CLI::PositiveNumber)
+      ->type_name("TOKENS");
+  command
+      .add_option("--grad-clip", tune.grad_clip,
+                  "optimizer.grad_clip, or none; 1 for a model without a run config")
+      ->type_name("NORM|none");
+  command
+      .add_option("--allow", tune.allowed,
+                  "a key that is chosen although the config gives it, or, optimizer.moment_dtype, "
+                  "although it changes the numbers")
+      ->type_name("KEY")
+      ->allow_extra_args(false);
+  command
+      .add_option("--gpu", tune.plan.gpu,
+                  "tune for this GPU's memory and speed instead of this machine's: " + gpu_names())
+      ->type_name("NAME");
+  command.add_option("--backend", tune.backend, "run.backend")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->type_name("NAME");
+  command
+      .add_option("--device-memory", options->device_memory, "memory.device_limit, such as 24GiB")
+      ->type_name("SIZE");
+  command.add_option("--host-memory", options->host_memory, "memory.host_limit, such as 128GiB")
+      ->type_name("SIZE");
+  command.add_option("--ranks", tune.plan.ranks, "tune for so many ranks, without a launcher")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command
+      .add_option("--ranks-per-node", tune.plan.ranks_per_node,
+                  "so many of the ranks are on each host, all without this")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command
+      .add_option("--measure", tune.measure,
+                  "run so many of the best here, take the fastest, and store the rates that were "
+                  "seen for later predictions")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command
+      .add_option("--steps", tune.steps, "steps that --measure measures of each, 3 without this")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command
+      .add_option("--threads", tune.threads,
+                  "threads that predict, one for each usable core without this")
+      ->check(CLI::PositiveNumber)
+      ->type_name("COUNT");
+  command
+      .add_option("--set", options->sets, "change a key of the config, as in --set run.steps=1000")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command.callback([options, &action] {
+    action = [options] {
+      warn_of_replaced(options->sets);
+      options->tune.sets = sets_of(*options);
+      return tune_command(options->tune);
+    };
+  });
+}
+
 void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
   CLI::App& bench =
       add_run_command(app, "bench", "Measure steps on synthetic tokens: speed and peaks", *options);
@@ -194,6 +281,7 @@ void add_run_commands(CLI::App& app, Action& action) {
   const auto options = std::make_shared<RunArguments>();
   add_train(app, options, action);
   add_plan(app, options, action);
+  add_tune(app, options, action);
   add_bench(app, options, action);
   add_config_help(app, action);
   add_config_schema(app, action);

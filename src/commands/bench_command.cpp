@@ -2,25 +2,21 @@
 // figures, work and lanes beside those that are predicted. The JSON object holds all that the table
 // prints.
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <vector>
 
 #include "commands/generation_job.h"
+#include "commands/measured_steps.h"
 #include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
 #include "strata/base/log.h"
-#include "strata/base/process.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/prediction.h"
-#include "strata/plan/rates.h"
 #include "strata/plan/utilisation.h"
 #include "strata/run/report.h"
 #include "strata/run/session.h"
@@ -31,66 +27,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// So many steps run before the clock starts: the first one touches memory and fills caches, the
-/// second is the first one with pending updates.
-constexpr std::int64_t kWarmUpSteps = 2;
-
 /// How MFU is worked out, in the words of the JSON's keys.
 constexpr const char* kMfuFormula = "flops_per_token * tokens_per_s / (peak_tflops * 1e12 * ranks)";
 
-/// This is what was measured on this rank.
-struct BenchResult {
-  std::vector<double> step_s;  ///< of the measured steps
-  std::int64_t missed = 0;     ///< of them, those whose early updates were undone
-  double mean_s = 0;           ///< from the first measured step to the end of all pending updates
-  LinkBytes link;              ///< per step
-  std::vector<LaneReport> lanes;
-  Recorder::WorkTime updates;  ///< per step, of the traced ones
-  std::vector<WorkReport> work;
-  std::size_t races = 0;
-  MemoryReport memory;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
-
-/// Runs and traces the steps. Rates of the link and of lanes are means of a step.
-BenchResult measure(Session& session, Recorder& recorder, std::int64_t steps) {
-  const double lr = session.setup().config.optimizer.lr;
-  BenchResult result;
-  std::int64_t step = 0;
-  while (step < kWarmUpSteps) session.submit(step++, lr);
-  session.synchronize();
-  (void)session.take_finished();
-  const LinkBytes before = session.link_bytes();
-  const double begin_s = steady_seconds();
-  for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
-  session.synchronize();
-  result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
-  double last_s = begin_s;
-  for (const FinishedStep& f : session.take_finished()) {
-    result.step_s.push_back(f.finished_s - last_s);
-    result.missed += f.outcome.missed ? 1 : 0;
-    last_s = f.finished_s;
-  }
-  const LinkBytes all = session.link_bytes() - before;
-  const auto count = static_cast<std::size_t>(steps);
-  result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
-                 all.state / count};
-  trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
-  result.lanes = lane_times(recorder, 2);
-  result.updates = update_time(recorder, 2);
-  result.work = work_times(recorder, 2);
-  result.races = recorder.races(1).size();
-  result.memory = measure_memory(session);
-  return result;
-}
-
 /// Returns everything that was measured, with the setup that it was measured on.
-nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
+nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
   const RunConfig& config = session.setup().config;
   const std::int64_t sequence = config.data.sequence_length;
   const double model = flops_per_token(config.model.llama, sequence);
@@ -176,7 +117,7 @@ nlohmann::json to_json(const BenchResult& r, Session& session, int ranks) {
 
 /// Adds what is predicted beside what was measured, for the step, its lanes and its work, and the
 /// rates that the measured work had.
-void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& session,
+void add_prediction(nlohmann::json& json, const MeasuredSteps& r, const Session& session,
                     const Prediction& p, const PredictedTrace& traced) {
   for (const WorkReport& work : r.work) {
     nlohmann::json entry{{"lane", work.lane},     {"name", work.name},
@@ -190,11 +131,7 @@ void add_prediction(nlohmann::json& json, const BenchResult& r, const Session& s
     }
     json["work"].push_back(std::move(entry));
   }
-  const RunConfig& config = session.setup().config;
-  HardwareSection hardware =
-      measured_rates(r.work, config.data.sequence_length, config.model.llama.head_size());
-  // Beside others of its host a rank has less than the key is about, which is one rank's alone.
-  if (session.setup().budget.ranks_on_host > 1) hardware.host_gbs.reset();
+  const HardwareSection hardware = rates_seen(r, session);
   for (const RateKey& key : kRateKeys) {
     if (const std::optional<double>& rate = hardware.*key.given) {
       json["hardware"][std::string(key.key)] = *rate;
@@ -236,7 +173,7 @@ std::string prediction_text(const nlohmann::json& j) {
   return text + "; rates of " + p["rates"].get<std::string>();
 }
 
-void print_table(const nlohmann::json& j, const BenchResult& r, const Session& session) {
+void print_table(const nlohmann::json& j, const MeasuredSteps& r, const Session& session) {
   const auto percent = [&](const char* key) {
     return j[key].is_null() ? std::string("unknown (set hardware.peak_tflops)")
                             : fmt::format("{:.1f} %", 100.0 * j[key].get<double>());
@@ -317,18 +254,12 @@ void require_replaceable(const fs::path& file) {
 int bench_command(const LoadConfig& load, const BenchOptions& options) {
   if (options.generation) return bench_generation(load(), options);
   return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
-    RunConfig synthetic = config;
-    synthetic.data.synthetic = true;
-    synthetic.data.validation.clear();
-    synthetic.run.trace_step = 1;  // two steps are traced at the end: what they take is planned
-    if (synthetic.run.steps < 1) {
-      throw ConfigError("run.steps: a benchmark measures at least one step");
-    }
+    const RunConfig synthetic = synthetic_run(config);
     if (ranks.rank() == 0 && !options.json.empty()) require_replaceable(options.json);
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     return end_together(ranks, [&] {
-      const BenchResult result = measure(session, recorder, synthetic.run.steps);
+      const MeasuredSteps result = measure_steps(session, recorder, synthetic.run.steps);
       const std::string device = session.device().info().name;
       const Prediction prediction = predict(session.setup(), device);
       const PredictedTrace traced = predict_trace(session.setup(), device);

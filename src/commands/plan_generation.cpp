@@ -43,7 +43,7 @@ int plan_generation(const RunConfig& config, const PlanOptions& options) {
       {.needs = needs_of(config, job.load), .sequences = job.sequences, .load = job.load}, budget,
       device.name, config.hardware);
   const GenerationSetup& setup = choice.setup;
-  std::string text = device_text(device) + setup.plan.to_string() +
+  std::string text = (device.name.empty() ? std::string() : device_text(device)) + setup.plan.to_string() +
                      totals_text(setup.device_bytes(), setup.host_bytes(), budget) +
                      setup.to_string() + "\n";
   if (!choice.text.empty()) text += "chosen: " + choice.text + "\n";

@@ -1,4 +1,5 @@
-// What is known of a GPU by its name stands in for what a session would measure.
+// Answers for a machine of which little is known: what the command line says of it, and else what
+// this one is.
 
 #include "commands/planned_machine.h"
 
@@ -14,13 +15,24 @@
 
 namespace strata {
 
+namespace {
+
+/// Returns the name by which rates of the cpu backend are known.
+std::string processor_name() {
+  BackendOptions options;
+  options.threads = 1;
+  return make_backend(BackendKind::kCpu, options).device->info().name;
+}
+
+}  // namespace
+
 BackendChoice planned_backend(const RunConfig& config) {
   return config.run.backend == BackendChoice::kCpu ? BackendChoice::kCpu : BackendChoice::kCuda;
 }
 
 DeviceInfo planned_device(BackendChoice backend, const std::string& gpu) {
   if (backend == BackendChoice::kCpu) {
-    if (gpu.empty()) return {.backend = "cpu", .name = "cpu"};
+    if (gpu.empty()) return {.backend = "cpu", .name = processor_name()};
     throw ConfigError("--gpu: run.backend is \"cpu\"; leave out one of them");
   }
   if (gpu.empty()) return cuda_device_info().value_or(DeviceInfo{.backend = "cuda", .name = {}});
@@ -40,8 +52,46 @@ MachineMemory planned_machine(BackendChoice backend, DeviceInfo device) {
           .resident = estimated_host_overhead(backend)};
 }
 
+std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options) {
+  std::unique_ptr<Ranks> world = make_world_ranks();
+  if (options.ranks && world->size() > 1) {
+    throw ConfigError("--ranks: a launcher has started " + std::to_string(world->size()) +
+                      " ranks, which are planned for; leave out one of them");
+  }
+  const int ranks = options.ranks.value_or(world->size());
+  const int per_node = options.ranks_per_node.value_or(1);
+  if (per_node > ranks) {
+    throw ConfigError("--ranks-per-node: " + std::to_string(per_node) + " ranks cannot be on one " +
+                      "host if there are " + std::to_string(ranks) + "; raise --ranks");
+  }
+  return options.ranks ? make_dry_ranks(0, ranks) : std::move(world);
+}
+
+int ranks_on_host(const PlanOptions& options, Ranks& ranks) {
+  if (options.ranks_per_node) return *options.ranks_per_node;
+  return options.ranks ? ranks.size() : launched_on_host().value_or(ranks.size());
+}
+
+GroupPlace planned_place(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
+  if (!options.ranks || config.run.shard_group == ShardGroup::kAll) {
+    return RankGroups(ranks, config.run.shard_group).place();
+  }
+  const int per_node = ranks_on_host(options, ranks);
+  if (ranks.size() % per_node != 0) {
+    throw ConfigError("--ranks: hosts of " + std::to_string(per_node) + " ranks do not add up to " +
+                      std::to_string(ranks.size()) +
+                      ", and run.shard_group \"node\" needs as many on each");
+  }
+  return {.ranks = per_node, .replicas = ranks.size() / per_node};
+}
+
 std::string device_text(const DeviceInfo& device) {
-  if (device.name.empty() || device.memory_bytes == 0) return {};
+  if (device.name.empty()) {
+    return "planned for no GPU in particular: without memory.device_limit every boundary "
+           "activation "
+           "is planned on the device, and nothing more is kept by schedule.activations auto\n";
+  }
+  if (device.memory_bytes == 0) return {};
   std::string text = "planned for " + device.name + ", " + format_bytes(device.memory_bytes);
   if (const GpuModel* model = gpu_of_device(device.name)) {
     text += fmt::format(", compute capability {}.{}, {} multiprocessors", model->capability / 10,

@@ -421,6 +421,9 @@ void HardwareSection::fields(FieldList& f) {
         "on several hosts (a NIC of 400 Gbit/s has 50); null takes what hosts of such GPUs "
         "usually have. Set it to what your hosts have.")
       .above(0, "null: what hosts of such GPUs usually have");
+  f.add("stored_rates", stored_rates,
+        "Lets predictions use the rates that strata tune --measure stored for the device, where no "
+        "key here gives them. Set it to false to predict by what is known of the GPU alone.");
 }
 
 void KernelsSection::fields(FieldList& f) {

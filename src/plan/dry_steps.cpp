@@ -66,7 +66,8 @@ KnownRates rates_of(const Setup& setup, std::string_view device) {
   return known_rates(device, setup.hardware,
                      {.ranks = state.ranks,
                       .replicas = state.replicas,
-                      .on_host = std::min(state.world(), setup.budget.ranks_on_host)});
+                      .on_host = std::min(state.world(), setup.budget.ranks_on_host)},
+                     setup.stored);
 }
 
 std::string why_unpredictable(const Setup& setup, std::string_view device,

@@ -4,6 +4,7 @@
 
 #include "strata/plan/rates.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "plan/rank_rates.h"
@@ -54,23 +55,59 @@ void take_rates(Rates& rates, const GpuModel& gpu) {
   rates.host_gbs = gpu.host_gbs;
 }
 
+/// Which keys the config gives, and which rates of kRateKeys are stored ones.
+struct Origins {
+  std::string given_keys;
+  std::string stored_keys;
+  bool all_given_or_stored = true;
+};
+
 /// Returns whose the rates are, how they are known, and which the config gives instead.
 std::string source_of(std::string_view device, const GpuModel* gpu, const HardwareSection& hardware,
-                      const std::string& given_keys) {
-  if (gpu == nullptr) {
-    return (device.empty() ? "a GPU" : std::string(device)) + " (all rates as given)";
+                      const Origins& from, const std::optional<StoredRates>& stored) {
+  const std::string measured =
+      from.stored_keys.empty() ? "" : "measured on " + stored->where + ", " + stored->date;
+  const std::string given = from.given_keys.empty() ? "" : "; as given: " + from.given_keys;
+  const std::string name = gpu != nullptr   ? std::string(gpu->name)
+                           : device.empty() ? "a GPU"
+                                            : std::string(device);
+  if (from.all_given_or_stored) {
+    if (measured.empty() && gpu == nullptr) return name + " (all rates as given)";
+    if (!measured.empty()) return name + " (" + measured + given + ")";
   }
-  std::string text =
-      std::string(gpu->name) + (gpu->measured ? " (measured" : " (datasheet estimates");
-  if (!gpu->measured && !hardware.host_gbs) {
+  if (gpu == nullptr) return name;  // something is missing
+  std::string text = name + (gpu->measured ? " (measured" : " (datasheet estimates");
+  const bool host_known = hardware.host_gbs || (stored && stored->rates.host_gbs);
+  if (!gpu->measured && !host_known) {
     text += fmt::format("; a host of {:.0f} GB/s, hardware.host_gbs", gpu->host_gbs);
   }
-  return text + (given_keys.empty() ? "" : "; as given: " + given_keys) + ")";
+  if (!measured.empty()) text += "; " + measured + ": " + from.stored_keys;
+  return text + given + ")";
 }
 
 /// Adds a key to a list of keys.
 void list(std::string& keys, std::string_view key) {
   keys += (keys.empty() ? "hardware." : ", hardware.") + std::string(key);
+}
+
+/// Fills in the rates of kRateKeys that the config gives or that are stored, and lists those that
+/// nobody knows.
+Origins fill_rates(Rates& rates, const HardwareSection& hardware,
+                   const std::optional<StoredRates>& stored, bool listed, std::string& missing) {
+  Origins from;
+  for (const RateKey& key : kRateKeys) {
+    if (const std::optional<double>& given = hardware.*key.given) {
+      rates.*key.rate = *given;
+      list(from.given_keys, key.key);
+    } else if (stored && stored->rates.*key.given) {
+      rates.*key.rate = *(stored->rates.*key.given);
+      list(from.stored_keys, key.key);
+    } else {
+      from.all_given_or_stored = false;
+      if (!listed) list(missing, key.key);
+    }
+  }
+  return from;
 }
 
 /// Returns how ranks reach each other, and adds to `missing` what nobody said of it.
@@ -99,20 +136,12 @@ std::string ranks_text(const RankLayout& layout, const PeerLink& peers) {
 }  // namespace
 
 KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
-                       const RankLayout& layout) {
+                       const RankLayout& layout, const std::optional<StoredRates>& stored) {
   KnownRates known{.rates = common_shares(), .source = {}, .missing = {}};
   const GpuModel* gpu = gpu_of_device(device);
   if (gpu != nullptr) take_rates(known.rates, *gpu);
-  std::string given_keys;
-  for (const RateKey& key : kRateKeys) {
-    if (const std::optional<double>& given = hardware.*key.given) {
-      known.rates.*key.rate = *given;
-      list(given_keys, key.key);
-    } else if (gpu == nullptr) {
-      list(known.missing, key.key);
-    }
-  }
-  if (hardware.link_gbs) list(given_keys, "link_gbs");
+  Origins from = fill_rates(known.rates, hardware, stored, gpu != nullptr, known.missing);
+  if (hardware.link_gbs) list(from.given_keys, "link_gbs");
   Rates& r = known.rates;
   r.link_gbs = hardware.link_gbs.value_or(link_gbs_of_device(device)) / r.link_both_ways;
   std::string ranks;
@@ -120,11 +149,11 @@ KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
     const PeerLink peers = peers_of(gpu, hardware, layout, known.missing);
     r.collectives = collective_rates(peers, r.link_gbs, layout);
     if (gpu == nullptr || !gpu->owns_host()) share_host(r, layout.on_host);
-    if (hardware.collective_gbs) list(given_keys, "collective_gbs");
-    if (hardware.nic_gbs) list(given_keys, "nic_gbs");
+    if (hardware.collective_gbs) list(from.given_keys, "collective_gbs");
+    if (hardware.nic_gbs) list(from.given_keys, "nic_gbs");
     ranks = ranks_text(layout, peers);
   }
-  known.source = source_of(device, gpu, hardware, given_keys) + ranks;
+  known.source = source_of(device, gpu, hardware, from, stored) + ranks;
   return known;
 }
 
@@ -134,14 +163,17 @@ HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t le
   const std::string_view compute = name_of(Lane::kCompute);
   const auto rate = [&](std::string_view lane, const auto& counts, const auto& amount,
                         double start_us, double unit) -> std::optional<double> {
-    double all = 0, busy_s = 0;
+    double all = 0, busy_s = 0, starts_s = 0;
     for (const WorkReport& w : work) {
       if (w.lane != lane || !counts(w)) continue;
       all += w.count * amount(w);
-      busy_s += w.busy_s - w.count * start_us * 1e-6;
+      busy_s += w.busy_s;
+      starts_s += w.count * start_us * 1e-6;
     }
     if (!(all > 0 && busy_s > 0)) return std::nullopt;
-    return all / busy_s / unit;
+    // Of work as short as its start the estimate of the start would leave nothing.
+    constexpr double kMostStart = 0.5;
+    return all / (busy_s - std::min(starts_s, kMostStart * busy_s)) / unit;
   };
   const auto of_kind = [](CostKind kind) {
     return [kind](const WorkReport& w) { return w.kind == kind; };

@@ -110,15 +110,6 @@ std::vector<Saving> savings(const RunConfig& given, const Setup& refused,
   return found;
 }
 
-/// Returns who is on the device only because the host is too small; else it is empty.
-std::string forced_units(const RunConfig& given, const Setup& refused) {
-  const int units = refused.choices.resident_units;
-  if (given.schedule.resident_units || units == 0 || !refused.budget.host_limit) return {};
-  return " It holds " + std::to_string(units) +
-         " units for whose state the host has no room: its limit is " +
-         format_bytes(*refused.budget.host_limit) + " (" + refused.budget.host_limit_origin + ").";
-}
-
 std::string to_string(const Saving& saving) {
   std::string text;
   for (const std::string& set : saving.change) text += (text.empty() ? "" : " with ") + set;
@@ -126,6 +117,14 @@ std::string to_string(const Saving& saving) {
 }
 
 }  // namespace
+
+std::string forced_units(const RunConfig& given, const Setup& refused) {
+  const int units = refused.choices.resident_units;
+  if (given.schedule.resident_units || units == 0 || !refused.budget.host_limit) return {};
+  return " It holds " + std::to_string(units) +
+         " units for whose state the host has no room: its limit is " +
+         format_bytes(*refused.budget.host_limit) + " (" + refused.budget.host_limit_origin + ").";
+}
 
 std::string refusal(const RunConfig& given, const PlannedRank& planned) {
   constexpr std::size_t kMostLines = 4;

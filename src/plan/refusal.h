@@ -13,4 +13,8 @@ namespace strata {
 /// as a dozen plans.
 [[nodiscard]] std::string refusal(const RunConfig& given, const PlannedRank& planned);
 
+/// Returns a sentence, after a space, about units that a refused setup has on the device only
+/// because the host is too small; else it is empty.
+[[nodiscard]] std::string forced_units(const RunConfig& given, const Setup& refused);
+
 }  // namespace strata

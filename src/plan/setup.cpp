@@ -62,6 +62,7 @@ Setup describe(const RunConfig& config, const PlanChoices& choices, const Planne
   Setup s;
   s.model = model;
   s.hardware = config.hardware;
+  s.stored = planned.stored;
   s.attention = config.kernels.attention;
   s.budget = planned.budget;
   const ScheduleSection& schedule = config.schedule;

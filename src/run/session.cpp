@@ -25,6 +25,7 @@
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
 #include "strata/run/rank_agreement.h"
+#include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
 
 namespace strata {
@@ -137,11 +138,14 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   plan_products();  // both before memory is counted: they load kernels and take workspaces
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
   const std::string device = agree_on_device(backend_.device->info().name, ranks_);
+  const std::optional<StoredRates> stored = agree_on_stored_rates(config_, device, ranks_);
   const MachineMemory machine = measure_machine(*backend_.device, ranks_);
   const Budget budget = agree_on_budget(make_budget(config_.memory, machine), ranks_);
   fail_together(ranks, [&] {
     Placement placement = choose_placement(
-        config_, PlannedRank{.place = groups_->place(), .budget = budget, .device = device});
+        config_,
+        PlannedRank{
+            .place = groups_->place(), .budget = budget, .device = device, .stored = stored});
     setup_ = std::move(placement.setup);
     choices_ = std::move(placement.choices);
   });

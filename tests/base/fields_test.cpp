@@ -363,6 +363,16 @@ TEST_CASE("the Markdown table escapes the bars of its cells") {
              ContainsSubstring("| `colour` | red\\|blue | `\"red\"` | red \\| blue, mostly |"));
 }
 
+TEST_CASE("what a text and assignments give is listed by path, be it known or not") {
+  Outer outer;
+  const strata::FieldList fields = strata::fields_of(outer);
+  CHECK(strata::given_paths(fields, R"({"clip": null, "inner": {"scale": 1}, "other": [1]})", "t",
+                            std::vector<std::string>{"count=3", "inner.warmup_steps=1"}) ==
+        std::vector<std::string>{"clip", "inner.scale", "inner.warmup_steps", "other", "count"});
+  CHECK(strata::given_paths(fields, "{}", "t").empty());
+  CHECK_THROWS_AS(strata::given_paths(fields, "[]", "t"), ConfigError);
+}
+
 TEST_CASE("differing fields are named by path") {
   Outer a;
   Outer b;

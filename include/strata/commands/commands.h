@@ -92,6 +92,23 @@ struct PlanOptions {
   std::optional<GenerationJob> generation{};  ///< planned instead of a run
 };
 
+/// This is what `tune` is told.
+struct TuneOptions {
+  std::string model;                ///< a Hugging Face folder, its config.json, or a run config
+  std::vector<std::string> sets{};  ///< "a.b=value", as --set gives them
+  PlanOptions plan{};               ///< the machine and the ranks
+  std::string backend{};            ///< run.backend; empty: the config's
+  std::optional<std::int64_t> tokens{};           ///< of a step of all ranks
+  std::optional<std::int64_t> sequence_length{};  ///< data.sequence_length
+  std::string grad_clip{};             ///< optimizer.grad_clip, or "none"; empty: the config's
+  std::vector<std::string> allowed{};  ///< keys that are searched though the config gives them
+  std::filesystem::path output{};      ///< the config is written here; empty: nowhere
+  bool overwrite = false;              ///< a file that lies there is replaced
+  int measure = 0;                     ///< so many of the best are run on this machine
+  std::int64_t steps = 3;              ///< measured of each
+  int threads = 0;                     ///< that predict; 0: one for each usable core
+};
+
 /// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM
 /// and SIGUSR1 end the run between two steps: with exit code 75 if its last state is saved, so that
 /// it can go on, else with 128 and the signal's number.
@@ -100,6 +117,11 @@ int train_command(const LoadConfig& load, const TrainOptions& options);
 /// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
 /// that it plans. Throws ConfigError or OutOfMemory for a config that cannot run.
 int plan_command(const RunConfig& config, const PlanOptions& options);
+/// Searches rows, sub-batches, passes, the timing of updates and what goes with them for the run
+/// that is predicted to be fastest, prints the best ones and writes the config of the first. With
+/// `measure` it runs the best on this machine, writes the one that was fastest and stores the rates
+/// that it saw. Throws ConfigError, IoError, or OutOfMemory with what would help if nothing fits.
+int tune_command(const TuneOptions& options);
 /// Measures steps on synthetic tokens, or requests of them with random weights, compares them with
 /// the prediction, and prints a table on rank 0.
 int bench_command(const LoadConfig& load, const BenchOptions& options);

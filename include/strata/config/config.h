@@ -246,6 +246,7 @@ struct HardwareSection {
   std::optional<double> disk_gbs;        ///< of all writers, fsync included
   std::optional<double> collective_gbs;  ///< bus bandwidth between the GPUs of a host
   std::optional<double> nic_gbs;         ///< each way, of all NICs of a host
+  bool stored_rates = true;              ///< those that `tune --measure` left are used
   void fields(FieldList& f);
 };
 

@@ -25,6 +25,14 @@ struct RankLayout {
   [[nodiscard]] int hosts() const { return (world() + on_host - 1) / on_host; }
 };
 
+/// Rates that a run had on a device, kept for the predictions of later runs.
+struct StoredRates {
+  std::string device;     ///< its name
+  std::string where;      ///< "this machine", or the name of the host that measured
+  std::string date;       ///< "2026-11-24"
+  HardwareSection rates;  ///< those of kRateKeys that were seen, of one rank alone
+};
+
 /// The rates of a device, or why they are not known.
 struct KnownRates {
   Rates rates;
@@ -32,11 +40,13 @@ struct KnownRates {
   std::string missing;  ///< the keys that would have to be set; empty: rates are known
 };
 
-/// Returns what is known of a device of this name (gpu_models.h), where `hardware` says nothing
-/// else. The rates of a device that is not listed are known if `hardware` gives all of them. They
-/// are those of one rank, beside others that do the same at the same time.
+/// Returns what is known of a device of this name: what `hardware` gives, else what was stored,
+/// else what the table of GPUs says (gpu_models.h). The rates of a device that is not listed are
+/// known if the first two give all of them. They are those of one rank, beside others that do the
+/// same at the same time.
 [[nodiscard]] KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
-                                     const RankLayout& layout = {});
+                                     const RankLayout& layout = {},
+                                     const std::optional<StoredRates>& stored = std::nullopt);
 
 /// Returns the rates that traced work had, as `hardware` takes them: with them predictions are
 /// those of the device that was measured. A rate is absent where there was no such work. `length`

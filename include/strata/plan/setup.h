@@ -20,6 +20,7 @@
 #include "strata/optimizer/optimizer_engine.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/plan_choices.h"
+#include "strata/plan/rates.h"
 #include "strata/plan/room.h"
 #include "strata/plan/sample_setup.h"
 #include "strata/plan/state_choices.h"
@@ -40,6 +41,7 @@ struct Setup {
   RunConfig config;
   LlamaConfig model;
   HardwareSection hardware;                              ///< of the given config, for predictions
+  std::optional<StoredRates> stored;                     ///< likewise: measured by earlier runs
   AttentionKernels attention = AttentionKernels::kAuto;  ///< likewise
   /// The names of a thousand layers are many, and rules copy setups by the dozen while they look
   /// for the best: all copies share one layout, which nobody changes.
@@ -110,7 +112,8 @@ struct Setup {
 struct PlannedRank {
   GroupPlace place{};
   Budget budget;
-  std::string_view device;  ///< its name, by which predictions know its rates
+  std::string_view device;              ///< its name, by which predictions know its rates
+  std::optional<StoredRates> stored{};  ///< rates that earlier runs had on it
 };
 
 /// Returns the setup of these choices, whether the budget holds it or not; what they leave open is

@@ -1,0 +1,57 @@
+// The search of `tune`: which values of TuneKeys a run is predicted to be fastest with, on a
+// machine of which the limits and the rates are known. Nothing is run. It is a pure function of its
+// arguments, whatever number of threads it has.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/base/thread_pool.h"
+#include "strata/config/config.h"
+#include "strata/plan/choose_placement.h"
+#include "strata/plan/prediction.h"
+#include "strata/plan/setup.h"
+#include "strata/plan/tune_space.h"
+
+namespace strata {
+
+/// How far the search goes.
+struct TuneLimits {
+  /// So many candidates at most have their placement decided by prediction, which takes ten times
+  /// as long as predicting what the rules say.
+  std::size_t placed = 24;
+  std::size_t shown = 8;    ///< of the best ones everything is predicted
+  bool exhaustive = false;  ///< all that fit are placed, as tests compare with
+};
+
+/// A candidate that fits, with everything decided.
+struct Tuned {
+  TuneKeys keys;
+  RunConfig config;       ///< the given one with these keys; what the planner decides stays open
+  Placement placement;    ///< its setup stays within the limits
+  Prediction prediction;  ///< of that setup
+};
+
+struct TuneResult {
+  std::vector<Tuned> best;  ///< the first is the choice; empty if `unknown` says why
+  std::size_t candidates = 0;
+  std::size_t fitting = 0;
+  std::size_t placed = 0;
+  std::string unknown;                      ///< why no step can be predicted
+  std::optional<TuneKeys> to_learn_from{};  ///< then a candidate that fits, to measure rates with
+};
+
+/// Two candidates whose times differ by less than this share count as equally fast.
+inline constexpr double kEquallyFast = 0.003;
+
+/// Returns the best candidates of a space, the fastest first. `base` says all that is not searched.
+/// Throws OutOfMemory if none fits, with the memory that binds and the cheapest changes that would
+/// fit; ConfigError if the space has no candidate.
+[[nodiscard]] TuneResult tune(const RunConfig& base, const TuneSpace& space,
+                              const PlannedRank& planned, ThreadPool& pool,
+                              const TuneLimits& limits = {});
+
+}  // namespace strata

@@ -1,0 +1,51 @@
+// What `tune` may change of a run: how many tokens go through a layer at once, how a step is cut
+// into sub-batches and passes, when parameters are updated, and how long their gradients wait. What
+// the planner decides by itself (choose_placement.h) is not among it.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/config/config.h"
+
+namespace strata {
+
+/// Values of the keys that are searched.
+struct TuneKeys {
+  std::int64_t rows = 1;
+  std::int64_t sub_batches = 1;
+  std::int64_t passes = 1;
+  UpdateTiming timing = UpdateTiming::kBeforeUse;
+  std::optional<std::int64_t> gradient_ring{};
+  GradientSums gradient_sums = GradientSums::kAuto;  ///< kDevice where a ring needs it
+  DType moment_dtype = DType::kF32;
+
+  /// Returns the values that a config has.
+  [[nodiscard]] static TuneKeys of(const RunConfig& config);
+  /// Returns a config with these values.
+  [[nodiscard]] RunConfig put_into(RunConfig config) const;
+  bool operator==(const TuneKeys&) const = default;
+};
+
+/// Which keys are searched, and how many rows a rank has in a step.
+struct TuneSpace {
+  std::int64_t step_rows = 1;  ///< rows * sub_batches * passes of all candidates
+  bool rows = true;
+  bool sub_batches = true;
+  bool passes = true;
+  bool timing = true;
+  bool gradient_ring = true;
+  bool moment_dtype = false;  ///< it changes the numbers of a run, so somebody has to allow it
+};
+
+/// Returns every combination of values that a run may have, a key that is not searched with the
+/// value of `base`. Numbers of rows and of passes are divisors of the step's, each at least twice
+/// the one before it, so that steps with many divisors do not make a search without end. Of equal
+/// speed an earlier one is preferred: what is updated once the norm is known, without a ring, in
+/// few passes, with sub-batches that fill a GPU.
+[[nodiscard]] std::vector<TuneKeys> tune_candidates(const RunConfig& base, const TuneSpace& space);
+
+}  // namespace strata

@@ -1,0 +1,78 @@
+// The clock starts when the machine is warm, and stops when all pending updates are done.
+
+#include "commands/measured_steps.h"
+
+#include <algorithm>
+
+#include "strata/base/error.h"
+#include "strata/base/process.h"
+#include "strata/plan/rates.h"
+
+namespace strata {
+
+namespace {
+
+/// So many steps run before the clock starts: the first one touches memory and fills caches, the
+/// second is the first one with pending updates.
+constexpr std::int64_t kWarmUpSteps = 2;
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+RunConfig synthetic_run(const RunConfig& config) {
+  RunConfig synthetic = config;
+  synthetic.data.synthetic = true;
+  synthetic.data.validation.clear();
+  synthetic.run.trace_step = 1;
+  if (synthetic.run.steps < 1) {
+    throw ConfigError("run.steps: a benchmark measures at least one step");
+  }
+  return synthetic;
+}
+
+MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t steps) {
+  const double lr = session.setup().config.optimizer.lr;
+  MeasuredSteps result;
+  std::int64_t step = 0;
+  while (step < kWarmUpSteps) session.submit(step++, lr);
+  session.synchronize();
+  (void)session.take_finished();
+  const LinkBytes before = session.link_bytes();
+  const double begin_s = steady_seconds();
+  for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
+  session.synchronize();
+  result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
+  double last_s = begin_s;
+  for (const FinishedStep& f : session.take_finished()) {
+    result.step_s.push_back(f.finished_s - last_s);
+    result.missed += f.outcome.missed ? 1 : 0;
+    last_s = f.finished_s;
+  }
+  const LinkBytes all = session.link_bytes() - before;
+  const auto count = static_cast<std::size_t>(steps);
+  result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
+                 all.state / count};
+  trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
+  result.lanes = lane_times(recorder, 2);
+  result.updates = update_time(recorder, 2);
+  result.work = work_times(recorder, 2);
+  result.races = recorder.races(1).size();
+  result.memory = measure_memory(session);
+  return result;
+}
+
+HardwareSection rates_seen(const MeasuredSteps& measured, const Session& session) {
+  const RunConfig& config = session.setup().config;
+  HardwareSection hardware =
+      measured_rates(measured.work, config.data.sequence_length, config.model.llama.head_size());
+  // Beside others of its host a rank has less than the key is about, which is one rank's alone.
+  if (session.setup().budget.ranks_on_host > 1) hardware.host_gbs.reset();
+  return hardware;
+}
+
+}  // namespace strata

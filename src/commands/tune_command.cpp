@@ -1,0 +1,260 @@
+// `tune` searches, prints what it took for granted and the best it found, and writes a config. With
+// --measure it also runs the best ones; where nobody knows the rates of the device, one run that
+// fits tells them before the search.
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "commands/planned_machine.h"
+#include "commands/tune_model.h"
+#include "commands/tuned_runs.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/host_memory.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/base/thread_pool.h"
+#include "strata/commands/commands.h"
+#include "strata/plan/tune.h"
+#include "strata/run/stored_rates.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Throws ConfigError if the file is there and may not be replaced.
+void require_new(const TuneOptions& options) {
+  std::error_code ignored;
+  if (options.output.empty() || !fs::exists(options.output, ignored)) return;
+  if (options.overwrite && fs::is_regular_file(options.output, ignored)) return;
+  throw ConfigError("--output: " + options.output.string() +
+                    (options.overwrite ? " is there and no file; name another one"
+                                       : " is there; add --overwrite, or name another file"));
+}
+
+/// The machine and the ranks that are tuned for.
+struct Target {
+  std::unique_ptr<Ranks> ranks;
+  DeviceInfo device;
+  PlannedRank planned;
+};
+
+/// Returns what the options say of the machine, and else what this one has.
+Target target_of(const RunConfig& config, const TuneOptions& options) {
+  Target target{.ranks = planned_ranks(options.plan), .device = {}, .planned = {}};
+  if (options.measure > 0 && target.ranks->size() > 1) {
+    throw ConfigError("--measure: runs one rank; leave out --ranks and the launcher");
+  }
+  if (options.measure > 0 && !options.plan.gpu.empty()) {
+    throw ConfigError("--measure: runs on this machine; leave out --gpu");
+  }
+  const BackendChoice backend = planned_backend(config);
+  target.device = planned_device(backend, options.plan.gpu);
+  MachineMemory machine = planned_machine(backend, target.device);
+  machine.ranks_on_host = ranks_on_host(options.plan, *target.ranks);
+  if (!config.memory.host_limit) {
+    machine.host = read_host_memory();
+    machine.sharers = machine.ranks_on_host;
+  }
+  target.planned = {.place = planned_place(config, options.plan, *target.ranks),
+                    .budget = make_budget(config.memory, machine),
+                    .device = {},
+                    .stored = find_stored_rates(config, target.device.name)};
+  return target;
+}
+
+std::string limit_text(const char* of, const std::optional<std::size_t>& limit,
+                       const std::string& origin) {
+  if (!limit) return std::string(of) + " memory without a limit\n";
+  return std::string(of) + " memory " + format_bytes(*limit) + " (" + origin + ")\n";
+}
+
+/// Returns what the search takes for granted.
+std::string premises(const TuneModel& model, const TuneSpace& space, const Target& target) {
+  const RunConfig& base = model.base;
+  const int ranks = target.planned.place.world();
+  const std::int64_t rows = space.step_rows * ranks;
+  const Budget& budget = target.planned.budget;
+  const std::optional<double>& clip = base.optimizer.grad_clip;
+  return device_text(target.device) +
+         limit_text("device", budget.device_limit, budget.device_limit_origin) +
+         limit_text("host", budget.host_limit, budget.host_limit_origin) +
+         fmt::format("a step of {} tokens: {} row{} of {} on {} rank{}; ",
+                     format_count(rows * base.data.sequence_length), rows, rows == 1 ? "" : "s",
+                     base.data.sequence_length, ranks, ranks == 1 ? "" : "s") +
+         (clip ? fmt::format("gradients are clipped at {}\n", *clip) : "no clipping\n");
+}
+
+std::string ring_text(const TuneKeys& keys) {
+  return keys.gradient_ring ? std::to_string(*keys.gradient_ring) : "-";
+}
+
+/// Returns "compute 97 %": the lane that makes up most of a step.
+std::string bound_text(const Prediction& p) {
+  if (p.critical.empty()) return "-";
+  return fmt::format("{} {:.0f} %", p.critical.front().name, 100 * p.critical.front().share);
+}
+
+std::string keys_text(const TuneKeys& keys) {
+  return fmt::format("{:>4} {:>4} {:>6}  {:<11} {:>4}  {}", keys.rows, keys.sub_batches,
+                     keys.passes, enum_name(kUpdateTimingNames, keys.timing), ring_text(keys),
+                     enum_name(kStateDTypeNames, keys.moment_dtype));
+}
+
+constexpr const char* kKeysHeader = "rows  sub passes  timing      ring  moments";
+
+/// Returns the table of the best candidates.
+std::string table(const TuneResult& result) {
+  const auto gib = [](std::size_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(kGiB);
+  };
+  std::string text =
+      fmt::format("{:>2} {:>10} {:>6} {:>10} {:>10} {:>9}  {:<20} {}\n", "", "tokens/s", "MFU",
+                  "step s", "device GiB", "host GiB", "bound by", kKeysHeader);
+  for (std::size_t i = 0; i < result.best.size(); ++i) {
+    const Tuned& t = result.best[i];
+    const Prediction& p = t.prediction;
+    const std::string mfu = p.mfu ? fmt::format("{:.1f} %", 100 * *p.mfu) : "-";
+    const Setup& setup = t.placement.setup;
+    text += fmt::format("{:>2} {:>10} {:>6} {:>10.3f} {:>10.1f} {:>9.1f}  {:<20} {}\n", i + 1,
+                        format_count(static_cast<std::int64_t>(p.tokens_per_s)), mfu, p.step_s,
+                        gib(setup.device_bytes()), gib(setup.host_bytes()), bound_text(p),
+                        keys_text(t.keys));
+  }
+  return text;
+}
+
+/// Returns what a reader of the table should know about the chosen timing.
+std::string remarks(const TuneKeys& keys, bool timing_searched) {
+  if (!timing_searched) return {};
+  switch (keys.timing) {
+    case UpdateTiming::kBeforeUse: return {};
+    case UpdateTiming::kOnArrival:
+      return "on_arrival ends the run at a gradient that is not finite, where before_use skips the "
+             "step (--set optimizer.timing=before_use keeps to that)\n";
+    case UpdateTiming::kSpeculative:
+      return "speculative is predicted for steps that do not clip; those that do take longer\n";
+  }
+  return {};
+}
+
+/// Returns what was found as `--set` takes it.
+std::string assignments(const RunConfig& base, const RunConfig& found) {
+  std::string text;
+  const std::vector<FieldText> before = field_texts(base), after = field_texts(found);
+  const std::vector<std::string> keys = differing_fields(base, found);
+  for (const FieldText& field : after) {
+    if (std::ranges::find(keys, field.path) == keys.end()) continue;
+    const bool is_text = field.value.starts_with('"');
+    text += " --set " + field.path + "=" +
+            (is_text ? field.value.substr(1, field.value.size() - 2) : field.value);
+  }
+  return text.empty() ? " nothing: the config is the best of what may be changed" : text;
+}
+
+/// Returns whether a run on this machine would tell what a prediction lacks.
+bool can_be_learnt(const RunConfig& config, const TuneOptions& options) {
+  return options.plan.gpu.empty() && config.run.dtype == DType::kBF16 &&
+         !config.data.document_mask && config.kernels.attention == AttentionKernels::kAuto;
+}
+
+/// Throws ConfigError where no step can be predicted, with why, the keys and the way to learn them.
+[[noreturn]] void refuse_unknown(const RunConfig& config, const TuneOptions& options,
+                                 const std::string& unknown) {
+  const bool learn = options.measure == 0 && can_be_learnt(config, options);
+  throw ConfigError("tune ranks by predicted time, and none can be predicted: " + unknown +
+                    (learn ? "; or let a run on this machine tell them (--measure 1)" : ""));
+}
+
+/// Runs one candidate that fits, so that rates are known, and stores them.
+StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
+                        const TuneOptions& options, Ranks& ranks) {
+  std::fputs("no rates are known of this device: one run tells them\n", stdout);
+  std::fflush(stdout);
+  RunConfig config = result.to_learn_from->put_into(model.base);
+  // Updates on the host tell its rate.
+  if (!config.schedule.resident_units) config.schedule.resident_units = 0;
+  const TunedRun run = measure_tuned(config, options.steps, ranks);
+  std::fputs((store_seen_rates(config, run) + "\n").c_str(), stdout);
+  if (std::optional<StoredRates> stored = find_stored_rates(model.base, run.device)) return *stored;
+  return {.device = run.device, .where = "this machine", .date = "now", .rates = run.rates};
+}
+
+/// Runs the best candidates, stores the rates that the fastest had and returns its keys.
+TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const TuneOptions& options,
+                      Ranks& ranks) {
+  std::vector<TunedRun> runs;
+  std::fputs(
+      fmt::format("measured, the median of {} steps each:\n{:>2} {:>10} {:>12} {:>11} "
+                  "{:>11}  {}\n",
+                  options.steps, "", "tokens/s", "predicted s", "measured s", "ratio", kKeysHeader)
+          .c_str(),
+      stdout);
+  const auto count = std::min(result.best.size(), static_cast<std::size_t>(options.measure));
+  for (std::size_t i = 0; i < count; ++i) {
+    runs.push_back(measure_tuned(result.best[i].config, options.steps, ranks));
+    const TunedRun& run = runs.back();
+    std::fputs(
+        fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", i + 1,
+                    format_count(static_cast<std::int64_t>(run.tokens_per_s)), run.predicted_s,
+                    run.step_s, run.predicted_s / run.step_s, keys_text(run.keys))
+            .c_str(),
+        stdout);
+    std::fflush(stdout);
+  }
+  const TunedRun& best = *std::ranges::min_element(runs, {}, &TunedRun::step_s);
+  std::fputs((store_seen_rates(base, best) + "\n").c_str(), stdout);
+  return best.keys;
+}
+
+}  // namespace
+
+int tune_command(const TuneOptions& options) {
+  require_new(options);
+  const TuneModel model = load_tune_model(options);
+  Target target = target_of(model.base, options);
+  target.planned.device = target.device.name;
+  const TuneSpace space = tune_space(model, options, target.planned.place.world());
+  if (target.ranks->rank() != 0) return 0;
+  log::configure(0, 1, "");
+  std::fputs(premises(model, space, target).c_str(), stdout);
+  std::fflush(stdout);
+  ThreadPool pool(options.threads);
+  TuneResult result = tune(model.base, space, target.planned, pool);
+  if (!result.unknown.empty()) {
+    if (options.measure == 0 || !can_be_learnt(model.base, options)) {
+      refuse_unknown(model.base, options, result.unknown);
+    }
+    target.planned.stored = learn_rates(model, result, options, *target.ranks);
+    result = tune(model.base, space, target.planned, pool);
+    if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
+  }
+  std::string text = fmt::format("predicted for {}\n{} ways to run it, {} fit, {} of them placed\n",
+                                 result.best.front().prediction.rates, result.candidates,
+                                 result.fitting, result.placed) +
+                     table(result);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+  TuneKeys chosen = result.best.front().keys;
+  if (options.measure > 0) chosen = measure_best(result, model.base, options, *target.ranks);
+  text = remarks(chosen, space.timing) +
+         "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
+  if (!options.output.empty()) {
+    save_run_config(chosen.put_into(model.given), options.output);
+    const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
+    text += "written: " + options.output.string() + "; strata train " + options.output.string() +
+            (has_data ? "" : " --set data.train=FILE") + " trains with it\n";
+  }
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace strata

@@ -1,0 +1,59 @@
+// Each candidate has a session of its own, which is gone before the next one begins.
+
+#include "commands/tuned_runs.h"
+
+#include <filesystem>
+
+#include "commands/measured_steps.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/config/rate_keys.h"
+#include "strata/plan/prediction.h"
+#include "strata/run/stored_rates.h"
+
+namespace strata {
+
+TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks) {
+  RunConfig run = config;
+  run.model.path.clear();  // speed does not depend on the weights, and reading them takes minutes
+  run.run.steps = steps;
+  run.run.sample_every = 0;
+  run = synthetic_run(run);
+  Recorder recorder;
+  Session session(run, ranks, {.trace = &recorder});
+  const MeasuredSteps measured = measure_steps(session, recorder, steps);
+  const std::string device = session.device().info().name;
+  const Prediction predicted = predict(session.setup(), device);
+  const double step_s = median(measured.step_s);
+  return {.keys = TuneKeys::of(config),
+          .predicted_s = predicted.step_s,
+          .step_s = step_s,
+          .tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / step_s,
+          .rates = rates_seen(measured, session),
+          .device = device};
+}
+
+std::string store_seen_rates(const RunConfig& config, const TunedRun& run) {
+  const std::filesystem::path file = stored_rates_file(config.kernels, run.device);
+  if (file.empty()) {
+    return "the rates that were seen are not stored: kernels.plan_cache is empty, or there is no "
+           "cache folder";
+  }
+  HardwareSection rates = run.rates;
+  if (const std::optional<StoredRates> old = find_stored_rates(config, run.device)) {
+    for (const RateKey& key : kRateKeys) {
+      if (!(rates.*key.given)) rates.*key.given = old->rates.*key.given;
+    }
+  }
+  try {
+    save_rates(run.device, rates, file);
+  } catch (const IoError& error) {
+    log::warn("{}; later predictions do without the rates that were seen (kernels.plan_cache)",
+              error.what());
+    return {};
+  }
+  return "rates of " + run.device + " as seen are stored in " + file.string() +
+         "; predictions use them from now on (hardware.stored_rates=false: they do not)";
+}
+
+}  // namespace strata

@@ -1,0 +1,34 @@
+// The first part of a search, which its refusal shares: what each candidate takes by the rules
+// alone.
+
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "strata/base/thread_pool.h"
+#include "strata/plan/setup.h"
+#include "strata/plan/tune_space.h"
+
+namespace strata {
+
+/// A candidate by the rules.
+struct Sketch {
+  TuneKeys keys;
+  bool fits = false;
+  MemoryUse use{};
+  std::size_t short_bytes = 0;     ///< what it takes beyond both limits
+  std::optional<double> step_s{};  ///< absent: it does not fit, or cannot be predicted
+};
+
+/// Plans and predicts the candidates, in their order.
+[[nodiscard]] std::vector<Sketch> sketch(const RunConfig& base,
+                                         const std::vector<TuneKeys>& candidates,
+                                         const PlannedRank& planned, ThreadPool& pool);
+
+/// Returns whether one of the candidates fits, without predicting any.
+[[nodiscard]] bool any_fits(const RunConfig& base, const std::vector<TuneKeys>& candidates,
+                            const PlannedRank& planned, ThreadPool& pool);
+
+}  // namespace strata

@@ -1,0 +1,288 @@
+// The search of `tune`: what it may vary, that its choice is that of trying everything, that what
+// it offers fits, that it is fast enough, and what it says where nothing fits.
+
+#include "strata/plan/tune.h"
+
+#include <algorithm>
+#include <ctime>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "plan/paper_machines.h"
+#include "plan/tune_search.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "support/catch.h"
+#include "support/scratch_folder.h"
+
+namespace {
+
+using namespace strata;
+using test::config_file;
+using test::fast_machine_with_large_layers;
+using test::kNewDevice;
+
+/// Returns a machine with a GPU that is known by name and limits in GiB, as `plan` takes it to be.
+PlannedRank machine(double device_gib, double host_gib, std::string_view gpu = "NVIDIA H200") {
+  const auto bytes = [](double gib) { return static_cast<std::size_t>(gib * kGiB); };
+  PlannedRank planned{.place = {}, .budget = {}, .device = gpu};
+  planned.budget.device_limit = bytes(device_gib);
+  planned.budget.device_overhead = estimated_device_overhead(BackendChoice::kCuda);
+  planned.budget.host_limit = bytes(host_gib);
+  planned.budget.host_overhead = estimated_host_overhead(BackendChoice::kCuda);
+  return planned;
+}
+
+/// Returns one of configs/ without its limits, with rows of 2048 tokens.
+RunConfig model_config(const std::string& name, const std::vector<std::string>& sets = {}) {
+  std::vector<std::string> all{"memory.device_limit=null", "memory.host_limit=null",
+                               "model.max_position_embeddings=2048", "data.sequence_length=2048",
+                               "optimizer.grad_clip=null"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  return config_file(name.c_str(), all);
+}
+
+/// Returns a limit of processor seconds that stands for wall seconds on four cores.
+double cpu_seconds(double wall_s) { return 4 * wall_s; }
+
+double cpu_clock_s() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+}  // namespace
+
+TEST_CASE("candidates cut a step in every way, and are runs that may be") {
+  const RunConfig base = fast_machine_with_large_layers();  // clips
+  const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 8});
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> shapes;
+  for (const TuneKeys& keys : found) {
+    CHECK(keys.rows * keys.sub_batches * keys.passes == 8);
+    CHECK(keys.timing != UpdateTiming::kOnArrival);
+    CHECK(keys.moment_dtype == DType::kF32);
+    CHECK_NOTHROW(keys.put_into(base).validate("a test"));
+    shapes.insert({keys.rows, keys.sub_batches, keys.passes});
+  }
+  CHECK(shapes.size() == 10);  // 2^3 into three factors
+  CHECK(found.size() == 20);   // before_use and speculative
+  CHECK(found.front().timing == UpdateTiming::kBeforeUse);
+  CHECK(found.front().passes == 1);
+}
+
+TEST_CASE("without clipping gradients may arrive in a ring, and moments are rounded if allowed") {
+  RunConfig base = fast_machine_with_large_layers();  // 8 layers
+  base.optimizer.grad_clip.reset();
+  base.schedule.gradient_sums = GradientSums::kAuto;
+  const std::vector<TuneKeys> found = tune_candidates(base, {.step_rows = 2, .moment_dtype = true});
+  std::set<std::int64_t> rings;
+  std::set<UpdateTiming> timings;
+  bool rounded = false;
+  for (const TuneKeys& keys : found) {
+    timings.insert(keys.timing);
+    rings.insert(keys.gradient_ring.value_or(0));
+    rounded = rounded || keys.moment_dtype == DType::kBF16;
+    if (keys.gradient_ring && keys.passes > 1) {
+      CHECK(keys.gradient_sums == GradientSums::kDevice);
+    }
+  }
+  CHECK(rings == std::set<std::int64_t>{0, 3, 5});
+  CHECK(timings == std::set{UpdateTiming::kBeforeUse, UpdateTiming::kOnArrival});
+  CHECK(rounded);
+}
+
+TEST_CASE("a key that is not searched keeps its value") {
+  RunConfig base = fast_machine_with_large_layers();
+  base.schedule.rows = 2;
+  base.optimizer.timing = UpdateTiming::kSpeculative;
+  const TuneSpace space{.step_rows = 24, .rows = false, .timing = false, .gradient_ring = false};
+  const std::vector<TuneKeys> found = tune_candidates(base, space);
+  REQUIRE(found.size() == 3);  // 1, 2 and 4 passes: 3 are less than twice 2
+  for (const TuneKeys& keys : found) {
+    CHECK(keys.rows == 2);
+    CHECK(keys.timing == UpdateTiming::kSpeculative);
+  }
+}
+
+TEST_CASE("sums that the config keeps on the host leave rings to steps of one pass") {
+  RunConfig base = fast_machine_with_large_layers();  // sums on the host
+  base.optimizer.grad_clip.reset();
+  for (const TuneKeys& keys : tune_candidates(base, {.step_rows = 4})) {
+    CHECK(keys.gradient_sums == GradientSums::kHost);
+    CHECK((!keys.gradient_ring || keys.passes == 1));
+  }
+}
+
+TEST_CASE("a slow host is relieved by fewer passes and early updates") {
+  RunConfig base = fast_machine_with_large_layers();
+  base.optimizer.grad_clip.reset();
+  base.hardware.host_gbs = 1;
+  base.hardware.link_gbs = 1;
+  ThreadPool pool(2);
+  const TuneResult result = tune(
+      base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+  REQUIRE(!result.best.empty());
+  CHECK(result.best.front().keys.passes == 1);
+  CHECK(result.best.front().keys.timing == UpdateTiming::kOnArrival);
+  CHECK(result.best.front().prediction.tokens_per_s > 0);
+  for (std::size_t i = 1; i < result.best.size(); ++i) {
+    CHECK(result.best[i].prediction.step_s >
+          result.best[i - 1].prediction.step_s * (1 - 2 * kEquallyFast));
+  }
+}
+
+TEST_CASE("a search on one thread and on three chooses the same") {
+  const RunConfig base = fast_machine_with_large_layers();
+  std::vector<TuneKeys> chosen;
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    const TuneResult result = tune(
+        base, {.step_rows = 4}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+    chosen.push_back(result.best.at(0).keys);
+  }
+  CHECK(chosen[0] == chosen[1]);
+}
+
+TEST_CASE("a device of which nothing is known is said to be so") {
+  RunConfig base = fast_machine_with_large_layers();
+  base.hardware.device_gbs.reset();
+  ThreadPool pool(1);
+  const TuneResult result = tune(
+      base, {.step_rows = 2}, PlannedRank{.place = {}, .budget = {}, .device = kNewDevice}, pool);
+  CHECK(result.best.empty());
+  CHECK_THAT(result.unknown, ContainsSubstring("hardware.device_gbs"));
+}
+
+TEST_CASE("the choice is within 1 % of trying everything", "[long]") {
+  struct Machine {
+    double device_gib, host_gib;
+    const char* gpu;
+    std::vector<std::string> sets;
+  };
+  const std::vector<std::string> six{"model.num_hidden_layers=6"};
+  const auto with = [&](std::vector<std::string> sets) {
+    sets.insert(sets.end(), six.begin(), six.end());
+    return sets;
+  };
+  for (const Machine& m :
+       std::vector<Machine>{{8, 64, "NVIDIA H200", with({})},
+                            {10, 26, "NVIDIA GeForce RTX 4090", with({})},
+                            {8, 40, "NVIDIA GeForce RTX 3090", with({"optimizer.grad_clip=1"})},
+                            {16, 24, "NVIDIA H100 PCIe", with({"hardware.link_gbs=10"})}}) {
+    CAPTURE(m.gpu, m.device_gib, m.host_gib);
+    const RunConfig base = model_config("llama-7b.json", m.sets);
+    const PlannedRank planned = machine(m.device_gib, m.host_gib, m.gpu);
+    ThreadPool pool(0);
+    const TuneSpace space{.step_rows = 8};
+    // Fewer than it places by default, so that it has to leave out as large a part as of 84.
+    const TuneResult chosen = tune(base, space, planned, pool, {.placed = 8});
+    const TuneResult all = tune(base, space, planned, pool, {.exhaustive = true});
+    REQUIRE(all.placed == all.fitting);
+    CHECK(chosen.placed < all.placed);
+    double best_s = all.best.front().prediction.step_s;
+    for (const Tuned& tuned : all.best) best_s = std::min(best_s, tuned.prediction.step_s);
+    CHECK(chosen.best.front().prediction.step_s <= 1.01 * best_s);
+  }
+}
+
+TEST_CASE("what is offered plans within its limits, on every machine and for every model",
+          "[long]") {
+  const ScratchFolder folder;
+  std::size_t offered = 0;
+  for (const char* model : {"llama-1.3b.json", "llama-7b.json", "llama3-8b.json", "llama-13b.json",
+                            "llama-30b.json", "llama-70b.json"}) {
+    const RunConfig base = model_config(model);
+    for (const double device_gib : {24, 40, 80, 141}) {
+      for (const double host_gib : {32, 64, 128, 512}) {
+        CAPTURE(model, device_gib, host_gib);
+        const PlannedRank planned = machine(device_gib, host_gib);
+        const TuneSpace space{.step_rows = 2, .moment_dtype = true};
+        ThreadPool pool(0);
+        if (!any_fits(base, tune_candidates(base, space), planned, pool)) continue;
+        const TuneResult result = tune(base, space, planned, pool, {.placed = 1, .shown = 1});
+        RunConfig config = result.best.at(0).config;
+        save_run_config(config, folder.file("config.json"));
+        config = load_run_config(folder.file("config.json"));
+        const Setup setup = choose_placement(config, planned).setup;
+        CHECK(setup.device_bytes() <= *planned.budget.device_limit);
+        CHECK(setup.host_bytes() <= *planned.budget.host_limit);
+        ++offered;
+      }
+    }
+  }
+  CHECK(offered > 40);
+}
+
+TEST_CASE("predictions from datasheets are within 25 % of what another program published",
+          "[long]") {
+  // The README of github.com/IST-DASLab/llmq (commit 00ea1be9): Qwen2.5-7B in bf16 with bf16
+  // moments, batches of 4 rows of 1024 tokens, 262144 tokens a step, on GPUs where its step is
+  // bound by compute. What it offloads on smaller ones says nothing of strata.
+  struct Published {
+    const char* gpu;
+    double device_gib, tokens_per_s;
+  };
+  const RunConfig base = config_file(
+      "llama-7b.json",
+      {"memory.device_limit=null", "model.vocab_size=152064", "model.hidden_size=3584",
+       "model.intermediate_size=18944", "model.num_hidden_layers=28",
+       "model.num_attention_heads=28", "model.num_key_value_heads=4", "data.sequence_length=1024",
+       "schedule.rows=4", "schedule.sub_batches=4", "schedule.passes=16",
+       "optimizer.moment_dtype=bf16", "optimizer.grad_clip=null", "optimizer.timing=on_arrival"});
+  for (const Published& row :
+       {Published{"NVIDIA H100 80GB HBM3", 76, 14000},
+        Published{"NVIDIA RTX PRO 6000 Blackwell Workstation Edition", 91, 8000},
+        Published{"NVIDIA L40S", 43, 3900}}) {
+    CAPTURE(row.gpu);
+    const PlannedRank planned = machine(row.device_gib, 256, row.gpu);
+    const Setup setup = make_setup(base, choices_by_rule(base), planned);
+    const Prediction predicted = predict(setup, planned.device);
+    CHECK_THAT(predicted.rates, ContainsSubstring("datasheet estimates"));
+    CHECK(predicted.tokens_per_s > 0.75 * row.tokens_per_s);
+    CHECK(predicted.tokens_per_s < 1.25 * row.tokens_per_s);
+  }
+}
+
+TEST_CASE("tuning a 7B and a 70B takes 30 and 60 s of four cores at most", "[long]") {
+  struct Case {
+    const char* model;
+    double host_gib, wall_s;
+  };
+  for (const Case& c : {Case{"llama-7b.json", 125, 30}, Case{"llama-70b.json", 1200, 60}}) {
+    CAPTURE(c.model);
+    const RunConfig base = model_config(c.model);
+    ThreadPool pool(0);
+    const double begin_s = cpu_clock_s();
+    const TuneResult result = tune(base, {.step_rows = 32}, machine(80, c.host_gib), pool);
+    const double taken_s = cpu_clock_s() - begin_s;
+    CHECK(result.fitting > 20);
+    CAPTURE(taken_s);
+    CHECK(taken_s < cpu_seconds(c.wall_s));
+  }
+}
+
+TEST_CASE("where nothing fits the memory that binds is named, and what would fit with its price") {
+  const RunConfig base = model_config("llama-7b.json", {"model.num_hidden_layers=12"});
+  ThreadPool pool(0);
+  const auto refusal = [&](const RunConfig& config, const PlannedRank& planned) {
+    try {
+      (void)tune(config, {.step_rows = 2}, planned, pool);
+    } catch (const OutOfMemory& error) {
+      return std::string(error.what());
+    }
+    return std::string("it fits");
+  };
+  // 2.7 billion parameters: 35 GiB of state, 10 GiB less with bf16 moments.
+  RunConfig clipped = base;
+  clipped.optimizer.grad_clip = 1;
+  const std::string text = refusal(clipped, machine(6, 30));
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("on the device; the limit is 6 GiB (memory.device_limit)"));
+  CHECK_THAT(text, ContainsSubstring("for whose state the host has no room: its limit is 30 GiB"));
+  CHECK_THAT(text, ContainsSubstring("\n  --host-memory 3"));
+  CHECK_THAT(text, ContainsSubstring("\n  --allow optimizer.moment_dtype (bf16 moments): "));
+  CHECK_THAT(text, ContainsSubstring(" tokens/s"));
+  const std::string device = refusal(base, machine(1, 200));
+  INFO(device);
+  CHECK_THAT(device, ContainsSubstring("on the device"));
+  CHECK_THAT(device, ContainsSubstring("\n  --device-memory "));
+  CHECK_THAT(refusal(base, machine(0.5, 1)), ContainsSubstring("take a smaller model"));
+}
