@@ -163,6 +163,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
                              .threads = narrow<int>(config.run.threads),
                              .memory = config.memory,
                              .hardware = config.hardware,
+                             .kernels = config.kernels,
                              .needs = needs_of(config, job.load),
                              .sequences = job.sequences,
                              .load = job.load});

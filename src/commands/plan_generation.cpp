@@ -9,6 +9,7 @@
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 #include "strata/plan/choose_generation.h"
+#include "strata/run/stored_rates.h"
 
 namespace strata {
 
@@ -41,11 +42,11 @@ int plan_generation(const RunConfig& config, const PlanOptions& options) {
   const GenerationChoice choice = choose_generation(
       config.model.llama,
       {.needs = needs_of(config, job.load), .sequences = job.sequences, .load = job.load}, budget,
-      device.name, config.hardware);
+      {device.name, config.hardware, find_stored_rates(config, device.name)});
   const GenerationSetup& setup = choice.setup;
-  std::string text = (device.name.empty() ? std::string() : device_text(device)) + setup.plan.to_string() +
-                     totals_text(setup.device_bytes(), setup.host_bytes(), budget) +
-                     setup.to_string() + "\n";
+  std::string text =
+      (device.name.empty() ? std::string() : device_text(device)) + setup.plan.to_string() +
+      totals_text(setup.device_bytes(), setup.host_bytes(), budget) + setup.to_string() + "\n";
   if (!choice.text.empty()) text += "chosen: " + choice.text + "\n";
   text += to_string(job.load) + "\n" + choice.prediction.to_string();
   std::fputs(text.c_str(), stdout);

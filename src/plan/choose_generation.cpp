@@ -60,8 +60,8 @@ std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
 class Search {
  public:
   Search(const LlamaConfig& model, const GenerationWish& wish, const Budget& budget,
-         std::string_view device, const HardwareSection& hardware)
-      : model_(model), wish_(wish), budget_(budget), device_(device), hardware_(hardware) {}
+         const RatedDevice& device)
+      : model_(model), wish_(wish), budget_(budget), device_(device) {}
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there: with
   /// no more, as many bytes of weights travel in their place.
@@ -92,8 +92,7 @@ class Search {
     tried_ = sequences;
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, kv_slots, budget_);
-      const GenerationPrediction p =
-          predict_generation(setup, wish_.load, device_, hardware_, kCoarse);
+      const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kCoarse);
       if (p.tokens_per_s > best_.prediction.tokens_per_s) best_ = {setup, p, {}};
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
@@ -104,8 +103,7 @@ class Search {
   const LlamaConfig& model_;
   const GenerationWish& wish_;
   const Budget& budget_;
-  std::string_view device_;
-  const HardwareSection& hardware_;
+  const RatedDevice& device_;
   std::int64_t tried_ = 0;
   GenerationChoice best_;
 };
@@ -122,17 +120,16 @@ std::string text_of(const GenerationChoice& best, const GenerationChoice& usual)
 }  // namespace
 
 GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWish& wish,
-                                   const Budget& budget, std::string_view device,
-                                   const HardwareSection& hardware) {
+                                   const Budget& budget, const RatedDevice& device) {
   GenerationChoice usual{by_rule(model, wish, budget), {}, {}};
   if (wish.needs.scores) return usual;  // what is drawn is predicted
-  usual.prediction = predict_generation(usual.setup, wish.load, device, hardware);
+  usual.prediction = predict_generation(usual.setup, wish.load, device);
   if (!usual.prediction.unknown.empty()) return usual;
   if (wish.needs.kv_slots) return usual;
-  Search search(model, wish, budget, device, hardware);
+  Search search(model, wish, budget, device);
   search.run();
   GenerationChoice best = search.best();
-  best.prediction = predict_generation(best.setup, wish.load, device, hardware);
+  best.prediction = predict_generation(best.setup, wish.load, device);
   if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;
   best.text = text_of(best, usual);
   return best;

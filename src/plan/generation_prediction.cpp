@@ -194,12 +194,11 @@ double seconds_each(const PlayedLoad& load, const std::vector<double>& sweeps_s,
 }  // namespace
 
 GenerationPrediction predict_generation(const GenerationSetup& s, const GenerationLoad& load,
-                                        std::string_view device, const HardwareSection& hardware,
-                                        int steps_per_doubling) {
-  const KnownRates known = known_rates(device, hardware);
+                                        const RatedDevice& device, int steps_per_doubling) {
+  const KnownRates known = known_rates(device.name, device.hardware, {}, device.stored);
   GenerationPrediction p;
   p.unknown = s.sizes.compute != DType::kBF16 ? "rates are those of bf16"
-                                              : why_rates_are_missing(device, known);
+                                              : why_rates_are_missing(device.name, known);
   if (!p.unknown.empty()) return p;
   p.rates = known.source;
   GenerationLoad some = load;

@@ -11,6 +11,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
+#include "strata/run/stored_rates.h"
 
 namespace strata {
 
@@ -77,9 +78,12 @@ void GenerationSession::decide(const LlamaConfig& model, GenerationNeeds needs) 
   const auto budget = [&] {
     return make_budget(options_.memory, measure_machine(*backend_.device, *ranks_));
   };
+  RunConfig config;
+  config.hardware = options_.hardware;
+  config.kernels = options_.kernels;
+  rated_ = {device_name(), options_.hardware, find_stored_rates(config, device_name())};
   const GenerationChoice choice =
-      choose_generation(model, {needs, options_.sequences, options_.load}, budget(), device_name(),
-                        options_.hardware);
+      choose_generation(model, {needs, options_.sequences, options_.load}, budget(), rated_);
   choice_text_ = choice.text;
   const GenerationNeeds open = needs;
   needs.sequences = choice.setup.sequences;
@@ -101,7 +105,7 @@ void GenerationSession::decide(const LlamaConfig& model, GenerationNeeds needs) 
 }
 
 GenerationPrediction GenerationSession::predict() const {
-  return predict_generation(setup_, options_.load, device_name(), options_.hardware);
+  return predict_generation(setup_, options_.load, rated_);
 }
 
 /// Work in flight refers to members, so it ends before they go.

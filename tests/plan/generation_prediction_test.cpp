@@ -53,7 +53,7 @@ GenerationPrediction predicted(const GenerationSetup& setup, const GenerationLoa
                                const Slow& slow) {
   HardwareSection hardware = fast_machine().hardware;
   slow(hardware);
-  GenerationPrediction p = predict_generation(setup, load, kNewDevice, hardware);
+  GenerationPrediction p = predict_generation(setup, load, {kNewDevice, hardware});
   REQUIRE(p.unknown.empty());
   return p;
 }
@@ -129,10 +129,10 @@ TEST_CASE("a load too long to be played goes on like its middle") {
 
 TEST_CASE("nothing is predicted in f32 or for a device that nobody knows, and the keys are named") {
   GenerationSetup setup = within({}, 1, 100);
-  CHECK_THAT(predict_generation(setup, {}, kNewDevice, {}).unknown,
+  CHECK_THAT(predict_generation(setup, {}, {kNewDevice}).unknown,
              ContainsSubstring("hardware.product_tflops"));
   setup.sizes.compute = DType::kF32;
-  CHECK_THAT(predict_generation(setup, {}, kNewDevice, fast_machine().hardware).to_string(),
+  CHECK_THAT(predict_generation(setup, {}, {kNewDevice, fast_machine().hardware}).to_string(),
              ContainsSubstring("rates are those of bf16"));
 }
 
@@ -148,7 +148,7 @@ TEST_CASE(
   GenerationWish wish{
       .needs = {.compute = DType::kBF16, .context = 600}, .sequences = {}, .load = load};
   const auto chosen = [&] {
-    return choose_generation(large_llama(), wish, budget, kNewDevice, hardware);
+    return choose_generation(large_llama(), wish, budget, {kNewDevice, hardware});
   };
   const GenerationChoice roomy = chosen();
   CHECK(roomy.setup.sequences > 64);
@@ -161,7 +161,7 @@ TEST_CASE(
   for (std::int64_t sequences = 1; sequences <= 512; sequences *= 2) {
     try {
       const GenerationSetup other = within(budget.device_limit, sequences, 600, 0);
-      CHECK(predict_generation(other, load, kNewDevice, hardware).tokens_per_s <=
+      CHECK(predict_generation(other, load, {kNewDevice, hardware}).tokens_per_s <=
             1.05 * tight.prediction.tokens_per_s);
     } catch (const OutOfMemory&) {
     }
@@ -183,7 +183,7 @@ TEST_CASE("a choice takes seconds, also for the largest model", "[long]") {
   budget.device_limit = 80 * kGiB;
   const std::clock_t begin = std::clock();
   const GenerationChoice choice =
-      choose_generation(config.model.llama, wish, budget, "NVIDIA H200", {});
+      choose_generation(config.model.llama, wish, budget, {"NVIDIA H200"});
   CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
   CHECK(choice.prediction.tokens_per_s > 0);
 }

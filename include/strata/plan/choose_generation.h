@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "strata/plan/generation_prediction.h"
 #include "strata/plan/generation_setup.h"
@@ -28,11 +27,10 @@ struct GenerationChoice {
   std::string text;  ///< a line about what was chosen by it; empty if nothing was
 };
 
-/// Chooses for a device of this name. Without a prediction there are 16 sequences at once, or as
+/// Chooses for a device. Without a prediction there are 16 sequences at once, or as
 /// many as the load has or memory holds. Throws OutOfMemory as make_generation_setup does.
 [[nodiscard]] GenerationChoice choose_generation(const LlamaConfig& model,
                                                  const GenerationWish& wish, const Budget& budget,
-                                                 std::string_view device,
-                                                 const HardwareSection& hardware);
+                                                 const RatedDevice& device);
 
 }  // namespace strata

@@ -6,13 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "strata/config/config.h"
 #include "strata/plan/generation_setup.h"
 #include "strata/plan/prediction.h"
+#include "strata/plan/rates.h"
 
 namespace strata {
 
@@ -21,6 +22,13 @@ struct GenerationLoad {
   std::int64_t sequences = 1;
   std::int64_t prompt_tokens = 1;  ///< of each
   std::int64_t drawn_tokens = 1;   ///< of each
+};
+
+/// A device whose rates are known by its name, or given.
+struct RatedDevice {
+  std::string name;
+  HardwareSection hardware{};           ///< of a config; goes first
+  std::optional<StoredRates> stored{};  ///< that earlier runs had on it
 };
 
 /// What a load should take on one device.
@@ -41,13 +49,12 @@ struct GenerationPrediction {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Predicts a load in this layout on a device of this name. Sweeps are taken to be alike whose
+/// Predicts a load in this layout on a device. Sweeps are taken to be alike whose
 /// tokens and keys are in the same of so many steps between an amount and twice that; fewer are
 /// faster, and miss some percent.
 [[nodiscard]] GenerationPrediction predict_generation(const GenerationSetup& setup,
                                                       const GenerationLoad& load,
-                                                      std::string_view device,
-                                                      const HardwareSection& hardware,
+                                                      const RatedDevice& device,
                                                       int steps_per_doubling = 4);
 
 }  // namespace strata

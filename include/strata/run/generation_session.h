@@ -27,7 +27,8 @@ struct GenerationOptions {
   std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
   int threads = 0;               ///< 0: as many as there are usable cores
   MemorySection memory{};
-  HardwareSection hardware{};
+  HardwareSection hardware{};               ///< for predictions, and
+  KernelsSection kernels{};                 ///< whose cache has rates that were measured
   GenerationNeeds needs{};                  ///< but the dtype, and the sequences at once
   std::optional<std::int64_t> sequences{};  ///< at once; absent: to be chosen
   GenerationLoad load{};                    ///< for which it is chosen
@@ -62,6 +63,7 @@ class GenerationSession {
   RankGroups groups_;
   Backend backend_;
   GroupCollectives collectives_;
+  RatedDevice rated_;
   GenerationSetup setup_;
   std::string choice_text_;
   std::unique_ptr<GenerationAssembly> assembly_;
