@@ -174,43 +174,66 @@ bool can_be_learnt(const RunConfig& config, const TuneOptions& options) {
                     (learn ? "; or let a run on this machine tell them (--measure 1)" : ""));
 }
 
+/// Runs a candidate whose updates are on the host, where it fits so: only then the host's rate is
+/// seen.
+TunedRun run_to_learn(const RunConfig& config, const TuneOptions& options, Ranks& ranks) {
+  if (!config.schedule.resident_units) {
+    RunConfig on_host = config;
+    on_host.schedule.resident_units = 0;
+    try {
+      return measure_tuned(on_host, options.steps, ranks);
+    } catch (const OutOfMemory& error) {
+      log::debug("with all state on the host: {}", error.what());
+    }
+  }
+  return measure_tuned(config, options.steps, ranks);
+}
+
 /// Runs one candidate that fits, so that rates are known, and stores them.
 StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
                         const TuneOptions& options, Ranks& ranks) {
   std::fputs("no rates are known of this device: one run tells them\n", stdout);
   std::fflush(stdout);
-  RunConfig config = result.to_learn_from->put_into(model.base);
-  // Updates on the host tell its rate.
-  if (!config.schedule.resident_units) config.schedule.resident_units = 0;
-  const TunedRun run = measure_tuned(config, options.steps, ranks);
-  std::fputs((store_seen_rates(config, run) + "\n").c_str(), stdout);
+  const TunedRun run = run_to_learn(result.to_learn_from->put_into(model.base), options, ranks);
+  std::fputs((store_seen_rates(model.base, run) + "\n").c_str(), stdout);
   if (std::optional<StoredRates> stored = find_stored_rates(model.base, run.device)) return *stored;
   return {.device = run.device, .where = "this machine", .date = "now", .rates = run.rates};
 }
 
-/// Runs the best candidates, stores the rates that the fastest had and returns its keys.
+/// Returns a line of the table of what was measured.
+std::string measured_text(std::size_t place, const TunedRun& run) {
+  return fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", place,
+                     format_count(static_cast<std::int64_t>(run.tokens_per_s)), run.predicted_s,
+                     run.step_s, run.predicted_s / run.step_s, keys_text(run.keys));
+}
+
+/// Runs the best candidates, stores the rates that the fastest had and returns its keys. One that
+/// finds less memory than was planned is told and left out. Throws OutOfMemory if none ran.
 TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const TuneOptions& options,
                       Ranks& ranks) {
+  std::string text = fmt::format("measured, the median of {} steps each:\n", options.steps) +
+                     fmt::format("{:>2} {:>10} {:>12} {:>11} {:>11}  {}\n", "", "tokens/s",
+                                 "predicted s", "measured s", "ratio", kKeysHeader);
   std::vector<TunedRun> runs;
-  std::fputs(
-      fmt::format("measured, the median of {} steps each:\n{:>2} {:>10} {:>12} {:>11} "
-                  "{:>11}  {}\n",
-                  options.steps, "", "tokens/s", "predicted s", "measured s", "ratio", kKeysHeader)
-          .c_str(),
-      stdout);
+  std::string refusal;
   const auto count = std::min(result.best.size(), static_cast<std::size_t>(options.measure));
   for (std::size_t i = 0; i < count; ++i) {
-    runs.push_back(measure_tuned(result.best[i].config, options.steps, ranks));
-    const TunedRun& run = runs.back();
-    std::fputs(
-        fmt::format("{:>2} {:>10} {:>12.4f} {:>11.4f} {:>11.3f}  {}\n", i + 1,
-                    format_count(static_cast<std::int64_t>(run.tokens_per_s)), run.predicted_s,
-                    run.step_s, run.predicted_s / run.step_s, keys_text(run.keys))
-            .c_str(),
-        stdout);
+    try {
+      runs.push_back(measure_tuned(result.best[i].config, options.steps, ranks));
+      text += measured_text(i + 1, runs.back());
+    } catch (const OutOfMemory& error) {
+      refusal = error.what();
+      text += fmt::format("{:>2} does not fit here: {}\n", i + 1, refusal);
+    }
+    std::fputs(std::exchange(text, {}).c_str(), stdout);
     std::fflush(stdout);
   }
-  const TunedRun& best = *std::ranges::min_element(runs, {}, &TunedRun::step_s);
+  if (runs.empty()) throw OutOfMemory(refusal);
+  // A few steps tell no smaller differences: among them the order of the predictions stays.
+  constexpr double kTold = 1.01;
+  const double fastest_s = std::ranges::min(runs, {}, &TunedRun::step_s).step_s;
+  const TunedRun& best = *std::ranges::find_if(
+      runs, [&](const TunedRun& run) { return run.step_s <= kTold * fastest_s; });
   std::fputs((store_seen_rates(base, best) + "\n").c_str(), stdout);
   return best.keys;
 }

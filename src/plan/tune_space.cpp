@@ -63,7 +63,7 @@ std::vector<std::optional<std::int64_t>> rings(const RunConfig& base, const Tune
   constexpr std::int64_t kLeast = 3;
   const std::int64_t by_rule = (layers + 2) / 3 + 2;
   for (const std::int64_t ring : {by_rule, kLeast}) {
-    if (ring < layers && found.back() != ring) found.push_back(ring);
+    if (ring < layers && found.back() != ring) found.emplace_back(ring);
   }
   return found;
 }

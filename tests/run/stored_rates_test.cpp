@@ -94,6 +94,28 @@ TEST_CASE("a file of rates that cannot be used is named and left alone") {
   CHECK(find_stored_rates(config, "a-chip").has_value());
 }
 
+TEST_CASE("keys of hardware go before stored rates, and those before what is known of a GPU") {
+  const StoredRates stored{
+      .device = "NVIDIA H200", .where = "node7", .date = "2026-11-24", .rates = some_rates()};
+  HardwareSection given;
+  given.host_gbs = 99;
+  const KnownRates known = known_rates("NVIDIA H200", given, {}, stored);
+  CHECK(known.rates.product_tflops == 600.5);
+  CHECK(known.rates.host_gbs == 99);
+  CHECK(known.rates.device_gbs == known_rates("NVIDIA H200", {}).rates.device_gbs);
+  CHECK(known.source ==
+        "H200 (measured; measured on node7, 2026-11-24: hardware.product_tflops; as given: "
+        "hardware.host_gbs)");
+  const KnownRates unknown = known_rates("a chip", {}, {}, stored);
+  CHECK(unknown.missing ==
+        "hardware.attention_forward_tflops, hardware.attention_backward_tflops, "
+        "hardware.device_gbs");
+  StoredRates whole = stored;
+  whole.rates.attention_forward_tflops = whole.rates.attention_backward_tflops = 1;
+  whole.rates.device_gbs = 1;
+  CHECK(known_rates("a chip", {}, {}, whole).source == "a chip (measured on node7, 2026-11-24)");
+}
+
 TEST_CASE("all ranks use the rates that rank 0 finds") {
   const ScratchFolder folder;
   const RunConfig with = run_with_cache(folder);
