@@ -92,8 +92,8 @@ int report_command(const ReportOptions& options) {
   }
   if (!options.svg.empty()) write_figures(runs, options.svg);
   fs::path output = options.output;
-  if (output.empty())
-    output = runs.size() == 1 ? runs[0].folder / kReportName : fs::path(kReportName);
+  if (output.empty()) output = kReportName;
+  if (options.output.empty() && runs.size() == 1) output = runs[0].folder / kReportName;
   const std::string page = report_page(
       std::move(runs), {.program = "strata " + version_text(build_info()), .made = now_text()});
   write_whole(output, page, "--output");

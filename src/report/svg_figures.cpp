@@ -77,7 +77,7 @@ Plot validation_plot(const std::vector<RunHistory>& runs) {
   return plot;
 }
 
-/// Returns "2.5 s", "9.79 ms" or "44 \u00b5s".
+/// Returns "2.5 s", "9.79 ms", or microseconds likewise.
 std::string seconds_text(double seconds) {
   if (seconds >= 1 || seconds == 0) return fmt::format("{:.3g} s", seconds);
   return seconds >= 1e-3 ? fmt::format("{:.3g} ms", seconds * 1e3)
