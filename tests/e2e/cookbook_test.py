@@ -25,7 +25,11 @@ for task in $(seq 0 "$last"); do SLURM_SUBMIT_DIR=$PWD SLURM_ARRAY_TASK_ID=$task
 
 # What the output of a command holds, by the command's beginning.
 SAID = {
-    "strata plan configs/llama-7b.json": ["RTX 4090", "predicted step"],
+    "strata plan configs/llama-7b.json --gpu": ["RTX 4090", "predicted step"],
+    "strata plan configs/llama-7b.json --generate": ["RTX 4090", "tokens/s drawn"],
+    "strata tune": ["RTX 4090", "written: tuned.json"],
+    "strata generate": ["20 tokens drawn", "house number"],
+    "strata report": ["html"],
     "scripts/examples/pretrain.sh": ["validation loss ", "sample: The "],
     "TEMPLATE=chatml scripts/examples/fine_tune.sh": ["<|im_start|>", "validation loss "],
     "scripts/examples/other_hardware.sh": ["60 steps, loss "],
