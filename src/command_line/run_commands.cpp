@@ -3,7 +3,9 @@
 
 #include "strata/command_line/command_line.h"
 
+#include <cstdint>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,16 +90,22 @@ CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::str
 void add_generation(CLI::App& command, const std::string& description, GenerationJob& said,
                     std::optional<GenerationJob>& job) {
   CLI::Option* const generate = command.add_flag("--generate", description);
-  const auto add_count = [&](const char* name, auto& count, const char* what) {
+  const auto add_count = [&](const char* name, auto& count, std::int64_t most, const char* what) {
     command.add_option(name, count, what)
         ->needs(generate)
-        ->check(CLI::PositiveNumber)
+        ->check(CLI::Range(std::int64_t{1}, most))
         ->type_name("COUNT");
   };
-  add_count("--prompts", said.load.sequences, "how many; 64 by default");
-  add_count("--prompt-tokens", said.load.prompt_tokens, "tokens of each prompt; 512 by default");
-  add_count("--max-tokens", said.load.drawn_tokens, "tokens drawn after each; 128 by default");
-  add_count("--batch", said.sequences, "prompts that are continued at once; chosen by default");
+  constexpr std::int64_t kMostPrompts = 1'000'000'000;
+  constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMostAtOnce = 100'000;
+  add_count("--prompts", said.load.sequences, kMostPrompts, "how many; 64 by default");
+  add_count("--prompt-tokens", said.load.prompt_tokens, kMostTokens,
+            "tokens of each prompt; 512 by default");
+  add_count("--max-tokens", said.load.drawn_tokens, kMostTokens,
+            "tokens drawn after each; 128 by default");
+  add_count("--batch", said.sequences, kMostAtOnce,
+            "prompts that are continued at once; chosen by default");
   command.parse_complete_callback([generate, &said, &job] {
     if (generate->count() > 0) job = said;
   });

@@ -1,5 +1,6 @@
-// A load of random prompts, after a short one that touches memory and wakes the device. The time is
-// that of the program's own loop, from the first prompt to the last token.
+// A load of random prompts, after two tokens of as many as there are at once, which touch memory
+// and wake the device. The time is that of the program's own loop, from the first prompt to the
+// last token.
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +10,6 @@
 #include <optional>
 
 #include "commands/generation_job.h"
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
@@ -89,7 +89,8 @@ double tokens_per_s(const GenerationCounts& counts) {
 }
 
 nlohmann::json to_json(const GenerationResult& r, const GenerationSession& session,
-                       const GenerationLoad& load, const DeviceInfo& info) {
+                       const GenerationLoad& load, const DeviceInfo& info,
+                       const GenerationPrediction& p) {
   const GenerationSetup& setup = session.setup();
   const BuildInfo build = build_info();
   nlohmann::json json{{"version", build.version},
@@ -112,7 +113,6 @@ nlohmann::json to_json(const GenerationResult& r, const GenerationSession& sessi
                       {"device_measured_bytes", r.memory.device_measured},
                       {"host_planned_bytes", r.memory.host_planned},
                       {"host_peak_bytes", r.memory.host_peak}};
-  const GenerationPrediction p = session.predict();
   if (!p.unknown.empty()) {
     json["prediction"] = {{"unknown", p.unknown}};
     return json;
@@ -129,7 +129,8 @@ nlohmann::json to_json(const GenerationResult& r, const GenerationSession& sessi
 }
 
 void print_table(const GenerationResult& r, const GenerationSession& session,
-                 const GenerationLoad& load, const DeviceInfo& info) {
+                 const GenerationLoad& load, const DeviceInfo& info,
+                 const GenerationPrediction& p) {
   std::string text = fmt::format(
       "{} ({}), {} parameters in {}\n"
       "load            {}\n"
@@ -142,7 +143,6 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
       r.counts.seconds, r.first_token_s, format_count(r.counts.sweeps),
       format_count(std::llround(tokens_per_s(r.counts))), to_string(r.memory));
   if (!session.choice_text().empty()) text += "choice          " + session.choice_text() + "\n";
-  const GenerationPrediction p = session.predict();
   text += p.unknown.empty() ? fmt::format("prediction      {:.3f} s ({:.3f} of measured)\n",
                                           p.seconds, p.seconds / r.counts.seconds) +
                                   p.to_string()
@@ -169,12 +169,13 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
                              .load = job.load});
   const DeviceInfo info = session.device().info();
   const GenerationResult result = measure(session, job.load);
+  const GenerationPrediction prediction = session.predict();
   if (!options.json.empty()) {
     std::ofstream file(options.json);
-    file << to_json(result, session, job.load, info).dump(2) << '\n';
+    file << to_json(result, session, job.load, info, prediction).dump(2) << '\n';
     if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
   }
-  print_table(result, session, job.load, info);
+  print_table(result, session, job.load, info, prediction);
   return 0;
 }
 

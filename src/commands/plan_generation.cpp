@@ -1,6 +1,5 @@
 // A load is laid out as a session would lay it out, for a machine that need not be here.
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -26,16 +25,23 @@ GenerationNeeds needs_of(const RunConfig& config, const GenerationLoad& load) {
 }
 
 std::string to_string(const GenerationLoad& load) {
-  return format_count(load.sequences) + (load.sequences == 1 ? " prompt of " : " prompts of ") +
-         format_count(load.prompt_tokens) + " tokens, " + format_count(load.drawn_tokens) +
-         " drawn after " + (load.sequences == 1 ? "it" : "each");
+  const auto counted = [](std::int64_t count, const std::string& what) {
+    return format_count(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  return counted(load.sequences, "prompt") + " of " + counted(load.prompt_tokens, "token") + ", " +
+         format_count(load.drawn_tokens) + " drawn after " + (load.sequences == 1 ? "it" : "each");
 }
 
 int plan_generation(const RunConfig& config, const PlanOptions& options) {
-  if (options.ranks.value_or(1) > 1 || options.ranks_per_node.value_or(1) > 1) {
-    throw ConfigError("--ranks: generation runs on one rank; leave it out");
+  if (planned_ranks(options)->size() > 1) {
+    throw ConfigError(
+        "--ranks: generation runs on one rank; leave it out, and the launcher as well");
   }
   const BackendChoice backend = planned_backend(config);
+  if (backend == BackendChoice::kCuda && config.run.dtype == DType::kF64) {
+    throw ConfigError(
+        "run.dtype: f64 is for run.backend \"cpu\"; take \"bf16\" or \"f32\" for a GPU");
+  }
   const DeviceInfo device = planned_device(backend, options.gpu);
   const Budget budget = make_budget(config.memory, planned_machine(backend, device));
   const GenerationJob& job = *options.generation;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -45,7 +47,6 @@ GenerationSetup by_rule(const LlamaConfig& model, const GenerationWish& wish,
 /// Returns numbers of sequences that are tried: powers of two, what lies halfway between them, and
 /// those of the load.
 std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
-  if (wish.sequences) return {*wish.sequences};
   const std::int64_t most = std::min(wish.load.sequences, kMostSequences);
   std::vector<std::int64_t> tried;
   for (std::int64_t n = 1; n < most; n *= 2) {
@@ -66,18 +67,17 @@ class Search {
   /// Tries keys and values on the device, and on the host with more sequences than fit there: with
   /// no more, as many bytes of weights travel in their place.
   void run() {
-    std::int64_t fit = 0;
-    for (const std::int64_t sequences : tried_sequences(wish_)) {
-      if (!attempt(sequences, 0)) break;
-      fit = sequences;
-    }
-    double before = 0;
-    for (const std::int64_t sequences : tried_sequences(wish_)) {
-      if (sequences <= fit || (sequences < 2 * tried_ && sequences != wish_.load.sequences))
-        continue;
-      const std::optional<double> rate = attempt(sequences, kKvSlots);
-      if (!rate || *rate < kWorthMore * before) return;
-      before = *rate;
+    const std::vector<std::int64_t> tried = tried_sequences(wish_);
+    std::size_t fit = 0;  // so many of the numbers
+    while (fit < tried.size() && attempt(tried[fit], 0)) ++fit;
+    if (budget_.device_is_host) return;
+    std::map<std::int64_t, double> rates;
+    for (std::size_t i = fit; i < tried.size(); ++i) {
+      const std::optional<double> rate = attempt(tried[i], kKvSlots);
+      if (!rate) return;  // nor will more of them fit
+      const auto half = rates.upper_bound(tried[i] / 2);
+      if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) return;
+      rates[tried[i]] = *rate;
     }
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
@@ -88,15 +88,14 @@ class Search {
 
   /// Returns the predicted tokens per second, or nothing if so many do not fit.
   std::optional<double> attempt(std::int64_t sequences, int kv_slots) {
-    constexpr int kCoarse = 1;
-    tried_ = sequences;
+    constexpr PredictionEffort kLittle{.steps_per_doubling = 1, .batches = 3};
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, kv_slots, budget_);
-      const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kCoarse);
+      const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
       if (p.tokens_per_s > best_.prediction.tokens_per_s) best_ = {setup, p, {}};
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
-      return std::nullopt;  // nor will more of them fit
+      return std::nullopt;
     }
   }
 
@@ -104,7 +103,6 @@ class Search {
   const GenerationWish& wish_;
   const Budget& budget_;
   const RatedDevice& device_;
-  std::int64_t tried_ = 0;
   GenerationChoice best_;
 };
 
@@ -125,9 +123,10 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   if (wish.needs.scores) return usual;  // what is drawn is predicted
   usual.prediction = predict_generation(usual.setup, wish.load, device);
   if (!usual.prediction.unknown.empty()) return usual;
-  if (wish.needs.kv_slots) return usual;
+  if (wish.sequences || wish.needs.kv_slots) return usual;
   Search search(model, wish, budget, device);
   search.run();
+  if (!(search.best().prediction.tokens_per_s > 0)) return usual;
   GenerationChoice best = search.best();
   best.prediction = predict_generation(best.setup, wish.load, device);
   if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;

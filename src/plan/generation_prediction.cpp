@@ -7,9 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <span>
+#include <stdexcept>
+#include <utility>
 
 #include "plan/dry_steps.h"
 #include "strata/base/log.h"
@@ -27,47 +32,11 @@ namespace strata {
 
 namespace {
 
-/// More requests than so many times those at once are not played: the rest goes on like the middle.
-constexpr std::int64_t kPlayedBatches = 6;
-
 /// What makes sweeps alike: amounts in steps on a logarithmic scale.
 using Kind = std::array<int, 4>;
 
 int step_of(double amount, int steps_per_doubling) {
   return amount <= 0 ? -1 : static_cast<int>(std::lround(steps_per_doubling * std::log2(amount)));
-}
-
-struct SweepKind {
-  std::vector<std::size_t> sweeps;  ///< of the load, in order
-  std::vector<SweepShare> shares;   ///< of the one in the middle
-};
-
-/// A load that was played.
-struct PlayedLoad {
-  std::map<Kind, SweepKind> kinds;
-  std::vector<std::int64_t> ended;  ///< after each sweep, sequences in all
-  std::size_t first_drawing = 0;    ///< the first sweep that draws
-};
-
-/// Plays a load: calls `look` with the shares of each sweep, and with how many sequences have ended
-/// after it.
-template <class Look>
-void play(const GenerationSetup& s, const GenerationLoad& load, const Look& look) {
-  SweepBatch batch(s.kv, s.sequences, s.sweep.tokens);
-  std::int64_t taken = 0, ended = 0;
-  while (true) {
-    while (taken < load.sequences && batch.admit(load.prompt_tokens, load.drawn_tokens)) ++taken;
-    if (batch.empty()) return;
-    const std::vector<SweepShare> shares = batch.next_sweep();
-    for (const SweepShare& share : shares) {
-      if (!share.draws) continue;
-      batch.add_token(share.slot);
-      if (batch.at(share.slot).drawn() < load.drawn_tokens) continue;
-      batch.release(share.slot);
-      ++ended;
-    }
-    look(shares, ended);
-  }
 }
 
 Kind kind_of(const std::vector<SweepShare>& shares, int steps) {
@@ -82,25 +51,61 @@ Kind kind_of(const std::vector<SweepShare>& shares, int steps) {
           step_of(keys, steps)};
 }
 
-PlayedLoad played(const GenerationSetup& s, const GenerationLoad& load, int steps) {
-  PlayedLoad result;
-  std::vector<Kind> of_sweeps;
-  play(s, load, [&](const std::vector<SweepShare>& shares, std::int64_t ended) {
-    if (result.first_drawing == result.ended.size() &&
-        std::ranges::none_of(shares, &SweepShare::draws)) {
-      ++result.first_drawing;
+/// Sweeps that follow each other and are alike.
+struct Stretch {
+  Kind kind{};
+  std::int64_t sweeps = 1;
+  std::int64_t ended = 0;  ///< sequences in all, at its end
+  std::vector<SweepShare> shares;
+
+  [[nodiscard]] bool draws_alone() const {
+    return std::ranges::all_of(shares, &SweepShare::single);
+  }
+  [[nodiscard]] bool draws() const { return std::ranges::any_of(shares, &SweepShare::draws); }
+};
+
+/// Returns how many sweeps after one in which all sequences had a single token are like it: none of
+/// them ends a sequence, and keys become no more than some percent longer.
+std::int64_t sweeps_alike(const SweepBatch& batch, const std::vector<SweepShare>& shares,
+                          std::int64_t drawn_tokens) {
+  constexpr std::int64_t kLonger = 16;  // one part in so many
+  std::int64_t alike = std::numeric_limits<std::int64_t>::max();
+  for (const SweepShare& share : shares) {
+    const BatchedSequence& sequence = batch.at(share.slot);
+    alike = std::min({alike, drawn_tokens - sequence.drawn() - 1, sequence.tokens / kLonger});
+  }
+  return alike;
+}
+
+/// Plays a load with lengths alone.
+std::vector<Stretch> played(const GenerationSetup& s, const GenerationLoad& load, int steps) {
+  SweepBatch batch(s.kv, s.sequences, s.sweep.tokens);
+  std::vector<Stretch> all;
+  std::int64_t taken = 0, ended = 0;
+  while (true) {
+    while (taken < load.sequences && batch.admit(load.prompt_tokens, load.drawn_tokens)) ++taken;
+    if (batch.empty()) break;
+    Stretch stretch{.shares = batch.next_sweep()};
+    const std::int64_t ended_before = ended;
+    for (const SweepShare& share : stretch.shares) {
+      if (!share.draws) continue;
+      batch.add_token(share.slot);
+      if (batch.at(share.slot).drawn() < load.drawn_tokens) continue;
+      batch.release(share.slot);
+      ++ended;
     }
-    result.kinds[kind_of(shares, steps)].sweeps.push_back(result.ended.size());
-    result.ended.push_back(ended);
-  });
-  // Played again for the shares of one sweep of each kind, so that not all of them are held.
-  std::map<std::size_t, SweepKind*> middles;
-  for (auto& [kind, same] : result.kinds) middles[same.sweeps[same.sweeps.size() / 2]] = &same;
-  std::size_t sweep = 0;
-  play(s, load, [&](const std::vector<SweepShare>& shares, std::int64_t) {
-    if (const auto at = middles.find(sweep++); at != middles.end()) at->second->shares = shares;
-  });
-  return result;
+    if (ended == ended_before && stretch.draws_alone()) {
+      const std::int64_t alike = sweeps_alike(batch, stretch.shares, load.drawn_tokens);
+      batch.repeat(alike);
+      stretch.sweeps += alike;
+      for (SweepShare& share : stretch.shares) share.begin += alike / 2;
+    }
+    stretch.kind = kind_of(stretch.shares, steps);
+    stretch.ended = ended;
+    all.push_back(std::move(stretch));
+  }
+  if (taken < load.sequences) throw std::invalid_argument("a sequence of the load has no room");
+  return all;
 }
 
 /// What a sweep takes amid others like it.
@@ -145,17 +150,27 @@ std::vector<SweepTime> time_sweeps(const GenerationSetup& s, const Rates& rates,
   return times;
 }
 
-/// Adds what sweeps that are alike take to the figures of a load.
-void add(GenerationPrediction& p, const SweepKind& kind, const SweepTime& time,
-         std::vector<double>& critical_s, std::vector<double>& sweeps_s) {
-  const auto count = static_cast<double>(kind.sweeps.size());
-  const bool draws_alone = std::ranges::all_of(kind.shares, &SweepShare::single);
-  (draws_alone ? p.draw_s : p.prompt_share) += count * time.seconds;
-  for (const std::size_t sweep : kind.sweeps) sweeps_s[sweep] = time.seconds;
-  for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
-    critical_s[lane] += count * time.path.lanes_s[lane];
+/// Returns what a sweep of each kind takes: of the stretch in the middle of its sweeps.
+std::map<Kind, SweepTime> times_of(const GenerationSetup& s, const Rates& rates,
+                                   const std::vector<Stretch>& load) {
+  std::map<Kind, std::int64_t> counts;
+  for (const Stretch& stretch : load) counts[stretch.kind] += stretch.sweeps;
+  std::map<Kind, std::int64_t> passed;
+  std::vector<Kind> kinds;
+  std::vector<const std::vector<SweepShare>*> middles;
+  for (const Stretch& stretch : load) {
+    std::int64_t& before = passed[stretch.kind];
+    const std::int64_t middle = counts[stretch.kind] / 2;
+    if (before <= middle && middle < before + stretch.sweeps) {
+      kinds.push_back(stretch.kind);
+      middles.push_back(&stretch.shares);
+    }
+    before += stretch.sweeps;
   }
-  critical_s[kLaneCount] += count * time.path.submit_s;
+  const std::vector<SweepTime> times = time_sweeps(s, rates, middles);
+  std::map<Kind, SweepTime> result;
+  for (std::size_t i = 0; i < kinds.size(); ++i) result.emplace(kinds[i], times[i]);
+  return result;
 }
 
 std::vector<Prediction::Part> parts_of(const std::vector<double>& critical_s) {
@@ -170,22 +185,21 @@ std::vector<Prediction::Part> parts_of(const std::vector<double>& critical_s) {
   return parts;
 }
 
-/// Returns the seconds that each further sequence takes amid many: of the middle of what was
-/// played.
-double seconds_each(const PlayedLoad& load, const std::vector<double>& sweeps_s,
-                    std::int64_t sequences) {
+/// Returns the seconds that each further sequence takes amid many: of what was played of so many
+/// batches all but the first and the last.
+double seconds_each(const std::vector<Stretch>& load, const std::map<Kind, SweepTime>& times,
+                    std::int64_t batch, std::int64_t batches) {
   double seconds = 0, counted_s = 0;
   std::int64_t first = 0, last = 0;
-  for (std::size_t i = 0; i < sweeps_s.size(); ++i) {
-    const std::int64_t ended = load.ended[i];
-    if (ended < sequences || ended > sequences * (kPlayedBatches - 1)) continue;
+  for (const Stretch& stretch : load) {
+    if (stretch.ended < batch || stretch.ended > batch * (batches - 1)) continue;
     if (first == 0) {
-      first = last = ended;  // what came up to here is the start
+      first = last = stretch.ended;  // what came up to here is the start
       continue;
     }
-    seconds += sweeps_s[i];
-    if (ended == last) continue;
-    last = ended;
+    seconds += static_cast<double>(stretch.sweeps) * times.at(stretch.kind).seconds;
+    if (stretch.ended == last) continue;
+    last = stretch.ended;
     counted_s = seconds;
   }
   return counted_s / static_cast<double>(std::max<std::int64_t>(1, last - first));
@@ -194,7 +208,7 @@ double seconds_each(const PlayedLoad& load, const std::vector<double>& sweeps_s,
 }  // namespace
 
 GenerationPrediction predict_generation(const GenerationSetup& s, const GenerationLoad& load,
-                                        const RatedDevice& device, int steps_per_doubling) {
+                                        const RatedDevice& device, const PredictionEffort& effort) {
   const KnownRates known = known_rates(device.name, device.hardware, {}, device.stored);
   GenerationPrediction p;
   p.unknown = s.sizes.compute != DType::kBF16 ? "rates are those of bf16"
@@ -202,31 +216,34 @@ GenerationPrediction predict_generation(const GenerationSetup& s, const Generati
   if (!p.unknown.empty()) return p;
   p.rates = known.source;
   GenerationLoad some = load;
-  some.sequences = std::min(load.sequences, kPlayedBatches * s.sequences);
-  const PlayedLoad all = played(s, some, steps_per_doubling);
-  std::vector<const std::vector<SweepShare>*> shares;
-  for (const auto& [kind, same] : all.kinds) shares.push_back(&same.shares);
-  const std::vector<SweepTime> times = time_sweeps(s, known.rates, shares);
+  some.sequences = std::min(load.sequences, effort.batches * s.sequences);
+  const std::vector<Stretch> all = played(s, some, effort.steps_per_doubling);
+  const std::map<Kind, SweepTime> times = times_of(s, known.rates, all);
   std::vector<double> critical_s(kLaneCount + 1);
-  std::vector<double> sweeps_s(all.ended.size());
-  std::size_t kinds = 0, drawing = 0;
-  for (const auto& [kind, same] : all.kinds) {
-    if (std::ranges::all_of(same.shares, &SweepShare::single)) drawing += same.sweeps.size();
-    add(p, same, times[kinds++], critical_s, sweeps_s);
+  double prompts_s = 0, draws_s = 0, sweeps = 0, draws = 0;
+  bool drawn = false;
+  for (const Stretch& stretch : all) {
+    const SweepTime& time = times.at(stretch.kind);
+    const auto count = static_cast<double>(stretch.sweeps);
+    sweeps += count;
+    (stretch.draws_alone() ? draws_s : prompts_s) += count * time.seconds;
+    if (stretch.draws_alone()) draws += count;
+    if (!drawn) p.first_token_s += time.seconds;
+    drawn |= stretch.draws();
+    for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
+      critical_s[lane] += count * time.path.lanes_s[lane];
+    }
+    critical_s[kLaneCount] += count * time.path.submit_s;
   }
-  const double played_s = p.draw_s + p.prompt_share;
+  const double played_s = prompts_s + draws_s;
   p.seconds = played_s;
-  p.sweeps = std::ssize(all.ended);
-  if (some.sequences < load.sequences) {
-    const auto more = static_cast<double>(load.sequences - some.sequences);
-    p.seconds += more * seconds_each(all, sweeps_s, s.sequences);
-    p.sweeps = std::llround(static_cast<double>(p.sweeps) * p.seconds / played_s);
-  }
-  p.prompt_share /= played_s;
-  p.draw_s = drawing == 0 ? 0 : p.draw_s / static_cast<double>(drawing);
-  p.first_token_s = std::accumulate(
-      sweeps_s.begin(), sweeps_s.begin() + static_cast<std::ptrdiff_t>(all.first_drawing) + 1, 0.0);
-  p.tokens_per_s = static_cast<double>(load.sequences * load.drawn_tokens) / p.seconds;
+  const auto more = static_cast<double>(load.sequences - some.sequences);
+  if (more > 0) p.seconds += more * seconds_each(all, times, s.sequences, effort.batches);
+  p.sweeps = sweeps * p.seconds / played_s;
+  p.prompt_share = prompts_s / played_s;
+  p.draw_s = draws > 0 ? draws_s / draws : 0;
+  p.tokens_per_s =
+      static_cast<double>(load.sequences) * static_cast<double>(load.drawn_tokens) / p.seconds;
   p.critical = parts_of(critical_s);
   return p;
 }
@@ -238,7 +255,7 @@ std::string GenerationPrediction::to_string() const {
       "s\n",
       rates, format_count(std::llround(tokens_per_s)), seconds, first_token_s);
   text += fmt::format("  sweeps {}, with tokens of prompts {:.0f} % of the time",
-                      format_count(sweeps), 100 * prompt_share);
+                      format_count(std::llround(sweeps)), 100 * prompt_share);
   if (draw_s > 0) text += fmt::format(", others {:.2f} ms each", 1000 * draw_s);
   text += "\n  bound by";
   constexpr double kWorthAWord = 0.005;

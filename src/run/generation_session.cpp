@@ -57,8 +57,7 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
   GenerationNeeds needs = options.needs;
   if (options.random_model) {
     needs.compute = options.dtype.value_or(DType::kBF16);
-    decide(*options.random_model, needs);
-    assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
+    take_memory(*options.random_model, needs);
     assembly_->state().initialize(0, options.random_model->initializer_range, *backend_.pool);
     return;
   }
@@ -67,14 +66,14 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
   const std::string unused = check_weights(files, make_layout(model));
   if (!unused.empty()) log::warn("{}", unused);
   needs.compute = options.dtype.value_or(dtype_of(files));
-  decide(model, needs);
-  assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
+  take_memory(model, needs);
   assembly_->state().load(files, *backend_.pool);
 }
 
 /// What products take of the device is known only when they are prepared, for a number of sequences
-/// that is decided before: so memory is measured twice, and less of them fit in the end at worst.
-void GenerationSession::decide(const LlamaConfig& model, GenerationNeeds needs) {
+/// that is decided before. So memory is measured twice, and what was chosen by the first
+/// measurement is given up as far as the second, or the device, does not have it.
+void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds needs) {
   const auto budget = [&] {
     return make_budget(options_.memory, measure_machine(*backend_.device, *ranks_));
   };
@@ -91,13 +90,17 @@ void GenerationSession::decide(const LlamaConfig& model, GenerationNeeds needs) 
   needs.groups = choice.setup.kv.groups;
   const bool device_is_host = backend_.device->info().backend == "cpu";
   while (true) {
-    LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
     try {
+      LlamaForward::prepare(model, forward_sizes(needs, device_is_host), *backend_.kernels);
       setup_ = make_generation_setup(model, needs, budget());
+      assembly_ = std::make_unique<GenerationAssembly>(setup_, backend_, *collectives_.shard);
       return;
     } catch (const OutOfMemory&) {
-      if (options_.sequences || needs.sequences == 1) throw;
-      needs.sequences /= 2;
+      choice_text_.clear();
+      if (needs.kv_slots == open.kv_slots) {  // wherever keys and values are
+        if (options_.sequences || needs.sequences == 1) throw;
+        needs.sequences /= 2;
+      }
       needs.kv_slots = open.kv_slots;
       needs.groups = open.groups;
     }

@@ -15,12 +15,11 @@ SweepBatch::SweepBatch(const KvShape& kv, std::int64_t sequences, std::int64_t s
       groups_(free_.size()),
       slots_(static_cast<std::size_t>(sequences)) {
   for (FreeRows& rows : free_) rows[0] = kv.rows;
+  for (std::size_t slot = 0; slot < slots_.size(); ++slot) free_slots_.insert(slot);
 }
 
 std::optional<std::size_t> SweepBatch::admit(std::int64_t prompt, std::int64_t most_drawn) {
-  const auto slot =
-      std::ranges::find_if(slots_, [](const auto& taken) { return !taken.has_value(); });
-  if (slot == slots_.end()) return std::nullopt;
+  if (free_slots_.empty()) return std::nullopt;
   // The last drawn token goes through no layer.
   const std::int64_t rows = prompt + std::max<std::int64_t>(most_drawn, 1) - 1;
   // The group with the fewest sequences that has room, so that groups compute alike.
@@ -38,22 +37,22 @@ std::optional<std::size_t> SweepBatch::admit(std::int64_t prompt, std::int64_t m
   const auto [begin, count] = *place;
   free_[best].erase(place);
   if (count > rows) free_[best][begin + rows] = count - rows;
-  *slot = BatchedSequence{.number = taken_++,
-                          .group = static_cast<int>(best),
-                          .row = begin,
-                          .rows = rows,
-                          .prompt = prompt,
-                          .tokens = prompt};
-  const auto number = static_cast<std::size_t>(slot - slots_.begin());
-  groups_[best].push_back(number);
-  ++active_;
-  return number;
+  const std::size_t slot = *free_slots_.begin();
+  free_slots_.erase(slot);
+  slots_[slot] = BatchedSequence{.number = taken_++,
+                                 .group = static_cast<int>(best),
+                                 .row = begin,
+                                 .rows = rows,
+                                 .prompt = prompt,
+                                 .tokens = prompt};
+  groups_[best].push_back(slot);
+  return slot;
 }
 
 void SweepBatch::release(std::size_t slot) {
   const BatchedSequence sequence = at(slot);
   slots_[slot].reset();
-  --active_;
+  free_slots_.insert(slot);
   const auto group = static_cast<std::size_t>(sequence.group);
   std::erase(groups_[group], slot);
   FreeRows& rows = free_[group];
@@ -106,6 +105,14 @@ std::vector<SweepShare> SweepBatch::next_sweep() {
     }
   }
   return shares;
+}
+
+void SweepBatch::repeat(std::int64_t sweeps) {
+  for (std::optional<BatchedSequence>& sequence : slots_) {
+    if (!sequence) continue;
+    sequence->tokens += sweeps;
+    sequence->done += sweeps;
+  }
 }
 
 }  // namespace strata

@@ -397,6 +397,19 @@ TEST_CASE("a product takes the longer of its FLOPs and its bytes") {
   CHECK(near(graph.end_s(), 1));
 }
 
+TEST_CASE("a product whose time goes to its bytes takes longer to start, another one does not") {
+  Rates rates = second_rates();
+  rates.thin_product_us = 0.5e6;
+  Graph thin;
+  thin.compute(1);
+  thin.records().back().what.cost.bytes = 2'000'000'000;
+  CHECK(Timeline(thin.paper(rates)).end_s() == Approx(2.5));
+  Graph thick;
+  thick.compute(3);
+  thick.records().back().what.cost.bytes = 2'000'000'000;
+  CHECK(Timeline(thick.paper(rates)).end_s() == Approx(3));
+}
+
 TEST_CASE("attention is slower for short rows and narrow heads") {
   Rates rates = second_rates();
   rates.attention_forward_length = 1024;

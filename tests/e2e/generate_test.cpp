@@ -264,7 +264,7 @@ TEST_CASE(
   const auto json = nlohmann::json::parse(read_file(file));
   CHECK(json["generated_tokens"] == 5 * 7);
   CHECK(json["sequences_at_once"] == 2);
-  CHECK(json["tokens_per_s"].get<double>() * json["seconds"].get<double>() == Approx(35));
+  CHECK(json["sweeps"] >= 3 * 7);  // of five prompts two go at once
   CHECK(json["first_token_s"] > 0);
   CHECK(json["first_token_s"] < json["seconds"]);
   CHECK(json["host_peak_bytes"] > 0);

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -73,6 +75,19 @@ class Job {
   int code_ = -1;
 };
 
+/// While it lives, mpirun does not kill ranks a second after it has told them to end, which it does
+/// when the first one has ended.
+class PatientLauncher {
+ public:
+  PatientLauncher() { ::setenv(kSeconds, "20", 1); }
+  ~PatientLauncher() { ::unsetenv(kSeconds); }
+  PatientLauncher(const PatientLauncher&) = delete;
+  PatientLauncher& operator=(const PatientLauncher&) = delete;
+
+ private:
+  static constexpr const char* kSeconds = "OMPI_MCA_odls_base_sigkill_timeout";
+};
+
 }  // namespace
 
 TEST_CASE("a job of which a rank is stopped ends in time, and the others name the rank",
@@ -133,8 +148,7 @@ TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit 
     WARN("skipped: a sanitizer must be the first library");
     return;
   }
-  // mpirun ends the others when the first rank has ended, and kills them a second later.
-  REQUIRE(::setenv("OMPI_MCA_odls_base_sigkill_timeout", "20", 1) == 0);
+  const PatientLauncher patient;
   for (const int signal : {SIGUSR1, SIGTERM, SIGUSR2}) {
     const Folder folder;
     const std::string wrapper = folder / "wrapper.sh";  // mpirun ends with rank 0's code
@@ -153,7 +167,6 @@ TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit 
     CHECK(job.code() == 75);
     CHECK_THAT(job.text(), ContainsSubstring("rank 1 ends with 75"));
   }
-  ::unsetenv("OMPI_MCA_odls_base_sigkill_timeout");
 }
 #endif
 

@@ -3,8 +3,10 @@
 
 #include "strata/plan/generation_prediction.h"
 
+#include <algorithm>
 #include <ctime>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "plan/paper_machines.h"
@@ -123,8 +125,7 @@ TEST_CASE("a load too long to be played goes on like its middle") {
   load.sequences = 4800;
   const GenerationPrediction p = predicted(setup, load, slow);
   CHECK(p.seconds == Approx(100 * played.seconds).epsilon(0.03));
-  CHECK(static_cast<double>(p.sweeps) ==
-        Approx(100.0 * static_cast<double>(played.sweeps)).epsilon(0.03));
+  CHECK(p.sweeps == Approx(100.0 * played.sweeps).epsilon(0.03));
 }
 
 TEST_CASE("nothing is predicted in f32 or for a device that nobody knows, and the keys are named") {
@@ -172,6 +173,57 @@ TEST_CASE(
   wish.sequences.reset();
   CHECK(chosen().setup.sequences == 16);
   CHECK(chosen().text.empty());
+}
+
+TEST_CASE("where the host is small, the choice is as good as any that fits") {
+  HardwareSection hardware = fast_machine().hardware;
+  hardware.device_gbs = 3000;
+  hardware.product_tflops = 600;
+  hardware.link_gbs = 50;
+  const GenerationLoad load{.sequences = 192, .prompt_tokens = 500, .drawn_tokens = 100};
+  const RatedDevice device{kNewDevice, hardware};
+  Budget budget;
+  budget.device_limit = 1800 * kMiB;
+  for (const std::size_t host_bytes : {2400 * kMiB, 3600 * kMiB, 6000 * kMiB}) {
+    budget.host_limit = host_bytes;
+    GenerationWish wish{
+        .needs = {.compute = DType::kBF16, .context = 600}, .sequences = {}, .load = load};
+    const GenerationChoice chosen = choose_generation(large_llama(), wish, budget, device);
+    double best = 0;
+    for (const std::int64_t sequences : {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192}) {
+      for (const int slots : {0, kKvSlots}) {
+        GenerationNeeds needs = wish.needs;
+        needs.sequences = sequences;
+        needs.kv_slots = slots;
+        try {
+          const GenerationSetup setup = make_generation_setup(large_llama(), needs, budget);
+          best = std::max(best, predict_generation(setup, load, device).tokens_per_s);
+        } catch (const OutOfMemory&) {
+        }
+      }
+    }
+    INFO(host_bytes);
+    CHECK(chosen.prediction.tokens_per_s > 0.94 * best);
+  }
+}
+
+TEST_CASE("long sequences are predicted as soon as short ones") {
+  const GenerationSetup setup = within({}, 8, 4096);
+  const GenerationLoad load{.sequences = 1000, .prompt_tokens = 96, .drawn_tokens = 4000};
+  const std::clock_t begin = std::clock();
+  const GenerationPrediction p =
+      predicted(setup, load, [](HardwareSection& h) { h.device_gbs = 100; });
+  CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 5);  // a tenth of a second in a release build
+  const double keys = 96 + 2000;
+  const double expected_s = 125 * 4000 * (weight_bytes() + 8 * keys * row_bytes()) / 100e9;
+  CHECK(p.seconds == Approx(expected_s).epsilon(0.03));
+}
+
+TEST_CASE("a load with a sequence that has no room is refused") {
+  HardwareSection hardware = fast_machine().hardware;
+  CHECK_THROWS_AS(predict_generation(within({}, 2, 100), {.sequences = 1, .prompt_tokens = 301},
+                                     {kNewDevice, hardware}),
+                  std::invalid_argument);
 }
 
 TEST_CASE("a choice takes seconds, also for the largest model", "[long]") {

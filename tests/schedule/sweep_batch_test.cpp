@@ -3,8 +3,9 @@
 
 #include "strata/schedule/sweep_batch.h"
 
+#include <algorithm>
 #include <array>
-#include <numeric>
+#include <span>
 #include <vector>
 
 #include "strata/schedule/sweep_writer.h"
@@ -46,13 +47,13 @@ TEST_CASE("prompts share the room that drawn tokens leave, the earliest first") 
 }
 
 TEST_CASE("sequences are in the group with the fewest, and rows that end are taken again") {
-  SweepBatch batch(groups_of_rows(2, 10), 4, 100);
+  SweepBatch batch(groups_of_rows(2, 10), 5, 100);
   std::vector<std::size_t> slots;
   for (int i = 0; i < 4; ++i) slots.push_back(batch.admit(3, 3).value());  // 5 rows each
   std::vector<int> groups;
   for (const std::size_t slot : slots) groups.push_back(batch.at(slot).group);
   CHECK(groups == std::vector<int>{0, 1, 0, 1});
-  CHECK_FALSE(batch.admit(1, 1));
+  CHECK_FALSE(batch.admit(1, 1));  // a slot is left, and no row
   batch.release(slots[1]);
   CHECK_FALSE(batch.admit(5, 2));  // 6 rows
   batch.release(slots[3]);
@@ -62,6 +63,33 @@ TEST_CASE("sequences are in the group with the fewest, and rows that end are tak
   CHECK_FALSE(batch.empty());
   for (const std::size_t slot : {slots[0], slots[2], wide}) batch.release(slot);
   CHECK(batch.empty());
+}
+
+TEST_CASE("there are no more sequences than slots, and a slot that is free is taken again") {
+  SweepBatch batch(groups_of_rows(1, 100), 2, 100);
+  const std::size_t first = batch.admit(1, 1).value();
+  REQUIRE(batch.admit(1, 1));
+  CHECK_FALSE(batch.admit(1, 1));
+  batch.release(first);
+  CHECK(batch.admit(1, 1) == first);
+}
+
+TEST_CASE("sweeps that are repeated are those that would have come") {
+  SweepBatch one(groups_of_rows(2, 60), 4, 100), other(groups_of_rows(2, 60), 4, 100);
+  for (SweepBatch* batch : {&one, &other}) {
+    for (const std::int64_t prompt : {3, 5, 8}) REQUIRE(batch->admit(prompt, 20));
+    for (int i = 0; i < 2; ++i) draw(*batch, batch->next_sweep(), 20);
+  }
+  for (int i = 0; i < 7; ++i) draw(one, one.next_sweep(), 20);
+  other.repeat(7);
+  const std::vector<SweepShare> expected = one.next_sweep(), shares = other.next_sweep();
+  REQUIRE(shares.size() == expected.size());
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    CHECK(shares[i].slot == expected[i].slot);
+    CHECK(shares[i].begin == expected[i].begin);
+    CHECK(shares[i].count == expected[i].count);
+    CHECK(one.at(shares[i].slot).tokens == other.at(shares[i].slot).tokens);
+  }
 }
 
 TEST_CASE("no sweep has more tokens than there is room for, and every token goes through once") {

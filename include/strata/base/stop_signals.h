@@ -38,7 +38,8 @@ class Interrupted : public Error {
 /// There is one at a time; it may be made and asked by any thread.
 class StopSignals {
  public:
-  /// What signals do once it is gone: what they did before, or nothing (see outlast_stops).
+  /// What signals do once it is gone: what they did before, or nothing (see outlast_stops); then
+  /// nobody catches them again.
   enum class Afterwards { kAsBefore, kOutlast };
 
   explicit StopSignals(Afterwards afterwards = Afterwards::kAsBefore);

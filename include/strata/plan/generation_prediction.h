@@ -41,7 +41,7 @@ struct GenerationPrediction {
   /// Share of the time in sweeps with tokens of prompts, in [0, 1].
   double prompt_share = 0;
   double draw_s = 0;  ///< a sweep of drawn tokens alone, in the mean; 0 if there is none
-  std::int64_t sweeps = 0;
+  double sweeps = 0;
   /// Which lanes the time is made of, likewise to Prediction::critical.
   std::vector<Prediction::Part> critical;
 
@@ -49,12 +49,21 @@ struct GenerationPrediction {
   [[nodiscard]] std::string to_string() const;
 };
 
-/// Predicts a load in this layout on a device. Sweeps are taken to be alike whose
-/// tokens and keys are in the same of so many steps between an amount and twice that; fewer are
-/// faster, and miss some percent.
+/// How closely a load is looked at; less is faster, and misses some percent.
+struct PredictionEffort {
+  /// Sweeps are alike whose tokens and keys are in the same of so many steps between an amount and
+  /// twice that.
+  int steps_per_doubling = 4;
+  /// Requests beyond so many times those at once are not played, they go on like the middle; 3 at
+  /// least.
+  std::int64_t batches = 6;
+};
+
+/// Predicts a load in this layout on a device. Throws std::invalid_argument if a sequence of the
+/// load has no room in it.
 [[nodiscard]] GenerationPrediction predict_generation(const GenerationSetup& setup,
                                                       const GenerationLoad& load,
                                                       const RatedDevice& device,
-                                                      int steps_per_doubling = 4);
+                                                      const PredictionEffort& effort = {});
 
 }  // namespace strata

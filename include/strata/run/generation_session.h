@@ -55,8 +55,8 @@ class GenerationSession {
   [[nodiscard]] const std::string& choice_text() const { return choice_text_; }
 
  private:
-  /// Decides what is open, has products prepared for it, and sets the setup.
-  void decide(const LlamaConfig& model, GenerationNeeds needs);
+  /// Decides what is open, has products prepared for it, and makes the assembly.
+  void take_memory(const LlamaConfig& model, GenerationNeeds needs);
 
   GenerationOptions options_;
   std::unique_ptr<Ranks> ranks_;

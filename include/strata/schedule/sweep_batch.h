@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "strata/store/kv_store.h"
@@ -56,8 +57,11 @@ class SweepBatch {
   void add_token(std::size_t slot) { ++slots_.at(slot)->tokens; }
   /// Gives back the room of a sequence that has ended.
   void release(std::size_t slot);
+  /// Goes on as if there had been so many sweeps more, in each of which the new token of every
+  /// sequence went through and another one was drawn. All sequences are past their prompts.
+  void repeat(std::int64_t sweeps);
 
-  [[nodiscard]] bool empty() const { return active_ == 0; }
+  [[nodiscard]] bool empty() const { return free_slots_.size() == slots_.size(); }
   /// Returns the sequence in a slot that is taken.
   [[nodiscard]] const BatchedSequence& at(std::size_t slot) const {
     return slots_.at(slot).value();
@@ -71,8 +75,8 @@ class SweepBatch {
   std::vector<FreeRows> free_;                         ///< by group
   std::vector<std::vector<std::size_t>> groups_;       ///< slots, in the order of admission
   std::vector<std::optional<BatchedSequence>> slots_;  ///< empty where nobody is
+  std::set<std::size_t> free_slots_;
   std::size_t taken_ = 0;
-  std::size_t active_ = 0;
 };
 
 }  // namespace strata
