@@ -1,11 +1,12 @@
 #!/bin/bash
 # Builds the packages of strata for the CPU and uses them where nothing was installed to build it.
 #
-#   scripts/check_package.sh          the tarball, in a root that holds glibc, a shell and nothing else
+#   scripts/check_package.sh          makes both, and uses the tarball in a root that holds glibc, a shell and nothing else
 #   scripts/check_package.sh --deb    also the .deb, in Debian's smallest system (mmdebstrap), where the whole quick
 #                                     start is run; lintian looks at it if it is there
 #
-# In that root the program must name its commit, train on text, and continue a prompt. Needs user namespaces, or root.
+# In that root the program must name its commit, train on text, and continue a prompt. Without user namespaces, or the
+# right of root to make others, the packages are only made.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -49,9 +50,18 @@ stage 'tarball'
 tarball=$(package cpu-portable)
 ls -l "$tarball"
 root=$scratch/root
-mkdir -p "$root/bin" "$root/opt"
-(cd "$scratch" && apt-get download -qq -o APT::Sandbox::User=root libc6 busybox-static)
+mkdir -p "$root/opt"
+download() {
+  (cd "$scratch" && apt-get download -qq -o APT::Sandbox::User=root libc6 busybox-static)
+}
+if ! download 2>/dev/null; then  # package lists that are missing or out of date
+  as_root apt-get update -qq
+  download
+fi
 for file in "$scratch"/*.deb; do dpkg-deb -x "$file" "$root"; done
+for folder in bin lib lib64; do  # distributions whose packages know /usr alone
+  [ -e "$root/$folder" ] || ln -s "usr/$folder" "$root/$folder"
+done
 for name in sh cat grep head tail; do ln -s busybox "$root/bin/$name"; done
 tar -xzf "$tarball" -C "$root/opt" --strip-components=1
 cp -r data/english "$root/text"
@@ -68,7 +78,19 @@ strata train /opt/share/strata/configs/quickstart.json --set run.steps=40 --set 
   --output run
 strata generate run --tokenizer tokenizer --prompt 'The file ' --max-tokens 20
 END
-stage 'its program, beside glibc and a shell'
+stage '.deb'
+deb_file=$(package cpu-release)
+dpkg-deb --info "$deb_file" | tee "$scratch/info"
+grep -q '^ Depends: .*libspdlog' "$scratch/info"
+dpkg-deb --contents "$deb_file" | awk '{print $6}' | grep -E '^\./usr/(bin/strata|share/man/man1/strata-train\.1.*)$' |
+  awk 'END { if (NR != 2) { print "the .deb lacks the program or its manual"; exit 1 } }'
+
+if ! unshare --mount true 2>/dev/null && ! unshare --mount --map-root-user true 2>/dev/null; then
+  echo 'skipped: no root of its own can be made here (unshare --mount is refused), so the packages were only made'
+  exit 0
+fi
+
+stage 'the program of the tarball, beside glibc and a shell'
 inside "$root" sh /use.sh | tee "$scratch/said"
 commit=$(cmake -DSOURCE="$PWD" -DHEADER="$scratch/commit.h" -P scripts/cmake/write_commit.cmake &&
   sed 's/.*"\(.*\)"/\1/' "$scratch/commit.h")
@@ -81,16 +103,12 @@ find "$root/opt" -name '*.schema.json' -o -name 'strata-train.1*' -o -name _stra
   awk 'END { if (NR != 4) { print "the tarball lacks a text of its own"; exit 1 } }'
 $deb || exit 0
 
-stage '.deb'
-deb_file=$(package cpu-release)
-dpkg-deb --info "$deb_file"
-dpkg-deb --contents "$deb_file"
 if command -v lintian >/dev/null; then
   # The packager's address is not set here.
   lintian --fail-on error --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog "$deb_file"
 fi
 
-stage 'its program, in the smallest Debian'
+stage 'the program of the .deb, in the smallest Debian'
 system=build/minbase.tar
 if [ ! -f "$system" ]; then
   # shellcheck disable=SC1091
