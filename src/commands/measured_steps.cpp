@@ -57,7 +57,14 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
   const auto count = static_cast<std::size_t>(steps);
   result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
                  all.state / count};
-  trace_two_steps(session, recorder, step, [&](std::int64_t s) { session.submit(s, lr); });
+  trace_two_steps(session, recorder, step, [&](std::int64_t s) {
+    if (s == step) last_s = steady_seconds();
+    session.submit(s, lr);
+  });
+  for (const FinishedStep& f : session.take_finished()) {
+    result.traced_s.push_back(f.finished_s - last_s);
+    last_s = f.finished_s;
+  }
   result.lanes = lane_times(recorder, 2);
   result.updates = update_time(recorder, 2);
   result.work = work_times(recorder, 2);

@@ -17,10 +17,11 @@ namespace strata {
 
 /// This is what was measured on this rank.
 struct MeasuredSteps {
-  std::vector<double> step_s;  ///< of the measured steps
-  std::int64_t missed = 0;     ///< of them, those whose early updates were undone
-  double mean_s = 0;           ///< from the first measured step to the end of all pending updates
-  LinkBytes link;              ///< per step
+  std::vector<double> step_s;    ///< of the measured steps
+  std::vector<double> traced_s;  ///< of the traced ones
+  std::int64_t missed = 0;       ///< of them, those whose early updates were undone
+  double mean_s = 0;             ///< from the first measured step to the end of all pending updates
+  LinkBytes link;                ///< per step
   std::vector<LaneReport> lanes;
   Recorder::WorkTime updates;  ///< per step, of the traced ones
   std::vector<WorkReport> work;

@@ -41,11 +41,12 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
     machine.sharers = *options.ranks_per_node;
   }
   const Budget budget = make_budget(config.memory, machine);
-  const Placement placement =
-      choose_placement(config, PlannedRank{.place = planned_place(config, options, *ranks),
-                                           .budget = budget,
-                                           .device = device.name,
-                                           .stored = find_stored_rates(config, device.name)});
+  const std::optional<std::int64_t> threads = planned_threads(config, options, *ranks);
+  const Placement placement = choose_placement(
+      config, PlannedRank{.place = planned_place(config, options, *ranks),
+                          .budget = budget,
+                          .device = device.name,
+                          .stored = find_stored_rates(config, device.name, threads)});
   if (ranks->rank() != 0) return 0;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +

@@ -44,11 +44,13 @@ int plan_generation(const RunConfig& config, const PlanOptions& options) {
   }
   const DeviceInfo device = planned_device(backend, options.gpu);
   const Budget budget = make_budget(config.memory, planned_machine(backend, device));
+  const std::unique_ptr<Ranks> alone = make_self_ranks();
+  const std::optional<std::int64_t> threads = planned_threads(config, options, *alone);
   const GenerationJob& job = *options.generation;
   const GenerationChoice choice = choose_generation(
       config.model.llama,
       {.needs = needs_of(config, job.load), .sequences = job.sequences, .load = job.load}, budget,
-      {device.name, config.hardware, find_stored_rates(config, device.name)});
+      {device.name, config.hardware, find_stored_rates(config, device.name, threads)});
   const GenerationSetup& setup = choice.setup;
   std::string text =
       (device.name.empty() ? std::string() : device_text(device)) + setup.plan.to_string() +

@@ -12,6 +12,7 @@
 #include "strata/device/gpu_models.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/setup.h"
+#include "strata/run/stored_rates.h"
 
 namespace strata {
 
@@ -83,6 +84,14 @@ GroupPlace planned_place(const RunConfig& config, const PlanOptions& options, Ra
                       ", and run.shard_group \"node\" needs as many on each");
   }
   return {.ranks = per_node, .replicas = ranks.size() / per_node};
+}
+
+std::optional<std::int64_t> planned_threads(const RunConfig& config, const PlanOptions& options,
+                                            Ranks& ranks) {
+  const std::int64_t given = config.run.threads;
+  if (!options.gpu.empty() && given == 0) return std::nullopt;
+  if (!options.ranks) return threads_on_host(config, ranks);
+  return given > 0 ? given * ranks_on_host(options, ranks) : threads_alone(config);
 }
 
 std::string device_text(const DeviceInfo& device) {

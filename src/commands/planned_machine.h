@@ -3,7 +3,9 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "strata/comm/rank_groups.h"
@@ -37,6 +39,11 @@ namespace strata {
 /// Returns the place of the first rank; on paper all hosts have as many ranks.
 [[nodiscard]] GroupPlace planned_place(const RunConfig& config, const PlanOptions& options,
                                        Ranks& ranks);
+
+/// Returns the threads that the ranks of a host have together; nothing for the host of a GPU that
+/// is named, unless the config says how many. All ranks of a launcher call it.
+[[nodiscard]] std::optional<std::int64_t> planned_threads(const RunConfig& config,
+                                                          const PlanOptions& options, Ranks& ranks);
 
 /// Returns a line about the device that the plan is made for; empty where there is nothing to say.
 [[nodiscard]] std::string device_text(const DeviceInfo& device);

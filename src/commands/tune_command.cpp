@@ -3,6 +3,7 @@
 // fits tells them before the search.
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
 #include "strata/commands/commands.h"
+#include "strata/config/rate_keys.h"
 #include "strata/plan/tune.h"
 #include "strata/run/stored_rates.h"
 
@@ -30,10 +32,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Throws ConfigError if the file is there and may not be replaced.
+/// Throws ConfigError if the file is there and may not be replaced, or its folder is not there.
 void require_new(const TuneOptions& options) {
   std::error_code ignored;
-  if (options.output.empty() || !fs::exists(options.output, ignored)) return;
+  if (options.output.empty()) return;
+  if (!fs::exists(options.output, ignored)) {
+    const fs::path folder = options.output.parent_path();
+    if (folder.empty() || fs::is_directory(folder, ignored)) return;
+    throw ConfigError("--output: there is no folder " + folder.string() +
+                      "; make it, or name another file");
+  }
   if (options.overwrite && fs::is_regular_file(options.output, ignored)) return;
   throw ConfigError("--output: " + options.output.string() +
                     (options.overwrite ? " is there and no file; name another one"
@@ -66,8 +74,11 @@ Target target_of(const RunConfig& config, const TuneOptions& options) {
   }
   target.planned = {.place = planned_place(config, options.plan, *target.ranks),
                     .budget = make_budget(config.memory, machine),
-                    .device = {},
-                    .stored = find_stored_rates(config, target.device.name)};
+                    .device = {}};
+  const std::optional<std::int64_t> threads = planned_threads(config, options.plan, *target.ranks);
+  if (target.ranks->rank() == 0) {
+    target.planned.stored = find_stored_rates(config, target.device.name, threads);
+  }
   return target;
 }
 
@@ -189,15 +200,24 @@ TunedRun run_to_learn(const RunConfig& config, const TuneOptions& options, Ranks
   return measure_tuned(config, options.steps, ranks);
 }
 
-/// Runs one candidate that fits, so that rates are known, and stores them.
+/// Runs one candidate that fits, so that rates are known, and stores them. This search goes by them
+/// also where they are not worth keeping.
 StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
                         const TuneOptions& options, Ranks& ranks) {
   std::fputs("no rates are known of this device: one run tells them\n", stdout);
   std::fflush(stdout);
   const TunedRun run = run_to_learn(result.to_learn_from->put_into(model.base), options, ranks);
-  std::fputs((store_seen_rates(model.base, run) + "\n").c_str(), stdout);
-  if (std::optional<StoredRates> stored = find_stored_rates(model.base, run.device)) return *stored;
-  return {.device = run.device, .where = "this machine", .date = "now", .rates = run.rates};
+  std::fputs(store_seen_rates(model.base, run).c_str(), stdout);
+  StoredRates known = find_stored_rates(model.base, run.device, run.threads)
+                          .value_or(StoredRates{.device = run.device,
+                                                .where = "this machine",
+                                                .date = "now",
+                                                .threads = run.threads,
+                                                .rates = {}});
+  for (const RateKey& key : kRateKeys) {
+    if (run.rates.*key.given) known.rates.*key.given = run.rates.*key.given;
+  }
+  return known;
 }
 
 /// Returns a line of the table of what was measured.
@@ -207,8 +227,8 @@ std::string measured_text(std::size_t place, const TunedRun& run) {
                      run.step_s, run.predicted_s / run.step_s, keys_text(run.keys));
 }
 
-/// Runs the best candidates, stores the rates that the fastest had and returns its keys. One that
-/// finds less memory than was planned is told and left out. Throws OutOfMemory if none ran.
+/// Runs the best candidates, chooses one, stores the rates that it had and returns its keys. One
+/// that finds less memory than was planned is told and left out. Throws OutOfMemory if none ran.
 TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const TuneOptions& options,
                       Ranks& ranks) {
   std::string text = fmt::format("measured, the median of {} steps each:\n", options.steps) +
@@ -234,20 +254,20 @@ TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const Tun
   const double fastest_s = std::ranges::min(runs, {}, &TunedRun::step_s).step_s;
   const TunedRun& best = *std::ranges::find_if(
       runs, [&](const TunedRun& run) { return run.step_s <= kTold * fastest_s; });
-  std::fputs((store_seen_rates(base, best) + "\n").c_str(), stdout);
+  std::fputs(store_seen_rates(base, best).c_str(), stdout);
   return best.keys;
 }
 
 }  // namespace
 
 int tune_command(const TuneOptions& options) {
+  log::configure(0, 1, "");
   require_new(options);
   const TuneModel model = load_tune_model(options);
   Target target = target_of(model.base, options);
   target.planned.device = target.device.name;
   const TuneSpace space = tune_space(model, options, target.planned.place.world());
   if (target.ranks->rank() != 0) return 0;
-  log::configure(0, 1, "");
   std::fputs(premises(model, space, target).c_str(), stdout);
   std::fflush(stdout);
   ThreadPool pool(options.threads);
@@ -270,13 +290,15 @@ int tune_command(const TuneOptions& options) {
   if (options.measure > 0) chosen = measure_best(result, model.base, options, *target.ranks);
   text = remarks(chosen, space.timing) +
          "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
   if (!options.output.empty()) {
     save_run_config(chosen.put_into(model.given), options.output);
     const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
-    text += "written: " + options.output.string() + "; strata train " + options.output.string() +
-            (has_data ? "" : " --set data.train=FILE") + " trains with it\n";
+    text = "written: " + options.output.string() + "; strata train " + options.output.string() +
+           (has_data ? "" : " --set data.train=FILE") + " trains with it\n";
+    std::fputs(text.c_str(), stdout);
   }
-  std::fputs(text.c_str(), stdout);
   return 0;
 }
 

@@ -28,6 +28,9 @@ constexpr std::int64_t kUsualRowTokens = 4096;
 constexpr double kUsualClip = 1.0;
 /// Tokens of a rank's step where nobody says how many.
 constexpr std::int64_t kUsualStepTokens = 65536;
+/// More than these no step has; a search for what divides them would have no end.
+constexpr std::int64_t kMostStepTokens = std::int64_t{1} << 40;
+constexpr std::int64_t kMostStepRows = std::int64_t{1} << 31;
 
 /// Keys that can be searched.
 constexpr std::array<std::string_view, 6> kSearched{
@@ -50,6 +53,11 @@ std::vector<std::string> assignments(const TuneOptions& options) {
   }
   if (!options.backend.empty()) sets.push_back("run.backend=" + options.backend);
   return sets;
+}
+
+/// Returns the folder that a file is in.
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : fs::path(".");
 }
 
 /// Returns the file that says what the model is.
@@ -83,7 +91,7 @@ void read_run(const fs::path& file, std::span<const std::string> sets, std::stri
 void read_model(const fs::path& file, std::span<const std::string> sets, TuneModel& model) {
   RunConfig& config = model.given;
   config.model.llama = load_llama_config(file);
-  if (has_weights(file.parent_path())) config.model.path = file.parent_path().string();
+  if (has_weights(folder_of(file))) config.model.path = folder_of(file).string();
   config.data.sequence_length =
       std::min(kUsualRowTokens, config.model.llama.max_position_embeddings);
   config.optimizer.grad_clip = kUsualClip;
@@ -97,6 +105,44 @@ void read_model(const fs::path& file, std::span<const std::string> sets, TuneMod
     model.base.run.eval_every = 0;
   }
   model.base.validate(file.string());
+}
+
+/// Returns the rows of a rank's step that the config gives. Throws ConfigError if they are too
+/// many.
+std::int64_t given_step_rows(const ScheduleSection& schedule) {
+  const std::array<std::int64_t, 3> counts{schedule.rows, schedule.sub_batches, schedule.passes};
+  std::int64_t rows = 1;
+  for (const std::int64_t count : counts) {
+    if (count > kMostStepRows / rows) {
+      throw ConfigError(
+          "schedule.rows, schedule.sub_batches and schedule.passes make a step of more than " +
+          format_count(kMostStepRows) + " rows; lower them");
+    }
+    rows *= count;
+  }
+  return rows;
+}
+
+/// Returns the rows of a rank's step of so many tokens of all ranks. Throws ConfigError if they are
+/// no whole rows, or too many.
+std::int64_t step_rows_of(std::int64_t tokens, std::int64_t sequence_length, int ranks) {
+  if (tokens > kMostStepTokens || sequence_length > kMostStepTokens / ranks) {
+    throw ConfigError("--tokens: a step has " + format_count(kMostStepTokens) +
+                      " tokens at most; give fewer, or shorter rows (--sequence-length)");
+  }
+  const std::int64_t row_tokens = sequence_length * ranks;
+  if (tokens % row_tokens != 0) {
+    const std::int64_t below = std::max<std::int64_t>(1, tokens / row_tokens) * row_tokens;
+    throw ConfigError(fmt::format(
+        "--tokens: {} tokens are not as many whole rows of {} for each of {} rank{}; give {} or "
+        "{}",
+        tokens, sequence_length, ranks, ranks == 1 ? "" : "s", below, below + row_tokens));
+  }
+  if (tokens / row_tokens > kMostStepRows) {
+    throw ConfigError("--tokens: a step of a rank has " + format_count(kMostStepRows) +
+                      " rows at most; give fewer tokens, or longer rows (--sequence-length)");
+  }
+  return tokens / row_tokens;
 }
 
 std::string searched_keys() {
@@ -144,20 +190,12 @@ TuneSpace tune_space(const TuneModel& model, const TuneOptions& options, int ran
   const bool shape_given = contains(model.keys, "schedule.rows") ||
                            contains(model.keys, "schedule.sub_batches") ||
                            contains(model.keys, "schedule.passes");
-  const ScheduleSection& schedule = model.base.schedule;
-  TuneSpace space{.step_rows = schedule.rows * schedule.sub_batches * schedule.passes};
+  TuneSpace space;
   if (options.tokens || !shape_given) {
     const std::int64_t tokens = options.tokens.value_or(kUsualStepTokens * ranks);
-    const std::int64_t row_tokens = model.base.data.sequence_length * ranks;
-    if (tokens % row_tokens != 0) {
-      const std::int64_t below = std::max<std::int64_t>(1, tokens / row_tokens) * row_tokens;
-      throw ConfigError(fmt::format(
-          "--tokens: {} tokens are not as many whole rows of {} for each of {} rank{}; give {} or "
-          "{}",
-          tokens, model.base.data.sequence_length, ranks, ranks == 1 ? "" : "s", below,
-          below + row_tokens));
-    }
-    space.step_rows = tokens / row_tokens;
+    space.step_rows = step_rows_of(tokens, model.base.data.sequence_length, ranks);
+  } else {
+    space.step_rows = given_step_rows(model.base.schedule);
   }
   const std::vector<std::string>& shape_keys = options.tokens ? model.typed_keys : model.keys;
   space.rows = searched("schedule.rows", shape_keys);

@@ -7,7 +7,6 @@
 #include "commands/measured_steps.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
-#include "strata/config/rate_keys.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/stored_rates.h"
 
@@ -30,30 +29,33 @@ TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks
           .step_s = step_s,
           .tokens_per_s = static_cast<double>(session.global_tokens_per_step()) / step_s,
           .rates = rates_seen(measured, session),
-          .device = device};
+          .device = device,
+          .threads = threads_alone(config),
+          .unsteady = unsteadiness(measured.step_s, measured.traced_s)};
 }
 
 std::string store_seen_rates(const RunConfig& config, const TunedRun& run) {
   const std::filesystem::path file = stored_rates_file(config.kernels, run.device);
   if (file.empty()) {
     return "the rates that were seen are not stored: kernels.plan_cache is empty, or there is no "
-           "cache folder";
+           "cache folder\n";
   }
-  HardwareSection rates = run.rates;
-  if (const std::optional<StoredRates> old = find_stored_rates(config, run.device)) {
-    for (const RateKey& key : kRateKeys) {
-      if (!(rates.*key.given)) rates.*key.given = old->rates.*key.given;
-    }
+  if (!run.unsteady.empty()) {
+    log::warn(
+        "the rates that were seen are not stored: {}; measure again while nothing else runs here, "
+        "with more --steps",
+        run.unsteady);
+    return {};
   }
   try {
-    save_rates(run.device, rates, file);
-  } catch (const IoError& error) {
+    save_rates(run.device, run.rates, run.threads, file);
+  } catch (const Error& error) {
     log::warn("{}; later predictions do without the rates that were seen (kernels.plan_cache)",
               error.what());
     return {};
   }
   return "rates of " + run.device + " as seen are stored in " + file.string() +
-         "; predictions use them from now on (hardware.stored_rates=false: they do not)";
+         "; predictions use them from now on (hardware.stored_rates=false: they do not)\n";
 }
 
 }  // namespace strata

@@ -1,5 +1,5 @@
 // `tune --measure`: runs the best candidates on this machine, one after the other, and keeps the
-// rates that the fastest of them had.
+// rates that the chosen one had.
 
 #pragma once
 
@@ -22,14 +22,17 @@ struct TunedRun {
   double tokens_per_s = 0;
   HardwareSection rates;  ///< that its traced work had
   std::string device;     ///< on which it ran
+  std::int64_t threads = 0;
+  std::string unsteady;  ///< why its rates are not worth keeping; empty: they are
 };
 
 /// Measures steps of a candidate on synthetic tokens and, if the model has weights, on random ones
 /// instead. Blocks. Throws what a session throws.
 [[nodiscard]] TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks);
 
-/// Stores rates for later predictions, beside those of other keys that were stored before. Returns
-/// a line that says where, or why not: what cannot be stored is measured in vain, but no failure.
+/// Stores rates for later predictions, unless the run was disturbed. Returns a line that says
+/// where, or why not: what cannot be stored is measured in vain, but no failure. Where it is a
+/// warning, the log has it, and the line is empty.
 [[nodiscard]] std::string store_seen_rates(const RunConfig& config, const TunedRun& run);
 
 }  // namespace strata

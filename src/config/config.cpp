@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +46,24 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
   return config;
 }
 
+/// Writes a file that is not there yet, links included, down to the disk. Returns whether it could.
+bool write_new_file(const std::filesystem::path& file, std::string_view text) {
+  constexpr mode_t kEverybody = 0666;  // less what the umask takes
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kEverybody);
+  if (descriptor < 0) return false;
+  bool written = true;
+  while (written && !text.empty()) {
+    const ssize_t count = ::write(descriptor, text.data(), text.size());
+    if (count >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(count));
+    } else {
+      written = errno == EINTR;
+    }
+  }
+  written = written && ::fsync(descriptor) == 0;
+  return ::close(descriptor) == 0 && written;
+}
+
 }  // namespace
 
 RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> sets,
@@ -77,18 +95,12 @@ RunConfig parse_run_config(std::string_view text, std::string_view source) {
 }
 
 void save_run_config(const RunConfig& config, const std::filesystem::path& file) {
-  const std::filesystem::path unfinished = file.string() + ".tmp";
+  // A name of this process's own: what lies under another one is somebody's.
+  const std::filesystem::path unfinished =
+      file.string() + "." + std::to_string(::getpid()) + ".tmp";
   std::error_code failed;
-  std::filesystem::remove(unfinished, failed);  // of a run that was killed
-  std::ofstream out(unfinished, std::ios::binary);
-  out << write_fields(config);
-  out.close();
-  bool written = out.good();
-  if (written) {
-    const int descriptor = ::open(unfinished.c_str(), O_RDONLY | O_CLOEXEC);
-    written = descriptor >= 0 && ::fsync(descriptor) == 0;
-    if (descriptor >= 0) ::close(descriptor);
-  }
+  std::filesystem::remove(unfinished, failed);  // of a run that had this number and was killed
+  const bool written = write_new_file(unfinished, write_fields(config));
   if (written) std::filesystem::rename(unfinished, file, failed);
   if (written && !failed) return;
   std::error_code ignored;

@@ -85,6 +85,10 @@ struct Placed {
   double step_s = std::numeric_limits<double>::infinity();
 };
 
+bool among_the_best(const Placed& placed, double best_s) {
+  return placed.step_s <= best_s * (1 + kEquallyFast);
+}
+
 class Search {
  public:
   Search(const RunConfig& base, const PlannedRank& planned, ThreadPool& pool,
@@ -127,9 +131,12 @@ class Search {
       best_s_ = std::min(best_s_, placed.step_s);
       placed_.push_back(std::move(placed));
     }
-    // What is far behind will not be shown, and its setup takes memory.
+    // What is far behind will not be shown, and its setup takes memory. Of those that are as fast
+    // as the fastest any may be: which of them are shown goes by preference, in the end.
     std::ranges::stable_sort(placed_, {}, &Placed::step_s);
-    for (std::size_t i = limits_.shown; i < placed_.size(); ++i) placed_[i].placement = {};
+    for (std::size_t i = limits_.shown; i < placed_.size(); ++i) {
+      if (!among_the_best(placed_[i], best_s_)) placed_[i].placement = {};
+    }
   }
 
   [[nodiscard]] Placed place_one(std::size_t index) const {
@@ -153,8 +160,7 @@ void rank(std::vector<Placed>& placed) {
   double best_s = placed.front().step_s;
   for (const Placed& p : placed) best_s = std::min(best_s, p.step_s);
   std::ranges::stable_sort(placed, {}, [&](const Placed& p) {
-    const bool among_the_best = p.step_s <= best_s * (1 + kEquallyFast);
-    return among_the_best ? std::pair(0.0, p.order) : std::pair(p.step_s, p.order);
+    return std::pair(among_the_best(p, best_s) ? 0.0 : p.step_s, p.order);
   });
 }
 
@@ -185,8 +191,8 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
   }
   std::vector<Placed> placed = Search(base, planned, pool, limits, sketches).place();
   result.placed = placed.size();
-  placed.resize(std::min(placed.size(), limits.shown));
   rank(placed);
+  placed.resize(std::min(placed.size(), limits.shown));
   for (Placed& p : placed) {
     Tuned& tuned = result.best.emplace_back();
     tuned.keys = p.keys;

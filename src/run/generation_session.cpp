@@ -80,7 +80,9 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
   RunConfig config;
   config.hardware = options_.hardware;
   config.kernels = options_.kernels;
-  rated_ = {device_name(), options_.hardware, find_stored_rates(config, device_name())};
+  config.run.threads = options_.threads;
+  rated_ = {device_name(), options_.hardware,
+            find_stored_rates(config, device_name(), threads_alone(config))};
   const GenerationChoice choice =
       choose_generation(model, {needs, options_.sequences, options_.load}, budget(), rated_);
   choice_text_ = choice.text;

@@ -144,7 +144,9 @@ void RunFolder::remove_old_run() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
-    if ((name.starts_with("plans.json.") && name.ends_with(".tmp")) || is_event_file_name(name)) {
+    const bool unfinished = (name.starts_with("plans.json.") || name.starts_with("config.json.")) &&
+                            name.ends_with(".tmp");
+    if (unfinished || is_event_file_name(name)) {
       files.push_back(entry.path());
     }
   }

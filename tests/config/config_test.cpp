@@ -3,6 +3,8 @@
 
 #include "strata/config/config.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -315,11 +317,19 @@ TEST_CASE("patterns of files are resolved in the order of names") {
 TEST_CASE("a config that cannot be written whole leaves the one that is there") {
   const Folder folder;
   strata::save_run_config(minimal(), folder.path / "config.json");
-  std::filesystem::create_directories(folder.path / "config.json.tmp/in the way");
+  const std::string unfinished = "config.json." + std::to_string(::getpid()) + ".tmp";
+  std::filesystem::create_directories(folder.path / unfinished / "in the way");
   CHECK_THROWS_WITH(strata::save_run_config(minimal({"run.steps=7"}), folder.path / "config.json"),
                     ContainsSubstring("config.json: cannot be written"));
   CHECK(strata::differing_fields(minimal(), strata::load_run_config(folder.path / "config.json"))
             .empty());
+}
+
+TEST_CASE("saving a config leaves other files beside it alone") {
+  const Folder folder;
+  std::ofstream(folder.path / "config.json.tmp") << "somebody's";
+  strata::save_run_config(minimal(), folder.path / "config.json");
+  CHECK(std::filesystem::file_size(folder.path / "config.json.tmp") == 10);
 }
 
 TEST_CASE("the resolved config reads back to the same values") {

@@ -141,6 +141,28 @@ TEST_CASE("a search on one thread and on three chooses the same") {
   CHECK(chosen[0] == chosen[1]);
 }
 
+TEST_CASE("how many are shown does not change which one is chosen") {
+  // A device so slow that all ways to run it take as long, but for less than what counts.
+  RunConfig base = fast_machine_with_large_layers();
+  base.optimizer.grad_clip.reset();
+  base.hardware.product_tflops = 1e-4;
+  const PlannedRank planned{.place = {}, .budget = {}, .device = kNewDevice};
+  ThreadPool pool(2);
+  const auto best = [&](std::size_t shown) {
+    return tune(base, {.step_rows = 2}, planned, pool, {.shown = shown, .exhaustive = true}).best;
+  };
+  const std::vector<Tuned> all = best(100);
+  REQUIRE(all.size() > 8);
+  for (const std::size_t shown : {1, 2, 8}) {
+    const std::vector<Tuned> some = best(shown);
+    REQUIRE(some.size() == shown);
+    for (std::size_t i = 0; i < shown; ++i) {
+      CHECK(some[i].keys == all[i].keys);
+      CHECK(some[i].prediction.step_s == all[i].prediction.step_s);
+    }
+  }
+}
+
 TEST_CASE("a device of which nothing is known is said to be so") {
   RunConfig base = fast_machine_with_large_layers();
   base.hardware.device_gbs.reset();

@@ -3,13 +3,17 @@
 
 #include "strata/run/stored_rates.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/thread_pool.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"
 #include "support/session_run.h"
@@ -28,6 +32,9 @@ RunConfig run_with_cache(const ScratchFolder& folder) {
   return config;
 }
 
+/// The threads of a run of run_with_cache.
+constexpr std::int64_t kThreads = 2;
+
 HardwareSection some_rates() {
   HardwareSection rates;
   rates.product_tflops = 600.5;
@@ -40,25 +47,26 @@ HardwareSection some_rates() {
 TEST_CASE("stored rates are found by the device's name, with where and when they were seen") {
   const ScratchFolder folder;
   const RunConfig config = run_with_cache(folder);
-  CHECK_FALSE(find_stored_rates(config, "NVIDIA H200").has_value());
+  CHECK_FALSE(find_stored_rates(config, "NVIDIA H200", kThreads).has_value());
   const fs::path file = stored_rates_file(config.kernels, "NVIDIA H200");
   CHECK(file.filename() == "rates-NVIDIA-H200.json");
-  save_rates("NVIDIA H200", some_rates(), file);
-  const StoredRates found = find_stored_rates(config, "NVIDIA H200").value();
+  save_rates("NVIDIA H200", some_rates(), kThreads, file);
+  const StoredRates found = find_stored_rates(config, "NVIDIA H200", kThreads).value();
   CHECK(found.where == "this machine");
+  CHECK(found.threads == kThreads);
   CHECK(found.date.size() == 10);
   CHECK(found.rates.product_tflops == 600.5);
   CHECK(found.rates.host_gbs == 120);
   CHECK_FALSE(found.rates.device_gbs.has_value());
-  CHECK_FALSE(find_stored_rates(config, "NVIDIA H100").has_value());
+  CHECK_FALSE(find_stored_rates(config, "NVIDIA H100", kThreads).has_value());
 }
 
 TEST_CASE("stored rates are not used if the config says so, and none are kept without a cache") {
   const ScratchFolder folder;
   RunConfig config = run_with_cache(folder);
-  save_rates("a chip", some_rates(), stored_rates_file(config.kernels, "a chip"));
+  save_rates("a chip", some_rates(), kThreads, stored_rates_file(config.kernels, "a chip"));
   config.hardware.stored_rates = false;
-  CHECK_FALSE(find_stored_rates(config, "a chip").has_value());
+  CHECK_FALSE(find_stored_rates(config, "a chip", kThreads).has_value());
   config.kernels.plan_cache = "";
   CHECK(stored_rates_file(config.kernels, "a chip").empty());
 }
@@ -71,12 +79,16 @@ TEST_CASE("a file of rates that cannot be used is named and left alone") {
     const char* content;
     const char* says;
   };
-  for (const Case& c : {Case{"{\"device\": \"a chip\"", "not valid JSON"},
-                        Case{"", "not valid JSON"}, Case{"[1]", "expected a JSON object"},
-                        Case{"{\"device\": \"a chip\"}", "all other rates are missing"},
-                        Case{"{\"device\": \"a chip\", \"host_gbs\": -1}", "must be above 0"},
-                        Case{"{\"device\": \"a chip\", \"host_gbs\": \"x\"}", "expected a number"},
-                        Case{"{\"host_gbs\": 5}", "device: is missing"}}) {
+  for (const Case& c :
+       {Case{"{\"device\": \"a chip\"", "not valid JSON"}, Case{"", "not valid JSON"},
+        Case{"[1]", "expected a JSON object"},
+        Case{"{\"device\": \"a chip\"}", "all other rates are missing"},
+        Case{"{\"device\": \"a chip\", \"host_gbs\": -1}", "must be from 1e-6 to 1e6"},
+        Case{"{\"device\": \"a chip\", \"host_gbs\": 1e-300}", "host_gbs: must"},
+        Case{"{\"device\": \"a chip\", \"device_gbs\": 1e300}", "device_gbs: must"},
+        Case{"{\"device\": \"a chip\", \"host_gbs\": 5}", "threads: is missing"},
+        Case{"{\"device\": \"a chip\", \"host_gbs\": \"x\"}", "expected a number"},
+        Case{"{\"host_gbs\": 5}", "device: is missing"}}) {
     CAPTURE(c.content);
     (void)folder.write("cache/" + file.filename().string(), c.content);
     try {
@@ -86,12 +98,74 @@ TEST_CASE("a file of rates that cannot be used is named and left alone") {
       CHECK_THAT(std::string(error.what()), ContainsSubstring(file.string()));
       CHECK_THAT(std::string(error.what()), ContainsSubstring(c.says));
     }
-    CHECK_FALSE(find_stored_rates(config, "a chip").has_value());
+    CHECK_FALSE(find_stored_rates(config, "a chip", kThreads).has_value());
   }
   // Another device whose name makes the same file name.
-  save_rates("a-chip", some_rates(), file);
-  CHECK_FALSE(find_stored_rates(config, "a chip").has_value());
-  CHECK(find_stored_rates(config, "a-chip").has_value());
+  save_rates("a-chip", some_rates(), kThreads, file);
+  CHECK_FALSE(find_stored_rates(config, "a chip", kThreads).has_value());
+  CHECK_THROWS_AS(save_rates("a chip", some_rates(), kThreads, file), ConfigError);
+  CHECK(find_stored_rates(config, "a-chip", kThreads).has_value());
+}
+
+TEST_CASE(
+    "rates of another number of threads are not used, unless nobody knows how many there are") {
+  const ScratchFolder folder;
+  const RunConfig config = run_with_cache(folder);
+  save_rates("a chip", some_rates(), kThreads, stored_rates_file(config.kernels, "a chip"));
+  CHECK(find_stored_rates(config, "a chip", kThreads).has_value());
+  CHECK_FALSE(find_stored_rates(config, "a chip", 1).has_value());
+  CHECK_FALSE(find_stored_rates(config, "a chip", 16).has_value());
+  CHECK(find_stored_rates(config, "a chip", std::nullopt).has_value());
+}
+
+TEST_CASE("ranks of a host have its cores between them, or as many threads as the config gives") {
+  RunConfig config = tiny_config();
+  CHECK(threads_alone(config) == 2);
+  CHECK(threads_on_host(config, *make_self_ranks()) == 2);
+  run_ranks(3, [&](Ranks& ranks) {
+    RunConfig own = config;
+    if (threads_on_host(own, ranks) != 6) throw Error("not 6 threads");
+    own.run.threads = 0;
+    if (threads_on_host(own, ranks) != usable_cores()) throw Error("not all cores");
+  });
+  config.run.threads = 0;
+  CHECK(threads_alone(config) == usable_cores());
+}
+
+TEST_CASE(
+    "rates that were not seen stay those of this machine with as many threads, and no others") {
+  const ScratchFolder folder;
+  const RunConfig config = run_with_cache(folder);
+  const fs::path file = stored_rates_file(config.kernels, "a chip");
+  const auto save = [&](std::int64_t threads) {
+    HardwareSection seen;
+    seen.host_gbs = 7;
+    save_rates("a chip", seen, threads, file);
+    const HardwareSection kept = load_rates(file).rates;
+    CHECK(kept.host_gbs == 7);
+    return kept.product_tflops;
+  };
+  save_rates("a chip", some_rates(), kThreads, file);
+  CHECK(save(kThreads) == 600.5);
+  CHECK_FALSE(save(kThreads + 1).has_value());
+  (void)folder.write("cache/" + file.filename().string(),
+                     R"({"device": "a chip", "host": "node7", "threads": 2, "product_tflops": 9})");
+  CHECK(load_rates(file).where == "node7");
+  CHECK_FALSE(save(kThreads).has_value());
+  CHECK(load_rates(file).where == "this machine");
+}
+
+TEST_CASE("rates of a run that was disturbed are not worth keeping") {
+  using Steps = std::vector<double>;
+  // Nothing was under way when the first began, so it may be shorter.
+  CHECK(unsteadiness(Steps{0.5, 1, 1.05}, Steps{0.5, 0.95}).empty());
+  CHECK(unsteadiness(Steps{0.5}, Steps{0.52, 1}).empty());
+  CHECK(unsteadiness(Steps{0.5, 1, 1, 1.2}, Steps{0.5, 1}) == "steps took 1 s and up to 1.2 s");
+  CHECK(unsteadiness(Steps{0.5, 1, 1}, Steps{0.5, 1.2}) ==
+        "steps took 1 s, and the one that was traced 1.2 s");
+  CHECK(unsteadiness(Steps{0.5, 1, 1}, Steps{0.5, 0.8}) ==
+        "steps took 1 s, and the one that was traced 0.8 s");
+  CHECK_FALSE(unsteadiness(Steps{0.5}, Steps{0.6, 0.5}).empty());
 }
 
 TEST_CASE("keys of hardware go before stored rates, and those before what is known of a GPU") {
@@ -119,7 +193,7 @@ TEST_CASE("keys of hardware go before stored rates, and those before what is kno
 TEST_CASE("all ranks use the rates that rank 0 finds") {
   const ScratchFolder folder;
   const RunConfig with = run_with_cache(folder);
-  save_rates("a chip", some_rates(), stored_rates_file(with.kernels, "a chip"));
+  save_rates("a chip", some_rates(), 3 * kThreads, stored_rates_file(with.kernels, "a chip"));
   std::mutex mutex;
   std::multiset<double> seen;
   run_ranks(3, [&](Ranks& ranks) {
@@ -135,20 +209,38 @@ TEST_CASE("all ranks use the rates that rank 0 finds") {
 TEST_CASE("a session predicts by stored rates, and its numbers do not change") {
   const ScratchFolder folder;
   RunConfig config = run_with_cache(folder);
+  config.run.dtype = DType::kBF16;
+  config.schedule.activations.reset();
   const std::unique_ptr<Ranks> alone = make_self_ranks();
+  const auto chosen = [](const Session& session) {
+    std::vector<std::string> keys;
+    for (const PlacementChoice& choice : session.choices()) keys.push_back(choice.to_string());
+    return keys;
+  };
   std::string device;
   RunResult before, after;
+  RunConfig by_rule;
   {
     Session session(config, *alone);
     device = session.device().info().name;
     CHECK_FALSE(session.setup().stored.has_value());
+    CHECK(session.choices().empty());
+    by_rule = session.setup().config;
     before = run_steps(session);
   }
-  save_rates(device, some_rates(), stored_rates_file(config.kernels, device));
+  // A host so slow that it is worth while to update layers on the device.
+  HardwareSection slow_host;
+  slow_host.product_tflops = 1e5;
+  slow_host.attention_forward_tflops = slow_host.attention_backward_tflops = 1e5;
+  slow_host.device_gbs = 1e5;
+  slow_host.host_gbs = 1e-4;
+  save_rates(device, slow_host, kThreads, stored_rates_file(config.kernels, device));
   {
     Session session(config, *alone);
     REQUIRE(session.setup().stored.has_value());
-    CHECK(session.setup().stored->rates.host_gbs == 120);
+    CHECK(session.setup().stored->rates.host_gbs == 1e-4);
+    CAPTURE(chosen(session));
+    CHECK(session.setup().config.optimizer.interleave != by_rule.optimizer.interleave);
     after = run_steps(session);
   }
   REQUIRE(!before.losses.empty());

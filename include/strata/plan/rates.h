@@ -27,10 +27,11 @@ struct RankLayout {
 
 /// Rates that a run had on a device, kept for the predictions of later runs.
 struct StoredRates {
-  std::string device;     ///< its name
-  std::string where;      ///< "this machine", or the name of the host that measured
-  std::string date;       ///< "2026-11-24"
-  HardwareSection rates;  ///< those of kRateKeys that were seen, of one rank alone
+  std::string device;        ///< its name
+  std::string where;         ///< "this machine", or the name of the host that measured
+  std::string date;          ///< "2026-11-24"
+  std::int64_t threads = 0;  ///< that the rank had
+  HardwareSection rates;     ///< those of kRateKeys that were seen, of one rank alone
 };
 
 /// The rates of a device, or why they are not known.
