@@ -40,7 +40,7 @@ class Reader {
   void take(const Json& event) {
     const std::string kind = text_of(event, "ph");
     const auto args = event.find("args");
-    const Json& more = args != event.end() && args->is_object() ? *args : kNothing;
+    const Json& more = args != event.end() && args->is_object() ? *args : nothing_;
     const std::int64_t lane = integer_of(event, "tid").value_or(0);
     if (kind == "M" && text_of(event, "name") == "thread_name") {
       lane_names_[lane] = text_of(more, "name");
@@ -74,7 +74,7 @@ class Reader {
   }
 
  private:
-  const Json kNothing = Json::object();
+  const Json nothing_ = Json::object();
   TraceEvents trace_;
   bool damaged_ = false;
   std::map<std::int64_t, std::string> lane_names_;
