@@ -1,10 +1,12 @@
 // `report` reads run folders and writes what people look at: a page, or figures. Files get their
-// names when they are whole, so that a browser never opens half a page.
+// names when they are whole, so that a browser never opens half a page, and replace earlier ones
+// alone: an --output that names the wrong file must not cost a run its metrics.
 
-#include <cerrno>
+#include <algorithm>
+#include <cstddef>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -13,10 +15,12 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/commands/commands.h"
+#include "strata/data/output_file.h"
 #include "strata/report/report_page.h"
 #include "strata/report/run_history.h"
 #include "strata/report/svg_figures.h"
@@ -36,48 +40,76 @@ std::string now_text() {
                      local.tm_mday, local.tm_hour, local.tm_min);
 }
 
-/// Writes a file that replaces an earlier one when it is whole.
-void write_whole(const fs::path& file, std::string_view text, std::string_view option) {
-  const auto refuse = [&](const std::string& why) {
-    throw IoError(std::string(option) + ": " + file.string() + " cannot be written: " + why +
-                  "; name another place with " + std::string(option));
-  };
-  std::error_code error;
-  if (fs::is_directory(file, error)) refuse("it is a folder");
-  if (file.has_parent_path()) {
-    fs::create_directories(file.parent_path(), error);
-    if (error) refuse(error.message());
-  }
-  fs::path temporary = file;
-  temporary += ".tmp";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  if (!out) refuse(std::generic_category().message(errno));
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (!out) {
-    const std::string why = std::generic_category().message(errno);
-    fs::remove(temporary, error);
-    refuse(why);
-  }
-  fs::rename(temporary, file, error);
-  if (!error) return;
-  const std::string why = error.message();
-  fs::remove(temporary, error);
-  refuse(why);
+/// A file that `report` writes.
+struct Output {
+  fs::path file;
+  std::string_view option;  ///< that says where
+  std::string_view what;
+  bool (*is_earlier)(std::string_view beginning);  ///< whether a file begins as one of the kind
+};
+
+bool is_page(std::string_view beginning) {
+  return beginning.starts_with("<!doctype html>") &&
+         beginning.find("- strata report</title>") != std::string_view::npos;
+}
+bool is_figure(std::string_view beginning) { return beginning.starts_with("<svg"); }
+
+Output page_in(const fs::path& file) {
+  return {.file = file, .option = "--output", .what = "page", .is_earlier = is_page};
+}
+Output figure_in(const fs::path& file) {
+  return {.file = file, .option = "--svg", .what = "figure", .is_earlier = is_figure};
 }
 
-void write_figures(const std::vector<RunHistory>& runs, const fs::path& folder) {
-  const std::vector<SvgFigure> figures = svg_figures(runs);
+/// Refuses a place at which something other than an earlier output lies.
+void require_earlier(const Output& output) {
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(output.file, error))) return;
+  require_replaceable(output.file.string());
+  // Names of runs make a title as long as they like.
+  constexpr std::size_t kMostBeginning = std::size_t{1} << 20;
+  const InputFile file(output.file);
+  std::string beginning(std::min<std::size_t>(file.bytes(), kMostBeginning), '\0');
+  beginning.resize(file.read_some(0, std::as_writable_bytes(std::span(beginning))));
+  if (beginning.empty() || output.is_earlier(beginning)) return;
+  throw IoError(std::string(output.option) + ": " + output.file.string() + " is there and is no " +
+                std::string(output.what) + " of strata report; name another place with " +
+                std::string(output.option));
+}
+
+/// Writes a file that replaces an earlier one when it is whole.
+void write_whole(const Output& output, std::string_view text) {
+  if (output.file.has_parent_path()) {
+    std::error_code error;
+    fs::create_directories(output.file.parent_path(), error);
+    if (error) {
+      throw IoError(std::string(output.option) + ": " + output.file.string() +
+                    " cannot be written: " + error.message() + "; name another place with " +
+                    std::string(output.option));
+    }
+  }
+  OutputFile out(output.file.string());
+  out.write(text.data(), text.size());
+  out.close();
+  out.publish();
+}
+
+void write_figures(const std::vector<SvgFigure>& figures, const fs::path& folder) {
   if (figures.empty()) {
     log::warn("--svg: the runs have nothing to draw yet");
     return;
   }
   std::string names;
   for (const SvgFigure& figure : figures) {
-    write_whole(folder / figure.name, figure.text, "--svg");
+    write_whole(figure_in(folder / figure.name), figure.text);
     names += (names.empty() ? "" : ", ") + figure.name;
   }
   log::info("figures in {}: {}", folder.string(), names);
+}
+
+fs::path page_file(const ReportOptions& options, const std::vector<RunHistory>& runs) {
+  if (!options.output.empty()) return options.output;
+  return runs.size() == 1 ? runs[0].folder / kReportName : fs::path(kReportName);
 }
 
 }  // namespace
@@ -90,15 +122,18 @@ int report_command(const ReportOptions& options) {
   for (const RunHistory& run : runs) {
     for (const std::string& note : run.notes) log::warn("{}: {}", run.name, note);
   }
-  if (!options.svg.empty()) write_figures(runs, options.svg);
-  fs::path output = options.output;
-  if (output.empty()) output = kReportName;
-  if (options.output.empty() && runs.size() == 1) output = runs[0].folder / kReportName;
+  const Output output = page_in(page_file(options, runs));
+  require_earlier(output);
+  if (!options.svg.empty()) {
+    const std::vector<SvgFigure> figures = svg_figures(runs);
+    for (const SvgFigure& figure : figures) require_earlier(figure_in(options.svg / figure.name));
+    write_figures(figures, options.svg);
+  }
   const std::string page = report_page(
       std::move(runs), {.program = "strata " + version_text(build_info()), .made = now_text()});
-  write_whole(output, page, "--output");
+  write_whole(output, page);
   log::info("report in {} ({}); open it in a browser, it needs no other file and no network",
-            output.string(), format_bytes(page.size()));
+            output.file.string(), format_bytes(page.size()));
   return 0;
 }
 

@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "data/output_file.h"
 #include "strata/base/file.h"
+#include "strata/data/output_file.h"
 
 namespace strata {
 

@@ -2,7 +2,7 @@
 // link under it leads anywhere. A rename after fsync publishes the file, so readers see all of it
 // or nothing.
 
-#include "data/output_file.h"
+#include "strata/data/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -9,10 +9,10 @@
 #include <system_error>
 
 #include "data/file_kind.h"
-#include "data/output_file.h"
 #include "data/token_shards.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
+#include "strata/data/output_file.h"
 
 namespace strata {
 

@@ -10,14 +10,19 @@ function niceStep(span, most) {
 /** Ticks of a linear axis, each with its text. */
 function linearTicks(low, high, most, text) {
   const step = niceStep(high - low, most);
+  if (!(step > 0)) return [];  // the range is too narrow for numbers between its ends
   const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first;
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) {
-    const value = i * step;
+  // Counted from 0, since 1 more than a great number may be the same number.
+  for (let i = 0; i <= count; ++i) {
+    const value = (first + i) * step;
     ticks.push([
       value,
       text                       ? text(value) :
           Math.abs(value) >= 1e4 ? short(value) :
+          decimals > 12          ? digits(value, 3) :
                                    value.toFixed(decimals)
     ]);
   }

@@ -145,7 +145,7 @@ class Chart {
           // A point out of sight counts if a line goes from it to where one looks.
           const out =
               curve.x[Math.min(i + 1, curve.x.length - 1)] < x0 || curve.x[Math.max(i - 1, 0)] > x1;
-          if (out || !known(y) || (this.isLog && y <= 0)) continue;
+          if (out || !this.shows(y)) continue;
           y0 = Math.min(y0, y);
           y1 = Math.max(y1, y);
         }
@@ -167,18 +167,23 @@ class Chart {
     return [y0, y1];
   }
 
+  /** Whether a value has a place: differences, or on a log scale quotients, must be finite. */
+  shows(y) {
+    return known(y) && (this.isLog ? y >= 1e-140 && y <= 1e140 : Math.abs(y) <= 1e300);
+  }
+
   path(curve, s, kind) {
     let text = '';
     let pen = 'M';
     for (let i = 0; i < curve.x.length; ++i) {
       const y = curve.y[i];
-      if (!known(y) || (this.isLog && y <= 0)) {
+      if (!this.shows(y)) {
         pen = 'M';
         continue;
       }
       text += pen + this.x(curve.x[i]).toFixed(1) + ' ' + this.y(y).toFixed(1);
       // A point without neighbours is drawn as a dot by its round ends.
-      if (pen === 'M' && !known(curve.y[i + 1])) text += 'h0.01';
+      if (pen === 'M' && !this.shows(curve.y[i + 1])) text += 'h0.01';
       pen = 'L';
     }
     const isLine = text.includes('L');
@@ -196,7 +201,7 @@ class Chart {
     if (curve.x.length * this.series.length > 240 || curve.x.length > 60) return [];
     const dots = [];
     for (let i = 0; i < curve.x.length; ++i) {
-      if (known(curve.y[i]))
+      if (this.shows(curve.y[i]))
         dots.push(svg('circle', {
           class: 'dot',
           r: 3.6,
@@ -293,7 +298,7 @@ class Chart {
       const far = Math.abs(this.x(curve.x[best]) - px);
       if (far > 40 && this.series.length > 1) continue;
       if (at === null || far < at.far) at = {far, x: curve.x[best], step: curve.step[best]};
-      if (!this.isLog || curve.y[best] > 0) {
+      if (this.shows(curve.y[best])) {
         this.points.append(svg('circle', {
           class: 'dot',
           r: 4,

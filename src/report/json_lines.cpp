@@ -7,6 +7,7 @@
 #include <span>
 
 #include "strata/base/file.h"
+#include "strata/base/json.h"
 
 namespace strata {
 
@@ -24,6 +25,16 @@ const Json* find(const Json& object, std::string_view key) {
   return at == object.end() ? nullptr : &*at;
 }
 
+/// Returns what a line holds, or null if it is damaged: no JSON, or nested too deeply.
+Json parsed(std::string_view text) {
+  try {
+    return parse_json<Json>(text);
+  } catch (const Json::exception&) {
+  } catch (const ConfigError&) {
+  }
+  return nullptr;
+}
+
 class Lines {
  public:
   explicit Lines(const std::function<bool(const Json&)>& take) : take_(take) {}
@@ -31,7 +42,7 @@ class Lines {
   void line(std::string_view text) {
     ++read_.lines;
     if (text.find_first_not_of(" \t\r") == std::string_view::npos) return;
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parsed(text);
     if (json.is_object() && take_(json)) return;
     if (read_.damaged.size() < kMostDamagedNamed) read_.damaged.push_back(read_.lines);
     ++read_.damaged_count;
@@ -39,7 +50,7 @@ class Lines {
   /// A last line without its end counts if it is whole all the same.
   void last(std::string_view text) {
     if (text.empty()) return;
-    const Json json = Json::parse(text, nullptr, false);
+    const Json json = parsed(text);
     if (json.is_object() && take_(json)) {
       ++read_.lines;
     } else {
@@ -95,6 +106,11 @@ std::optional<std::int64_t> integer_of(const Json& object, std::string_view key)
   const Json* value = find(object, key);
   if (value == nullptr || !value->is_number_integer()) return std::nullopt;
   return value->get<std::int64_t>();
+}
+
+std::optional<std::int64_t> step_of(const Json& object) {
+  const std::optional<std::int64_t> step = integer_of(object, "step");
+  return step && *step >= 0 && *step <= kMostCount ? step : std::nullopt;
 }
 
 std::string text_of(const Json& object, std::string_view key) {

@@ -31,6 +31,11 @@ double number_of(const nlohmann::json& object, std::string_view key);
 std::optional<double> known_number(const nlohmann::json& object, std::string_view key);
 /// Returns what a key holds if it is a whole number.
 std::optional<std::int64_t> integer_of(const nlohmann::json& object, std::string_view key);
+/// The most that a step or a count of a run may be: scripts tell no greater ones apart, and sums of
+/// them would overflow.
+inline constexpr std::int64_t kMostCount = std::int64_t{1} << 53;
+/// Returns the step of a line, or nothing if it has none that a run can reach.
+std::optional<std::int64_t> step_of(const nlohmann::json& object);
 /// Returns what a key holds if it is a text, else nothing.
 std::string text_of(const nlohmann::json& object, std::string_view key);
 /// Returns whether a key holds true, or `otherwise` if it holds neither true nor false.

@@ -58,7 +58,7 @@ bool MetricsEvents::take(const Json& line) {
 }
 
 bool MetricsEvents::take_begin(const Json& line, bool resumes) {
-  const std::int64_t step = resumes ? integer_of(line, "step").value_or(-1) : 0;
+  const std::int64_t step = resumes ? step_of(line).value_or(-1) : 0;
   if (step < 0) return false;
   forget_after(step);
   if (!resumes) {
@@ -79,7 +79,7 @@ bool MetricsEvents::take_begin(const Json& line, bool resumes) {
 }
 
 bool MetricsEvents::take_step(const Json& line) {
-  const std::int64_t step = integer_of(line, "step").value_or(0);
+  const std::int64_t step = step_of(line).value_or(0);
   if (step < 1) return false;
   StepSeries& s = run_.steps;
   if (!s.step.empty() && s.step.back() >= step) forget_steps_from(step);
@@ -98,7 +98,7 @@ bool MetricsEvents::take_step(const Json& line) {
 }
 
 bool MetricsEvents::take_eval(const Json& line) {
-  const std::int64_t step = integer_of(line, "step").value_or(-1);
+  const std::int64_t step = step_of(line).value_or(-1);
   if (step < 0) return false;
   forget(run_.validations, step);
   run_.validations.push_back({.step = step, .loss = number_of(line, "val_loss")});
@@ -107,13 +107,13 @@ bool MetricsEvents::take_eval(const Json& line) {
 
 bool MetricsEvents::take_trace(const Json& line) {
   LaneTimes times;
-  times.step = integer_of(line, "step").value_or(0);
+  times.step = step_of(line).value_or(0);
   if (times.step < 1) return false;
   for (const auto& [key, value] : line.items()) {
     if (!key.ends_with(kBusy) || !value.is_number()) continue;
     LaneTime lane{.lane = key.substr(0, key.size() - kBusy.size()), .busy_s = value.get<double>()};
     const double exposed_s = number_of(line, lane.lane + std::string(kExposed));
-    lane.exposed_s = std::isfinite(exposed_s) ? exposed_s : 0;
+    lane.exposed_s = exposed_s > 0 ? exposed_s : 0;
     (lane.lane == "updates" ? times.updates : times.lanes.emplace_back()) = lane;
   }
   // Objects that were parsed are sorted by key; lanes have an order of their own.
@@ -128,7 +128,7 @@ bool MetricsEvents::take_trace(const Json& line) {
 }
 
 bool MetricsEvents::take_checkpoint(const Json& line) {
-  const std::int64_t step = integer_of(line, "step").value_or(-1);
+  const std::int64_t step = step_of(line).value_or(-1);
   if (step < 0) return false;
   run_.saves.push_back({.step = step,
                         .weights_alone = truth_of(line, "weights_alone", false),
@@ -140,7 +140,7 @@ bool MetricsEvents::take_checkpoint(const Json& line) {
 }
 
 bool MetricsEvents::take_rollback(const Json& line) {
-  const std::int64_t step = integer_of(line, "step").value_or(0);
+  const std::int64_t step = step_of(line).value_or(0);
   if (step < 1) return false;
   run_.rollbacks.push_back({.step = step, .what = text_of(line, "what")});
   return true;
@@ -151,7 +151,8 @@ bool MetricsEvents::take_end(const Json& line) {
   if (run_.end_reason.empty()) return false;
   run_.memory.device_measured = known_number(line, "device_measured_bytes");
   run_.memory.host_peak = known_number(line, "host_peak_bytes");
-  lost_lines_ += integer_of(line, "lost_lines").value_or(0);
+  const std::int64_t lost = integer_of(line, "lost_lines").value_or(0);
+  lost_lines_ = std::min(kMostCount, lost_lines_ + std::clamp<std::int64_t>(lost, 0, kMostCount));
   return true;
 }
 

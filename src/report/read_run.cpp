@@ -15,6 +15,7 @@
 #include "report/metrics_events.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
+#include "strata/base/json.h"
 #include "strata/base/text.h"
 #include "strata/report/run_history.h"
 
@@ -94,6 +95,16 @@ void flatten(const Json& object, const std::string& prefix, std::vector<ConfigVa
   }
 }
 
+/// Returns what a config holds, or null if it is damaged: no JSON, or nested too deeply.
+Json parsed_config(const std::string& text) {
+  try {
+    return parse_json<Json>(text, JsonComments::kIgnore, [](auto, const Json&) {});
+  } catch (const Json::exception&) {
+  } catch (const ConfigError&) {
+  }
+  return nullptr;
+}
+
 void read_config(RunHistory& run) {
   const fs::path file = run.folder / "config.json";
   if (!is_file(file)) {
@@ -101,7 +112,7 @@ void read_config(RunHistory& run) {
     return;
   }
   try {
-    const Json config = Json::parse(read_text_file(file, kMostConfigBytes), nullptr, false, true);
+    const Json config = parsed_config(read_text_file(file, kMostConfigBytes));
     if (config.is_object()) return flatten(config, "", run.config);
     run.notes.emplace_back("config.json: is damaged and left out");
   } catch (const IoError& error) {
@@ -127,7 +138,7 @@ void read_samples(RunHistory& run) {
   const std::size_t at_a_time = samples_at_a_time(run);
   std::size_t of_step = 0;  // samples of the newest step
   const auto take = [&](const nlohmann::json& line) {
-    const std::optional<std::int64_t> step = integer_of(line, "step");
+    const std::optional<std::int64_t> step = step_of(line);
     if (!step || !line.contains("text")) return false;
     const bool same = !run.samples.empty() && run.samples.back().step == *step;
     const bool again = same && at_a_time > 0 && of_step >= at_a_time;
@@ -157,7 +168,7 @@ void read_trace_file(RunHistory& run) {
     TraceEvents trace = read_trace(file);
     if (!trace.whole) {
       run.notes.emplace_back(
-          "trace.json: is damaged or written in part; what stands before the damage is shown");
+          "trace.json: is damaged or written in part; what is whole of it is shown");
     }
     if (!trace.lanes.empty()) run.trace = std::move(trace);
   } catch (const IoError& error) {

@@ -10,6 +10,7 @@
 
 #include "report/json_lines.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/report/trace_events.h"
 
 namespace strata {
@@ -30,19 +31,27 @@ std::int32_t small_of(const Json& object, std::string_view key) {
   return value >= 0 && value < (std::int64_t{1} << 30) ? static_cast<std::int32_t>(value) : -1;
 }
 
+/// Says whether a step may take so many microseconds: 30 years are more than any does, and longer
+/// times overflow when they are counted.
+bool is_time(double us) { return us >= 0 && us <= 1e15; }
+
 class Reader {
  public:
   void take(const Json& event) {
     const std::string kind = text_of(event, "ph");
     const auto args = event.find("args");
-    const Json& more = args != event.end() && args->is_object() ? *args : kNothing;
+    const Json& more = args != event.end() && args->is_object() ? *args : nothing_;
     const std::int64_t lane = integer_of(event, "tid").value_or(0);
     if (kind == "M" && text_of(event, "name") == "thread_name") {
       lane_names_[lane] = text_of(more, "name");
     }
     const double begin_us = number_of(event, "ts");
     const double length_us = number_of(event, "dur");
-    if (kind != "X" || !(length_us >= 0) || !(begin_us >= 0)) return;
+    if (kind != "X") return;
+    if (!is_time(begin_us) || !is_time(length_us)) {
+      damaged_ = true;
+      return;
+    }
     ++trace_.events;
     spans_[lane].push_back({.begin_us = begin_us,
                             .end_us = begin_us + length_us,
@@ -54,7 +63,7 @@ class Reader {
   }
 
   TraceEvents finish(bool whole) {
-    trace_.whole = whole;
+    trace_.whole = whole && !damaged_;
     for (auto& [lane, spans] : spans_) {
       std::ranges::stable_sort(spans, {}, &TraceSpan::begin_us);
       const std::string& name = lane_names_[lane];
@@ -65,8 +74,9 @@ class Reader {
   }
 
  private:
-  const Json kNothing = Json::object();
+  const Json nothing_ = Json::object();
   TraceEvents trace_;
+  bool damaged_ = false;
   std::map<std::int64_t, std::string> lane_names_;
   std::map<std::int64_t, std::vector<TraceSpan>> spans_;
   std::map<std::string, std::int32_t> names_;
@@ -124,13 +134,18 @@ TraceEvents read_trace(const std::filesystem::path& file) {
   if (!in) throw IoError(file.string() + ": cannot be read");
   Reader reader;
   const auto take = [&](int depth, Json::parse_event_t what, Json& parsed) {
+    if (depth > kMostJsonLevels) throw ConfigError("nests too deeply");
     // {"traceEvents": [event, ...]}
     if (what != Json::parse_event_t::object_end || depth != 2) return true;
     reader.take(parsed);
     return false;
   };
-  const Json rest = Json::parse(in, take, false);
-  return reader.finish(!rest.is_discarded());
+  try {
+    const Json rest = Json::parse(in, take, false);
+    return reader.finish(!rest.is_discarded());
+  } catch (const ConfigError&) {
+    return reader.finish(false);
+  }
 }
 
 void put_together(TraceEvents& trace, std::size_t most) {

@@ -28,6 +28,12 @@ constexpr std::array<std::string_view, 8> kColors{"#0072b2", "#d55e00", "#009e73
                                                   "#a67c00", "#56b4e9", "#555b63", "#7a4fb5"};
 constexpr std::array<std::string_view, 3> kDashes{"", "6 3", "2 2.5"};
 
+/// Between which values axes reach: their differences, and on logarithmic axes their quotients, are
+/// finite.
+constexpr double kMost = 1e300;
+constexpr double kLeastOfLog = 1e-140;
+constexpr double kMostOfLog = 1e140;
+
 /// Returns a number with up to 2 digits behind the point, as places in a drawing have it.
 std::string place(double value) {
   std::array<char, 32> text{};
@@ -125,7 +131,9 @@ class Frame {
     }
   }
 
-  [[nodiscard]] bool shows(double y) const { return std::isfinite(y) && (!log_ || y > 0); }
+  [[nodiscard]] bool shows(double y) const {
+    return log_ ? y >= kLeastOfLog && y <= kMostOfLog : std::abs(y) <= kMost;
+  }
   [[nodiscard]] double x(double value) const {
     return kLeft + (value - x_.low) / (x_.high - x_.low) * (kRight - kLeft);
   }
@@ -213,6 +221,7 @@ std::vector<Tick> linear_ticks(double low, double high, int most) {
   const double power = std::pow(10.0, std::floor(std::log10(raw)));
   const double lead = raw / power;
   const double step = power * (lead <= 1.5 ? 1 : lead <= 3 ? 2 : lead <= 7 ? 5 : 10);
+  if (!(step > 0)) return {};  // the range is too narrow for numbers between its ends
   std::vector<Tick> ticks;
   const auto last = static_cast<std::int64_t>(std::floor(high / step + 1e-9));
   for (auto i = static_cast<std::int64_t>(std::ceil(low / step - 1e-9)); i <= last; ++i) {
@@ -224,9 +233,12 @@ std::vector<Tick> linear_ticks(double low, double high, int most) {
 
 std::vector<Tick> log_ticks(double low, double high) {
   std::vector<Tick> ticks;
-  const bool few = std::log10(high / low) < 2.5;
+  const double decades = std::log10(high / low);
+  const bool few = decades < 2.5;
+  const int every = std::max(1, static_cast<int>(std::ceil(decades / 8)));
   const int last = static_cast<int>(std::floor(std::log10(high)));
   for (int power = static_cast<int>(std::floor(std::log10(low))); power <= last; ++power) {
+    if (power % every != 0) continue;
     for (const int lead : {1, 2, 5}) {
       const double value = lead * std::pow(10.0, power);
       if ((lead > 1 && !few) || value < low || value > high) continue;
@@ -280,10 +292,12 @@ std::string svg_of(const BarPlot& plot) {
   for (std::size_t i = 0; i < plot.rows.size(); ++i) {
     const BarRow& row = plot.rows[i];
     const double y = 34 + kRow * static_cast<double>(i);
-    const double scale = most > 0 ? (kTexts - kNames - 10) / most : 0;
+    const auto width = [&](double value) {
+      return most > 0 ? value / most * (kTexts - kNames - 10) : 0;
+    };
     text +=
-        text_at(kNames - 8, y + 11, "end", row.name) + rect(kNames, y, scale * row.whole, kLight) +
-        rect(kNames, y, scale * row.part, kColors[0]) + text_at(kTexts, y + 11, "start", row.text);
+        text_at(kNames - 8, y + 11, "end", row.name) + rect(kNames, y, width(row.whole), kLight) +
+        rect(kNames, y, width(row.part), kColors[0]) + text_at(kTexts, y + 11, "start", row.text);
   }
   return text + "</svg>\n";
 }

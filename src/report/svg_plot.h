@@ -32,7 +32,8 @@ struct Plot {
 };
 
 /// Returns the plot as an SVG file. Values that are not finite, or not above 0 on a logarithmic
-/// scale, are gaps.
+/// scale, are gaps, as are those that no run has: beyond 1e300, or outside of 1e-140 to 1e140 on a
+/// logarithmic scale.
 [[nodiscard]] std::string svg_of(const Plot& plot);
 
 /// Horizontal bars, of which each is a whole with a part of it drawn full.
@@ -59,7 +60,7 @@ struct Tick {
 };
 /// Returns about `most` ticks at 1, 2 or 5 times a power of ten.
 [[nodiscard]] std::vector<Tick> linear_ticks(double low, double high, int most);
-/// Returns the powers of ten in the range, with 2 and 5 times them if they are few.
+/// Returns powers of ten in the range, about 8 at most, with 2 and 5 times them if they are few.
 [[nodiscard]] std::vector<Tick> log_ticks(double low, double high);
 
 }  // namespace strata

@@ -1,8 +1,11 @@
 // Tests `report` by the program: that the page of a real run holds what its files say, and what is
 // refused. Event files are tested here too, since they are made by the same runs.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "e2e/lines.h"
 #include "report/page_data_of.h"
@@ -143,9 +146,65 @@ TEST_CASE("folders without a run and places that cannot be written are refused b
   const Outcome trained = strata(folder, train_tiny(folder, "run", ""));
   REQUIRE(trained.code == 0);
   check_refused(folder, "report " + (folder / "run") + " --output " + (folder / "empty"),
-                "it is a folder; name another place with --output");
+                "is not replaced, since it is a folder; name a file in it");
   check_refused(folder, "report " + (folder / "run") + " --svg " + (folder / "run/config.json"),
                 "--svg: ");
+}
+
+TEST_CASE("a report replaces earlier reports and nothing else") {
+  const Folder folder;
+  fs::create_directories(folder / "run");
+  fs::create_directories(folder / "figures");
+  const std::string lines = R"({"event":"start"})"
+                            "\n"
+                            R"({"event":"step","step":1,"loss":2,"lr":1})"
+                            "\n";
+  write_file(folder / "run/metrics.jsonl", lines);
+  write_file(folder / "run/config.json", "{}");
+  const std::string report = "report " + (folder / "run") + " ";
+  const auto check_kept = [&](const std::string& file, const std::string& text) {
+    check_refused(folder, report + "--output " + (folder / file),
+                  file + " is there and is no page of strata report; name another place");
+    CHECK(read_file(folder / file) == text);
+  };
+  check_kept("run/metrics.jsonl", lines);
+  check_kept("run/config.json", "{}");
+  const std::string page = "<!doctype html>\n<title>a page of somebody</title>\n";
+  write_file(folder / "run/report.html", page);
+  check_kept("run/report.html", page);
+  check_refused(folder, report, "run/report.html is there");  // without being named, too
+
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink(folder / "run/metrics.jsonl", folder / "link");
+  for (const char* const name : {"pipe", "link"}) {
+    check_refused(folder, report + "--output " + (folder / name), "is not replaced, since it is a");
+  }
+  CHECK(fs::is_fifo(folder / "pipe"));
+  CHECK(fs::is_symlink(folder / "link"));
+
+  // No figure is written where one of them may not be, and no page either.
+  write_file(folder / "figures/lr.svg", "a note");
+  check_refused(folder,
+                report + "--output " + (folder / "new.html") + " --svg " + (folder / "figures"),
+                "figures/lr.svg is there and is no figure of strata report; name another place");
+  CHECK(read_file(folder / "figures/lr.svg") == "a note");
+  CHECK_FALSE(fs::exists(folder / "figures/loss.svg"));
+  CHECK_FALSE(fs::exists(folder / "new.html"));
+  fs::remove(folder / "figures/lr.svg");
+
+  // What once was a name of halves is anybody's.
+  fs::create_symlink(folder / "run/metrics.jsonl", folder / "new.html.tmp");
+  write_file(folder / "new.html", "");
+  for (int i = 0; i < 2; ++i) {
+    const Outcome written = strata(
+        folder, report + "--output " + (folder / "new.html") + " --svg " + (folder / "figures"));
+    INFO(written.text);
+    CHECK(written.code == 0);
+  }
+  CHECK(page_data_of(read_file(folder / "new.html"))["runs"][0]["name"] == "run");
+  CHECK(read_file(folder / "run/metrics.jsonl") == lines);
+  CHECK(fs::is_symlink(folder / "new.html.tmp"));
+  CHECK(std::distance(fs::directory_iterator(folder / "figures"), {}) == 2);
 }
 
 }  // namespace strata::test

@@ -45,6 +45,33 @@ def write_run(folder):
     (folder / "trace.json").write_text(json.dumps({"traceEvents": events}))
 
 
+def write_odd_run(folder):
+    """Numbers that no run has: once they took the loops over ticks no further, and so no page was drawn."""
+    folder.mkdir()
+    last = 2**53
+    lines = [{"event": "step", "step": last - 2 + i, "loss": [-1e308, 1e308, 1][i], "grad_norm": [1e-20, 1e-320, 1][i],
+              "lr": 5e-324, "tokens_per_s": 1e-200} for i in range(3)]
+    lines += [{"event": "eval", "step": last - 2 + i, "val_loss": 1e-200 * i} for i in range(3)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "config.json").write_text("{}")
+
+
+def looked_at(strata, browser, scratch, runs, drawn):
+    """What is wrong with the page of these runs, of which so much must be drawn."""
+    page = scratch / "report.html"
+    subprocess.run([strata, "report", *runs, "--output", page], check=True)
+    opened = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                             f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", "--window-size=500,800",
+                             "--dump-dom", f"file://{page}"],
+                            capture_output=True, text=True, timeout=120)
+    # What a page asks for against its policy is refused, and the refusal is logged.
+    wrong = [line for line in opened.stderr.splitlines() if "CONSOLE" in line]
+    text = opened.stdout
+    body = text[text.index("<main"):text.index("</main>")]
+    wrong += [f"not drawn: {what}" for what, count in drawn if body.count(what) < count]
+    return wrong + [f"markup of a run: {tag}" for tag in ("<img", "<b>bold") if tag in body]
+
+
 def main():
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not browser:
@@ -54,19 +81,10 @@ def main():
         scratch = Path(scratch)
         for name in ("one", "two"):
             write_run(scratch / name)
-        page = scratch / "report.html"
-        subprocess.run([sys.argv[1], "report", scratch / "one", scratch / "two", "--output", page], check=True)
-        opened = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-                                 f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", "--window-size=500,800",
-                                 "--dump-dom", f"file://{page}"],
-                                capture_output=True, text=True, timeout=120)
-    # What a page asks for against its policy is refused, and the refusal is logged.
-    wrong = [line for line in opened.stderr.splitlines() if "CONSOLE" in line]
-    drawn = opened.stdout
-    body = drawn[drawn.index("<main"):drawn.index("</main>")]
-    wrong += [f"not drawn: {what}" for what, count in (("<figure", 6), ('class="line', 12), ("<canvas", 2), ("sample\"", 2))
-              if body.count(what) < count]
-    wrong += [f"markup of a run: {tag}" for tag in ("<img", "<b>bold") if tag in body]
+        write_odd_run(scratch / "odd")
+        wrong = looked_at(sys.argv[1], browser, scratch, (scratch / "one", scratch / "two"),
+                          (("<figure", 6), ('class="line', 12), ("<canvas", 2), ('sample"', 2)))
+        wrong += looked_at(sys.argv[1], browser, scratch, (scratch / "odd",), (("<figure", 5), ('class="line', 5)))
     print("\n".join(wrong) if wrong else "the page draws, logs nothing and asks for nothing")
     return 1 if wrong else 0
 

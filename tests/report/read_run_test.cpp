@@ -1,6 +1,8 @@
 // Tests what is read of run folders: runs that went back, damaged files, and folders of others.
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -178,6 +180,57 @@ TEST_CASE("damaged lines are counted and named, and cost nothing else") {
   CHECK_THAT(run.notes[1], ContainsSubstring("config.json: is damaged"));
   CHECK_THAT(run.notes[2], ContainsSubstring("samples.jsonl: 1 of 1 lines are damaged"));
   CHECK_THAT(run.notes[3], ContainsSubstring("trace.json: is damaged"));
+}
+
+TEST_CASE("what nests deeper than any run writes is damaged") {
+  const ScratchFolder folder;
+  const int levels = 400000;  // more than a stack holds
+  const std::string deep = std::string(levels, '[') + std::string(levels, ']');
+  folder.write("run/metrics.jsonl", lines({start_line(), step_line(1, 9)}) +
+                                        R"({"event":"step","step":2,"more":)" + deep + "}\n" +
+                                        lines({step_line(3, 7)}));
+  folder.write("run/config.json", "{\"run\":" + deep + "}");
+  folder.write(
+      "run/trace.json",
+      R"({"traceEvents":[{"ph":"X","name":"a","tid":0,"ts":1,"dur":2},{"args":)" + deep + "}]}");
+  const RunHistory run = read_run(folder.file("run"));
+  CHECK(run.steps.step == Steps{1, 3});
+  CHECK(run.config.empty());
+  REQUIRE(run.trace);
+  CHECK(run.trace->events == 1);
+  REQUIRE(run.notes.size() == 3);
+  CHECK_THAT(run.notes[0], ContainsSubstring("1 of 4 lines are damaged and left out (line 3)"));
+  CHECK_THAT(run.notes[1], ContainsSubstring("config.json: is damaged and left out"));
+  CHECK_THAT(run.notes[2], ContainsSubstring("trace.json: is damaged"));
+
+  std::string nested = "{\"a\":";
+  for (int i = 1; i < levels; ++i) nested += "{\"a\":";
+  folder.write("run/config.json", nested + "1" + std::string(levels, '}'));
+  CHECK(read_run(folder.file("run")).config.empty());
+}
+
+TEST_CASE("steps that no run reaches are damaged, and lost lines are counted without overflow") {
+  const ScratchFolder folder;
+  const std::int64_t last = std::int64_t{1} << 53;
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  Json resume = start_line();
+  resume["event"] = "resume";
+  resume["step"] = most;
+  Json far = resume;
+  far["step"] = last;
+  const Json end{{"event", "end"}, {"reason", "done"}, {"lost_lines", most}};
+  folder.write("run/metrics.jsonl",
+               lines({start_line(), step_line(1, 9), resume, far, step_line(last, 8),
+                      step_line(last + 1, 7), step_line(most, 6), eval_line(-1, 5), end, end}));
+  folder.write("run/samples.jsonl", lines({sample_line(most, "a", "1"), sample_line(1, "a", "2")}));
+  const RunHistory run = read_run(folder.file("run"));
+  CHECK(run.steps.step == Steps{1, last});
+  CHECK(run.resumes.size() == 1);
+  CHECK(run.validations.empty());
+  CHECK(texts_of(run) == std::vector<std::string>{"2"});
+  REQUIRE(run.notes.size() == 4);
+  CHECK_THAT(run.notes[0], ContainsSubstring("(line 3, 6, 7, 8)"));
+  CHECK_THAT(run.notes[1], ContainsSubstring("could not write 9,007,199,254,740,992 lines"));
 }
 
 TEST_CASE("a run that has not done a step has a history") {

@@ -1,5 +1,7 @@
 // Tests figures: that they are well-formed, hold the curves, and name nothing outside of them.
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
@@ -31,6 +33,20 @@ std::string wrong_tags(const std::string& text) {
     }
   }
   return open.empty() ? "" : "not closed: " + open.back();
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+/// Returns where the pen goes for the first curve.
+std::string path_of(const std::string& figure) {
+  const std::size_t begin = figure.find("<path d=\"") + 9;
+  return figure.substr(begin, figure.find('"', begin) - begin);
 }
 
 std::vector<std::string> texts_of(const std::vector<Tick>& ticks) {
@@ -80,6 +96,46 @@ TEST_CASE("each chart that has data is a figure of its own, well-formed and comp
   }
   CHECK(names == std::vector<std::string>{"loss.svg", "lr.svg", "grad_norm.svg", "tokens_per_s.svg",
                                           "validation_loss.svg", "lanes_1.svg"});
+}
+
+TEST_CASE("a norm of next to nothing beside others does not make ticks without end") {
+  RunHistory run;
+  run.steps.step = {1, 2, 3};
+  run.steps.grad_norm = {1e-20, 1e-320, 1e-25};
+  const std::vector<SvgFigure> figures = svg_figures({run});
+  REQUIRE(figures.size() == 1);
+  CHECK_THAT(figures[0].text, ContainsSubstring(">1e-20<") && ContainsSubstring(">1e-25<"));
+}
+
+TEST_CASE("values that no run has are gaps, and figures of them have numbers for places") {
+  RunHistory run;
+  const double most = std::numeric_limits<double>::max();
+  const double least = std::numeric_limits<double>::denorm_min();
+  for (const double norm : {1e-20, 1e-320, 1.0, 1e-30, most}) {
+    run.steps.step.push_back(static_cast<std::int64_t>(run.steps.size()) + 1);
+    run.steps.grad_norm.push_back(norm);
+    run.steps.loss.push_back(norm > 1 ? most : -most);
+    run.steps.lr.push_back(least);
+    run.steps.tokens_per_s.push_back(least);
+    run.steps.mfu.push_back(norm);
+  }
+  run.traced.push_back({.step = 1,
+                        .lanes = {{.lane = "compute", .busy_s = least}},
+                        .updates = {.lane = "updates", .busy_s = least, .exposed_s = least}});
+  const std::vector<SvgFigure> figures = svg_figures({run});
+  REQUIRE(figures.size() == 6);
+  for (const SvgFigure& figure : figures) {
+    INFO(figure.name);
+    CHECK(wrong_tags(figure.text) == "");
+    CHECK_THAT(figure.text, !ContainsSubstring("nan") && !ContainsSubstring("inf"));
+    if (figure.name != "grad_norm.svg") continue;
+    // The first point, a gap, and the two before the next gap.
+    CHECK(count(figure.text, "<path") == 1);
+    CHECK(count(path_of(figure.text), "M") == 2);
+    CHECK(count(path_of(figure.text), "L") == 1);
+  }
+  CHECK(log_ticks(1e-140, 1e140).size() <= 9);
+  CHECK(linear_ticks(0, least, 5).empty());
 }
 
 TEST_CASE("runs without steps have no figures") {

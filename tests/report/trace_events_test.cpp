@@ -72,6 +72,22 @@ TEST_CASE("a trace that ends early gives the events before that") {
   CHECK_THROWS_AS(read_trace(folder.file("nowhere.json")), IoError);
 }
 
+TEST_CASE("work at times that no step has is damaged, and the rest is shown") {
+  const ScratchFolder folder;
+  Json early = span(0, -1, 1, 0, 0);
+  Json timeless = span(0, 0, 1, 0, 0);
+  timeless.erase("ts");
+  for (const Json& odd : {span(0, 1e300, 1, 0, 0), span(0, 1, 1e300, 0, 0), early, timeless}) {
+    const Json events{lane_name(0, "compute"), odd, span(0, 2, 3, 0, 0)};
+    const TraceEvents trace =
+        read_trace(folder.write("trace.json", Json{{"traceEvents", events}}.dump()));
+    CHECK_FALSE(trace.whole);
+    CHECK(trace.events == 1);
+    REQUIRE(trace.lanes.size() == 1);
+    CHECK(trace.lanes[0].spans[0].begin_us == 2);
+  }
+}
+
 TEST_CASE("neighbours are put together by cell, then by unit, then by phase, as few as needed") {
   const ScratchFolder folder;
   const TraceEvents whole = read_trace(folder.write("trace.json", trace_of(30)));

@@ -1,4 +1,4 @@
-// A file that gets its name only when it is whole. The writer of token files writes through it.
+// A file that gets its name only when it is whole: token files and reports are written through it.
 #pragma once
 
 #include <cstddef>
