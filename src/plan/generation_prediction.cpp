@@ -1,6 +1,6 @@
 // A load of many requests has many sweeps and few kinds of them. Each kind is submitted twice in
-// a row to one dry machine, and its time is what lies between the two results: so loads for the
-// next sweep overlap as they do amid many.
+// a row to a dry machine, and its time is what lies between the two results: so loads for the next
+// sweep overlap as they do amid many.
 
 #include "strata/plan/generation_prediction.h"
 
@@ -114,40 +114,34 @@ struct SweepTime {
   Timeline::CriticalPath path;
 };
 
-/// Returns the times of sweeps with these shares.
-std::vector<SweepTime> time_sweeps(const GenerationSetup& s, const Rates& rates,
-                                   const std::vector<const std::vector<SweepShare>*>& sweeps) {
-  constexpr int kTimes = 2;
+/// Returns the time of a sweep with these shares. Each has a machine of its own, since the records
+/// of all of them together would take hundreds of megabytes.
+SweepTime time_sweep(const GenerationSetup& s, const Rates& rates,
+                     const std::vector<SweepShare>& shares) {
   PaperTrace trace(rates);
   const Backend backend = make_backend(BackendKind::kDry, {.device = {.trace = &trace}});
   const std::unique_ptr<Ranks> ranks = make_dry_ranks(0, 1);
   const std::unique_ptr<Collectives> collectives = make_collectives(*ranks, *backend.device);
   GenerationAssembly assembly(s, backend, *collectives);
   const std::vector<std::int32_t> ids(static_cast<std::size_t>(s.sweep.tokens));
-  std::vector<std::size_t> ends;  // records of results that were read
+  std::array<std::size_t, 2> ends{};  // records of results that were read
   trace.start();
-  for (const std::vector<SweepShare>* shares : sweeps) {
-    for (int i = 0; i < kTimes; ++i) {
-      SweepWriter writer(assembly.tokens().host(), s.sizes.cell_tokens);
-      for (const SweepShare& share : *shares) {
-        writer.add_share(share, std::span(ids).first(static_cast<std::size_t>(share.count)));
-        if (share.draws) writer.draw({}, {});
-      }
-      const SweepPlan plan = writer.take();
-      assembly.sweep().run(plan);
-      static_cast<void>(assembly.tokens().results(plan.sampled));
-      ends.push_back(trace.size() - 1);
+  for (std::size_t& end : ends) {
+    SweepWriter writer(assembly.tokens().host(), s.sizes.cell_tokens);
+    for (const SweepShare& share : shares) {
+      writer.add_share(share, std::span(ids).first(static_cast<std::size_t>(share.count)));
+      if (share.draws) writer.draw({}, {});
     }
+    const SweepPlan plan = writer.take();
+    assembly.sweep().run(plan);
+    static_cast<void>(assembly.tokens().results(plan.sampled));
+    end = trace.size() - 1;
   }
   trace.stop();
   const Timeline timeline(trace);
-  std::vector<SweepTime> times;
-  for (std::size_t last = kTimes - 1; last < ends.size(); last += kTimes) {
-    const double from_s = timeline.run(ends[last - 1]).end_s;
-    times.push_back({.seconds = timeline.run(ends[last]).end_s - from_s,
-                     .path = timeline.critical_path(ends[last], from_s)});
-  }
-  return times;
+  const double from_s = timeline.run(ends[0]).end_s;
+  return {.seconds = timeline.run(ends[1]).end_s - from_s,
+          .path = timeline.critical_path(ends[1], from_s)};
 }
 
 /// Returns what a sweep of each kind takes: of the stretch in the middle of its sweeps.
@@ -156,21 +150,16 @@ std::map<Kind, SweepTime> times_of(const GenerationSetup& s, const Rates& rates,
   std::map<Kind, std::int64_t> counts;
   for (const Stretch& stretch : load) counts[stretch.kind] += stretch.sweeps;
   std::map<Kind, std::int64_t> passed;
-  std::vector<Kind> kinds;
-  std::vector<const std::vector<SweepShare>*> middles;
+  std::map<Kind, SweepTime> times;
   for (const Stretch& stretch : load) {
     std::int64_t& before = passed[stretch.kind];
     const std::int64_t middle = counts[stretch.kind] / 2;
     if (before <= middle && middle < before + stretch.sweeps) {
-      kinds.push_back(stretch.kind);
-      middles.push_back(&stretch.shares);
+      times.emplace(stretch.kind, time_sweep(s, rates, stretch.shares));
     }
     before += stretch.sweeps;
   }
-  const std::vector<SweepTime> times = time_sweeps(s, rates, middles);
-  std::map<Kind, SweepTime> result;
-  for (std::size_t i = 0; i < kinds.size(); ++i) result.emplace(kinds[i], times[i]);
-  return result;
+  return times;
 }
 
 std::vector<Prediction::Part> parts_of(const std::vector<double>& critical_s) {
