@@ -1,3 +1,6 @@
+// The commands that use a model read its folder here before they know how much they will ask of it,
+// and load it once they do.
+
 #include "commands/model_session.h"
 
 #include <algorithm>

@@ -7,15 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <utility>
 
+#include "plan/critical_parts.h"
 #include "plan/dry_steps.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -162,18 +161,6 @@ std::map<Kind, SweepTime> times_of(const GenerationSetup& s, const Rates& rates,
   return times;
 }
 
-std::vector<Prediction::Part> parts_of(const std::vector<double>& critical_s) {
-  const double all_s = std::accumulate(critical_s.begin(), critical_s.end(), 0.0);
-  std::vector<Prediction::Part> parts;
-  for (std::size_t i = 0; i < critical_s.size(); ++i) {
-    if (!(critical_s[i] > 0)) continue;
-    parts.push_back({i < kLaneCount ? std::string(name_of(static_cast<Lane>(i))) : "submission",
-                     critical_s[i] / all_s});
-  }
-  std::ranges::stable_sort(parts, std::greater<>(), &Prediction::Part::share);
-  return parts;
-}
-
 /// Returns the seconds that each further sequence takes amid many: of what was played of so many
 /// batches all but the first and the last.
 double seconds_each(const std::vector<Stretch>& load, const std::map<Kind, SweepTime>& times,
@@ -233,7 +220,8 @@ GenerationPrediction predict_generation(const GenerationSetup& s, const Generati
   p.draw_s = draws > 0 ? draws_s / draws : 0;
   p.tokens_per_s =
       static_cast<double>(load.sequences) * static_cast<double>(load.drawn_tokens) / p.seconds;
-  p.critical = parts_of(critical_s);
+  p.critical = critical_parts(critical_s);
+  std::erase_if(p.critical, [](const Prediction::Part& part) { return part.share == 0; });
   return p;
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "plan/critical_parts.h"
 #include "plan/dry_steps.h"
 #include "plan/reduced_setup.h"
 #include "strata/base/log.h"
@@ -184,18 +185,6 @@ Figures figures_of(const Setup& setup, const Rates& rates, double whole_cells) {
   return figures;
 }
 
-std::vector<Prediction::Part> critical_parts(const Figures& figures) {
-  double all_s = 0;
-  for (const double lane_s : figures.critical_s) all_s += lane_s;
-  std::vector<Prediction::Part> parts{{"submission", figures.critical_s.back() / all_s}};
-  for (int i = 0; i < kLaneCount; ++i) {
-    parts.push_back({std::string(name_of(static_cast<Lane>(i))),
-                     figures.critical_s[static_cast<std::size_t>(i)] / all_s});
-  }
-  std::ranges::stable_sort(parts, std::ranges::greater{}, &Prediction::Part::share);
-  return parts;
-}
-
 }  // namespace
 
 std::vector<std::size_t> record_steps(const Setup& setup, int steps, Recorder& recorder) {
@@ -228,7 +217,7 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
                        .busy_s = figures.busy_s[i],
                        .exposed_s = figures.exposed_s[i]});
   }
-  p.critical = critical_parts(figures);
+  p.critical = critical_parts(figures.critical_s);
   return p;
 }
 

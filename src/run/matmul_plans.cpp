@@ -3,8 +3,6 @@
 
 #include "run/matmul_plans.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -15,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "run/cache_file.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
@@ -210,18 +209,7 @@ MatmulPlanSet load_plan_set(const fs::path& file) {
 void save_plan_set(const MatmulPlanSet& set, const fs::path& file) {
   PlanFile content{set.platform, {}};
   for (const MatmulPlan& plan : set.plans) content.plans.push_back(to_line(plan));
-  std::error_code failed;
-  fs::create_directories(file.parent_path(), failed);
-  const fs::path unfinished = file.string() + "." + std::to_string(::getpid()) + ".tmp";
-  std::ofstream out(unfinished, std::ios::binary);
-  out << write_fields(content);
-  out.close();
-  const bool written = out.good();
-  if (written) fs::rename(unfinished, file, failed);
-  if (written && !failed) return;
-  std::error_code ignored;
-  fs::remove(unfinished, ignored);
-  throw IoError(file.string() + ": cannot be written" + (failed ? ": " + failed.message() : ""));
+  replace_cache_file(file, write_fields(content));
 }
 
 fs::path user_cache_folder() {

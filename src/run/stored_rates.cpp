@@ -3,8 +3,6 @@
 
 #include "strata/run/stored_rates.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -13,12 +11,12 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "run/cache_file.h"
 #include "run/core_binding.h"
 #include "run/matmul_plans.h"
 #include "strata/base/error.h"
@@ -155,20 +153,9 @@ void save_rates(std::string_view device, HardwareSection rates, std::int64_t thr
                     .measured = today(),
                     .program = std::string(build.version) + " " + std::string(build.commit),
                     .threads = threads,
-                    .rates = std::move(rates)};
+                    .rates = rates};
   keep_unseen(content, file);
-  std::error_code failed;
-  fs::create_directories(file.parent_path(), failed);
-  const fs::path unfinished = file.string() + "." + std::to_string(::getpid()) + ".tmp";
-  std::ofstream out(unfinished, std::ios::binary);
-  out << write_fields(content);
-  out.close();
-  const bool written = out.good();
-  if (written) fs::rename(unfinished, file, failed);
-  if (written && !failed) return;
-  std::error_code ignored;
-  fs::remove(unfinished, ignored);
-  throw IoError(file.string() + ": cannot be written" + (failed ? ": " + failed.message() : ""));
+  replace_cache_file(file, write_fields(content));
 }
 
 std::string unsteadiness(std::span<const double> step_s, std::span<const double> traced_s) {

@@ -1,0 +1,14 @@
+// A small file of a cache that runs share: plans of matrix products, rates of a machine.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace strata {
+
+/// Writes a file of a cache, and its folder if there is none. Readers find the old file or the new
+/// one, never a part. Throws IoError.
+void replace_cache_file(const std::filesystem::path& file, const std::string& text);
+
+}  // namespace strata
