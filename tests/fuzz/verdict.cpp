@@ -87,7 +87,8 @@ bool may_appear(const Case& c, const Ending& ending, const std::string& name) {
   const std::string last = fs::path(name).filename();
   const std::string& command = c.arguments.empty() ? last : c.arguments[0];
   if (command == "train") {
-    return in_checkpoint(name) ||
+    const bool events = last.starts_with("events.out.tfevents.") && last.ends_with(".strata");
+    return in_checkpoint(name) || events ||
            std::find(kRunFolder.begin(), kRunFolder.end(), last) != kRunFolder.end();
   }
   const bool written = ending.code == 0 || c.full_output;  // the result is lost, not the file
