@@ -21,7 +21,7 @@ SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 RANK = {"base": 1, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
         "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
-        "run": 11, "commands": 12, "command_line": 13, "main": 14}
+        "run": 11, "doctor": 12, "commands": 13, "command_line": 14, "main": 15}
 
 # Implementations of the abstract machine: what belongs to each, and the layers that it may include.
 BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
