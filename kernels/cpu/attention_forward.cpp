@@ -5,11 +5,9 @@
 //   s_j = scale q k_j,  P_j = exp(s_j - max s),  o = sum_j P_j v_j / sum_j P_j
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "kernels/cpu/attention_lines.h"
-#include "kernels/cpu/lane_sum.h"
+#include "kernels/cpu/attention_single.h"
 #include "kernels/cpu/operators.h"
 
 namespace strata::cpu {
@@ -52,7 +50,7 @@ class Forward {
       rows_.dots(block, query.data(), keys, scores.data());
       A factors[LineBlock::kMost] = {};
       for (int l = 0; l < block.lines; ++l) {
-        lse_[head][s.q_begin + i + l] = softmax(scores[l], block.end[l], factors[l]);
+        lse_[head][s.q_begin + i + l] = softmax(simd_, scale_, scores[l], block.end[l], factors[l]);
       }
       sum.clear();
       block.stride = v_.stride();
@@ -64,19 +62,6 @@ class Forward {
   }
 
  private:
-  /// Turns dot products into exp(score - max), sets `factor` to 1 / their sum, and returns lse. A
-  /// query that sees nothing has o = 0 and lse = -infinity.
-  A softmax(A* scores, std::int64_t count, A& factor) const {
-    if (count == 0) return -std::numeric_limits<A>::infinity();
-    for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale_;
-    const A top = *std::max_element(scores, scores + count);
-    for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
-    exponentials(simd_, scores, count);
-    const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
-    factor = 1 / sum;
-    return top + std::log(sum);
-  }
-
   A scale_;
   const SimdKernels& simd_;
   const RowKernels<A, X>& rows_;
@@ -90,6 +75,10 @@ class Forward {
 
 void execute(const Context& context, const AttentionForward& op) {
   const auto segments = read_segments(op.kName, op.segments, op.q.rows(), op.k.rows());
+  if (std::ranges::all_of(segments, [](const Segment& s) { return s.q_length == 1; })) {
+    attend_single_queries(context, op, segments);
+    return;
+  }
   const auto blocks = query_blocks(segments, kAttentionBlock);
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Forward<X> forward(op, context.simd);

@@ -6,10 +6,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "kernels/cpu/attention_segments.h"
+#include "kernels/cpu/lane_sum.h"
+#include "kernels/cpu/operators.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/typed.h"
 #include "strata/base/thread_pool.h"
@@ -47,14 +51,14 @@ class Heads {
   std::int64_t width_;
 };
 
-/// Scratch of LineBlock::kMost lines of `width` elements each, padded with zeros to whole
+/// Scratch of lines of `width` elements each, LineBlock::kMost or fewer, padded with zeros to whole
 /// registers.
 template <class A>
 class Lines {
  public:
-  explicit Lines(std::int64_t width)
+  explicit Lines(std::int64_t width, std::int64_t lines = LineBlock::kMost)
       : padded_((width + LineBlock::kPadding - 1) / LineBlock::kPadding * LineBlock::kPadding),
-        data_(static_cast<std::size_t>(LineBlock::kMost * padded_)) {}
+        data_(static_cast<std::size_t>(lines * padded_)) {}
 
   [[nodiscard]] A* data() { return data_.data(); }
   [[nodiscard]] A* operator[](int line) { return data_.data() + line * padded_; }
@@ -73,6 +77,20 @@ class Lines {
   std::int64_t padded_;
   std::vector<A> data_;
 };
+
+/// Turns dot products into exp(score - max), sets `factor` to 1 / their sum, and returns lse. A
+/// query that sees nothing has o = 0 and lse = -infinity.
+template <class A>
+A softmax(const SimdKernels& simd, A scale, A* scores, std::int64_t count, A& factor) {
+  if (count == 0) return -std::numeric_limits<A>::infinity();
+  for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale;
+  const A top = lane_max(scores, count);
+  for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
+  exponentials(simd, scores, count);
+  const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
+  factor = 1 / sum;
+  return top + std::log(sum);
+}
 
 /// Calls run(block, head) for every block of queries and every head, in parallel. It returns when
 /// all calls have.

@@ -1,7 +1,8 @@
 // Measures what the host side reaches: copies over the link while the device computes, pinning
-// memory, and AdamW on the host's threads, left to the system and bound to cores. Without a CUDA
-// device it measures only AdamW, on the cpu backend.
-//   host_bench [--only copies|pinning|adamw] [--json FILE]
+// memory, attention to keys and values that live on the host, and AdamW on the host's threads, left
+// to the system and bound to cores. Without a CUDA device it measures attention and AdamW alone, on
+// the cpu backend.
+//   host_bench [--only copies|pinning|attention|adamw] [--json FILE]
 
 #include "bench/host_bench.h"
 
@@ -60,6 +61,7 @@ class HostBench {
                 threads.c_str(), text_of(cores.empty() ? cores_of_this_thread() : cores).c_str());
     nlohmann::json results = nlohmann::json::array();
     if (cores.empty()) measure_link(backend, times, results);
+    if (cores.empty() && wanted("attention")) bench::bench_host_attention(backend, times, results);
     if (wanted("adamw")) bench::bench_adamw(backend, times, results);
     results_["device"] = device;
     results_[threads] = {{"threads", backend.pool->threads()}, {"results", results}};

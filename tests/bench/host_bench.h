@@ -1,5 +1,5 @@
-// The parts of host_bench: copies, pinning and AdamW. host_bench.cpp makes the backends and calls
-// them in turn.
+// The parts of host_bench: copies, pinning, AdamW and attention. host_bench.cpp makes the backends
+// and calls them in turn.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +18,8 @@ void bench_copies(Backend& backend, LaneTimes& times, nlohmann::json& results);
 void bench_pinning(Device& device, nlohmann::json& results);
 /// On cuda also under copies and matrix products.
 void bench_adamw(Backend& backend, LaneTimes& times, nlohmann::json& results);
+/// On cuda also under copies in.
+void bench_host_attention(Backend& backend, LaneTimes& times, nlohmann::json& results);
 
 /// Seconds in which the vendor's allocator gives that much pinned memory; 0 without a vendor.
 [[nodiscard]] double vendor_pinning_seconds(std::size_t bytes);

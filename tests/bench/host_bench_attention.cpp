@@ -1,0 +1,167 @@
+// Measures how fast the host attends to keys and values of single queries, as generation has it do
+// where keys and values live on the host, against a plain read of the same bytes by the same
+// threads; alone, and while the link copies in.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/host_bench.h"
+#include "bench/link_traffic.h"
+#include "bench/times.h"
+
+namespace strata::bench {
+namespace {
+
+constexpr int kRuns = 12;
+constexpr int kChunksPerRun = 40;
+
+struct Case {
+  std::int64_t sequences, keys, heads, kv_heads, head_dim;
+  [[nodiscard]] std::string text() const {
+    return std::to_string(sequences) + " x " + std::to_string(keys) + " keys, " +
+           std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads";
+  }
+};
+
+constexpr Case kCases[] = {{32, 640, 40, 40, 128},
+                           {32, 640, 56, 56, 128},
+                           {64, 1024, 64, 8, 128},
+                           {1, 32768, 32, 32, 128}};
+
+/// The keys and values of one layer, as the key-value store keeps them, and a query of each
+/// sequence.
+struct Layer {
+  Layer(Backend& backend, const Case& c) : arena(*backend.device, Space::kPinned, bytes(c), "kv") {
+    const std::int64_t width = c.kv_heads * c.head_dim;
+    const std::int64_t rows = c.sequences * c.keys;
+    kv = arena.allocate_tensor("kv", DType::kBF16, {rows, 2 * width});
+    const TensorView q =
+        arena.allocate_tensor("q", DType::kBF16, {c.sequences, c.heads, c.head_dim});
+    const TensorView table = arena.allocate_tensor("segments", DType::kI32, {c.sequences, 5});
+    const Shape shape{rows, c.kv_heads, c.head_dim};
+    auto* data = static_cast<std::byte*>(kv.data);
+    op = {.q = q,
+          .k = TensorView(data, DType::kBF16, shape, 2 * width),
+          .v = TensorView(data + width * 2, DType::kBF16, shape, 2 * width),
+          .segments = {.table = table, .pairs = rows},
+          .o = arena.allocate_tensor("o", DType::kBF16, q.shape),
+          .lse = arena.allocate_tensor("lse", DType::kF32, {c.heads, c.sequences}),
+          .scale = 0.1};
+    auto* entry = table.as<std::int32_t>();
+    for (std::int64_t s = 0; s < c.sequences; ++s, entry += 5) {
+      const std::int64_t row[] = {s, s * c.keys, 1, c.keys, c.keys - 1};
+      std::ranges::transform(row, entry,
+                             [](std::int64_t v) { return static_cast<std::int32_t>(v); });
+    }
+    Stream& host = backend.device->stream(Lane::kHost);
+    for (const TensorView& view : {kv, q}) {
+      const TensorView flat(view.data, view.dtype, Shape{view.elements()});
+      backend.host_kernels().run(host, Fill{.x = flat, .value = 0.5}, {});
+    }
+    backend.device->synchronize();
+  }
+  [[nodiscard]] static std::size_t bytes(const Case& c) {
+    return static_cast<std::size_t>(4 * c.sequences * c.keys * c.kv_heads * c.head_dim) +
+           static_cast<std::size_t>(c.sequences * c.heads * (4 * c.head_dim + 4)) + kMiB;
+  }
+
+  Arena arena;
+  TensorView kv;
+  AttentionForward op;
+};
+
+std::uint64_t sum(const TensorView& view, std::int64_t begin, std::int64_t end) {
+  const auto* words = static_cast<const std::uint64_t*>(view.data);
+  std::uint64_t all = 0;
+  for (std::int64_t i = begin; i < end; ++i) all += words[i];
+  return all;
+}
+
+void read_all(ThreadPool& pool, const TensorView& view, std::vector<std::uint64_t>& sums) {
+  constexpr std::int64_t kGrain = 16384;
+  const auto words = static_cast<std::int64_t>(view.bytes().bytes / sizeof(std::uint64_t));
+  sums.assign(static_cast<std::size_t>(words / kGrain + 1), 0);
+  pool.parallel_for(words, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    sums[static_cast<std::size_t>(begin / kGrain)] += sum(view, begin, end);
+  });
+}
+
+class AttentionBench {
+ public:
+  AttentionBench(Backend& backend, LaneTimes& times, nlohmann::json& results)
+      : backend_(backend), times_(times), results_(results) {}
+
+  /// `busy` submits other work that lasts longer than a run; returns false if there is none.
+  template <class Busy>
+  void measure(const std::string& where, const Busy& busy) {
+    for (const Case& c : kCases) {
+      const Layer layer(backend_, c);
+      std::vector<std::uint64_t> sums;
+      Stream& host = backend_.device->stream(Lane::kHost);
+      const double read = rate(layer, busy, [&] {
+        host.host_task("read", {}, {}, [&] { read_all(*backend_.pool, layer.kv, sums); });
+      });
+      const double attended =
+          rate(layer, busy, [&] { backend_.host_kernels().run(host, layer.op, {}); });
+      const std::string name = c.text() + ", " + where;
+      std::printf("host attention, %-44s %7.1f GB/s, plain read %7.1f, share %.2f\n", name.c_str(),
+                  attended, read, attended / read);
+      std::fflush(stdout);
+      results_.push_back({{"name", "host attention, " + name},
+                          {"gb_per_s", attended},
+                          {"plain_read_gb_per_s", read},
+                          {"share", attended / read}});
+    }
+  }
+
+ private:
+  /// Returns the rate of the bytes of a layer in GB/s, the median of runs.
+  template <class Busy, class Run>
+  double rate(const Layer& layer, const Busy& busy, const Run& run) {
+    backend_.device->synchronize();
+    times_.start();
+    bool is_busy = false;
+    for (int i = 0; i < kRuns; ++i) {
+      is_busy = busy();
+      run();
+    }
+    times_.stop();
+    backend_.device->synchronize();
+    Window steady = times_.window(Lane::kHost);
+    if (is_busy) {
+      const Window link = times_.window(Lane::kWeightsIn);
+      steady = {std::max(steady.begin_us, link.begin_us), std::min(steady.end_us, link.end_us)};
+    }
+    std::vector<double> seconds;
+    for (const Window& run_of : times_.of(Lane::kHost)) {
+      if (steady.holds(run_of)) seconds.push_back(run_of.seconds());
+    }
+    if (seconds.size() < 3)
+      throw std::runtime_error("host attention: the link was not busy for long");
+    return static_cast<double>(layer.kv.bytes().bytes) / median(seconds) * 1e-9;
+  }
+
+  Backend& backend_;
+  LaneTimes& times_;
+  nlohmann::json& results_;
+};
+
+}  // namespace
+
+void bench_host_attention(Backend& backend, LaneTimes& times, nlohmann::json& results) {
+  AttentionBench bench(backend, times, results);
+  bench.measure("alone", [] { return false; });
+  if (backend.device->info().backend != "cuda") return;
+  LinkTraffic link(*backend.device);
+  bench.measure("under copies in", [&] {
+    link.submit(kChunksPerRun, true, false);
+    return true;
+  });
+}
+
+}  // namespace strata::bench
