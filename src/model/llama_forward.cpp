@@ -94,41 +94,61 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
 
 void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
                          const KvViews& kv, const TensorView& x, const Tag& tag) {
+  const TensorView qkv = before_attention(compute, w, cell, x, tag);
+  const TensorView o = memory_.o.slice_rows(0, x.rows());
   const CellRunner run(kernels_, compute, tag);
-  const std::int64_t tokens = x.rows();
-  const auto of_cell = [&](const TensorView& view) { return view.slice_rows(0, tokens); };
-  const Memory& m = memory_;
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kvh = config_.kv_heads();
   const std::int64_t d = config_.head_size();
-  const TensorView n = of_cell(m.n);
-  const TensorView qkv = of_cell(m.qkv);
-  const TensorView o = of_cell(m.o);
-  const TensorView x_mid = of_cell(m.x_mid);
-  const TensorView gate_up = of_cell(m.gate_up);
-  const TensorView act = of_cell(m.act);
-  RmsNormForward norm{.x = x,
-                      .residual = {},
-                      .weight = w.attention_norm,
-                      .sum = {},
-                      .y = n,
-                      .rstd = of_cell(m.rstd),
-                      .eps = config_.rms_norm_eps};
-  run(norm);
-  run.linear_by_row(n, w.qkv, qkv);
-  run(Rope{
-      .x = heads_of(qkv, 0, h + kvh, d), .positions = cell.positions, .cos = m.cos, .sin = m.sin});
   run(AppendKv{.k = heads_of(qkv, h * d, kvh, d),
                .v = heads_of(qkv, (h + kvh) * d, kvh, d),
                .rows = cell.rows,
                .cache_k = kv.k,
                .cache_v = kv.v});
   attend(compute, cell, kv, qkv, o, tag);
+  after_attention(compute, w, o, x, tag);
+}
+
+TensorView LlamaForward::before_attention(Stream& compute, const LayerWeights& w,
+                                          const ForwardCell& cell, const TensorView& x,
+                                          const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
+  const Memory& m = memory_;
+  const TensorView n = m.n.slice_rows(0, x.rows());
+  const TensorView qkv = m.qkv.slice_rows(0, x.rows());
+  run(RmsNormForward{.x = x,
+                     .residual = {},
+                     .weight = w.attention_norm,
+                     .sum = {},
+                     .y = n,
+                     .rstd = m.rstd.slice_rows(0, x.rows()),
+                     .eps = config_.rms_norm_eps});
+  run.linear_by_row(n, w.qkv, qkv);
+  run(Rope{.x = heads_of(qkv, 0, config_.num_attention_heads + config_.kv_heads(),
+                         config_.head_size()),
+           .positions = cell.positions,
+           .cos = m.cos,
+           .sin = m.sin});
+  return qkv;
+}
+
+void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
+                                   const TensorView& x, const Tag& tag) {
+  const CellRunner run(kernels_, compute, tag);
+  const auto of_cell = [&](const TensorView& view) { return view.slice_rows(0, x.rows()); };
+  const Memory& m = memory_;
+  const TensorView n = of_cell(m.n);
+  const TensorView x_mid = of_cell(m.x_mid);
+  const TensorView gate_up = of_cell(m.gate_up);
+  const TensorView act = of_cell(m.act);
   run.linear_by_row(o, w.attention_out, x_mid);
-  norm.residual = x_mid;
-  norm.sum = x_mid;
-  norm.weight = w.mlp_norm;
-  run(norm);
+  run(RmsNormForward{.x = x,
+                     .residual = x_mid,
+                     .weight = w.mlp_norm,
+                     .sum = x_mid,
+                     .y = n,
+                     .rstd = of_cell(m.rstd),
+                     .eps = config_.rms_norm_eps});
   run.linear_by_row(n, w.gate_up, gate_up);
   run(SwigluForward{.gate_up = gate_up, .y = act});
   run.linear_by_row(act, w.down, x);

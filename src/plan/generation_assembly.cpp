@@ -26,6 +26,6 @@ GenerationMemory::GenerationMemory(const GenerationSetup& s, Device& device,
 GenerationAssembly::GenerationAssembly(const GenerationSetup& s, const Backend& backend,
                                        Collectives& collectives)
     : GenerationMemory(s, *backend.device, collectives),
-      SweepAssembly(s, *backend.kernels, weights_, arenas_) {}
+      SweepAssembly(s, *backend.kernels, &backend.host_kernels(), weights_, arenas_) {}
 
 }  // namespace strata

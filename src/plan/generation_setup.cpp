@@ -18,6 +18,8 @@ namespace strata {
 namespace {
 
 constexpr int kWeightSlots = 3;  // one computes while two load
+// Where the host attends, the layer before has its second half to come while one computes.
+constexpr int kWeightSlotsOfTwo = 4;
 
 /// Returns whether a layer is among the `resident` of all, which are spread evenly, so that loads
 /// of the others have the compute of many to hide under.
@@ -59,11 +61,13 @@ void count_memory(GenerationSetup& s) {
   s.list_memory(s.plan);
 }
 
-GenerationSetup describe(const LlamaConfig& model, const Budget& budget) {
+GenerationSetup describe(const LlamaConfig& model, const GenerationNeeds& needs,
+                         const Budget& budget) {
   GenerationSetup s;
   s.layout = std::make_shared<const ModelLayout>(make_layout(model));
   s.budget = budget;
-  s.weight_slots = narrow<int>(std::min<std::int64_t>(model.num_hidden_layers, kWeightSlots));
+  s.weight_slots = narrow<int>(std::min<std::int64_t>(
+      model.num_hidden_layers, needs.host_attention ? kWeightSlotsOfTwo : kWeightSlots));
   return s;
 }
 
@@ -99,12 +103,13 @@ std::string GenerationSetup::to_string() const {
          " units resident, sequences at once " + format_count(sequences) + ", each up to " +
          format_count(sizes.positions) + " tokens, keys and values " +
          (kv.slots == 0 ? "on the device"
-                        : "on the host in " + std::to_string(kv.groups) + " groups");
+                        : "on the host in " + std::to_string(kv.groups) + " groups" +
+                              (kv.attended_at_home ? ", attended to there" : ""));
 }
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,
                                       const Budget& budget) {
-  GenerationSetup s = describe(model, budget);
+  GenerationSetup s = describe(model, needs, budget);
   const int units = static_cast<int>(s.layout->units.size());
   const int most = std::min(units, needs.resident_units.value_or(units));
   const int least = budget.device_is_host ? most : needs.resident_units.value_or(0);

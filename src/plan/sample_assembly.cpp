@@ -12,6 +12,6 @@ SampleMemory::SampleMemory(const SampleSetup& s, const SamplePlaces& places)
 
 SampleAssembly::SampleAssembly(const SampleSetup& setup, const SamplePlaces& places,
                                Kernels& kernels, WeightStore& weights)
-    : SampleMemory(setup, places), SweepAssembly(setup, kernels, weights, arenas_) {}
+    : SampleMemory(setup, places), SweepAssembly(setup, kernels, nullptr, weights, arenas_) {}
 
 }  // namespace strata

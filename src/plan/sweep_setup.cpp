@@ -54,12 +54,14 @@ void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& n
         .heads = of.kv_heads(),
         .head_size = of.head_size(),
         .dtype = needs.compute,
-        .slots = kv_slots};
+        .slots = kv_slots,
+        .attended_at_home = needs.host_attention && kv_slots > 0};
 }
 
 void SweepSetup::list_memory(MemoryPlan& plan) const {
   const LlamaForward::Memory forward(model, sizes, plan);
   const KvStore::Memory keys_and_values(kv, plan);
+  if (kv.attended_at_home) const HostAttention::Memory attention(kv, host_attention(), plan);
   const TokenStore::Memory tokens(sweep, plan);
   static_cast<void>(take_residual_stream(*this, plan));
 }

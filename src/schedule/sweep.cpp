@@ -3,11 +3,44 @@
 
 #include "strata/schedule/sweep.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "strata/schedule/walk.h"
 
 namespace strata {
+
+namespace {
+
+Tag tag_of(int layer, const SweepPlan& plan, std::size_t visit) {
+  return {.phase = "sweep", .unit = Walk::unit_of(layer).value(), .cell = plan.visits[visit].group};
+}
+
+/// Returns a cell's tables on the device.
+ForwardCell forward_cell(const SweepCell& cell, const TokenLease& tokens) {
+  return {.positions = tokens.positions.slice_rows(cell.begin, cell.tokens),
+          .rows = tokens.rows.slice_rows(cell.begin, cell.tokens),
+          .segments = tokens.segments.slice_rows(cell.first_segment, cell.segments),
+          .singles = cell.singles,
+          .longest = cell.longest,
+          .single_pairs = cell.single_pairs,
+          .prompt_pairs = cell.prompt_pairs};
+}
+
+/// Returns a cell's tables on the host.
+HostCell host_cell(const SweepCell& cell, const SweepPlan& plan, const TokenLease& tokens) {
+  return {.number = static_cast<std::size_t>(&cell - plan.cells.data()),
+          .group = plan.visits[cell.visit].group,
+          .begin = cell.begin,
+          .first_single = cell.first_single,
+          .rows = tokens.host_rows.slice_rows(cell.begin, cell.tokens),
+          .segments = tokens.host_segments.slice_rows(cell.first_segment, cell.segments),
+          .pairs = cell.single_pairs};
+}
+
+}  // namespace
 
 void Sweep::run(const SweepPlan& plan) {
   std::vector<UnitId> units = unit_order({.layers = layers_, .cells = 1}, Extent::kForward);
@@ -17,7 +50,7 @@ void Sweep::run(const SweepPlan& plan) {
   parts_.kv.begin_sweep(plan.visits);
   TokenLease tokens = parts_.tokens.upload(compute_, {.phase = "sweep"});
   embedding(plan, tokens);
-  for (int l = 0; l < layers_; ++l) layer(l, plan, tokens);
+  layers(plan, tokens);
   head(plan, tokens);
   parts_.tokens.deliver(std::move(tokens), {.phase = "sweep"});
 }
@@ -36,28 +69,72 @@ void Sweep::embedding(const SweepPlan& plan, const TokenLease& tokens) {
                          {.phase = "sweep", .unit = Walk::embedding().value()});
 }
 
-void Sweep::layer(int layer, const SweepPlan& plan, const TokenLease& tokens) {
-  const UnitId unit = Walk::unit_of(layer);
-  const UnitLease weights = acquire(unit);
-  auto cell = plan.cells.begin();
-  for (std::size_t visit = 0; visit < plan.visits.size(); ++visit) {
-    Tag tag{.phase = "sweep", .unit = unit.value(), .cell = plan.visits[visit].group};
-    KvLease kv = parts_.kv.acquire(layer, visit, compute_, tag);
-    parts_.kv.prefetch(tag);
-    for (; cell != plan.cells.end() && cell->visit == visit; ++cell) {
-      const ForwardCell part{
-          .positions = tokens.positions.slice_rows(cell->begin, cell->tokens),
-          .rows = tokens.rows.slice_rows(cell->begin, cell->tokens),
-          .segments = tokens.segments.slice_rows(cell->first_segment, cell->segments),
-          .singles = cell->singles,
-          .longest = cell->longest,
-          .single_pairs = cell->single_pairs,
-          .prompt_pairs = cell->prompt_pairs};
-      parts_.model.layer(compute_, weights.views.layer, part, kv.views,
-                         x_.slice_rows(cell->begin, cell->tokens), tag);
+void Sweep::layers(const SweepPlan& plan, const TokenLease& tokens) {
+  const bool any_on_host = std::ranges::any_of(plan.cells, &SweepCell::on_host);
+  std::optional<UnitLease> before;  // as long as cells that are on the host need its weights
+  for (int layer = 0; layer < layers_; ++layer) {
+    UnitLease weights = acquire(Walk::unit_of(layer));
+    for (std::size_t i = 0; i < plan.visits.size(); ++i) {
+      visit(layer, weights, before ? &*before : nullptr, i, plan, tokens);
     }
-    parts_.kv.keep(std::move(kv), compute_, tag);
+    before.reset();
+    if (any_on_host) before = std::move(weights);
   }
+  for (const SweepCell& cell : plan.cells) {
+    if (cell.on_host) from_host(layers_ - 1, *before, cell, plan, tokens);
+  }
+  if (parts_.host_attention) parts_.tokens.read_until(parts_.host_attention->read());
+}
+
+void Sweep::visit(int layer, const UnitLease& weights, const UnitLease* before, std::size_t visit,
+                  const SweepPlan& plan, const TokenLease& tokens) {
+  std::vector<const SweepCell*> through;
+  for (const SweepCell& cell : plan.cells) {
+    if (cell.visit != visit) continue;
+    if (!cell.on_host) {
+      through.push_back(&cell);
+      continue;
+    }
+    if (before != nullptr) from_host(layer - 1, *before, cell, plan, tokens);
+    to_host(layer, weights, cell, plan, tokens);
+  }
+  if (through.empty()) return;
+  const Tag tag = tag_of(layer, plan, visit);
+  KvLease kv = parts_.kv.acquire(layer, visit, compute_, tag);
+  parts_.kv.prefetch(tag);
+  for (const SweepCell* cell : through) on_device(layer, weights, *cell, kv.views, plan, tokens);
+  parts_.kv.keep(std::move(kv), compute_, tag);
+}
+
+void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell,
+                      const KvViews& kv, const SweepPlan& plan, const TokenLease& tokens) {
+  const Tag tag = tag_of(layer, plan, cell.visit);
+  HostAttention* const host = parts_.host_attention;
+  if (host != nullptr) host->reuse(compute_);
+  parts_.model.layer(compute_, weights.views.layer, forward_cell(cell, tokens), kv,
+                     x_.slice_rows(cell.begin, cell.tokens), tag);
+  if (host == nullptr) return;
+  host->keep(layer, host_cell(cell, plan, tokens), parts_.model.projected(cell.tokens), compute_,
+             tag);
+}
+
+void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
+                    const SweepPlan& plan, const TokenLease& tokens) {
+  const Tag tag = tag_of(layer, plan, cell.visit);
+  parts_.host_attention->reuse(compute_);
+  const ConstTensorView qkv = parts_.model.before_attention(
+      compute_, weights.views.layer, forward_cell(cell, tokens),
+      x_.slice_rows(cell.begin, cell.tokens), tag);
+  parts_.host_attention->attend(layer, host_cell(cell, plan, tokens), qkv, compute_, tag);
+}
+
+void Sweep::from_host(int layer, const UnitLease& weights, const SweepCell& cell,
+                      const SweepPlan& plan, const TokenLease& tokens) {
+  const ConstTensorView o =
+      parts_.host_attention->attended(host_cell(cell, plan, tokens), compute_);
+  parts_.model.after_attention(compute_, weights.views.layer, o,
+                               x_.slice_rows(cell.begin, cell.tokens),
+                               tag_of(layer, plan, cell.visit));
 }
 
 void Sweep::head(const SweepPlan& plan, const TokenLease& tokens) {

@@ -23,7 +23,8 @@ KvStore::KvStore(const KvShape& shape, Arenas& arenas)
     : shape_(shape),
       device_(arenas.device()),
       memory_(shape, arenas),
-      sent_(memory_.homes.size()) {}
+      sent_(memory_.homes.size()),
+      fetched_(memory_.homes.size()) {}
 
 KvViews KvStore::views(std::byte* data) const {
   const std::int64_t width = shape_.heads * shape_.head_size;
@@ -49,9 +50,13 @@ std::size_t KvStore::copy_rows(Stream& stream, std::byte* to, const std::byte* f
 void KvStore::begin_sweep(std::vector<KvVisit> visits) {
   visits_ = std::move(visits);
   if (at_home()) return;
+  turns_.clear();
+  for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+    if (!visits_[visit].added.empty()) turns_.push_back(visit);
+  }
   std::vector<std::int64_t> things;
   for (int layer = 0; layer < shape_.layers; ++layer) {
-    for (const KvVisit& visit : visits_) things.push_back(thing(layer, visit.group));
+    for (const std::size_t visit : turns_) things.push_back(thing(layer, visits_[visit].group));
   }
   plan_ = AccessPlan(std::move(things));
   for (int slot = 0; slot < memory_.slots.count(); ++slot) {
@@ -72,7 +77,7 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
   const std::int64_t key = plan_.key(needed_at);
   const auto home = static_cast<std::size_t>(key);
   const auto layer = static_cast<int>(key / shape_.groups);
-  const KvVisit& visit = visits_[static_cast<std::size_t>(needed_at) % visits_.size()];
+  const KvVisit& visit = visits_[turns_[static_cast<std::size_t>(needed_at) % turns_.size()]];
   Stream& in = device_.stream(Lane::kActivationsIn);
   Lease lease = slots.fill(slot, key, in);
   slots.needed_at(slot, plan_.next_use(key));
@@ -80,6 +85,7 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
   fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], visit.kept,
                               {tag.phase, tag.pass, layer + 1, visit.group});
   lease.filled();
+  fetched_[home] = in.record();
   return true;
 }
 
@@ -98,7 +104,8 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
   plan_.advance(key);
   const int slot = slots.find(key);
   slots.needed_at(slot, plan_.next_use(key));
-  compute.wait(sent_[home], WaitFor::kReuse);  // the copy of what was added before has left
+  // The copy of what was added before has left.
+  if (!shape_.attended_at_home) compute.wait(sent_[home], WaitFor::kReuse);
   result.lease = slots.use(slot, compute);
   result.views = views(result.lease.data());
   return result;
@@ -106,6 +113,10 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
 
 void KvStore::keep(KvLease lease, Stream& compute, const Tag& tag) {
   if (at_home()) return;
+  if (shape_.attended_at_home) {
+    lease.lease.filled(compute);
+    return;
+  }
   Stream& out = device_.stream(Lane::kOut);
   const auto home = static_cast<std::size_t>(lease.thing);
   lease.lease.filled(compute);

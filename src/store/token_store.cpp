@@ -54,6 +54,7 @@ TokenStore::TokenStore(const SweepShape& shape, Arenas& arenas)
 
 SweepBuffers TokenStore::host() {
   device_.wait(uploaded_);
+  device_.wait(read_);
   const Places at(shape_);
   std::byte* base = memory_.host_inputs;
   device_.host_access("fill_sweep", [&] { return Accesses({}, {{base, at.inputs}}); },
@@ -81,14 +82,17 @@ TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
 
   std::byte* const base = lease.inputs.data();
   std::byte* const out = lease.outputs.data();
-  const auto ints = [&](std::size_t begin, Shape shape) {
-    return ConstTensorView(base + begin, DType::kI32, shape);
+  const auto ints_of = [](const std::byte* where, std::size_t begin, Shape shape) {
+    return ConstTensorView(where + begin, DType::kI32, shape);
   };
+  const auto ints = [&](std::size_t begin, Shape shape) { return ints_of(base, begin, shape); };
   const Shape drawn{shape_.sampled};
   lease.ids = ints(at.ids, {shape_.tokens});
   lease.positions = ints(at.positions, {shape_.tokens});
   lease.rows = ints(at.rows, {shape_.tokens});
   lease.segments = ints(at.segments, {shape_.segments, 5});
+  lease.host_rows = ints_of(memory_.host_inputs, at.rows, {shape_.tokens});
+  lease.host_segments = ints_of(memory_.host_inputs, at.segments, {shape_.segments, 5});
   lease.targets = ints(at.targets, drawn);
   lease.sampled.after = ints(at.after, drawn);
   lease.sampled.rows =

@@ -54,6 +54,25 @@ inline std::vector<GenerationNeeds> in_all_places(const GenerationNeeds& first) 
   return all;
 }
 
+/// Keys and values on the host, which attends there: few and many groups, weights on the device and
+/// streamed, small cells and large ones.
+inline std::vector<GenerationNeeds> attended_on_host(const GenerationNeeds& first) {
+  std::vector<GenerationNeeds> all(3, first);
+  for (GenerationNeeds& needs : all) needs.host_attention = true;
+  all[0].kv_slots = 2;
+  all[0].groups = 2;
+  all[1].resident_units = 0;
+  all[1].kv_slots = 3;
+  all[1].groups = 4;
+  all[2].resident_units = 2;
+  all[2].kv_slots = 1;
+  all[2].groups = 1;
+  all[2].sequences = 9;
+  all[2].cell_tokens = 100;
+  all[2].sweep_tokens = 200;
+  return all;
+}
+
 /// All places, and more sequences in larger cells.
 inline std::vector<GenerationNeeds> layouts(DType compute) {
   std::vector<GenerationNeeds> all = in_all_places(needs(compute));

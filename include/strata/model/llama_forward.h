@@ -97,9 +97,20 @@ class LlamaForward {
   void embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
                  const TensorView& x, const Tag& tag);
   /// x = layer(x) in place, for the tokens [N, C] X of a cell, whose keys and values are added to
-  /// `kv` first.
+  /// `kv` first: before_attention(), attention and after_attention().
   void layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell, const KvViews& kv,
              const TensorView& x, const Tag& tag);
+  /// Computes queries, keys and values of the tokens x [N, C] X of a cell, turned by position, and
+  /// returns them [N, (H + 2 K) * D] X on the device. Good until the next cell.
+  TensorView before_attention(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
+                              const TensorView& x, const Tag& tag);
+  /// Returns what before_attention() returned last, also where layer() called it.
+  [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
+    return memory_.qkv.slice_rows(0, tokens);
+  }
+  /// x = the layer's output, in place, where attention gave o [N, H * D] X.
+  void after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
+                       const TensorView& x, const Tag& tag);
   /// Draws tokens by the logits of rows of x [T, C] X, head_rows at a time.
   void sample(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
               const SampledTokens& sampled, const Tag& tag);

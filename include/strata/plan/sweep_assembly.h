@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <memory>
+
 #include "strata/ops/kernels.h"
 #include "strata/plan/sweep_setup.h"
 #include "strata/schedule/sweep.h"
@@ -13,14 +15,20 @@ namespace strata {
 
 class SweepAssembly {
  public:
-  /// Takes what SweepSetup::list_memory() lists. The arguments outlive the assembly. Waits for the
-  /// RoPE tables to be on the device. Throws OutOfMemory.
-  SweepAssembly(const SweepSetup& setup, Kernels& kernels, WeightStore& weights, Arenas& arenas)
+  /// Takes what SweepSetup::list_memory() lists. The arguments outlive the assembly; host kernels
+  /// may be null where nothing attends on the host. Waits for the RoPE tables to be on the device.
+  /// Throws OutOfMemory.
+  SweepAssembly(const SweepSetup& setup, Kernels& kernels, Kernels* host_kernels,
+                WeightStore& weights, Arenas& arenas)
       : setup_(setup),
         model_(setup.model, setup.sizes, kernels, arenas),
         kv_(setup.kv, arenas),
+        host_attention_(setup.kv.attended_at_home
+                            ? std::make_unique<HostAttention>(setup.host_attention(), kv_,
+                                                              *host_kernels, arenas)
+                            : nullptr),
         tokens_(setup.sweep, arenas),
-        sweep_({model_, weights, kv_, tokens_}, setup.kv.layers,
+        sweep_({model_, weights, kv_, tokens_, host_attention_.get()}, setup.kv.layers,
                arenas.device().stream(Lane::kCompute), take_residual_stream(setup, arenas)) {}
   SweepAssembly(const SweepAssembly&) = delete;
   SweepAssembly& operator=(const SweepAssembly&) = delete;
@@ -35,6 +43,7 @@ class SweepAssembly {
   const SweepSetup& setup_;
   LlamaForward model_;
   KvStore kv_;
+  std::unique_ptr<HostAttention> host_attention_;
   TokenStore tokens_;
   Sweep sweep_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "strata/model/llama_forward.h"
+#include "strata/store/host_attention.h"
 #include "strata/store/kv_store.h"
 #include "strata/store/memory_plan.h"
 #include "strata/store/token_store.h"
@@ -29,7 +30,9 @@ struct GenerationNeeds {
   bool scores = false;     ///< tokens are scored, any of a sweep
   std::optional<int> resident_units{};
   std::optional<int> kv_slots{};  ///< 0: keys and values stay on the device
-  std::optional<int> groups{};    ///< of sequences; one where keys and values stay
+  /// With slots: tokens past their prompts attend on the host, where keys and values are.
+  bool host_attention = false;
+  std::optional<int> groups{};  ///< of sequences; one where keys and values stay
 };
 
 /// Returns the sizes of forward for these needs, wherever keys and values live.
@@ -43,6 +46,10 @@ struct SweepSetup {
   SweepShape sweep;
   std::int64_t sequences = 0;
 
+  /// Returns what goes to the host, where it attends.
+  [[nodiscard]] HostAttentionShape host_attention() const {
+    return {.tokens = sweep.tokens, .singles = sequences, .heads = model.num_attention_heads};
+  }
   /// Sets all of them; keys and values have so many slots, see KvShape.
   void describe_sweeps(const LlamaConfig& of, const GenerationNeeds& needs, bool device_is_host,
                        int kv_slots);

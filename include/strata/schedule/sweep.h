@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/model/llama_forward.h"
+#include "strata/store/host_attention.h"
 #include "strata/store/kv_store.h"
 #include "strata/store/token_store.h"
 #include "strata/store/weight_store.h"
@@ -25,6 +26,8 @@ struct SweepCell {
   std::int64_t longest = 0;       ///< the most keys that one of these sees
   std::int64_t single_pairs = 0;  ///< keys that the singles see, all together
   std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
+  bool on_host = false;           ///< all are singles, and attend on the host
+  std::int64_t first_single = 0;  ///< how many singles come before it in the sweep
 };
 
 /// What a sweep does; the tokens themselves are in the buffers of the token store.
@@ -43,10 +46,13 @@ struct SweepParts {
   WeightStore& weights;
   KvStore& kv;
   TokenStore& tokens;
+  HostAttention* host_attention = nullptr;  ///< null: all tokens attend on the device
 };
 
 /// Units go one after the other, and through each unit all cells while its weights are there
-/// (SpeedLoader, NeurIPS 2024, section 3).
+/// (SpeedLoader, NeurIPS 2024, section 3). Where the host attends, a cell goes through the second
+/// half of a layer when the others of the layer have gone to the host: together with the first half
+/// of the next layer, so that host and device work at the same time on different cells.
 class Sweep {
  public:
   /// `x` [T, C] X on the device: the residual stream of all tokens of a sweep, in place.
@@ -60,7 +66,17 @@ class Sweep {
  private:
   [[nodiscard]] UnitLease acquire(UnitId unit);
   void embedding(const SweepPlan& plan, const TokenLease& tokens);
-  void layer(int layer, const SweepPlan& plan, const TokenLease& tokens);
+  void layers(const SweepPlan& plan, const TokenLease& tokens);
+  /// Takes a visit's cells through a layer. Those that attend on the host first end `before`, the
+  /// layer before, which nothing is for the first one.
+  void visit(int layer, const UnitLease& weights, const UnitLease* before, std::size_t visit,
+             const SweepPlan& plan, const TokenLease& tokens);
+  void on_device(int layer, const UnitLease& weights, const SweepCell& cell, const KvViews& kv,
+                 const SweepPlan& plan, const TokenLease& tokens);
+  void to_host(int layer, const UnitLease& weights, const SweepCell& cell, const SweepPlan& plan,
+               const TokenLease& tokens);
+  void from_host(int layer, const UnitLease& weights, const SweepCell& cell, const SweepPlan& plan,
+                 const TokenLease& tokens);
   void head(const SweepPlan& plan, const TokenLease& tokens);
 
   SweepParts parts_;

@@ -27,6 +27,9 @@ struct KvShape {
   /// Slots on the device for a layer of a group each, whose homes are pinned; 0: everything stays
   /// on the device.
   int slots = 0;
+  /// With slots: tokens past their prompts attend at home, on the host. Slots are then for those of
+  /// prompts, and what is added is sent home by HostAttention.
+  bool attended_at_home = false;
 
   /// Returns the bytes of one position: a key and a value.
   [[nodiscard]] std::size_t row_bytes() const {
@@ -47,8 +50,8 @@ struct KvRows {
 /// What a sweep does with a group: the same in every layer.
 struct KvVisit {
   int group = 0;
-  std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read
-  std::vector<KvRows> added;  ///< rows that this sweep writes
+  std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read on the device
+  std::vector<KvRows> added;  ///< rows that this sweep writes there
 };
 
 /// The lease is the right to read and add to one layer of a group on the compute lane.
@@ -72,7 +75,8 @@ class KvStore {
   /// Takes the memory from `arenas`, which outlive the store. Throws OutOfMemory.
   KvStore(const KvShape& shape, Arenas& arenas);
 
-  /// Takes the visits of a sweep, which makes all of them in each layer, in this order.
+  /// Takes the visits of a sweep, which makes those that add something in each layer, in this
+  /// order.
   void begin_sweep(std::vector<KvVisit> visits);
   /// Returns the keys and values of the visit that is next, fetched if they are not on the device.
   /// Throws std::logic_error if it is another one's turn, or no slot is free.
@@ -81,6 +85,19 @@ class KvStore {
   void keep(KvLease lease, Stream& compute, const Tag& tag);
   /// Starts to fetch what is needed next, as far as slots are free.
   void prefetch(const Tag& tag);
+
+  /// Returns where a layer of a group lives.
+  [[nodiscard]] KvViews home(int layer, int group) const {
+    return views(memory_.homes[static_cast<std::size_t>(thing(layer, group))]);
+  }
+  /// Returns when the last fetch from there has ended.
+  [[nodiscard]] Event fetched(int layer, int group) const {
+    return fetched_[static_cast<std::size_t>(thing(layer, group))];
+  }
+  /// Says when what somebody else adds there is there.
+  void added(int layer, int group, Event event) {
+    sent_[static_cast<std::size_t>(thing(layer, group))] = event;
+  }
 
   [[nodiscard]] const KvShape& shape() const { return shape_; }
   /// Returns the bytes that were fetched, and those that went home, so far.
@@ -104,7 +121,9 @@ class KvStore {
   Device& device_;
   Memory memory_;
   std::vector<KvVisit> visits_;
-  std::vector<Event> sent_;  ///< per thing: when its home was written
+  std::vector<std::size_t> turns_;  ///< visits that need a slot, in the order of a layer
+  std::vector<Event> sent_;         ///< per thing: when its home was written
+  std::vector<Event> fetched_;      ///< likewise: when it was read
   AccessPlan plan_;
   std::size_t fetched_bytes_ = 0;
   std::size_t sent_bytes_ = 0;

@@ -48,6 +48,8 @@ struct TokenLease {
   ConstTensorView segments;   ///< [segments, 5] i32
   SampledTokens sampled;      ///< all S
   ConstTensorView targets;    ///< [S] i32
+  ConstTensorView host_rows;      ///< rows in pinned memory
+  ConstTensorView host_segments;  ///< segments in pinned memory
   TensorView lse;             ///< [S] A, scratch of scoring
 };
 
@@ -71,8 +73,11 @@ class TokenStore {
   /// Takes the buffers from `arenas`, which outlive the store. Throws OutOfMemory.
   TokenStore(const SweepShape& shape, Arenas& arenas);
 
-  /// Returns the pinned memory, to be filled for a sweep. Blocks until the last upload has ended.
+  /// Returns the pinned memory, to be filled for a sweep. Blocks until the last upload has ended,
+  /// and whoever else reads it.
   [[nodiscard]] SweepBuffers host();
+  /// Says until when the host reads the tables in pinned memory.
+  void read_until(Event event) { read_ = event; }
   /// Copies it to the device on activations_in, for use on `compute`.
   [[nodiscard]] TokenLease upload(Stream& compute, const Tag& tag);
   /// Copies what `compute` wrote to the host, on the out lane.
@@ -87,6 +92,7 @@ class TokenStore {
   Device& device_;
   Memory memory_;
   Event uploaded_;
+  Event read_;
   Event delivered_;
 };
 

@@ -1,0 +1,109 @@
+// A cell's numbers have their places on the host by token, and o by single, so a layer writes them
+// where the layer before did. Most of that is in order by what depends on what: queries of a layer
+// come of what the host attended to in the layer before.
+
+#include "strata/store/host_attention.h"
+
+#include <cmath>
+
+#include "strata/base/dtype.h"
+#include "strata/device/device.h"
+
+namespace strata {
+
+HostAttention::Memory::Memory(const KvShape& kv, const HostAttentionShape& shape,
+                              Allocator& memory) {
+  const std::int64_t width = shape.heads * kv.head_size;
+  const Shape of_singles{shape.singles, width};
+  qkv = memory.tensor(Space::kPinned, "host_attention.qkv", kv.dtype,
+                      {shape.tokens, width + 2 * kv.heads * kv.head_size});
+  o = memory.tensor(Space::kPinned, "host_attention.o", kv.dtype, of_singles);
+  lse = memory.tensor(Space::kPinned, "host_attention.lse", accumulator_of(kv.dtype),
+                      {shape.singles * shape.heads});
+  o_device = memory.tensor(Space::kDevice, "host_attention.o", kv.dtype, of_singles);
+}
+
+HostAttention::HostAttention(const HostAttentionShape& shape, KvStore& kv, Kernels& host_kernels,
+                             Arenas& arenas)
+    : shape_(shape),
+      kv_(kv),
+      kernels_(host_kernels),
+      device_(arenas.device()),
+      memory_(kv.shape(), shape, arenas) {}
+
+TensorView HostAttention::heads(const TensorView& of, std::int64_t begin,
+                                std::int64_t count) const {
+  const std::int64_t width = kv_.shape().head_size;
+  const auto at = static_cast<std::size_t>(begin * width) * size_of(of.dtype);
+  return {static_cast<std::byte*>(of.data) + at, of.dtype, Shape{of.rows(), count, width},
+          of.shape.row_elements()};
+}
+
+void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView& qkv,
+                         Stream& compute, const Tag& tag) {
+  if (taken_.size() <= cell.number) {
+    taken_.resize(cell.number + 1);
+    arrived_.resize(cell.number + 1);
+  }
+  Stream& out = device_.stream(Lane::kOut);
+  Stream& host = device_.stream(Lane::kHost);
+  const TensorView home = memory_.qkv.slice_rows(cell.begin, qkv.rows());
+  out.wait(compute.record(), WaitFor::kFilled);
+  out.wait(taken_[cell.number], WaitFor::kTaken);
+  out.copy(home.data, qkv.data, home.bytes().bytes, tag);
+  sent_ = out.record();
+  host.wait(sent_, WaitFor::kArrived);
+  host.wait(kv_.fetched(layer, cell.group), WaitFor::kTaken);
+  const KvViews kept = kv_.home(layer, cell.group);
+  const std::int64_t kv_heads = kv_.shape().heads;
+  kernels_.run(host,
+               AppendKv{.k = heads(home, shape_.heads, kv_heads),
+                        .v = heads(home, shape_.heads + kv_heads, kv_heads),
+                        .rows = cell.rows,
+                        .cache_k = kept.k,
+                        .cache_v = kept.v},
+               tag);
+}
+
+void HostAttention::keep(int layer, const HostCell& cell, const ConstTensorView& qkv,
+                         Stream& compute, const Tag& tag) {
+  send(layer, cell, qkv, compute, tag);
+  taken_[cell.number] = device_.stream(Lane::kHost).record();
+  kv_.added(layer, cell.group, taken_[cell.number]);
+}
+
+void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorView& qkv,
+                           Stream& compute, const Tag& tag) {
+  send(layer, cell, qkv, compute, tag);
+  Stream& host = device_.stream(Lane::kHost);
+  const KvViews kept = kv_.home(layer, cell.group);
+  const std::int64_t count = qkv.rows();
+  const TensorView o = memory_.o.slice_rows(cell.first_single, count);
+  const double width = static_cast<double>(kv_.shape().head_size);
+  const TensorView& lse = memory_.lse;
+  kernels_.run(host,
+               AttentionForward{
+                   .q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
+                   .k = kept.k,
+                   .v = kept.v,
+                   .segments = {.table = cell.segments, .pairs = cell.pairs},
+                   .o = heads(o, 0, shape_.heads),
+                   .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count}),
+                   .scale = 1.0 / std::sqrt(width)},
+               tag);
+  taken_[cell.number] = host.record();
+  kv_.added(layer, cell.group, taken_[cell.number]);
+  Stream& in = device_.stream(Lane::kActivationsIn);
+  in.wait(taken_[cell.number], WaitFor::kFilled);
+  in.copy(memory_.o_device.slice_rows(cell.first_single, count).data, o.data, o.bytes().bytes, tag);
+  arrived_[cell.number] = in.record();
+}
+
+ConstTensorView HostAttention::attended(const HostCell& cell, Stream& compute) {
+  compute.wait(arrived_.at(cell.number), WaitFor::kFilled);
+  return memory_.o_device.slice_rows(cell.first_single, cell.rows.elements());
+}
+
+Event HostAttention::read() { return device_.stream(Lane::kHost).record(); }
+
+}  // namespace strata
