@@ -128,8 +128,10 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
       ->check(CLI::PositiveNumber)
       ->type_name("N");
   generate
-      .add_option("--batch", options->model.sequences,
-                  "sequences that are continued at once (default: up to 16, as memory allows)")
+      .add_option(
+          "--batch", options->model.sequences,
+          "sequences that are continued at once (default: as many as should be fastest, else "
+          "up to 16, as memory allows)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
   generate.add_option("--output", options->output, "write JSON lines to this file")

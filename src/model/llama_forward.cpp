@@ -124,11 +124,11 @@ TensorView LlamaForward::before_attention(Stream& compute, const LayerWeights& w
                      .rstd = m.rstd.slice_rows(0, x.rows()),
                      .eps = config_.rms_norm_eps});
   run.linear_by_row(n, w.qkv, qkv);
-  run(Rope{.x = heads_of(qkv, 0, config_.num_attention_heads + config_.kv_heads(),
-                         config_.head_size()),
-           .positions = cell.positions,
-           .cos = m.cos,
-           .sin = m.sin});
+  run(Rope{
+      .x = heads_of(qkv, 0, config_.num_attention_heads + config_.kv_heads(), config_.head_size()),
+      .positions = cell.positions,
+      .cos = m.cos,
+      .sin = m.sin});
   return qkv;
 }
 

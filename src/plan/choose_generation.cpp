@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -21,12 +22,19 @@ namespace {
 constexpr std::int64_t kUsualSequences = 16;
 constexpr std::int64_t kMostSequences = 256;  // more were not measured
 
+/// Where keys and values are, and attended to.
+enum class KeysOn : std::uint8_t { kDevice, kHostFetched, kHostAttended };
+
 GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
-                         std::int64_t sequences, std::optional<int> kv_slots,
-                         const Budget& budget) {
+                         std::int64_t sequences, std::optional<KeysOn> keys, const Budget& budget) {
   GenerationNeeds needs = wish.needs;
   needs.sequences = sequences;
-  if (kv_slots) needs.kv_slots = kv_slots;
+  if (keys) {
+    needs.host_attention = *keys == KeysOn::kHostAttended;
+    needs.kv_slots = *keys == KeysOn::kDevice ? 0
+                     : needs.host_attention   ? kKvSlotsOfPrompts
+                                              : kKvSlots;
+  }
   return make_generation_setup(model, needs, budget);
 }
 
@@ -44,9 +52,10 @@ GenerationSetup by_rule(const LlamaConfig& model, const GenerationWish& wish,
   }
 }
 
-/// Returns numbers of sequences that are tried: powers of two, what lies halfway between them, and
-/// those of the load.
+/// Returns numbers of sequences that are tried: what is wished, or powers of two, what lies halfway
+/// between them, and those of the load.
 std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
+  if (wish.sequences) return {*wish.sequences};
   const std::int64_t most = std::min(wish.load.sequences, kMostSequences);
   std::vector<std::int64_t> tried;
   for (std::int64_t n = 1; n < most; n *= 2) {
@@ -64,20 +73,17 @@ class Search {
          const RatedDevice& device)
       : model_(model), wish_(wish), budget_(budget), device_(device) {}
 
-  /// Tries keys and values on the device, and on the host with more sequences than fit there: with
-  /// no more, as many bytes of weights travel in their place.
+  /// Tries keys and values on the device, and on the host with more sequences than fit there.
+  /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
+  /// the host they leave room for weights, whatever the number.
   void run() {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
     std::size_t fit = 0;  // so many of the numbers
-    while (fit < tried.size() && attempt(tried[fit], 0)) ++fit;
+    while (fit < tried.size() && attempt(tried[fit], KeysOn::kDevice)) ++fit;
     if (budget_.device_is_host) return;
-    std::map<std::int64_t, double> rates;
-    for (std::size_t i = fit; i < tried.size(); ++i) {
-      const std::optional<double> rate = attempt(tried[i], kKvSlots);
-      if (!rate) return;  // nor will more of them fit
-      const auto half = rates.upper_bound(tried[i] / 2);
-      if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) return;
-      rates[tried[i]] = *rate;
+    upwards(std::span(tried).subspan(fit), KeysOn::kHostFetched);
+    if (wish_.needs.compute == DType::kBF16) {
+      upwards(std::span(tried).subspan(fit - std::min(fit, kFewer)), KeysOn::kHostAttended);
     }
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
@@ -85,12 +91,25 @@ class Search {
  private:
   /// Twice as many sequences have to bring at least this for still more to be tried.
   static constexpr double kWorthMore = 1.05;
+  static constexpr std::size_t kFewer = 2;  ///< numbers below those that do not fit
+
+  /// Tries numbers of sequences as long as more of them are worth it.
+  void upwards(std::span<const std::int64_t> tried, KeysOn keys) {
+    std::map<std::int64_t, double> rates;
+    for (const std::int64_t sequences : tried) {
+      const std::optional<double> rate = attempt(sequences, keys);
+      if (!rate) return;  // nor will more of them fit
+      const auto half = rates.upper_bound(sequences / 2);
+      if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) return;
+      rates[sequences] = *rate;
+    }
+  }
 
   /// Returns the predicted tokens per second, or nothing if so many do not fit.
-  std::optional<double> attempt(std::int64_t sequences, int kv_slots) {
+  std::optional<double> attempt(std::int64_t sequences, KeysOn keys) {
     constexpr PredictionEffort kLittle{.steps_per_doubling = 1, .batches = 3};
     try {
-      const GenerationSetup setup = setup_of(model_, wish_, sequences, kv_slots, budget_);
+      const GenerationSetup setup = setup_of(model_, wish_, sequences, keys, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
       if (p.tokens_per_s > best_.prediction.tokens_per_s) best_ = {setup, p, {}};
       return p.tokens_per_s;
@@ -108,8 +127,9 @@ class Search {
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
   const auto described = [](const GenerationChoice& c) {
-    return fmt::format("{} sequences at once, keys and values on the {}: {} tokens/s predicted",
+    return fmt::format("{} sequences at once, keys and values on the {}{}: {} tokens/s predicted",
                        format_count(c.setup.sequences), c.setup.kv.slots == 0 ? "device" : "host",
+                       c.setup.kv.attended_at_home ? ", attended to there" : "",
                        format_count(std::llround(c.prediction.tokens_per_s)));
   };
   return described(best) + "; by rule " + described(usual);
@@ -123,7 +143,7 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   if (wish.needs.scores) return usual;  // what is drawn is predicted
   usual.prediction = predict_generation(usual.setup, wish.load, device);
   if (!usual.prediction.unknown.empty()) return usual;
-  if (wish.sequences || wish.needs.kv_slots) return usual;
+  if (wish.needs.kv_slots) return usual;
   Search search(model, wish, budget, device);
   search.run();
   if (!(search.best().prediction.tokens_per_s > 0)) return usual;

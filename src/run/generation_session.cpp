@@ -89,6 +89,7 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
   const GenerationNeeds open = needs;
   needs.sequences = choice.setup.sequences;
   needs.kv_slots = choice.setup.kv.slots;
+  needs.host_attention = choice.setup.kv.attended_at_home;
   needs.groups = choice.setup.kv.groups;
   const bool device_is_host = backend_.device->info().backend == "cpu";
   while (true) {
@@ -104,6 +105,7 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
         needs.sequences /= 2;
       }
       needs.kv_slots = open.kv_slots;
+      needs.host_attention = open.host_attention;
       needs.groups = open.groups;
     }
   }

@@ -106,8 +106,8 @@ void Sweep::visit(int layer, const UnitLease& weights, const UnitLease* before, 
   parts_.kv.keep(std::move(kv), compute_, tag);
 }
 
-void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell,
-                      const KvViews& kv, const SweepPlan& plan, const TokenLease& tokens) {
+void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell, const KvViews& kv,
+                      const SweepPlan& plan, const TokenLease& tokens) {
   const Tag tag = tag_of(layer, plan, cell.visit);
   HostAttention* const host = parts_.host_attention;
   if (host != nullptr) host->reuse(compute_);
@@ -122,9 +122,9 @@ void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
                     const SweepPlan& plan, const TokenLease& tokens) {
   const Tag tag = tag_of(layer, plan, cell.visit);
   parts_.host_attention->reuse(compute_);
-  const ConstTensorView qkv = parts_.model.before_attention(
-      compute_, weights.views.layer, forward_cell(cell, tokens),
-      x_.slice_rows(cell.begin, cell.tokens), tag);
+  const ConstTensorView qkv =
+      parts_.model.before_attention(compute_, weights.views.layer, forward_cell(cell, tokens),
+                                    x_.slice_rows(cell.begin, cell.tokens), tag);
   parts_.host_attention->attend(layer, host_cell(cell, plan, tokens), qkv, compute_, tag);
 }
 

@@ -81,16 +81,16 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
   const double width = static_cast<double>(kv_.shape().head_size);
   const TensorView& lse = memory_.lse;
-  kernels_.run(host,
-               AttentionForward{
-                   .q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
-                   .k = kept.k,
-                   .v = kept.v,
-                   .segments = {.table = cell.segments, .pairs = cell.pairs},
-                   .o = heads(o, 0, shape_.heads),
-                   .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count}),
-                   .scale = 1.0 / std::sqrt(width)},
-               tag);
+  kernels_.run(
+      host,
+      AttentionForward{.q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
+                       .k = kept.k,
+                       .v = kept.v,
+                       .segments = {.table = cell.segments, .pairs = cell.pairs},
+                       .o = heads(o, 0, shape_.heads),
+                       .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count}),
+                       .scale = 1.0 / std::sqrt(width)},
+      tag);
   taken_[cell.number] = host.record();
   kv_.added(layer, cell.group, taken_[cell.number]);
   Stream& in = device_.stream(Lane::kActivationsIn);

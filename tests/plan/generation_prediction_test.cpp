@@ -40,13 +40,17 @@ double weight_bytes() {
 double row_bytes() { return 4.0 * 2 * 8 * 128 * 2; }
 
 GenerationSetup within(std::optional<std::size_t> device_bytes, std::int64_t sequences,
-                       std::int64_t context, std::optional<int> kv_slots = {}) {
+                       std::int64_t context, std::optional<int> kv_slots = {},
+                       bool host_attention = false) {
   Budget budget;
   budget.device_limit = device_bytes;
-  return make_generation_setup(
-      large_llama(),
-      {.compute = DType::kBF16, .sequences = sequences, .context = context, .kv_slots = kv_slots},
-      budget);
+  return make_generation_setup(large_llama(),
+                               {.compute = DType::kBF16,
+                                .sequences = sequences,
+                                .context = context,
+                                .kv_slots = kv_slots,
+                                .host_attention = host_attention},
+                               budget);
 }
 
 /// Returns what is predicted on a machine where all but what `slow` sets is instant.
@@ -115,6 +119,44 @@ TEST_CASE("keys and values on the host take the link in") {
   const double expected_s = 16 * 225 * row_bytes() / (kGbs * 1e9 / 0.905);
   CHECK(p.draw_s == Approx(expected_s).epsilon(0.05));
   CHECK(p.critical.front().name == "activations_in");
+}
+
+TEST_CASE("keys and values that the host attends to take its memory") {
+  constexpr double kGbs = 0.01;
+  const GenerationLoad load{.sequences = 16, .prompt_tokens = 200, .drawn_tokens = 50};
+  const GenerationSetup setup = within({}, 16, 300, 3, true);
+  REQUIRE(setup.kv.attended_at_home);
+  const GenerationPrediction host =
+      predicted(setup, load, [&](HardwareSection& h) { h.host_gbs = kGbs; });
+  CHECK(host.draw_s == Approx(16 * 225 * row_bytes() / (kGbs * 1e9)).epsilon(0.05));
+  CHECK(host.critical.front().name == "host");
+  // The link has queries, keys and values of a token, and one row that comes back.
+  const GenerationPrediction link =
+      predicted(setup, load, [&](HardwareSection& h) { h.link_gbs = kGbs; });
+  const double of_token = 4.0 * 2 * (32 + 2 * 8 + 32) * 128;
+  CHECK(link.draw_s < 1.2 * 16 * of_token / (kGbs * 1e9 * 0.9));
+  CHECK(link.draw_s > 0.6 * 16 * of_token / (kGbs * 1e9));
+}
+
+TEST_CASE("the host attends where the link would be the bound") {
+  HardwareSection hardware = fast_machine().hardware;
+  hardware.device_gbs = 3000;
+  hardware.product_tflops = 600;
+  hardware.link_gbs = 20;
+  hardware.host_gbs = 200;
+  Budget budget;
+  budget.device_limit = 1900 * kMiB;
+  GenerationWish wish{.needs = {.compute = DType::kBF16, .context = 600},
+                      .sequences = 64,
+                      .load = {.sequences = 192, .prompt_tokens = 500, .drawn_tokens = 100}};
+  const auto chosen = [&] {
+    return choose_generation(large_llama(), wish, budget, {kNewDevice, hardware});
+  };
+  CHECK(chosen().setup.kv.attended_at_home);
+  CHECK(chosen().setup.sequences == 64);
+  CHECK_THAT(chosen().text, ContainsSubstring("on the host, attended to there"));
+  hardware.host_gbs = 10;
+  CHECK_FALSE(chosen().setup.kv.attended_at_home);
 }
 
 TEST_CASE("a load too long to be played goes on like its middle") {
@@ -191,10 +233,11 @@ TEST_CASE("where the host is small, the choice is as good as any that fits") {
     const GenerationChoice chosen = choose_generation(large_llama(), wish, budget, device);
     double best = 0;
     for (const std::int64_t sequences : {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192}) {
-      for (const int slots : {0, kKvSlots}) {
+      for (const int way : {0, 1, 2}) {
         GenerationNeeds needs = wish.needs;
         needs.sequences = sequences;
-        needs.kv_slots = slots;
+        needs.kv_slots = way == 0 ? 0 : kKvSlots;
+        needs.host_attention = way == 2;
         try {
           const GenerationSetup setup = make_generation_setup(large_llama(), needs, budget);
           best = std::max(best, predict_generation(setup, load, device).tokens_per_s);

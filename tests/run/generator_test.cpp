@@ -192,11 +192,17 @@ TEST_CASE("weights and keys and values travel as planned") {
   const KvShape shape{.layers = 4, .rows = 1, .heads = 2, .head_size = 6, .dtype = DType::kF32};
   CHECK(fetched[2] == kept * 4 * shape.row_bytes());
   CHECK(fetched[1] > fetched[2]);
+  // Where the host attends, parts of prompts that are cut need the parts before, and nothing else.
+  const auto attended = counts(attended_on_host(needs(DType::kF32))[0]);
+  CHECK(attended[1] > 0);
+  CHECK(attended[1] < fetched[1] / 4);
+  CHECK(attended[2] == 0);
 }
 
 TEST_CASE("a sweep takes the memory that was planned") {
-  for (const GenerationNeeds& layout : layouts(DType::kBF16)) {
+  for (const GenerationNeeds& layout : with_host_attention(layouts(DType::kBF16))) {
     TinyGeneration generation({.model = long_model(), .needs = layout});
+    CHECK(generation.setup().kv.attended_at_home == layout.host_attention);
     constexpr std::array kSpaces{Space::kDevice, Space::kPinned, Space::kPageable};
     const auto arenas = generation.assembly().arenas();
     for (std::size_t i = 0; i < kSpaces.size(); ++i) {

@@ -16,6 +16,8 @@ namespace strata {
 
 /// Slots for keys and values where they travel: one computes while two load.
 inline constexpr int kKvSlots = 3;
+/// Likewise where the host attends: prompts alone need them, and seldom a fetch.
+inline constexpr int kKvSlotsOfPrompts = 2;
 
 /// What generation has to hold. What is absent is decided by the memory that there is.
 struct GenerationNeeds {

@@ -42,15 +42,15 @@ struct SweepBuffers {
 struct TokenLease {
   Lease inputs;
   Lease outputs;
-  ConstTensorView ids;        ///< [T] i32
-  ConstTensorView positions;  ///< [T] i32
-  ConstTensorView rows;       ///< [T] i32
-  ConstTensorView segments;   ///< [segments, 5] i32
-  SampledTokens sampled;      ///< all S
-  ConstTensorView targets;    ///< [S] i32
+  ConstTensorView ids;            ///< [T] i32
+  ConstTensorView positions;      ///< [T] i32
+  ConstTensorView rows;           ///< [T] i32
+  ConstTensorView segments;       ///< [segments, 5] i32
+  SampledTokens sampled;          ///< all S
+  ConstTensorView targets;        ///< [S] i32
   ConstTensorView host_rows;      ///< rows in pinned memory
   ConstTensorView host_segments;  ///< segments in pinned memory
-  TensorView lse;             ///< [S] A, scratch of scoring
+  TensorView lse;                 ///< [S] A, scratch of scoring
 };
 
 /// What a sweep drew or scored.
