@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("include", "src", "kernels", "tests", "scripts")
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
-RANK = {"base": 1, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
+RANK = {"base": 1, "benchmark": 2, "chat": 2, "device": 2, "report": 2, "tokenizer": 2, "ops": 3, "comm": 3, "data": 3, "model": 4, "store": 5,
         "optimizer": 6, "checkpoint": 7, "schedule": 8, "config": 9, "plan": 10,
         "run": 11, "doctor": 12, "commands": 13, "command_line": 14, "main": 15}
 
@@ -40,7 +40,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "schedule": {"config", "plan"}}
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation)|chat_command|completions|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|json_record)\.h)|tests/")
+              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation)|chat_command|completions|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|json_record)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),

@@ -14,6 +14,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/benchmark/figures.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/prediction.h"

@@ -2,8 +2,6 @@
 
 #include "commands/measured_steps.h"
 
-#include <algorithm>
-
 #include "strata/base/error.h"
 #include "strata/base/process.h"
 #include "strata/plan/rates.h"
@@ -17,12 +15,6 @@ namespace {
 constexpr std::int64_t kWarmUpSteps = 2;
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-}
 
 RunConfig synthetic_run(const RunConfig& config) {
   RunConfig synthetic = config;

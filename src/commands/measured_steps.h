@@ -29,9 +29,6 @@ struct MeasuredSteps {
   MemoryReport memory;
 };
 
-/// Returns the median of at least one value.
-[[nodiscard]] double median(std::vector<double> values);
-
 /// Returns a run that trains on synthetic tokens and traces two steps at the end, so that what the
 /// trace takes is planned. Throws ConfigError if it has no steps.
 [[nodiscard]] RunConfig synthetic_run(const RunConfig& config);

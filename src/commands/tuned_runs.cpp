@@ -7,6 +7,7 @@
 #include "commands/measured_steps.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/benchmark/figures.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/stored_rates.h"
 

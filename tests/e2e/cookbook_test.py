@@ -39,6 +39,8 @@ SAID = {
     "strata evaluate": ["perplexity"],
     "strata inspect runs/own/run": ["step 12"],
     "strata bench": ["tokens/s"],
+    "strata bench --suite": ["tiny-generate", "2 of 2"],
+    "strata bench --compare": ["| tiny ", "ratio"],
 }
 
 

@@ -27,6 +27,26 @@ struct GenerationJob {
   std::optional<std::int64_t> sequences{};  ///< at once; absent: chosen
 };
 
+/// What `bench --suite` is told.
+struct SuiteOptions {
+  std::filesystem::path suite;            ///< the suite's file
+  std::vector<std::string> rows{};        ///< of it that are measured; all without names
+  std::optional<std::int64_t> repeats{};  ///< of each row, instead of the suite's
+  std::vector<std::string> sets{};        ///< "a.b=value", in every row
+  std::vector<std::string> launcher{};    ///< words that start the ranks of a row
+  std::filesystem::path json{};           ///< the results; empty: not written
+  std::filesystem::path markdown{};       ///< the table; empty: not written
+  bool list = false;                      ///< rows and commands are printed, nothing is measured
+  bool resume = false;                    ///< runs that `json` holds are not measured again
+  bool overwrite = false;                 ///< results that lie there are replaced
+};
+
+/// What `bench --compare` is told.
+struct CompareOptions {
+  std::vector<std::filesystem::path> files;  ///< the first one is what the others are compared with
+  std::optional<double> fail_below{};        ///< a ratio that no row may fall below
+};
+
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
@@ -125,6 +145,16 @@ int tune_command(const TuneOptions& options);
 /// Measures steps on synthetic tokens, or requests of them with random weights, compares them with
 /// the prediction, and prints a table on rank 0.
 int bench_command(const LoadConfig& load, const BenchOptions& options);
+/// Measures the rows of a suite in turns, each run in a process of its own, writes the results
+/// after each of them and prints a table. Returns 0 if every run has figures; 3 if those that have
+/// none do not fit this machine; else 1. SIGINT, SIGTERM and SIGUSR1 end it as Interrupted does.
+/// Throws ConfigError or IoError for a suite, a config or an output that is wrong, before anything
+/// is measured.
+int bench_suite(const SuiteOptions& options);
+/// Prints how the speeds of suites or single benches differ, and by how much they would anyway.
+/// Returns 1 if a row fell below the ratio that is asked for, else 0. Throws ConfigError or IoError
+/// for files that cannot be compared.
+int bench_compare(const CompareOptions& options);
 /// Makes token files of text, shows progress on standard error and prints what was made. If `show`
 /// is above 0, it prints so many documents instead and writes nothing. Throws IoError or
 /// ConfigError.

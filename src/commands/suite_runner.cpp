@@ -1,0 +1,208 @@
+// Each run is the program started again as a user would start it: one that does not fit, crashes or
+// hangs costs its own figures alone, finds the device empty, and can be repeated by hand
+// (docs/decisions/0033-runs-of-a-suite-are-processes.md).
+
+#include "commands/suite_runner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "commands/machine_provenance.h"
+#include "strata/base/child_program.h"
+#include "strata/base/error.h"
+#include "strata/base/file.h"
+#include "strata/base/log.h"
+#include "strata/base/process.h"
+#include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
+#include "strata/benchmark/tables.h"
+#include "strata/data/output_file.h"
+
+namespace strata {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostResultBytes = std::size_t{1} << 24;
+
+/// The file that a run writes, which is gone when the suite ends.
+class RunFile {
+ public:
+  explicit RunFile(const fs::path& results)
+      : path_(results.empty() ? fs::temp_directory_path() /
+                                    ("strata-suite-" + std::to_string(::getpid()) + ".json")
+                              : fs::path(results.string() + ".run")) {}
+  ~RunFile() { clear(); }
+  RunFile(const RunFile&) = delete;
+  RunFile& operator=(const RunFile&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+  void clear() const {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
+
+ private:
+  fs::path path_;
+};
+
+void write_whole(const fs::path& file, const std::string& text) {
+  OutputFile out(file.string());
+  out.write(text.data(), text.size());
+  out.close();
+  out.publish();
+}
+
+/// Returns the last line of an output that has a letter: launchers draw frames around theirs.
+std::string_view last_line(std::string_view output) {
+  const std::size_t letter = output.find_last_of("abcdefghijklmnopqrstuvwxyz");
+  if (letter == std::string_view::npos) return {};
+  const std::size_t begin = output.rfind('\n', letter) + 1;  // 0 if it is the first one
+  return output.substr(begin, output.find('\n', letter) - begin);
+}
+
+/// Returns what a program that failed says last about it: from the last line that begins as errors
+/// do on, else the last line.
+std::string last_words(std::string_view output) {
+  constexpr std::string_view kLogged = "[error] ", kThrown = "strata: ";
+  std::string_view said;
+  for (std::size_t at = 0; at < output.size();) {
+    const std::size_t end = std::min(output.find('\n', at), output.size());
+    const std::string_view line = output.substr(at, end - at);
+    const std::size_t logged = line.find(kLogged);
+    if (logged != std::string_view::npos) said = output.substr(at + logged + kLogged.size());
+    if (line.starts_with(kThrown)) said = output.substr(at + kThrown.size());
+    at = end + 1;
+  }
+  if (said.empty()) said = last_line(output);
+  while (said.ends_with('\n')) said.remove_suffix(1);
+  constexpr std::size_t kMost = 2000;
+  return shortened(said, kMost);
+}
+
+/// Returns why a run has no figures.
+std::string why_failed(const ChildEnd& end, const SuiteRow& row) {
+  if (end.told) {
+    return fmt::format("did not end within {:.4g} minutes (limit_minutes)", row.limit_minutes);
+  }
+  const std::string said = last_words(end.output);
+  if (!end.signalled) return said.empty() ? "said nothing" : said;
+  const int signal = end.exit_code - 128;
+  return fmt::format("ended by signal {}", signal) +
+         (signal == SIGKILL ? ", as the system ends programs when host memory runs out" : "") +
+         (said.empty() ? "" : "; it said: " + said);
+}
+
+class SuiteRunner {
+ public:
+  SuiteRunner(const SuiteOptions& options, SuiteResults& results, const std::vector<SuiteJob>& jobs)
+      : options_(options), results_(results), jobs_(jobs), run_file_(options.json) {}
+
+  void run_all() {
+    const StopSignals stop;
+    std::int64_t turns = 0, left = 0, done = 0;
+    for (const SuiteJob& job : jobs_) {
+      turns = std::max(turns, job.row.repeats);
+      left += std::max<std::int64_t>(0, job.row.repeats - runs_of(job));
+    }
+    write();
+    for (std::int64_t turn = 0; turn < turns; ++turn) {
+      for (const SuiteJob& job : jobs_) {
+        if (turn >= job.row.repeats || runs_of(job) > turn || record(job).refused()) continue;
+        log::info("{}, run {} of {} ({} of {} in all)", job.row.name, turn + 1, job.row.repeats,
+                  ++done, left);
+        run(job, stop);
+        write();
+      }
+    }
+  }
+
+ private:
+  RowRecord& record(const SuiteJob& job) { return results_.rows[job.record]; }
+  [[nodiscard]] std::int64_t runs_of(const SuiteJob& job) const {
+    return static_cast<std::int64_t>(results_.rows[job.record].runs.size());
+  }
+
+  void run(const SuiteJob& job, const StopSignals& stop) {
+    std::vector<std::string> words = options_.launcher;
+    words.push_back(fs::read_symlink("/proc/self/exe").string());
+    const std::vector<std::string> arguments = arguments_of(job.row);
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), {"--json", run_file_.path().string()});
+    run_file_.clear();
+    RunRecord run{
+        .date = utc_now(), .wall_s = 0, .exit_code = 0, .error = {}, .json = {}, .figures = {}};
+    const double begin_s = steady_seconds();
+    const ChildEnd end = run_child(words, {.limit_s = 60 * job.row.limit_minutes,
+                                           .stop = [&] { return stop.received() != 0; }});
+    run.wall_s = steady_seconds() - begin_s;
+    // A batch system sends its signal to all processes of a job, and this one may get it last.
+    if (end.signalled && !end.told) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (const int signal = stop.received()) {
+      if (!options_.json.empty()) {
+        log::info("what was measured is in {}; --resume measures the rest", options_.json.string());
+      }
+      throw Interrupted(signal);
+    }
+    run.exit_code = end.exit_code;
+    take_result(run, end, job.row);
+    tell(run, job.row);
+    record(job).runs.push_back(std::move(run));
+  }
+
+  /// Reads what the run wrote, or why it did not.
+  void take_result(RunRecord& run, const ChildEnd& end, const SuiteRow& row) const {
+    if (end.exit_code != 0) {
+      run.error = why_failed(end, row);
+      return;
+    }
+    try {
+      run.json = read_text_file(run_file_.path(), kMostResultBytes);
+      run.figures = read_bench(run.json, "the results of the run");
+    } catch (const Error& error) {
+      run.json.clear();
+      run.error = error.what();
+    }
+  }
+
+  static void tell(const RunRecord& run, const SuiteRow& row) {
+    if (!run.figures) {
+      log::warn("{}: {} (exit code {})", row.name, run.error, run.exit_code);
+      return;
+    }
+    const BenchFigures& f = *run.figures;
+    log::info("{}: {} tokens/s{} ({})", row.name, format_count(std::llround(f.tokens_per_s)),
+              f.mfu ? fmt::format(", {:.1f} % MFU", 100 * *f.mfu) : "",
+              format_duration(run.wall_s));
+  }
+
+  void write() const {
+    if (!options_.json.empty()) write_whole(options_.json, to_json(results_));
+    if (!options_.markdown.empty()) write_whole(options_.markdown, to_markdown(results_));
+  }
+
+  const SuiteOptions& options_;
+  SuiteResults& results_;
+  const std::vector<SuiteJob>& jobs_;
+  RunFile run_file_;
+};
+
+}  // namespace
+
+void run_suite(const SuiteOptions& options, const std::vector<SuiteJob>& jobs,
+               SuiteResults& results) {
+  SuiteRunner(options, results, jobs).run_all();
+}
+
+}  // namespace strata
