@@ -1,6 +1,6 @@
 // Each run is the program started again as a user would start it: one that does not fit, crashes or
 // hangs costs its own figures alone, finds the device empty, and can be repeated by hand
-// (docs/decisions/0033-runs-of-a-suite-are-processes.md).
+// (docs/decisions/0034-runs-of-a-suite-are-processes.md).
 
 #include "commands/suite_runner.h"
 
