@@ -60,6 +60,7 @@ class Trainer {
   [[nodiscard]] bool save_file_is_there() const;
   void report_saves();
   [[nodiscard]] bool save_at_end();
+  [[nodiscard]] std::string after_run(bool saved, bool interrupted) const;
   void say_signal_waits();
 
   Ranks& ranks_;
