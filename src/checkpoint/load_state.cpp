@@ -61,6 +61,7 @@ class Loader {
 
   void load(const std::function<void()>& between) {
     verify_rest();
+    if (work_ != nullptr) work_->begin("clearing the state");
     state_.clear(pool_);
     if (work_ != nullptr) work_->begin("reading the checkpoint", {.total = bytes_of_shards()});
     for (const BlockId b : state_.ids()) {

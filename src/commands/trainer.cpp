@@ -14,7 +14,6 @@
 
 #include "strata/base/log.h"
 #include "strata/base/process.h"
-#include "strata/base/work_meter.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/agenda.h"
 #include "strata/run/lr_schedule.h"
@@ -124,6 +123,8 @@ std::optional<Interrupted> Trainer::train() {
 
 void Trainer::steps() {
   reference_s_ = steady_seconds();
+  begin_work_.begin("first step");
+  first_step_.emplace(begin_work_);
   const std::optional<std::int64_t> traced = first_traced(config_.run);
   while (done_ < config_.run.steps) {
     end_if_asked();
@@ -203,6 +204,7 @@ void Trainer::trace(std::int64_t step) {
 
 void Trainer::report_finished() {
   for (const FinishedStep& finished : session_.take_finished()) {
+    first_step_.reset();
     const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
     longest_step_s_ = std::max(longest_step_s_, step_s);
     last_finished_s_ = finished.finished_s;

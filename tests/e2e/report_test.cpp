@@ -209,11 +209,13 @@ TEST_CASE("a report replaces earlier reports and nothing else") {
 
 namespace {
 
-/// A PNG file of one pixel row, as far as its beginning tells: so many pixels wide.
+/// The beginning of a PNG file, up to its width in pixels.
 std::string png_of_width(std::uint32_t width) {
-  std::string png("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
+  std::string png = "\x89PNG\r\n\x1a\n";
+  png.append(3, '\0');
+  png += "\rIHDR";
   for (const int shift : {24, 16, 8, 0}) png += static_cast<char>(width >> shift & 0xff);
-  return png + std::string("\0\0\0\1", 4);
+  return png;
 }
 
 /// Puts a program of this name into `folder`, which is all that a run finds there.
@@ -284,7 +286,7 @@ TEST_CASE("the program of librsvg draws figures") {
   INFO(made.text);
   REQUIRE(made.code == 0);
   const std::string png = read_file(folder / "png/loss.png");
-  CHECK(png.starts_with(png_of_width(1234).substr(0, 20)));
+  CHECK(png.starts_with(png_of_width(1234)));
   CHECK(png.size() > 1000);
 }
 
