@@ -294,7 +294,8 @@ TEST_CASE("predictions from datasheets are within 25 % of what was published of 
     const RunConfig config = config_file("llama-7b.json", sets);
     PlannedRank planned = machine(row.device_gib, 256, row.gpu);
     planned.place = places_by_host(std::vector<std::string>(8, "host")).front();
-    const Setup setup = make_setup(config, choices_by_rule(config), planned);
+    planned.budget.ranks_on_host = 8;
+    const Setup setup = choose_placement(config, planned).setup;
     const Prediction predicted = predict(setup, planned.device);
     CHECK_THAT(predicted.rates, ContainsSubstring("datasheet estimates"));
     const double tokens_per_s = predicted.tokens_per_s / 8;
