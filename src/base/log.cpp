@@ -26,6 +26,10 @@ namespace {
 /// Standard error, with a live line below what was logged if that is a terminal.
 class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
  public:
+  /// Only rank 0 shows a live line: several would take turns in one place.
+  explicit ConsoleSink(int rank) : terminal_(rank == 0 && isatty(STDERR_FILENO) != 0) {}
+
+  [[nodiscard]] bool shows_live() const { return terminal_; }
   void log(const spdlog::details::log_msg& message) override {
     const std::lock_guard lock(mutex_);
     if (!live_.empty()) draw("");
@@ -39,6 +43,12 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
     live_ = text;
     draw(live_);
   }
+  void print_above(FunctionRef<void()> print) {
+    const std::lock_guard lock(mutex_);
+    if (!live_.empty()) draw("");
+    print();
+    if (!live_.empty()) draw(live_);
+  }
 
  private:
   static void draw(std::string_view text) {
@@ -49,7 +59,7 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
     std::fflush(stderr);
   }
 
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  const bool terminal_;
   std::mutex mutex_;
   std::string live_;
 };
@@ -68,10 +78,15 @@ class PrintableText final : public spdlog::custom_flag_formatter {
   }
 };
 
+/// Returns the sink that configure() made, or null before it was called.
+std::shared_ptr<ConsoleSink> console_sink() {
+  return std::dynamic_pointer_cast<ConsoleSink>(spdlog::default_logger()->sinks().front());
+}
+
 }  // namespace
 
 void configure(int rank, int ranks, const std::string& file) {
-  std::vector<spdlog::sink_ptr> sinks{std::make_shared<ConsoleSink>()};
+  std::vector<spdlog::sink_ptr> sinks{std::make_shared<ConsoleSink>(rank)};
   sinks.front()->set_level(spdlog::level::info);
   if (!file.empty()) {
     try {
@@ -101,9 +116,17 @@ void configure(int rank, int ranks, const std::string& file) {
 }
 
 void live(std::string_view text) {
-  const auto console =
-      std::dynamic_pointer_cast<ConsoleSink>(spdlog::default_logger()->sinks().front());
-  if (console) console->show(text);
+  if (const auto console = console_sink()) console->show(text);
+}
+
+bool shows_live() {
+  const auto console = console_sink();
+  return console && console->shows_live();
+}
+
+void print_above(FunctionRef<void()> print) {
+  const auto console = console_sink();
+  return console ? console->print_above(print) : print();
 }
 
 }  // namespace strata::log

@@ -192,6 +192,7 @@ void CheckpointSave::write_file(const StateFile& file, BlockId block, const Bloc
           gather(*slice, window, state, p_.layout.types, bytes);
           hashes[first + i] = xxh3(bytes);
           out->write(window.begin, bytes);
+          count_work(p_.work, bytes.size());
         }
       });
   out->sync();

@@ -39,12 +39,13 @@ std::byte* data_of(const BlockState& state, StatePart part) {
 class Loader {
  public:
   Loader(const Files& files, const std::filesystem::path& checkpoint, const Manifest& manifest,
-         TrainingState& state, ThreadPool& pool, WindowBuffers& buffers)
+         TrainingState& state, ThreadPool& pool, WindowBuffers& buffers, WorkProgress* work)
       : files_(files),
         checkpoint_(checkpoint),
         state_(state),
         pool_(pool),
         buffers_(buffers),
+        work_(work),
         layout_(make_checkpoint_layout(state.layout(), manifest.types)) {
     if (manifest.types.are_weights_alone()) {
       throw IoError(checkpoint.string() +
@@ -60,7 +61,9 @@ class Loader {
 
   void load(const std::function<void()>& between) {
     verify_rest();
+    if (work_ != nullptr) work_->begin("clearing the state");
     state_.clear(pool_);
+    if (work_ != nullptr) work_->begin("reading the checkpoint", {.total = bytes_of_shards()});
     for (const BlockId b : state_.ids()) {
       if (between) between();
       load(b);
@@ -69,6 +72,20 @@ class Loader {
 
  private:
   [[nodiscard]] const CheckpointTypes& types() const { return layout_.types; }
+
+  /// Returns the bytes of files that hold this rank's state.
+  [[nodiscard]] std::uint64_t bytes_of_shards() const {
+    std::uint64_t bytes = 0;
+    for (const BlockId b : state_.ids()) {
+      const BlockState& home = state_.block(b);
+      for (const StateFile* file : layout_.blocks[b].files()) {
+        for (const FileRun& run : runs_in(*file, home.begin, home.weight.elements())) {
+          bytes += end_of(run) - run.offset;
+        }
+      }
+    }
+    return bytes;
+  }
 
   /// Returns what the manifest says of a file of the layout.
   [[nodiscard]] const ManifestFile& entry(const StateFile& file) const {
@@ -152,8 +169,10 @@ class Loader {
     }
   }
 
-  void read(const StateFile& file, const BlockState& to, std::int64_t begin, std::int64_t count) {
-    std::vector<FileRun> wanted;
+  /// Returns what a file has of elements [begin, begin + count) of its block.
+  [[nodiscard]] std::vector<FileRun> runs_in(const StateFile& file, std::int64_t begin,
+                                             std::int64_t count) const {
+    std::vector<FileRun> runs;
     for (FileRun run : file.runs) {
       const std::int64_t first = std::max(run.begin, begin);
       const std::int64_t end = std::min(run.begin + run.count, begin + count);
@@ -161,8 +180,13 @@ class Loader {
       run.offset += static_cast<std::uint64_t>(first - run.begin) * types().bytes_of(run.part);
       run.begin = first;
       run.count = end - first;
-      wanted.push_back(run);
+      runs.push_back(run);
     }
+    return runs;
+  }
+
+  void read(const StateFile& file, const BlockState& to, std::int64_t begin, std::int64_t count) {
+    const std::vector<FileRun> wanted = runs_in(file, begin, count);
     std::vector<HashedWindow> windows = hashed_windows(entry(file));
     std::erase_if(windows, [&](const HashedWindow& w) {
       return std::ranges::none_of(wanted, [&](const FileRun& run) {
@@ -197,6 +221,7 @@ class Loader {
     const auto first = static_cast<std::size_t>(run.begin - to.begin) * types().bytes_of(run.part);
     std::memcpy(data_of(to, run.part) + first + (begin - run.offset),
                 bytes.data() + (begin - window.begin), static_cast<std::size_t>(end - begin));
+    count_work(work_, end - begin);
   }
 
   /// Writes elements [done, done + count) of the shard from `raw`, in the state's types.
@@ -256,6 +281,7 @@ class Loader {
   TrainingState& state_;
   ThreadPool& pool_;
   WindowBuffers& buffers_;
+  WorkProgress* work_;  ///< may be null
   CheckpointLayout layout_;
   std::map<std::string, const ManifestFile*, std::less<>> files_of_;
 };
@@ -264,12 +290,13 @@ class Loader {
 
 void load_state(const Files& files, const std::filesystem::path& checkpoint,
                 const Manifest& manifest, TrainingState& state, ThreadPool& pool,
-                WindowBuffers& buffers, const std::function<void()>& between) {
-  Loader(files, checkpoint, manifest, state, pool, buffers).load(between);
+                WindowBuffers& buffers, const std::function<void()>& between, WorkProgress* work) {
+  Loader(files, checkpoint, manifest, state, pool, buffers, work).load(between);
 }
 
 void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoint,
-                       const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers) {
+                       const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers,
+                       WorkProgress* work) {
   for (const ManifestFile& file : manifest.files) {
     const std::filesystem::path path = checkpoint / file.path;
     const std::unique_ptr<FileReader> in = files.open(path);
@@ -280,6 +307,7 @@ void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoi
             const HashedWindow& window = windows[static_cast<std::size_t>(i)];
             const WindowBuffers::Lease buffer(buffers);
             read_verified(*in, path, window, buffer.bytes(window.bytes.begin, window.bytes.end));
+            count_work(work, window.bytes.end - window.bytes.begin);
           }
         });
   }

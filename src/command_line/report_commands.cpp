@@ -4,6 +4,7 @@
 
 #include "strata/command_line/command_line.h"
 #include "strata/commands/commands.h"
+#include "strata/report/png_figures.h"
 
 namespace strata {
 
@@ -22,6 +23,19 @@ void add_report_commands(CLI::App& app, Action& action) {
       .add_option("--svg", options->svg,
                   "also write each chart as an SVG file, for papers, into this folder")
       ->type_name("DIR");
+  CLI::Option* const png =
+      report
+          .add_option(
+              "--png", options->png,
+              "likewise as PNG files; rsvg-convert (apt-get install librsvg2-bin), inkscape, "
+              "cairosvg or ImageMagick draws them")
+          ->type_name("DIR");
+  report
+      .add_option("--png-width", options->png_width,
+                  "how many pixels wide the figures of --png are (default: 2000)")
+      ->type_name("N")
+      ->check(CLI::Range(kLeastPngWidth, kMostPngWidth))
+      ->needs(png);
   report.callback([options, &action] { action = [options] { return report_command(*options); }; });
 }
 

@@ -14,11 +14,11 @@
 
 #include "commands/evaluations.h"
 #include "commands/json_record.h"
-#include "commands/work_meter.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/run/scorer.h"
 
 namespace strata {
@@ -220,7 +220,9 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
   const auto session = model.load_to_score(longest, texts);
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
   const StopSignals stop;
-  WorkMeter meter("evaluate");
+  WorkProgress work;
+  work.begin("evaluate", {static_cast<std::uint64_t>(texts), "texts"});
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
   lines.rewind();
   struct Place {
     std::size_t question = 0;
@@ -259,7 +261,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
         while (!unsaid.empty() && unsaid.begin()->second.open == 0) {
           results.add(unsaid.extract(unsaid.begin()).mapped());
         }
-        meter.show(format_count(std::ssize(places)) + "/" + format_count(texts) + " texts");
+        work.add(1);
       });
   results.print_summary();
 }

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "commands/evaluations.h"
-#include "commands/work_meter.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/run/scorer.h"
 
 namespace strata {
@@ -135,12 +135,13 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
   const auto session = model.load_to_score(context, reader.count());
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
   const StopSignals stop;
-  WorkMeter meter("evaluate");
+  WorkProgress work;
+  work.begin("evaluate", {static_cast<std::uint64_t>(reader.count()), "windows"});
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
   std::vector<TextWindow> windows(static_cast<std::size_t>(reader.count()));
   std::map<std::size_t, std::vector<std::uint8_t>> losses;  // of windows that are being scored
   std::size_t taken = 0;
   std::int64_t new_to = 1;
-  std::int64_t done = 0;
   ByteCounter counter(model.text());
   Scorer scorer(session->assembly());
   scorer.run(
@@ -163,7 +164,7 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
           window.nats -= logprobs[i];
           ++window.tokens;
         }
-        meter.show(format_count(++done) + "/" + format_count(reader.count()) + " windows");
+        work.add(1);
       });
   std::erase_if(windows, [](const TextWindow& window) { return window.tokens == 0; });
   if (windows.empty()) throw ConfigError(tokens.name() + ": has no token whose loss counts");

@@ -9,6 +9,7 @@
 #include "commands/input_lines.h"
 #include "commands/model_session.h"
 #include "strata/base/json.h"
+#include "strata/base/log.h"
 #include "strata/commands/generate.h"
 #include "strata/data/token_source.h"
 
@@ -21,8 +22,9 @@ struct Estimate {
 };
 
 inline void print_json_line(const nlohmann::ordered_json& json) {
-  std::cout << json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n'
-            << std::flush;
+  const std::string line =
+      json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  log::print_above([&] { std::cout << line << std::flush; });
 }
 
 /// Prints the loss and perplexity of all tokens of the source after the first one whose loss

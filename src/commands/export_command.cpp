@@ -7,6 +7,7 @@
 
 #include "commands/find_checkpoint.h"
 #include "commands/new_model.h"
+#include "commands/next_step.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -62,7 +63,8 @@ int export_command(const ExportOptions& options) {
   const Manifest& manifest = named.checkpoint->manifest;
   std::cout << printable(options.to.string()) << ": the model after step "
             << format_count(manifest.step) << ", weights in "
-            << weights_text(weight, manifest.types) << "; " << made.text() << '\n';
+            << weights_text(weight, manifest.types) << "; " << made.text() << std::endl;
+  say_next("strata generate " + shell_word(options.to) + " --prompt TEXT");
   return 0;
 }
 

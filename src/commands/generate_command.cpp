@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -15,11 +16,11 @@
 #include "commands/input_lines.h"
 #include "commands/model_session.h"
 #include "commands/prompts.h"
-#include "commands/work_meter.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/generate.h"
 
 namespace strata {
@@ -204,7 +205,10 @@ int generate_command(const GenerateOptions& options) {
   std::map<std::size_t, Completion> open;
   std::size_t taken = 0;
   Generator generator(session->assembly());
-  WorkMeter meter("generate");
+  WorkProgress work;
+  work.begin("generate", {static_cast<std::uint64_t>(all.tokens), "tokens"});
+  std::optional<WorkMeter> meter;
+  if (!streams) meter.emplace(work, WorkMeter::Elsewhere::kLogged);
   const auto next = [&]() -> std::optional<GenerateRequest> {
     auto found = requests.next();
     if (!found) return std::nullopt;
@@ -230,20 +234,20 @@ int generate_command(const GenerateOptions& options) {
     if (streams) {
       std::cout << added << std::flush;
     } else {
-      meter.show(format_count(generator.counts().drawn_tokens) + "/" + format_count(all.tokens) +
-                 " tokens");
+      work.set(static_cast<std::uint64_t>(generator.counts().drawn_tokens));
     }
     if (goes_on) return true;
     const std::string line = completion.line(options.logprobs);
     if (file != nullptr) {
       file->write(line);
     } else if (!streams) {
-      std::cout << line << std::flush;
+      log::print_above([&] { std::cout << line << std::flush; });
     }
     open.erase(at);
     return false;
   };
   generator.run(next, drawn);
+  meter.reset();
   if (streams) std::cout << std::endl;
   log::info("{}", counts_text(generator.counts()));
   return 0;

@@ -11,6 +11,7 @@
 
 #include "commands/find_checkpoint.h"
 #include "commands/new_model.h"
+#include "commands/next_step.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -110,7 +111,10 @@ int import_command(const ImportOptions& options) {
                      pool);
       });
   std::cout << printable(options.to.string()) << ": weights in " << weights_text(weight, types)
-            << "; " << made.text() << '\n';
+            << "; " << made.text() << std::endl;
+  const std::string folder = shell_word(options.to);
+  say_next("strata train CONFIG --set model.path=" + folder + ", strata generate " + folder +
+           " --prompt TEXT");
   return 0;
 }
 

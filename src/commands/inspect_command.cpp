@@ -22,9 +22,9 @@
 #include "strata/base/file_sources.h"
 #include "strata/base/json.h"
 #include "strata/base/log.h"
-#include "strata/base/process.h"
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_meter.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
@@ -109,9 +109,11 @@ Verified verify(const Files& files, const Inspected& inspected) {
   const std::size_t bytes = threads * kHashWindow + kFileAlignment;
   const auto memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
   WindowBuffers buffers({memory.get(), bytes}, kHashWindow);
-  const double begin_s = steady_seconds();
-  verify_checkpoint(files, inspected.folder, *inspected.manifest, pool, buffers);
-  return {.bytes = inspected.bytes, .seconds = steady_seconds() - begin_s};
+  WorkProgress work;
+  work.begin("verify", {.total = inspected.bytes});
+  const WorkMeter meter(work);
+  verify_checkpoint(files, inspected.folder, *inspected.manifest, pool, buffers, &work);
+  return {.bytes = inspected.bytes, .seconds = work.seconds()};
 }
 
 // ---- text ---------------------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 #include "commands/measured_steps.h"
 
+#include <cstdint>
+
 #include "strata/base/error.h"
 #include "strata/base/process.h"
+#include "strata/base/work_meter.h"
 #include "strata/plan/rates.h"
 
 namespace strata {
@@ -31,12 +34,19 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
   const double lr = session.setup().config.optimizer.lr;
   MeasuredSteps result;
   std::int64_t step = 0;
-  while (step < kWarmUpSteps) session.submit(step++, lr);
+  WorkProgress work;
+  work.begin("measuring", {static_cast<std::uint64_t>(kWarmUpSteps + steps), "steps"});
+  const WorkMeter meter(work);
+  const auto submit = [&] {
+    session.submit(step++, lr);
+    work.set(static_cast<std::uint64_t>(std::max<std::int64_t>(0, step - 2)));  // two are under way
+  };
+  while (step < kWarmUpSteps) submit();
   session.synchronize();
   (void)session.take_finished();
   const LinkBytes before = session.link_bytes();
   const double begin_s = steady_seconds();
-  for (std::int64_t i = 0; i < steps; ++i) session.submit(step++, lr);
+  for (std::int64_t i = 0; i < steps; ++i) submit();
   session.synchronize();
   result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
   double last_s = begin_s;
@@ -49,6 +59,7 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
   const auto count = static_cast<std::size_t>(steps);
   result.link = {all.weights_in / count, all.activations_in / count, all.out / count,
                  all.state / count};
+  work.begin("tracing two steps");
   trace_two_steps(session, recorder, step, [&](std::int64_t s) {
     if (s == step) last_s = steady_seconds();
     session.submit(s, lr);

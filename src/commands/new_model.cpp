@@ -6,10 +6,10 @@
 
 #include <algorithm>
 
-#include "commands/work_meter.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/stop_signals.h"
+#include "strata/base/work_meter.h"
 
 namespace strata {
 namespace {
@@ -27,7 +27,9 @@ NewModel make_new_model(Files& files, const std::filesystem::path& to, OldModel 
                         const std::string& command, const WriteModel& write) {
   const StopSignals stop;
   NewFolder folder(files, to, old_model);
-  WorkMeter meter(command);
+  WorkProgress work;
+  work.begin(command);
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
   NewModel made;
   ThreadPool pool(std::min(usable_cores(), kMostThreads));
   write(
@@ -35,11 +37,11 @@ NewModel make_new_model(Files& files, const std::filesystem::path& to, OldModel 
       [&](const ModelProgress& progress) {
         if (const int signal = stop.received()) throw Interrupted(signal);
         made.bytes = progress.bytes_done;
-        meter.show(progress.bytes_done, progress.bytes);
+        work.set(progress.bytes_done, progress.bytes);
       },
       pool);
   folder.publish();
-  made.seconds = meter.seconds();
+  made.seconds = work.seconds();
   return made;
 }
 

@@ -19,8 +19,10 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/data/output_file.h"
+#include "strata/report/png_figures.h"
 #include "strata/report/report_page.h"
 #include "strata/report/run_history.h"
 #include "strata/report/svg_figures.h"
@@ -53,12 +55,16 @@ bool is_page(std::string_view beginning) {
          beginning.find("- strata report</title>") != std::string_view::npos;
 }
 bool is_figure(std::string_view beginning) { return beginning.starts_with("<svg"); }
+bool is_picture(std::string_view beginning) { return beginning.starts_with("\x89PNG"); }
 
 Output page_in(const fs::path& file) {
   return {.file = file, .option = "--output", .what = "page", .is_earlier = is_page};
 }
 Output figure_in(const fs::path& file) {
   return {.file = file, .option = "--svg", .what = "figure", .is_earlier = is_figure};
+}
+Output picture_in(const fs::path& file) {
+  return {.file = file, .option = "--png", .what = "figure", .is_earlier = is_picture};
 }
 
 /// Refuses a place at which something other than an earlier output lies.
@@ -94,17 +100,59 @@ void write_whole(const Output& output, std::string_view text) {
   out.publish();
 }
 
-void write_figures(const std::vector<SvgFigure>& figures, const fs::path& folder) {
-  if (figures.empty()) {
-    log::warn("--svg: the runs have nothing to draw yet");
-    return;
+/// Returns where a figure becomes a PNG file.
+Output picture_of(const SvgFigure& figure, const fs::path& folder) {
+  return picture_in(folder / fs::path(figure.name).replace_extension(".png"));
+}
+
+/// Refuses places of figures, before any is written.
+void require_earlier(const std::vector<SvgFigure>& figures, const ReportOptions& options) {
+  for (const SvgFigure& figure : figures) {
+    if (!options.svg.empty()) require_earlier(figure_in(options.svg / figure.name));
+    if (!options.png.empty()) require_earlier(picture_of(figure, options.png));
   }
-  std::string names;
+}
+
+void say_written(const fs::path& folder, const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  log::info("figures in {}: {}", folder.string(), list);
+}
+
+void write_figures(const std::vector<SvgFigure>& figures, const fs::path& folder) {
+  std::vector<std::string> names;
   for (const SvgFigure& figure : figures) {
     write_whole(figure_in(folder / figure.name), figure.text);
-    names += (names.empty() ? "" : ", ") + figure.name;
+    names.push_back(figure.name);
   }
-  log::info("figures in {}: {}", folder.string(), names);
+  say_written(folder, names);
+}
+
+void write_pictures(const std::vector<SvgFigure>& figures, const fs::path& folder, int width) {
+  const PngPrinter printer(width);
+  WorkProgress work;
+  work.begin("drawing figures", {figures.size(), "figures"});
+  const WorkMeter meter(work);
+  std::vector<std::string> names;
+  for (const SvgFigure& figure : figures) {
+    const Output output = picture_of(figure, folder);
+    write_whole(output, printer.print(figure));
+    names.push_back(output.file.filename());
+    work.add(1);
+  }
+  say_written(folder, names);
+}
+
+/// Writes the figures that the options ask for.
+void write_figures(const std::vector<RunHistory>& runs, const ReportOptions& options) {
+  const std::vector<SvgFigure> figures = svg_figures(runs);
+  if (figures.empty()) {
+    log::warn("{}: the runs have nothing to draw yet", options.svg.empty() ? "--png" : "--svg");
+    return;
+  }
+  require_earlier(figures, options);
+  if (!options.svg.empty()) write_figures(figures, options.svg);
+  if (!options.png.empty()) write_pictures(figures, options.png, options.png_width);
 }
 
 fs::path page_file(const ReportOptions& options, const std::vector<RunHistory>& runs) {
@@ -124,11 +172,7 @@ int report_command(const ReportOptions& options) {
   }
   const Output output = page_in(page_file(options, runs));
   require_earlier(output);
-  if (!options.svg.empty()) {
-    const std::vector<SvgFigure> figures = svg_figures(runs);
-    for (const SvgFigure& figure : figures) require_earlier(figure_in(options.svg / figure.name));
-    write_figures(figures, options.svg);
-  }
+  if (!options.svg.empty() || !options.png.empty()) write_figures(runs, options);
   const std::string page = report_page(
       std::move(runs), {.program = "strata " + version_text(build_info()), .made = now_text()});
   write_whole(output, page);

@@ -6,11 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "commands/next_step.h"
 #include "commands/token_printer.h"
-#include "commands/work_meter.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 
 namespace strata {
@@ -29,6 +30,13 @@ std::string files_text(const std::string& output, std::int64_t shards) {
   if (shards == 0) return output;
   if (shards == 1) return shard_file(output, 0);
   return shard_file(output, 0) + " to " + shard_file(output, shards - 1);
+}
+
+/// Returns how a model is trained on what was made.
+std::string after_tokenizing(const TokenizeOptions& options) {
+  std::string text = "strata train CONFIG --set data.train=" + shell_word(options.output);
+  if (options.validation_output.empty()) return text;
+  return text + " --set data.validation=" + shell_word(options.validation_output);
 }
 
 /// Prints documents instead of making files of them.
@@ -52,11 +60,13 @@ int tokenize_command(TokenizeOptions options, std::int64_t show) {
   log::configure(0, 1, "");
   if (show > 0) return show_documents(std::move(options), show);
   const StopSignals stop;
-  WorkMeter meter("tokenize");
+  WorkProgress work;
+  work.begin("tokenize");
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
   options.progress = [&](const TokenizeProgress& progress) {
     if (const int signal = stop.received()) throw Interrupted(signal);
-    meter.show(progress.bytes_done, progress.bytes,
-               format_count(progress.files_done) + "/" + format_count(progress.files) + " files");
+    work.set(progress.bytes_done, progress.bytes,
+             format_count(progress.files_done) + "/" + format_count(progress.files) + " files");
   };
   const TokenizeStatistics made = tokenize(options);
   print_set(files_text(options.output, made.shards), made.documents, made.tokens,
@@ -65,6 +75,8 @@ int tokenize_command(TokenizeOptions options, std::int64_t show) {
     print_set(files_text(options.validation_output, made.validation_shards),
               made.validation_documents, made.validation_tokens, made.validation_learnt_tokens);
   }
+  std::cout << std::flush;
+  if (made.shards == 0) say_next(after_tokenizing(options));
   return 0;
 }
 

@@ -1,19 +1,22 @@
 // `tokenizer train` makes the output folder, has the data layer train on the inputs, and writes the
 // two files of a tokenizer there. The folder gets its name when both are whole.
 
+#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "commands/new_folder.h"
-#include "commands/work_meter.h"
+#include "commands/next_step.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 
@@ -46,15 +49,17 @@ int tokenizer_train_command(const TrainTokenizerCommand& command) {
                    command.overwrite ? OldModel::kReplace : OldModel::kRefuse);
   const StopSignals stop;
   TrainTokenizerOptions options = command.options;
-  WorkMeter meter("tokenizer train");
+  constexpr const char* kWork = "tokenizer train";
+  WorkProgress work;
+  work.begin(kWork);
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  const auto vocabulary = static_cast<std::uint64_t>(options.training.vocabulary);
+  bool learns = false;
   options.progress = [&](const TrainTokenizerProgress& progress) {
     if (const int signal = stop.received()) throw Interrupted(signal);
-    if (progress.ids > 0) {
-      meter.show(format_count(progress.ids) + "/" + format_count(options.training.vocabulary) +
-                 " ids");
-    } else {
-      meter.show(progress.bytes_done, progress.bytes);
-    }
+    if (progress.ids == 0) return work.set(progress.bytes_done, progress.bytes);
+    if (!std::exchange(learns, true)) work.begin(kWork, {vocabulary, "ids"});
+    work.set(static_cast<std::uint64_t>(progress.ids));
   };
   const TrainedOnFiles made = train_tokenizer(options);
   const TrainedTokenizer& tokenizer = made.tokenizer;
@@ -71,7 +76,10 @@ int tokenizer_train_command(const TrainTokenizerCommand& command) {
   std::cout << printable(command.output.string()) << ": " << format_count(tokenizer.vocabulary)
             << " ids, " << format_count(tokenizer.merges) << " merges, from "
             << format_count(made.files) << " files, " << format_bytes(made.bytes) << " with "
-            << format_count(static_cast<std::int64_t>(made.pieces)) << " distinct pieces\n";
+            << format_count(static_cast<std::int64_t>(made.pieces)) << " distinct pieces\n"
+            << std::flush;
+  say_next("strata tokenize TEXTS --tokenizer " + shell_word(command.output) +
+           " --output train.bin");
   return 0;
 }
 

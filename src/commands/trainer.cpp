@@ -2,6 +2,7 @@
 // reports what has finished. trainer.h is the contract.
 
 #include "commands/trainer.h"
+#include "commands/next_step.h"
 
 #include <algorithm>
 #include <array>
@@ -68,6 +69,7 @@ int Trainer::run() {
   const MemoryReport memory = measure_memory(session_);
   log::debug("{}", to_string(memory));
   if (report_) report_->end(interrupted, memory);
+  if (first()) say_next(after_run(saved, interrupted.has_value()));
   if (!interrupted) return 0;
   return saved ? kSavedExitCode : interrupted->exit_code();
 }
@@ -121,6 +123,8 @@ std::optional<Interrupted> Trainer::train() {
 
 void Trainer::steps() {
   reference_s_ = steady_seconds();
+  begin_work_.begin("first step");
+  first_step_.emplace(begin_work_);
   const std::optional<std::int64_t> traced = first_traced(config_.run);
   while (done_ < config_.run.steps) {
     end_if_asked();
@@ -156,21 +160,25 @@ void Trainer::synchronize() {
 void Trainer::evaluate(std::int64_t done) {
   synchronize();  // a validation may take long
   require_good_steps();
-  log::live(fmt::format("validation after step {}", done));
-  const double begin_s = steady_seconds();
-  const double loss = session_.evaluate();
+  WorkProgress work;
+  work.begin(fmt::format("validation after step {}", done),
+             {static_cast<std::uint64_t>(session_.validation_passes()), "passes"});
+  std::optional<WorkMeter> meter(std::in_place, work);
+  const double loss = session_.evaluate(&work);
+  meter.reset();
   reference_s_ = steady_seconds();
-  log::live("");
-  if (report_) report_->validation(done, loss, reference_s_ - begin_s);
+  if (report_) report_->validation(done, loss, work.seconds());
 }
 
 void Trainer::sample(std::int64_t done) {
   synchronize();
   require_good_steps();
-  log::live(fmt::format("samples after step {}", done));
+  WorkProgress work;
+  work.begin(fmt::format("samples after step {}", done));
+  std::optional<WorkMeter> meter(std::in_place, work);
   const std::vector<RunSample> samples = session_.sample(done);
+  meter.reset();
   reference_s_ = steady_seconds();
-  log::live("");
   if (report_) report_->samples(done, samples);
 }
 
@@ -196,6 +204,7 @@ void Trainer::trace(std::int64_t step) {
 
 void Trainer::report_finished() {
   for (const FinishedStep& finished : session_.take_finished()) {
+    first_step_.reset();
     const double step_s = finished.finished_s - std::max(reference_s_, last_finished_s_);
     longest_step_s_ = std::max(longest_step_s_, step_s);
     last_finished_s_ = finished.finished_s;
@@ -263,7 +272,8 @@ void Trainer::report_saves() {
 bool Trainer::save_at_end() {
   Checkpointer* checkpoints = session_.checkpoints();
   if (checkpoints == nullptr) return false;
-  log::live("saving a checkpoint");
+  log::live("");  // the line of a step that nothing follows
+  std::optional<WorkMeter> meter(std::in_place, checkpoints->work());
   const auto meanwhile = [this] { say_signal_waits(); };
   checkpoints->wait(meanwhile);
   report_saves();
@@ -274,8 +284,19 @@ bool Trainer::save_at_end() {
     checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);
     report_saves();
   }
-  log::live("");
   return saves_.saved() == done_;
+}
+
+/// Returns what may be typed when the run is over.
+std::string Trainer::after_run(bool saved, bool interrupted) const {
+  const std::string run = shell_word(config_.run.output);
+  if (!saved) {
+    return "strata report " + run + " shows the curves; the last state was not saved" +
+           (config_.checkpoint.at_end ? "" : " (checkpoint.at_end)");
+  }
+  if (interrupted) return "the same command with --resume auto goes on; strata report " + run;
+  return "strata generate " + run + " --prompt TEXT, strata export " + run +
+         " MODEL, strata report " + run;
 }
 
 /// Says once that a signal which has come since the last step does not end the save.

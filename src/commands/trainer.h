@@ -9,6 +9,7 @@
 
 #include "commands/training_report.h"
 #include "strata/base/stop_signals.h"
+#include "strata/base/work_meter.h"
 #include "strata/device/trace.h"
 #include "strata/run/rollback.h"
 #include "strata/run/run_folder.h"
@@ -60,6 +61,7 @@ class Trainer {
   [[nodiscard]] bool save_file_is_there() const;
   void report_saves();
   [[nodiscard]] bool save_at_end();
+  [[nodiscard]] std::string after_run(bool saved, bool interrupted) const;
   void say_signal_waits();
 
   Ranks& ranks_;
@@ -82,6 +84,8 @@ class Trainer {
   std::int64_t saved_before_ = 0;  ///< SaveAgenda::saved() when the last save began
   double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
+  WorkProgress begin_work_;
+  std::optional<WorkMeter> first_step_;  ///< while none has finished
 };
 
 }  // namespace strata

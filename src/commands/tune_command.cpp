@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/next_step.h"
 #include "commands/planned_machine.h"
 #include "commands/tune_model.h"
 #include "commands/tuned_runs.h"
@@ -21,6 +22,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/tune.h"
@@ -271,13 +273,18 @@ int tune_command(const TuneOptions& options) {
   std::fputs(premises(model, space, target).c_str(), stdout);
   std::fflush(stdout);
   ThreadPool pool(options.threads);
-  TuneResult result = tune(model.base, space, target.planned, pool);
+  const auto search = [&] {
+    WorkProgress work;
+    const WorkMeter meter(work);
+    return tune(model.base, space, target.planned, pool, {}, &work);
+  };
+  TuneResult result = search();
   if (!result.unknown.empty()) {
     if (options.measure == 0 || !can_be_learnt(model.base, options)) {
       refuse_unknown(model.base, options, result.unknown);
     }
     target.planned.stored = learn_rates(model, result, options, *target.ranks);
-    result = tune(model.base, space, target.planned, pool);
+    result = search();
     if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
   }
   std::string text = fmt::format("predicted for {}\n{} ways to run it, {} fit, {} of them placed\n",
@@ -298,6 +305,9 @@ int tune_command(const TuneOptions& options) {
     text = "written: " + options.output.string() + "; strata train " + options.output.string() +
            (has_data ? "" : " --set data.train=FILE") + " trains with it\n";
     std::fputs(text.c_str(), stdout);
+  } else {
+    std::fflush(stdout);
+    say_next("--output FILE writes this as a config for strata train");
   }
   return 0;
 }

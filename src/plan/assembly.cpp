@@ -3,17 +3,24 @@
 
 #include "strata/plan/assembly.h"
 
+#include <string>
 #include <utility>
 
 #include "plan/assembly_memory.h"
+#include "strata/base/bytes.h"
 #include "strata/base/process.h"
 
 namespace strata {
 
 namespace {
 
-Arena take(Device& device, const Setup& s, Space space) {
-  return {device, space, s.plan.total(space), std::string(name_of(space))};
+Arena take(const AssemblyParts& parts, const Setup& s, Space space) {
+  const std::size_t bytes = s.plan.total(space);
+  const std::string name(name_of(space));
+  if (parts.work != nullptr) {
+    parts.work->begin("taking " + format_bytes(bytes) + " of " + name + " memory");
+  }
+  return {*parts.backend.device, space, bytes, name};
 }
 
 }  // namespace
@@ -25,11 +32,11 @@ Assembly::Assembly(const Setup& s, const AssemblyParts& parts, Report report)
       world_(parts.world),
       report_(std::move(report)),
       begun_s_(steady_seconds()),
-      device_arena_(take(device_, s, Space::kDevice)),
+      device_arena_(take(parts, s, Space::kDevice)),
       device_taken_s_(steady_seconds()),
-      pinned_arena_(take(device_, s, Space::kPinned)),
+      pinned_arena_(take(parts, s, Space::kPinned)),
       pinned_taken_s_(steady_seconds()),
-      pageable_arena_(take(device_, s, Space::kPageable)),
+      pageable_arena_(take(parts, s, Space::kPageable)),
       arenas_(device_arena_, pinned_arena_, pageable_arena_),
       state_(*s.layout, s.state, arenas_),
       weights_(state_, *parts.collectives.shard, arenas_, s.weight_slots),

@@ -167,7 +167,7 @@ void rank(std::vector<Placed>& placed) {
 }  // namespace
 
 TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank& planned,
-                ThreadPool& pool, const TuneLimits& limits) {
+                ThreadPool& pool, const TuneLimits& limits, WorkProgress* work) {
   const std::vector<TuneKeys> candidates = tune_candidates(base, space);
   if (candidates.empty()) {
     base.validate("the config");  // else it says which keys leave no candidate
@@ -175,10 +175,12 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
         "tune: the keys that are given cannot make a step of so many tokens; give fewer of "
         "schedule.rows, schedule.sub_batches and schedule.passes, or another --tokens");
   }
-  const std::vector<Sketch> sketches = sketch(base, candidates, planned, pool);
+  if (work != nullptr) work->begin("predicting", {candidates.size(), "candidates"});
+  const std::vector<Sketch> sketches = sketch(base, candidates, planned, pool, work);
   TuneResult result{.best = {}, .candidates = candidates.size(), .unknown = {}};
   for (const Sketch& s : sketches) result.fitting += s.fits ? 1 : 0;
   if (result.fitting == 0) {
+    if (work != nullptr) work->begin("looking for changes that would fit");
     throw OutOfMemory(tune_refusal({base, space, planned, candidates, sketches}, pool));
   }
   const auto fitting = std::ranges::find_if(sketches, &Sketch::fits);
@@ -189,6 +191,7 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
     result.to_learn_from = fitting->keys;
     return result;
   }
+  if (work != nullptr) work->begin("deciding the placement of the fastest");
   std::vector<Placed> placed = Search(base, planned, pool, limits, sketches).place();
   result.placed = placed.size();
   rank(placed);

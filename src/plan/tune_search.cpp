@@ -33,11 +33,12 @@ void for_each(std::size_t count, ThreadPool& pool, const std::function<void(std:
 }  // namespace
 
 std::vector<Sketch> sketch(const RunConfig& base, const std::vector<TuneKeys>& candidates,
-                           const PlannedRank& planned, ThreadPool& pool) {
+                           const PlannedRank& planned, ThreadPool& pool, WorkProgress* work) {
   std::vector<Sketch> sketches(candidates.size());
   for_each(candidates.size(), pool, [&](std::size_t i) {
     sketches[i].keys = candidates[i];
     draw(base, planned, sketches[i]);
+    count_work(work, 1);
   });
   return sketches;
 }

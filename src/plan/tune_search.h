@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_progress.h"
 #include "strata/plan/setup.h"
 #include "strata/plan/tune_space.h"
 
@@ -22,10 +23,11 @@ struct Sketch {
   std::optional<double> step_s{};  ///< absent: it does not fit, or cannot be predicted
 };
 
-/// Plans and predicts the candidates, in their order.
+/// Plans and predicts the candidates, in their order. Each is counted in `work`, if that is given.
 [[nodiscard]] std::vector<Sketch> sketch(const RunConfig& base,
                                          const std::vector<TuneKeys>& candidates,
-                                         const PlannedRank& planned, ThreadPool& pool);
+                                         const PlannedRank& planned, ThreadPool& pool,
+                                         WorkProgress* work = nullptr);
 
 /// Returns whether one of the candidates fits, without predicting any.
 [[nodiscard]] bool any_fits(const RunConfig& base, const std::vector<TuneKeys>& candidates,

@@ -14,7 +14,7 @@ namespace strata {
 
 namespace {
 
-constexpr double kWidth = 480;
+constexpr double kWidth = kFigureWidth;
 constexpr double kHeight = 300;
 constexpr double kLeft = 62;
 constexpr double kRight = kWidth - 12;

@@ -12,6 +12,9 @@
 
 namespace strata {
 
+/// The width of every plot, in points of CSS; its height depends on what it shows.
+inline constexpr double kFigureWidth = 480;
+
 struct PlotCurve {
   std::string name{};  ///< in the legend
   Curve faint{};       ///< drawn thin behind the curve; may be empty

@@ -62,7 +62,8 @@ std::int64_t CheckpointPlace::trained_samples() const {
 }
 
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
-                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end) {
+                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
+                     WorkProgress* work) {
   // The buffers of saves are made for the files of this run. Where it saves nothing, or the
   // checkpoint's files have other dtypes, others are taken for as long as it is read.
   const std::size_t each = window_bytes(from.manifest);
@@ -86,8 +87,9 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
   };
   std::string failure;
   try {
-    load_state(files, from.folder, from.manifest, assembly.state(), pool, *buffers,
-               [&] { meet(""); });
+    load_state(
+        files, from.folder, from.manifest, assembly.state(), pool, *buffers, [&] { meet(""); },
+        work);
   } catch (const DamagedCheckpoint&) {
     throw;
   } catch (const IoError& error) {
@@ -171,6 +173,11 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);
   ++saves_;
+  std::uint64_t bytes = 0;
+  if (kinds.whole) bytes += writer_.layout().bytes();
+  if (kinds.weights) bytes += weights_.bytes();
+  const auto sharers = static_cast<std::uint64_t>(groups_.shard().size());
+  work_.begin("saving a checkpoint", {.total = bytes / sharers});
   Saves saves;
   if (kinds.whole) {
     saves.push_back(make_save(facts, writer_.layout(), kCheckpointsName,
@@ -200,8 +207,15 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
                 .writers = writer_.writers(),
                 .buffers = writer_.buffers(),
                 .folder = place_.run() / folder,
-                .retention = retention},
+                .retention = retention,
+                .work = &work_},
       std::move(own), checkpoint_name(facts.step) + "-" + std::to_string(saves_));
+}
+
+std::vector<SaveReport> Checkpointer::take_reports() {
+  std::vector<SaveReport> reports = writer_.take_reports();
+  if (!reports.empty()) work_.end();
+  return reports;
 }
 
 void Checkpointer::save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,

@@ -8,6 +8,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/work_meter.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
@@ -54,11 +55,17 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
       groups_(*ranks_, ShardGroup::kAll),
       backend_(make_generation_backend(options)),
       collectives_(make_group_collectives(groups_, *backend_.device)) {
+  WorkProgress work;
+  const WorkMeter meter(work);
+  work.begin("looking through the model's folder");
   GenerationNeeds needs = options.needs;
   if (options.random_model) {
     needs.compute = options.dtype.value_or(DType::kBF16);
+    work.begin("taking memory");
     take_memory(*options.random_model, needs);
-    assembly_->state().initialize(0, options.random_model->initializer_range, *backend_.pool);
+    TrainingState& state = assembly_->state();
+    work.begin("drawing weights", {.total = state.weight_bytes()});
+    state.initialize(0, options.random_model->initializer_range, *backend_.pool, &work);
     return;
   }
   const LlamaConfig model = load_llama_config(options.folder / "config.json");
@@ -66,8 +73,11 @@ GenerationSession::GenerationSession(const GenerationOptions& options)
   const std::string unused = check_weights(files, make_layout(model));
   if (!unused.empty()) log::warn("{}", unused);
   needs.compute = options.dtype.value_or(dtype_of(files));
+  work.begin("taking memory");
   take_memory(model, needs);
-  assembly_->state().load(files, *backend_.pool);
+  TrainingState& state = assembly_->state();
+  work.begin("reading weights", {.total = state.weight_bytes()});
+  state.load(files, *backend_.pool, &work);
 }
 
 /// What products take of the device is known only when they are prepared, for a number of sequences

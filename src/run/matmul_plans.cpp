@@ -94,10 +94,13 @@ class PlanSearch {
   }
 
   /// Lets the tuner find plans for what is still missing.
-  void measure(std::size_t memory_bytes) {
+  void measure(std::size_t memory_bytes, WorkProgress* work) {
     if (missing_.empty()) return;
     log::info("measuring algorithms of {} matrix products", missing_.size());
     const std::vector<MatmulShape> shapes(missing_.begin(), missing_.end());
+    if (work != nullptr) {
+      work->begin("measuring " + std::to_string(shapes.size()) + " matrix products");
+    }
     std::size_t unmeasured = 0;
     for (const MatmulPlan& plan : tuner_.tune(shapes, memory_bytes)) {
       use(plan);
@@ -126,7 +129,8 @@ class PlanSearch {
 
 /// Returns a plan for every shape, in use on this rank, after writing both folders.
 MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
-                     const PlanFolders& folders, std::size_t memory_bytes, PlanReport& report) {
+                     const PlanFolders& folders, std::size_t memory_bytes, PlanReport& report,
+                     WorkProgress* work) {
   PlanSearch search(tuner, shapes, report);
   MatmulPlanSet of_run, cached;
   const fs::path run_file = folders.run / kPlansName;
@@ -138,7 +142,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   if (!folders.cache.empty()) {
     cached = search.take(cache_file, "; measuring again", report.from_cache);
   }
-  search.measure(memory_bytes);
+  search.measure(memory_bytes, work);
 
   for (const MatmulPlan& plan : search.chosen().plans) {
     put(of_run, plan);
@@ -235,11 +239,12 @@ fs::path plan_cache_file(const fs::path& folder, const std::string& platform) {
 }
 
 PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
-                        const PlanFolders& folders, std::size_t memory_bytes, Ranks& ranks) {
+                        const PlanFolders& folders, std::size_t memory_bytes, Ranks& ranks,
+                        WorkProgress* work) {
   PlanReport report;
   std::string text;
   if (ranks.rank() == 0) {
-    const MatmulPlanSet set = choose(tuner, shapes, folders, memory_bytes, report);
+    const MatmulPlanSet set = choose(tuner, shapes, folders, memory_bytes, report, work);
     text = set.platform + "\n";
     for (const MatmulPlan& plan : set.plans) text += to_line(plan) + "\n";
   }

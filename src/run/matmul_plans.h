@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/work_progress.h"
 #include "strata/comm/ranks.h"
 #include "strata/ops/matmul_plan.h"
 
@@ -53,9 +54,9 @@ struct PlanReport {
 /// the run folder has, then those of the cache, lets the tuner measure the rest in up to
 /// `memory_bytes` of device memory, keeps them in both folders and sends them to the others. All
 /// ranks call it; the report is about this rank. Throws IoError if the run folder cannot be
-/// written.
+/// written. `work`, if it is given, is told when rank 0 measures.
 [[nodiscard]] PlanReport plan_matmuls(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
                                       const PlanFolders& folders, std::size_t memory_bytes,
-                                      Ranks& ranks);
+                                      Ranks& ranks, WorkProgress* work = nullptr);
 
 }  // namespace strata

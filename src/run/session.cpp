@@ -20,6 +20,7 @@
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
 #include "strata/base/process.h"
+#include "strata/base/work_meter.h"
 #include "strata/data/compatible.h"
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
@@ -113,6 +114,9 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
     : Session(config, ranks, hooks, Unstarted()) {
   if (!hooks_.checkpoints) config_.checkpoint = CheckpointSection::none();
   startup_.program_s = process_age_s();
+  WorkProgress work;
+  const WorkMeter meter(work);
+  work.begin("waiting for all ranks");
   Lap lap;
   fail_together(ranks, [&] { groups_.emplace(ranks, config.run.shard_group); });
   BackendKind kind{};
@@ -123,20 +127,25 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
         "for each other (start one rank, or set \"threads\" or \"eager\")",
         kConfigExitCode);
   }
+  work.begin("starting the device");
   BackendOptions options = backend_options(config, hooks);
   place_ranks(kind, config, ranks, options);
   backend_ = make_backend(kind, options);
   collectives_ = make_group_collectives(*groups_, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
-  fail_together(ranks, [this] {
+  work.begin("opening the data");
+  fail_together(ranks, [&] {
     if (config_.run.sample_every > 0) samples_.emplace(config_);
     open_data();
+    work.begin("looking through the model's folder");
     check_model_folder();
   });
   startup_.data_s = lap();
   may_end();
-  plan_products();  // both before memory is counted: they load kernels and take workspaces
+  plan_products(work);  // both before memory is counted: they load kernels and take workspaces
+  work.begin("loading kernels");
   Llama::prepare(*backend_.kernels, config_.model.llama, llama_sizes(config_));
+  work.begin("planning memory");
   const std::string device = agree_on_device(backend_.device->info().name, ranks_);
   const std::optional<StoredRates> stored = agree_on_stored_rates(config_, device, ranks_);
   const MachineMemory machine = measure_machine(*backend_.device, ranks_);
@@ -160,10 +169,11 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
   }
+  work.begin("testing the disk of checkpoints");
   if (setup_.snapshots) write_gbs_ = require_disk(*hooks_.checkpoints, setup_, ranks);
   startup_.plans_s = lap();
   may_end();
-  assemble();
+  assemble(work);
   exceptions_ = std::uncaught_exceptions();
 }
 
@@ -218,7 +228,8 @@ void Session::check_model_folder() const {
   if (!unused.empty() && ranks_.rank() == 0) log::warn("{}", unused);
 }
 
-void Session::plan_products() {
+void Session::plan_products(WorkProgress& work) {
+  work.begin("planning matrix products");
   if (config_.run.sample_every > 0) {
     const SampleSetup largest = make_sample_setup(config_, std::numeric_limits<std::size_t>::max());
     LlamaForward::prepare(config_.model.llama, largest.sizes, *backend_.kernels);
@@ -239,7 +250,7 @@ void Session::plan_products() {
       plan_matmuls(*tuner, shapes,
                    {.run = hooks_.run_folder,
                     .cache = cache ? std::filesystem::path(*cache) : user_cache_folder()},
-                   memory - std::min(memory, used), ranks_);
+                   memory - std::min(memory, used), ranks_, &work);
   for (const std::string& warning : report.warnings) log::warn("{}", warning);
   const std::size_t now = backend_.device->device_bytes_in_use();
   log::debug(
@@ -249,10 +260,10 @@ void Session::plan_products() {
       format_bytes(now - std::min(now, used)));
 }
 
-void Session::assemble() {
+void Session::assemble(WorkProgress& work) {
   Lap lap;
   assembly_ =
-      std::make_unique<Assembly>(setup_, AssemblyParts{backend_, ranks_, collectives_},
+      std::make_unique<Assembly>(setup_, AssemblyParts{backend_, ranks_, collectives_, &work},
                                  [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
                                    step_finished(outcome, valid_tokens);
                                  });
@@ -260,19 +271,28 @@ void Session::assemble() {
   startup_.pinned_s = assembly_->pinned_arena_s();
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;
   may_end();
+  set_state(work);
+  work.end();
   const Setup& s = setup_;
-  if (hooks_.checkpoints && hooks_.checkpoints->resume) {
-    load_checkpoint(*hooks_.checkpoints->files, *hooks_.checkpoints->resume, *assembly_,
-                    *backend_.pool, ranks_, hooks_.may_end);
-  } else if (s.config.model.path.empty()) {
-    state().initialize(static_cast<std::uint64_t>(s.config.run.seed),
-                       s.config.model.llama.initializer_range, *backend_.pool);
-  } else {
-    state().load(SafetensorsDirectory(s.config.model.path), *backend_.pool);
-  }
   // It copies files of the checkpoint that were verified as it was loaded.
   if (s.snapshots) checkpoints_.emplace(*hooks_.checkpoints, s, write_gbs_, *assembly_, *groups_);
   startup_.weights_s = lap();
+}
+
+void Session::set_state(WorkProgress& work) {
+  const RunConfig& config = setup_.config;
+  if (hooks_.checkpoints && hooks_.checkpoints->resume) {
+    work.begin("verifying the checkpoint");
+    load_checkpoint(*hooks_.checkpoints->files, *hooks_.checkpoints->resume, *assembly_,
+                    *backend_.pool, ranks_, hooks_.may_end, &work);
+  } else if (config.model.path.empty()) {
+    work.begin("drawing weights", {.total = state().weight_bytes()});
+    state().initialize(static_cast<std::uint64_t>(config.run.seed),
+                       config.model.llama.initializer_range, *backend_.pool, &work);
+  } else {
+    work.begin("reading weights", {.total = state().weight_bytes()});
+    state().load(SafetensorsDirectory(config.model.path), *backend_.pool, &work);
+  }
 }
 
 std::int64_t Session::global_tokens_per_step() const { return config_.step_tokens(ranks_.size()); }
@@ -353,7 +373,7 @@ std::int64_t Session::validation_passes() const {
   return config_.run.eval_batches > 0 ? std::min(passes, config_.run.eval_batches) : passes;
 }
 
-double Session::evaluate() {
+double Session::evaluate(WorkProgress* work) {
   synchronize();
   const std::int64_t rows = hooks_.fill ? 0 : validation_->samples_per_step();
   const std::int64_t passes = validation_passes();
@@ -369,6 +389,7 @@ double Session::evaluate() {
                                            : validation_->fill_pass(pass * rows, 0, buffers);
     valid_sum += static_cast<double>(valid);
     assembly_->schedule().evaluate(slot, [loss_sum](double loss) { *loss_sum += loss; });
+    count_work(work, 1);
   }
   synchronize();
   std::array<double, 2> sums{*loss_sum, valid_sum};

@@ -102,8 +102,14 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
 TrainingState::TrainingState(const ModelLayout& layout, const StatePlan& plan, Arenas& arenas)
     : layout_(layout), plan_(plan), device_(arenas.device()), memory_(layout, plan, arenas) {}
 
+std::size_t TrainingState::weight_bytes() const {
+  std::size_t bytes = 0;
+  for (const BlockId b : ids()) bytes += memory_.blocks[b].weight.bytes().bytes;
+  return bytes;
+}
+
 void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPool& pool,
-                                 const Source& source) {
+                                 const Source& source, WorkProgress* work) {
   constexpr std::int64_t kRun = std::int64_t{1} << 16;
   zero(masters.weight, pool);  // gaps and padding belong to no run
   zero(masters.low, pool);
@@ -117,11 +123,13 @@ void TrainingState::fill_masters(BlockId block, const Masters& masters, ThreadPo
           values.resize(static_cast<std::size_t>(run.count));
           source(run, values);
           store_master(masters.weight, masters.low, run.block_begin - masters.begin, values);
+          count_work(work, values.size() * size_of(masters.weight.dtype));
         }
       });
 }
 
-void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source& source) {
+void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source& source,
+                                   WorkProgress* work) {
   const BlockState& s = memory_.blocks[block];
   Stream& in = device_.stream(Lane::kWeightsIn);
   const Tag tag{.phase = "initialize", .unit = block.value()};
@@ -134,17 +142,17 @@ void TrainingState::fill_on_device(BlockId block, ThreadPool& pool, const Source
     const TensorView weight(memory_.staged_weight, plan_.compute, Shape{count});
     const TensorView low =
         s.low ? TensorView(memory_.staged_low, DType::kI16, Shape{count}) : TensorView{};
-    fill_masters(block, {weight, low, s.begin + done}, pool, source);
+    fill_masters(block, {weight, low, s.begin + done}, pool, source, work);
     in.copy(s.weight.slice_rows(done, count).data, weight.data, weight.bytes().bytes, tag);
     if (low) in.copy(s.low.slice_rows(done, count).data, low.data, low.bytes().bytes, tag);
     device_.synchronize();  // the next chunk is staged in the same place
   }
 }
 
-void TrainingState::fill(ThreadPool& pool, const Source& source) {
+void TrainingState::fill(ThreadPool& pool, const Source& source, WorkProgress* work) {
   for (const BlockId b : ids()) {
     if (plan(b).weight == Home::kDevice) {
-      fill_on_device(b, pool, source);
+      fill_on_device(b, pool, source, work);
       continue;
     }
     const BlockState& s = memory_.blocks[b];
@@ -155,12 +163,13 @@ void TrainingState::fill(ThreadPool& pool, const Source& source) {
     } else {
       zero(s.grad, pool);
     }
-    fill_masters(b, {s.weight, s.low, s.begin}, pool, source);
+    fill_masters(b, {s.weight, s.low, s.begin}, pool, source, work);
   }
 }
 
-void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool& pool) {
-  fill(pool, [&](const SourceRun& run, std::vector<double>& values) {
+void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
+                               WorkProgress* work) {
+  const auto draw = [&](const SourceRun& run, std::vector<double>& values) {
     if (run.segment->initializer == Initializer::kOnes) {
       std::fill(values.begin(), values.end(), 1.0);
       return;
@@ -168,14 +177,16 @@ void TrainingState::initialize(std::uint64_t seed, double deviation, ThreadPool&
     random_normals(seed, stream_of(run.source->name), static_cast<std::uint64_t>(run.source_begin),
                    values);
     for (double& value : values) value *= deviation;
-  });
+  };
+  fill(pool, draw, work);
 }
 
-void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool) {
+void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work) {
   require_shapes(files, layout_);
-  fill(pool, [&](const SourceRun& run, std::vector<double>& values) {
+  const auto read = [&](const SourceRun& run, std::vector<double>& values) {
     files.read(run.source->name, run.source_begin, std::span<double>(values));
-  });
+  };
+  fill(pool, read, work);
 }
 
 void TrainingState::clear(ThreadPool& pool) {

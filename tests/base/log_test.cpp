@@ -3,12 +3,9 @@
 
 #include "strata/base/log.h"
 
-#include <fcntl.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +13,7 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/terminal.h"
 
 using namespace strata;
 
@@ -40,23 +38,6 @@ std::string logged_by(int rank) {
   return text;
 }
 
-/// Puts another file in the place of standard error; what goes there can be read back.
-class StandardError {
- public:
-  explicit StandardError(int replacement) : before_(dup(STDERR_FILENO)) {
-    dup2(replacement, STDERR_FILENO);
-  }
-  ~StandardError() {
-    spdlog::set_default_logger(logger_);
-    dup2(before_, STDERR_FILENO);
-    close(before_);
-  }
-
- private:
-  std::shared_ptr<spdlog::logger> logger_ = spdlog::default_logger();
-  int before_;
-};
-
 /// Returns what can be read until nobody holds the other side.
 std::string read_all(int file) {
   std::string text;
@@ -64,19 +45,6 @@ std::string read_all(int file) {
   for (ssize_t length = 0; (length = read(file, part.data(), part.size())) > 0;) {
     text.append(part.data(), static_cast<std::size_t>(length));
   }
-  return text;
-}
-
-/// Returns what a terminal shows up to a mark that is written to its other side now. That side is
-/// still open: what a terminal does with text that nobody has read when it closes is its own
-/// matter, and takes a while on a busy machine.
-std::string read_shown(int terminal, int side) {
-  const std::string mark = "(end)";
-  REQUIRE(write(side, mark.data(), mark.size()) == std::ssize(mark));
-  std::string text;
-  for (char c = 0; !text.ends_with(mark) && read(terminal, &c, 1) == 1;) text += c;
-  REQUIRE(text.ends_with(mark));
-  text.resize(text.size() - mark.size());
   return text;
 }
 
@@ -92,31 +60,51 @@ void log_with_live_line() {
 }  // namespace
 
 TEST_CASE("a terminal shows one live line below the log, no wider than itself") {
-  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  REQUIRE(terminal >= 0);
-  REQUIRE((grantpt(terminal) == 0 && unlockpt(terminal) == 0));
-  const int side = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-  REQUIRE(side >= 0);
-  const winsize size{.ws_row = 25, .ws_col = 40, .ws_xpixel = 0, .ws_ypixel = 0};
-  REQUIRE(ioctl(side, TIOCSWINSZ, &size) == 0);
+  const test::Terminal terminal(40);
   {
-    const StandardError replaced(side);
+    const test::StandardError replaced(terminal.side());
     log_with_live_line();
   }
-  const std::string shown = read_shown(terminal, side);
-  close(side);
-  close(terminal);
+  terminal.end();
+  const std::string shown = terminal.read_shown();
   CHECK(shown.starts_with("\r\033[Kstep 1\r\033[K["));
   CHECK_THAT(shown, ContainsSubstring("news\r\n\r\033[Kstep 1\r\033[K" + std::string(39, 'x') +
                                       "\r\033[K"));
   CHECK(shown.find(std::string(40, 'x')) == std::string::npos);
 }
 
+TEST_CASE("what is printed to the same terminal stands above the live line") {
+  const test::Terminal terminal(40);
+  {
+    const test::StandardError replaced(terminal.side());
+    log::configure(0, 1, "");
+    log::live("step 1");
+    log::print_above([] { REQUIRE(write(STDERR_FILENO, "a result\n", 9) == 9); });
+    log::live("");
+  }
+  terminal.end();
+  CHECK(terminal.read_shown() == "\r\033[Kstep 1\r\033[Ka result\r\n\r\033[Kstep 1\r\033[K");
+}
+
+TEST_CASE("a terminal shows the live line of rank 0 alone") {
+  const test::Terminal terminal(40);
+  {
+    const test::StandardError replaced(terminal.side());
+    log::configure(1, 2, "");
+    CHECK_FALSE(log::shows_live());
+    log::live("step 1");
+    log::configure(0, 2, "");
+    CHECK(log::shows_live());
+  }
+  terminal.end();
+  CHECK(terminal.read_shown().empty());
+}
+
 TEST_CASE("a pipe gets no live line") {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   {
-    const StandardError replaced(ends[1]);
+    const test::StandardError replaced(ends[1]);
     log_with_live_line();
   }
   close(ends[1]);
@@ -133,7 +121,7 @@ TEST_CASE("what is only of interest afterwards is in the file and not on standar
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   {
-    const StandardError replaced(ends[1]);
+    const test::StandardError replaced(ends[1]);
     log::configure(0, 1, file);
     log::debug("long plan");
     log::info("short news");
@@ -153,7 +141,7 @@ TEST_CASE("a log on a full disk is reported once and ends nothing") {
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
   {
-    const StandardError replaced(ends[1]);
+    const test::StandardError replaced(ends[1]);
     log::configure(0, 1, "/dev/full");
     for (int i = 0; i < 3; ++i) log::info("line {}", i);
   }

@@ -15,6 +15,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/random.h"
+#include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/load_state.h"
@@ -42,11 +43,11 @@ class Home {
         memory_(kMiB),
         buffers_(memory_, kMiB / 2) {}
 
-  void load(const Files& files, const FoundCheckpoint& from) {
-    load_state(files, from.folder, from.manifest, state_, pool_, buffers_);
+  void load(const Files& files, const FoundCheckpoint& from, WorkProgress* work = nullptr) {
+    load_state(files, from.folder, from.manifest, state_, pool_, buffers_, nullptr, work);
   }
-  void verify(const Files& files, const FoundCheckpoint& from) {
-    verify_checkpoint(files, from.folder, from.manifest, pool_, buffers_);
+  void verify(const Files& files, const FoundCheckpoint& from, WorkProgress* work = nullptr) {
+    verify_checkpoint(files, from.folder, from.manifest, pool_, buffers_, work);
   }
   [[nodiscard]] const TrainingState& state() const { return state_; }
 
@@ -144,6 +145,33 @@ std::string text_of(const MemoryFiles& files, const fs::path& file) {
 }
 
 }  // namespace
+
+TEST_CASE("loading a checkpoint and verifying it count every byte") {
+  const Damaged damaged;
+  std::vector<std::string> skipped;
+  const auto found = newest_checkpoint(damaged.whole(), SmallSaves::kFolder, skipped);
+  REQUIRE(found.has_value());
+  std::uint64_t bytes = 0;
+  for (const ManifestFile& file : found->manifest.files) bytes += file.bytes;
+  double now_s = 0;
+  WorkProgress work([&] { return now_s; });
+  Home home(smallest_model());
+  work.begin("verify", {bytes, "bytes"});
+  home.verify(damaged.whole(), *found, &work);
+  now_s = 10;
+  const std::string all = format_count(static_cast<std::int64_t>(bytes));
+  CHECK_THAT(work.text(), ContainsSubstring("verify: " + all + "/" + all + " bytes"));
+  work.end();
+  home.load(damaged.whole(), *found, &work);  // says itself how much that is
+  now_s = 20;
+  const std::string text = work.text();
+  INFO(text);
+  const std::size_t slash = text.find('/');
+  const std::string done = text.substr(text.find(": ") + 2, slash - text.find(": ") - 2);
+  CHECK(text.starts_with("reading the checkpoint: "));
+  CHECK(text.substr(slash + 1).starts_with(done + ", "));
+  CHECK_THAT(text, ContainsSubstring(", 0s left"));
+}
 
 TEST_CASE("no flipped bit of any file of a checkpoint is taken", "[one_thread]") {
   Damaged checkpoints;

@@ -207,4 +207,87 @@ TEST_CASE("a report replaces earlier reports and nothing else") {
   CHECK(std::distance(fs::directory_iterator(folder / "figures"), {}) == 2);
 }
 
+namespace {
+
+/// The beginning of a PNG file, up to its width in pixels.
+std::string png_of_width(std::uint32_t width) {
+  std::string png = "\x89PNG\r\n\x1a\n";
+  png.append(3, '\0');
+  png += "\rIHDR";
+  for (const int shift : {24, 16, 8, 0}) png += static_cast<char>(width >> shift & 0xff);
+  return png;
+}
+
+/// Puts a program of this name into `folder`, which is all that a run finds there.
+void make_program(const std::string& folder, const std::string& name, const std::string& script) {
+  write_file(folder + "/" + name, "#!/bin/sh\n" + script + "\n");
+  fs::permissions(folder + "/" + name, fs::perms::owner_all);
+}
+
+/// A run folder of one step.
+void make_run(const std::string& run) {
+  fs::create_directories(run);
+  write_file(run + "/metrics.jsonl", R"({"event":"step","step":1,"loss":2,"lr":1})"
+                                     "\n");
+  write_file(run + "/config.json", "{}");
+}
+
+}  // namespace
+
+TEST_CASE("figures become PNG files by the first program that draws them") {
+  const Folder folder;
+  make_run(folder / "run");
+  fs::create_directories(folder / "bin");
+  fs::create_directories(folder / "temporary");
+  write_file(folder / "drawn.png", png_of_width(640));
+  // The first one says that all is well and draws nothing; the second one notes how it was asked.
+  make_program(folder / "bin", "rsvg-convert", "exit 0");
+  make_program(folder / "bin", "inkscape",
+               "echo \"$@\" >> " + (folder / "asked") + "; for word; do case $word in " +
+                   "--export-filename=*) /bin/cp " + (folder / "drawn.png") +
+                   " \"${word#*=}\";; esac; done");
+  const std::string report = "report " + (folder / "run") + " --output " + (folder / "page.html") +
+                             " --png " + (folder / "figures");
+  const std::string environment =
+      "env PATH=" + (folder / "bin") + " TMPDIR=" + (folder / "temporary") + " ";
+  const Outcome made =
+      run(folder, environment + STRATA_PROGRAM + " " + report + " --png-width 640");
+  INFO(made.text);
+  REQUIRE(made.code == 0);
+  CHECK_THAT(made.text, ContainsSubstring("figures: loss.png"));
+  CHECK(read_file(folder / "figures/loss.png") == png_of_width(640));
+  CHECK_FALSE(fs::exists(folder / "figures/loss.svg"));
+  CHECK_THAT(read_file(folder / "asked"), ContainsSubstring("--export-width=640"));
+  CHECK(fs::is_empty(folder / "temporary"));
+
+  // What it draws has another width than the one that is asked for now.
+  const Outcome none = run(folder, environment + STRATA_PROGRAM + " " + report);
+  CHECK(none.code == 2);
+  CHECK_THAT(none.text, ContainsSubstring("rsvg-convert (drew nothing), inkscape (drew nothing)"));
+  CHECK_THAT(none.text, ContainsSubstring("cairosvg (No such file or directory)"));
+  CHECK_THAT(none.text, ContainsSubstring("apt-get install librsvg2-bin"));
+  CHECK(read_file(folder / "figures/loss.png") == png_of_width(640));
+
+  write_file(folder / "figures/loss.png", "a note");
+  check_refused(folder, report, "figures/loss.png is there and is no figure of strata report");
+  check_refused(folder, report + " --png-width 99", "--png-width");
+}
+
+TEST_CASE("the program of librsvg draws figures") {
+  const Folder folder;
+  if (run(folder, "rsvg-convert --version").code != 0) {
+    WARN("skipped: rsvg-convert is not installed");
+    return;
+  }
+  make_run(folder / "run");
+  const Outcome made =
+      strata(folder, "report " + (folder / "run") + " --output " + (folder / "page.html") +
+                         " --png " + (folder / "png") + " --png-width 1234");
+  INFO(made.text);
+  REQUIRE(made.code == 0);
+  const std::string png = read_file(folder / "png/loss.png");
+  CHECK(png.starts_with(png_of_width(1234)));
+  CHECK(png.size() > 1000);
+}
+
 }  // namespace strata::test

@@ -132,8 +132,10 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
   REQUIRE(header != std::string::npos);
   CHECK(std::count(done.text.begin(), done.text.begin() + static_cast<std::ptrdiff_t>(header),
                    '\n') <= 8);
-  const std::size_t last_line = done.text.rfind('\n', done.text.size() - 2) + 1;
-  const std::string last = done.text.substr(last_line);
+  const std::size_t next_line = done.text.rfind('\n', done.text.size() - 2) + 1;
+  CHECK_THAT(done.text.substr(next_line), ContainsSubstring("next     strata generate "));
+  const std::size_t last_line = done.text.rfind('\n', next_line - 2) + 1;
+  const std::string last = done.text.substr(last_line, next_line - last_line);
   for (const std::string& text :
        {std::string("done: 4 of 4 steps, 512 tokens in "), std::string(" tokens/s), loss "),
         std::string(", validation loss "), folder / "run"}) {

@@ -145,15 +145,15 @@ TEST_CASE("the host attends where the link would be the bound") {
   hardware.link_gbs = 20;
   hardware.host_gbs = 200;
   Budget budget;
-  budget.device_limit = 1900 * kMiB;
-  GenerationWish wish{.needs = {.compute = DType::kBF16, .context = 600},
-                      .sequences = 64,
-                      .load = {.sequences = 192, .prompt_tokens = 500, .drawn_tokens = 100}};
+  budget.device_limit = 3 * kGiB;
+  GenerationWish wish{.needs = {.compute = DType::kBF16, .context = 2000},
+                      .sequences = 128,
+                      .load = {.sequences = 192, .prompt_tokens = 1900, .drawn_tokens = 100}};
   const auto chosen = [&] {
     return choose_generation(large_llama(), wish, budget, {kNewDevice, hardware});
   };
   CHECK(chosen().setup.kv.attended_at_home);
-  CHECK(chosen().setup.sequences == 64);
+  CHECK(chosen().setup.sequences == 128);
   CHECK_THAT(chosen().text, ContainsSubstring("on the host, attended to there"));
   hardware.host_gbs = 10;
   CHECK_FALSE(chosen().setup.kv.attended_at_home);

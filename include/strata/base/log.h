@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "strata/base/function_ref.h"
+
 namespace strata::log {
 
 /// Sets where lines go and how they look; called once at start-up, before other threads log. Lines
@@ -18,9 +20,15 @@ namespace strata::log {
 /// on standard error and the program goes on.
 void configure(int rank, int ranks, const std::string& file);
 
-/// Shows `text` below the log if standard error is a terminal, cut to its width, in the place of
-/// what was shown there before. Log lines go above it. An empty text takes it away.
+/// Shows `text` below the log if standard error is a terminal and this is rank 0, cut to the width
+/// of the terminal, in the place of what was shown there before. Log lines go above it. An empty
+/// text takes it away. Any thread may call it.
 void live(std::string_view text);
+/// Returns whether live() shows anything.
+[[nodiscard]] bool shows_live();
+/// Calls `print`, which writes lines to standard output, while what live() shows is not there: both
+/// may be one terminal. Other threads do not log meanwhile, and `print` must not.
+void print_above(FunctionRef<void()> print);
 
 using spdlog::debug;
 using spdlog::error;

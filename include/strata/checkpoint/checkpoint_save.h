@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_progress.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
@@ -46,6 +47,7 @@ struct SaveParts {
   WindowBuffers& buffers;                     ///< at least one
   std::filesystem::path folder;  ///< that holds the run's checkpoints; made if it is not there
   Retention retention;           ///< of the checkpoints in it
+  WorkProgress* work = nullptr;  ///< counts the bytes that this rank has written; may be null
 };
 
 /// What becomes known of a step when it ends.

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_progress.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/window_buffers.h"
@@ -19,14 +20,16 @@ namespace strata {
 /// Blocks the calling thread, the submitting one. Throws IoError that names the file and bytes that
 /// are missing, unreadable or not what the manifest says, also in files that hold no state.
 /// `between`, if it is given, is called between the blocks, as often on every rank; what it throws
-/// ends the load.
+/// ends the load. `work`, if it is given, is told that it begins, and counts the bytes of state.
 void load_state(const Files& files, const std::filesystem::path& checkpoint,
                 const Manifest& manifest, TrainingState& state, ThreadPool& pool,
-                WindowBuffers& buffers, const std::function<void()>& between = nullptr);
+                WindowBuffers& buffers, const std::function<void()>& between = nullptr,
+                WorkProgress* work = nullptr);
 
 /// Reads every file of a checkpoint and throws IoError, as load_state does, for the first byte that
-/// is not what the manifest says.
+/// is not what the manifest says. `work`, if it is given, counts the bytes.
 void verify_checkpoint(const Files& files, const std::filesystem::path& checkpoint,
-                       const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers);
+                       const Manifest& manifest, ThreadPool& pool, WindowBuffers& buffers,
+                       WorkProgress* work = nullptr);
 
 }  // namespace strata

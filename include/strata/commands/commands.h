@@ -98,6 +98,8 @@ struct ReportOptions {
   std::vector<std::filesystem::path> runs;  ///< run folders
   std::filesystem::path output;  ///< empty: report.html in the folder of a single run, else here
   std::filesystem::path svg;     ///< a folder for figures; empty: none
+  std::filesystem::path png;     ///< likewise, of pixels
+  int png_width = 2000;  ///< pixels of each, within the limits of strata/report/png_figures.h
 };
 
 /// Reads and validates the config that the command line names.

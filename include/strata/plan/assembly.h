@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "strata/base/work_progress.h"
 #include "strata/comm/rank_groups.h"
 #include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
@@ -25,6 +26,7 @@ struct AssemblyParts {
   const Backend& backend;
   Ranks& world;                   ///< all ranks
   GroupCollectives& collectives;  ///< of their groups on this backend's device
+  WorkProgress* work = nullptr;   ///< told which memory is being taken, if somebody wants to know
 };
 
 /// Says as what a rank wants the state behind a step to be saved, and makes the saves.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_progress.h"
 #include "strata/config/config.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
@@ -49,9 +50,9 @@ inline constexpr double kEquallyFast = 0.003;
 
 /// Returns the best candidates of a space, the fastest first. `base` says all that is not searched.
 /// Throws OutOfMemory if none fits, with the memory that binds and the cheapest changes that would
-/// fit; ConfigError if the space has no candidate.
+/// fit; ConfigError if the space has no candidate. `work`, if it is given, is told how far it is.
 [[nodiscard]] TuneResult tune(const RunConfig& base, const TuneSpace& space,
                               const PlannedRank& planned, ThreadPool& pool,
-                              const TuneLimits& limits = {});
+                              const TuneLimits& limits = {}, WorkProgress* work = nullptr);
 
 }  // namespace strata

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/work_progress.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/files.h"
@@ -55,9 +56,10 @@ class DamagedCheckpoint : public IoError {
 /// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws
 /// DamagedCheckpoint on all ranks if one of them could not read it. All ranks call it. `may_end`,
 /// if it is given, is called on all of them between the blocks, and what it throws there ends the
-/// load.
+/// load. `work`, if it is given, is told how far it is.
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
-                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end);
+                     ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
+                     WorkProgress* work = nullptr);
 
 /// The name, in a run folder and in a checkpoint, of the file with the plans of matrix products.
 inline constexpr std::string_view kPlansName = "plans.json";
@@ -87,7 +89,9 @@ class Checkpointer {
   /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
   /// Returns what came of the saves that have ended since the last call.
-  [[nodiscard]] std::vector<SaveReport> take_reports() { return writer_.take_reports(); }
+  [[nodiscard]] std::vector<SaveReport> take_reports();
+  /// Tells how far the saves are that were begun, until their reports are taken.
+  [[nodiscard]] const WorkProgress& work() const { return work_; }
 
  private:
   [[nodiscard]] std::shared_ptr<CheckpointSave> make_save(const Manifest& facts,
@@ -103,6 +107,7 @@ class Checkpointer {
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;
   std::int64_t saves_ = 0;  ///< that were begun
+  WorkProgress work_;
 };
 
 }  // namespace strata

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/work_progress.h"
 #include "strata/comm/collectives.h"
 #include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
@@ -121,6 +122,8 @@ class Session {
   /// Returns the tokens of all ranks in a step, ignored targets included.
   [[nodiscard]] std::int64_t global_tokens_per_step() const;
 
+  /// Returns the passes of a validation on this rank.
+  [[nodiscard]] std::int64_t validation_passes() const;
   /// Returns how many steps the run had done before this session: those of the checkpoint that it
   /// goes on from.
   [[nodiscard]] std::int64_t first_step() const {
@@ -142,8 +145,8 @@ class Session {
   [[nodiscard]] std::vector<FinishedStep> take_finished();
   /// Returns the mean loss of a token over the validation set (run.eval_batches passes of it, or
   /// all), with all pending updates done. Blocks; all ranks call it. The session has a validation
-  /// set or hooks that fill.
-  [[nodiscard]] double evaluate();
+  /// set or hooks that fill. `work`, if it is given, counts the passes that were submitted.
+  [[nodiscard]] double evaluate(WorkProgress* work = nullptr);
   /// Continues the prompts of the run with the weights after `done` steps, pending updates
   /// included. Blocks; all ranks call it and draw the same. The run has samples.
   [[nodiscard]] std::vector<RunSample> sample(std::int64_t done);
@@ -159,9 +162,9 @@ class Session {
   void may_end() const;
   void open_data();
   void check_model_folder() const;
-  [[nodiscard]] std::int64_t validation_passes() const;
-  void plan_products();
-  void assemble();
+  void plan_products(WorkProgress& work);
+  void assemble(WorkProgress& work);
+  void set_state(WorkProgress& work);
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
 
   RunConfig config_;

@@ -14,6 +14,7 @@
 
 #include "strata/base/tensor.h"
 #include "strata/base/thread_pool.h"
+#include "strata/base/work_progress.h"
 #include "strata/device/allocator.h"
 #include "strata/model/layout.h"
 #include "strata/model/safetensors.h"
@@ -70,13 +71,18 @@ class TrainingState {
   [[nodiscard]] BlockState& block(BlockId id) { return memory_.blocks[id]; }
   [[nodiscard]] const BlockState& block(BlockId id) const { return memory_.blocks[id]; }
 
+  /// Returns the bytes of all weights of this rank, padding included.
+  [[nodiscard]] std::size_t weight_bytes() const;
+
   /// Sets norm weights to 1 and all others to normal numbers with the given deviation: element i of
   /// the tensor with this name is a pure function of (seed, name, i), whatever the ranks. Moments
-  /// and gradients become 0. Blocks the calling thread, also for copies to the device.
-  void initialize(std::uint64_t seed, double deviation, ThreadPool& pool);
+  /// and gradients become 0. Blocks the calling thread, also for copies to the device. `work`, if
+  /// it is given, counts the bytes of weights, weight_bytes() in all.
+  void initialize(std::uint64_t seed, double deviation, ThreadPool& pool,
+                  WorkProgress* work = nullptr);
   /// Reads weights from Hugging Face files, slice by slice; moments and gradients become 0. Blocks
   /// likewise. Throws IoError that names a tensor that is missing or has another shape.
-  void load(const SafetensorsDirectory& files, ThreadPool& pool);
+  void load(const SafetensorsDirectory& files, ThreadPool& pool, WorkProgress* work = nullptr);
   /// Sets all state to 0, likewise.
   void clear(ThreadPool& pool);
   /// Writes `bytes` to one of a block's tensors, from element `first` of the shard on, wherever it
@@ -102,9 +108,10 @@ class TrainingState {
   };
 
   /// Sets all state: master weights from `source`, in parallel, and everything else to 0.
-  void fill(ThreadPool& pool, const Source& source);
-  void fill_on_device(BlockId block, ThreadPool& pool, const Source& source);
-  void fill_masters(BlockId block, const Masters& masters, ThreadPool& pool, const Source& source);
+  void fill(ThreadPool& pool, const Source& source, WorkProgress* work);
+  void fill_on_device(BlockId block, ThreadPool& pool, const Source& source, WorkProgress* work);
+  void fill_masters(BlockId block, const Masters& masters, ThreadPool& pool, const Source& source,
+                    WorkProgress* work);
   /// Returns a tensor of this state where the host can read it: itself, or, if it lives on the
   /// device, what it holds, in `copy`.
   [[nodiscard]] TensorView on_host(const TensorView& tensor, std::vector<std::byte>& copy) const;

@@ -1,0 +1,25 @@
+#include "commands/next_step.h"
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "strata/base/log.h"
+
+namespace strata {
+
+void say_next(const std::string& commands) { log::info("next     {}", commands); }
+
+std::string shell_word(const std::filesystem::path& file) {
+  const std::string text = file.string();
+  constexpr std::string_view kPlain = "/._-+=:,@%";
+  const bool is_plain = !text.empty() && std::ranges::all_of(text, [&](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || kPlain.find(c) != kPlain.npos;
+  });
+  if (is_plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace strata

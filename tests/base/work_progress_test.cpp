@@ -1,0 +1,187 @@
+// Tests the texts about work with a clock of the test's own, and what a terminal and a pipe get of
+// work that is under way.
+
+#include "strata/base/work_progress.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "strata/base/bytes.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/base/work_meter.h"
+#include "support/catch.h"
+#include "support/terminal.h"
+
+namespace strata {
+
+namespace {
+
+/// A clock that a test sets.
+class TestClock {
+ public:
+  void pass(double seconds) { now_s_ += seconds; }
+  [[nodiscard]] std::function<double()> clock() {
+    return [this] { return now_s_; };
+  }
+
+ private:
+  double now_s_ = 1000;
+};
+
+/// Does what takes two seconds with a meter, after a meter whose work is over at once.
+void work_with_meters(WorkMeter::Elsewhere elsewhere) {
+  log::configure(0, 1, "");
+  {
+    WorkProgress work;
+    work.begin("short work");
+    const WorkMeter meter(work, elsewhere);
+  }
+  WorkProgress work;
+  work.begin("long work", {.total = 4 * kMiB});
+  const WorkMeter meter(work, elsewhere);
+  work.add(kMiB);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  log::info("news");
+}
+
+}  // namespace
+
+TEST_CASE("work is shown with its amount, its rate and the time that is left") {
+  TestClock time;
+  WorkProgress work(time.clock());
+  CHECK(work.text().empty());
+  work.begin("reading weights", {.total = 12 * kGiB});
+  time.pass(2);
+  CHECK(work.text() == "reading weights: 0 B/12 GiB, 2s");
+  work.add(2 * kGiB);
+  work.add(kGiB);
+  time.pass(1);
+  CHECK(work.text() == "reading weights: 3 GiB/12 GiB, 1 GiB/s, 9s left");
+  work.add(20 * kGiB);  // no estimate makes a line that says nonsense
+  CHECK(work.text() == "reading weights: 12 GiB/12 GiB, 4 GiB/s, 0s left");
+  work.end();
+  CHECK(work.text().empty());
+  CHECK(work.seconds() == 3);
+}
+
+TEST_CASE("work of which nobody knows how long it takes is shown with the time that it took") {
+  TestClock time;
+  WorkProgress work(time.clock());
+  work.begin("taking 64 GiB of pinned memory");
+  time.pass(75);
+  CHECK(work.text() == "taking 64 GiB of pinned memory, 1m15s");
+}
+
+TEST_CASE("work may count other things than bytes, and more than one") {
+  TestClock time;
+  WorkProgress work(time.clock());
+  work.begin("evaluate", {4000, "windows"});
+  time.pass(10);
+  work.add(5);
+  CHECK(work.text() == "evaluate: 5/4,000 windows, 0.5/s, 2h13m left");
+  work.set(2000);
+  CHECK(work.text() == "evaluate: 2,000/4,000 windows, 200/s, 10s left");
+  work.begin("tokenize");
+  time.pass(4);
+  work.set(kMiB, 2 * kMiB, "7/9 files");
+  CHECK(work.text() == "tokenize: 7/9 files, 1 MiB/2 MiB, 256 KiB/s, 4s left");
+}
+
+TEST_CASE("nothing is said in the first second and a half, but then of each part at once") {
+  TestClock time;
+  WorkProgress work(time.clock());
+  work.begin("one part");
+  time.pass(1.4);
+  CHECK(work.text().empty());
+  work.begin("another part");
+  time.pass(0.2);
+  CHECK(work.text() == "another part, 0s");
+  work.end();
+  time.pass(10);
+  work.begin("later work");
+  time.pass(1.4);
+  CHECK(work.text().empty());
+  time.pass(0.2);
+  CHECK(work.text() == "later work, 2s");
+}
+
+TEST_CASE("all threads count") {
+  TestClock time;
+  WorkProgress work(time.clock());
+  work.begin("counting", {80'000, "steps"});
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        for (int j = 0; j < 10'000; ++j) count_work(&work, 1);
+      });
+    }
+  }
+  count_work(nullptr, 1);
+  time.pass(4);
+  CHECK(work.text() == "counting: 40,000/80,000 steps, 10,000/s, 4s left");
+}
+
+TEST_CASE("a terminal shows long work in a line that is gone before the log goes on") {
+  const test::Terminal terminal(30);
+  {
+    const test::StandardError replaced(terminal.side());
+    work_with_meters(WorkMeter::Elsewhere::kSilent);
+  }
+  terminal.end();
+  const std::string shown = terminal.read_shown();
+  INFO(printable(shown));
+  CHECK_THAT(shown, !ContainsSubstring("short work"));
+  CHECK(shown.starts_with("\r\033[Klong work: 1 MiB/4 MiB, "));
+  CHECK_THAT(shown, ContainsSubstring("\r\033[K[") && ContainsSubstring("news\r\n"));
+  CHECK(shown.ends_with("\r\033[K"));
+  for (std::size_t at = shown.find("long"); at != shown.npos; at = shown.find("long", at + 1)) {
+    CHECK(shown.find('\r', at) - at < 30);  // no line is as wide as the terminal
+  }
+}
+
+TEST_CASE("an error takes the line of its work away") {
+  const test::Terminal terminal(80);
+  {
+    const test::StandardError replaced(terminal.side());
+    log::configure(0, 1, "");
+    const auto fails = [] {
+      WorkProgress work;
+      work.begin("work");
+      const WorkMeter meter(work);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1900));
+      throw std::runtime_error("it fails");
+    };
+    CHECK_THROWS(fails());
+  }
+  terminal.end();
+  const std::string shown = terminal.read_shown();
+  CHECK_THAT(shown, ContainsSubstring("work, 2s"));
+  CHECK(shown.ends_with("\r\033[K"));
+}
+
+TEST_CASE("a pipe gets no word of work that is under way") {
+  for (const auto elsewhere : {WorkMeter::Elsewhere::kSilent, WorkMeter::Elsewhere::kLogged}) {
+    std::array<int, 2> ends{};
+    REQUIRE(pipe(ends.data()) == 0);
+    {
+      const test::StandardError replaced(ends[1]);
+      work_with_meters(elsewhere);
+    }
+    close(ends[1]);
+    std::string shown;
+    for (char c = 0; read(ends[0], &c, 1) == 1;) shown += c;
+    close(ends[0]);
+    CHECK_THAT(shown, ContainsSubstring("news"));
+    CHECK_THAT(shown, !ContainsSubstring("work") && !ContainsSubstring("\r"));
+  }
+}
+
+}  // namespace strata
