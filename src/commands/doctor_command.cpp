@@ -2,6 +2,7 @@
 // helps, or be read by a script before each job.
 
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -10,6 +11,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
@@ -43,7 +45,8 @@ std::string json_text(std::span<const Finding> findings) {
 
 int doctor_command(const DoctorOptions& options) {
   log::configure(0, 1, "");
-  MachineSources sources;
+  const std::unique_ptr<Files> files = make_system_files();
+  MachineSources sources = this_machine(*files);
   sources.folder = options.folder;
   const std::vector<Finding> findings = examine_machine(sources);
   const std::string text = options.json ? json_text(findings) : printable(to_string(findings));
