@@ -65,6 +65,7 @@ MachineSources this_machine(Files& files) {
 
 std::vector<Finding> examine_machine(const MachineSources& sources) {
   const HostFacts host = read_host(sources.root, sources.lockable_bytes);
+  const JobFacts job = read_job(sources);
   const GpuSurvey survey = ask_nvidia_smi(sources.environment, sources.root);
   std::vector<Finding> findings{program_of(sources.build)};
   append(findings,
@@ -72,14 +73,14 @@ std::vector<Finding> examine_machine(const MachineSources& sources) {
                              .devices = sources.devices,
                              .visible = sources.environment("CUDA_VISIBLE_DEVICES").value_or(""),
                              .cores = host.cores}));
-  append(findings, judge_host(host, gpu_bytes(sources.devices)));
+  append(findings, judge_host(host, gpu_bytes(sources.devices), job.launched_ranks));
   if (sources.measure) {
     const std::string gpu = sources.devices.empty() ? "" : sources.devices.front().name;
     append(findings, {judge_rates(measure_host(threads_of(host), free_bytes(host.memory)), gpu)});
     append(findings, judge_links(measure_links(sources.devices)));
   }
   append(findings, {judge_folder(read_folder(*sources.files, sources.folder, sources.probe))});
-  append(findings, judge_job(read_job(sources), host, sources.devices.size(), sources.build));
+  append(findings, judge_job(job, host, sources.devices.size(), sources.build));
   return findings;
 }
 

@@ -33,8 +33,9 @@ struct GpuContext {
 [[nodiscard]] std::vector<Finding> judge_links(std::span<const LinkRates> links);
 
 /// Judges memory, cores, huge pages, limits and NUMA nodes of a host whose GPUs have `gpu_bytes` of
-/// memory between them.
-[[nodiscard]] std::vector<Finding> judge_host(const HostFacts& facts, std::size_t gpu_bytes);
+/// memory between them, for one of `ranks` that were started together.
+[[nodiscard]] std::vector<Finding> judge_host(const HostFacts& facts, std::size_t gpu_bytes,
+                                              int ranks);
 /// Judges AdamW's rate by what hosts of such GPUs usually have; `gpu` is its name, or empty.
 [[nodiscard]] Finding judge_rates(const HostRates& rates, const std::string& gpu);
 

@@ -22,7 +22,7 @@ Finding judge_folder(const FolderFacts& facts) {
   if (facts.free_bytes) finding.found += ": " + format_bytes(*facts.free_bytes) + " free";
   if (!facts.problem.empty()) {
     worsen(finding, Verdict::kBad,
-           facts.problem + "; make room or name another folder with --folder and run.output");
+           facts.problem + "; another folder is named by --folder and run.output");
     return finding;
   }
   finding.found += fmt::format(", writes {:.2f} GB/s", facts.write_gbs);

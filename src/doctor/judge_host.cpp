@@ -23,8 +23,8 @@ constexpr double kStateBytes = 14;
 /// Adapters register NCCL's and MPI's buffers, some hundred MiB of each rank.
 constexpr std::size_t kLeastLockable = kGiB;
 constexpr std::size_t kMuchSwapped = kGiB;
-/// Fewer cores starve the threads of a rank; a launch refuses them if the machine has more
-/// (docs/clusters.md).
+/// Fewer cores starve the threads of a rank; several ranks refuse to start on them if the machine
+/// has more (docs/clusters.md).
 constexpr int kFewestCores = 4;
 /// AdamW at less than this share of the usual rate holds steps up.
 constexpr double kLeastHost = 0.5;
@@ -78,7 +78,8 @@ Finding judge_group(const HostFacts& facts, std::size_t gpu_bytes) {
   return finding;
 }
 
-Finding judge_cores(const HostFacts& facts) {
+/// `ranks` were started together.
+Finding judge_cores(const HostFacts& facts, int ranks) {
   Finding finding{.name = "cores", .found = "unknown"};
   const auto own = static_cast<int>(facts.cores.count());
   if (own == 0) return finding;
@@ -88,14 +89,16 @@ Finding judge_cores(const HostFacts& facts) {
   if (granted < own)
     finding.found += fmt::format(", with the time of {:.3g} (control group)", facts.quota);
   if (own < std::min(kFewestCores, machine)) {
-    worsen(finding, Verdict::kBad,
-           fmt::format("runs refuse to start on fewer than {} cores of a machine that has more: "
-                       "mpirun --bind-to none, srun --cpus-per-task, taskset",
+    worsen(finding, ranks > 1 ? Verdict::kBad : Verdict::kWarn,
+           fmt::format("the machine has more, and a rank wants {} for its threads; several ranks "
+                       "refuse to start with fewer: mpirun --bind-to none, srun --cpus-per-task, "
+                       "taskset",
                        kFewestCores));
   } else if (std::min(own, granted) < kFewestCores) {
     worsen(finding, Verdict::kWarn,
-           "a rank wants 4 cores for those that submit, copy and update: give the machine or "
-           "container more (--cpus)");
+           fmt::format("a rank wants {} for its threads: give the machine or container more "
+                       "(--cpus)",
+                       kFewestCores));
   }
   return finding;
 }
@@ -151,8 +154,8 @@ Finding judge_nodes(const HostFacts& facts) {
 
 }  // namespace
 
-std::vector<Finding> judge_host(const HostFacts& facts, std::size_t gpu_bytes) {
-  return {judge_memory(facts, gpu_bytes), judge_group(facts, gpu_bytes), judge_cores(facts),
+std::vector<Finding> judge_host(const HostFacts& facts, std::size_t gpu_bytes, int ranks) {
+  return {judge_memory(facts, gpu_bytes), judge_group(facts, gpu_bytes), judge_cores(facts, ranks),
           judge_huge_pages(facts),        judge_lockable(facts),         judge_nodes(facts)};
 }
 

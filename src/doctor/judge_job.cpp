@@ -98,11 +98,10 @@ Finding judge_slurm(const JobFacts& facts, const HostFacts& host) {
            "--gpus-per-node");
   }
   if (facts.cores_per_task && *facts.cores_per_task < kFewestCores) {
-    worsen(
-        finding, Verdict::kBad,
-        fmt::format("runs refuse to start on fewer than {} cores for a rank: --cpus-per-task, for "
-                    "sbatch and srun",
-                    kFewestCores));
+    worsen(finding, tasks > 1 ? Verdict::kBad : Verdict::kWarn,
+           fmt::format("a rank wants {} cores, and several refuse to start with fewer: "
+                       "--cpus-per-task, for sbatch and srun",
+                       kFewestCores));
   }
   if (facts.memory_per_node.value_or(0) > 0) {
     finding.found += ", " + format_bytes(*facts.memory_per_node) + " of memory";

@@ -107,7 +107,7 @@ TEST_CASE("the doctor finds a full disk") {
   PlantedMachine machine;
   machine.set_free_bytes(4096);
   const std::vector<Finding> findings = machine.examine();
-  check_found(findings, "disk", Verdict::kBad, "No space left on device; make room");
+  check_found(findings, "disk", Verdict::kBad, "No space left on device; another folder");
   CHECK_THAT(finding_of(findings, "disk").found, ContainsSubstring("4 KiB free"));
   CHECK(fs::is_empty(machine.folder().file("runs")));
   machine.set_free_bytes(std::size_t{8} << 30);
@@ -120,7 +120,7 @@ TEST_CASE("the doctor finds a folder that may not be written") {
   fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
                               fs::perms::others_exec);
   const OrdinaryUser user;
-  check_found(machine.examine(), "disk", Verdict::kBad, "name another folder with --folder");
+  check_found(machine.examine(), "disk", Verdict::kBad, "Permission denied");
 }
 
 TEST_CASE("a folder that a run would make is looked for above") {
@@ -155,15 +155,18 @@ TEST_CASE("the doctor finds a GPU that others use") {
 }
 
 TEST_CASE("the doctor finds that there is one core") {
-  const PlantedMachine machine;
+  PlantedMachine machine;
   machine.write("proc/self/status", "Cpus_allowed_list:\t3\nMems_allowed_list:\t0-1\n");
   const std::vector<Finding> findings = machine.examine();
-  CHECK(finding_of(findings, "cores").verdict == Verdict::kBad);
+  CHECK(finding_of(findings, "cores").verdict == Verdict::kWarn);
   CHECK(finding_of(findings, "cores").found == "1 of 16 usable");
   CHECK_THAT(finding_of(findings, "cores").remedy, ContainsSubstring("--bind-to none"));
   // It is near one of the GPUs alone.
   CHECK(finding_of(findings, "GPU 0 slot").verdict == Verdict::kOk);
   CHECK(finding_of(findings, "GPU 1 slot").verdict == Verdict::kWarn);
+  // A launch of several ranks refuses it.
+  machine.set("OMPI_COMM_WORLD_SIZE", "2");
+  CHECK(finding_of(machine.examine(), "cores").verdict == Verdict::kBad);
 }
 
 TEST_CASE("the doctor finds a control group that grants the time of one core") {

@@ -100,8 +100,8 @@ TEST_CASE("the doctor finds faults that are planted in this machine", "[long]") 
   }
   if (std::thread::hardware_concurrency() > 1) {
     const Examined examined = examine(folder, "taskset --cpu-list 0", place);
-    CHECK(examined.of("cores")["verdict"] == "bad");
-    CHECK(examined.code == 1);
+    CHECK(examined.of("cores")["verdict"] == "warn");
+    CHECK(examined.of("cores")["found"].get<std::string>().starts_with("1 of "));
   }
   {
     const Examined examined = examine(folder, "env PMI_SIZE=4 PMI_RANK=0", place);
