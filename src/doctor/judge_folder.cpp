@@ -1,5 +1,7 @@
 // Checkpoints need room for two at a time, since the older one goes when the newer one is whole.
 
+#include <cstdint>
+
 #include "doctor/judge.h"
 #include "doctor/worsen.h"
 #include "strata/base/bytes.h"

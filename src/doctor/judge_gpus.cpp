@@ -2,6 +2,7 @@
 // connected.
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 
 #include "doctor/judge.h"

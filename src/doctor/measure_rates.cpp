@@ -4,6 +4,8 @@
 #include "doctor/measure_rates.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <functional>

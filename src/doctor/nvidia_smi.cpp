@@ -8,9 +8,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/base/run_program.h"

@@ -2,6 +2,8 @@
 
 #include "doctor/read_folder.h"
 
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "strata/base/error.h"

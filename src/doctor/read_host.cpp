@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <system_error>

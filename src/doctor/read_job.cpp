@@ -3,10 +3,12 @@
 
 #include "doctor/read_job.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "doctor/nvidia_smi.h"
 #include "strata/base/bytes.h"

@@ -1,12 +1,13 @@
 // Runs `doctor` on this machine, as it is and with faults that a test can plant in a real one:
 // limits, cores, disks, programs in PATH, variables of a launcher.
 
-#include <algorithm>
 #include <chrono>
 #include <set>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "e2e/lines.h"
+#include "strata/base/this_thread.h"
 
 namespace strata::test {
 
@@ -98,8 +99,9 @@ TEST_CASE("the doctor finds faults that are planted in this machine", "[long]") 
     CHECK_THAT(examined.of("locked memory")["found"].get<std::string>(),
                ContainsSubstring("64 KiB"));
   }
-  if (std::thread::hardware_concurrency() > 1) {
-    const Examined examined = examine(folder, "taskset --cpu-list 0", place);
+  if (const std::vector<int> cores = cores_of_this_thread(); cores.size() > 1) {
+    const Examined examined =
+        examine(folder, "taskset --cpu-list " + std::to_string(cores.front()), place);
     CHECK(examined.of("cores")["verdict"] == "warn");
     CHECK(examined.of("cores")["found"].get<std::string>().starts_with("1 of "));
   }
