@@ -28,6 +28,7 @@ BACKENDS = {"cpu": ("src/device/cpu/", "kernels/cpu/"),
             "cuda": ("src/device/cuda/", "kernels/cuda/"),
             "dry": ("src/device/dry/",),
             "backend choice": ("src/device/backend/",)}
+CHOICE = ("backend", "backend choice")
 BELOW_BACKENDS = {"base", "device", "ops"}
 
 # The layers that tests of a layer reach beside it and lower ones. Folders of tests that are no layer's (golden, bench,
@@ -40,7 +41,7 @@ TESTS_ALSO = {"device": {"ops"},                 # make_backend makes devices to
               "schedule": {"config", "plan"}}
 
 JSON_FILES = (r"include/strata/base/json\.h|src/base/(fields_(json|schema)\.cpp|(assignment|file_sources_json)\.(h|cpp))|src/data/(record_reader|conversation_encoder)\.cpp|src/device/trace_chrome\.cpp|src/checkpoint/"
-              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation)|chat_command|completions|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|json_record)\.h)|tests/")
+              r"|src/benchmark/|src/chat/|src/report/|src/tokenizer/|src/model/(safetensors_|hugging_face_)|src/run/(metrics|run_samples)\.cpp|src/commands/((bench_(command|generation)|chat_command|completions|doctor_command|evaluate_records|evaluate_windows|inspect_command|inspect_step|inspect_tokens|prompts)\.cpp|(evaluations|json_record)\.h)|tests/")
 ROOMS = [  # (header, files that may include it)
     (r"(cuda|cublas|cudnn|curand|nvtx|nvml).*", r"src/device/cuda/|kernels/cuda/|tests/.*cuda|tests/bench/"),
     (r"nccl\.h", r"src/comm/nccl_|tests/comm/nccl_"),
@@ -83,7 +84,7 @@ def may_include(path, target):
     if source is None or source == wanted:
         return not (path.startswith("include/") and target.startswith("src/"))
     if wanted is None or wanted[0] == "backend":
-        return False
+        return wanted is not None and source == CHOICE  # whoever chooses between backends knows them
     if source[0] == "backend":
         return wanted[1] in BELOW_BACKENDS
     private = target.startswith("src/")
@@ -178,6 +179,7 @@ def self_test():
             ("src/main.cpp", "#include <CLI/CLI.hpp>"),
             ("tests/store/training_state_test.cpp", '#include "strata/config/config.h"'),
             ("tests/support/catch_main.cpp", "Catch::Session session;"),
+            ("src/device/backend/gpu_code.cpp", '#include "src/device/cuda/check.h"'),
             ("kernels/cpu/simd/vector.h", "#if defined(__AVX2__)")]
     bad = [("src/device/stream.cpp", '#include "strata/store/training_state.h"'),          # up
            ("include/strata/base/error.h", '#include "strata/device/stream.h"'),       # up

@@ -63,6 +63,7 @@ int run_program(int argc, char** argv) {
     strata::add_generate_commands(app, action);
     strata::add_help_commands(app, action);
     strata::add_report_commands(app, action);
+    strata::add_doctor_commands(app, action);
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& e) {

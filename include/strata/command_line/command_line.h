@@ -19,6 +19,7 @@ void add_model_commands(CLI::App& app, Action& action);     ///< inspect, export
 void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat, evaluate
 void add_help_commands(CLI::App& app, Action& action);      ///< completions, man
 void add_report_commands(CLI::App& app, Action& action);    ///< report
+void add_doctor_commands(CLI::App& app, Action& action);    ///< doctor
 
 /// Returns what the user probably meant by arguments that could not be understood, or nothing.
 [[nodiscard]] std::string meant(const CLI::App& app, const std::vector<std::string>& arguments);

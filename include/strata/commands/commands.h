@@ -102,6 +102,12 @@ struct ReportOptions {
   int png_width = 2000;  ///< pixels of each, within the limits of strata/report/png_figures.h
 };
 
+/// This is what `doctor` is told.
+struct DoctorOptions {
+  std::filesystem::path folder = ".";  ///< where checkpoints are to be written
+  bool json = false;                   ///< the result is one JSON object
+};
+
 /// Reads and validates the config that the command line names.
 using LoadConfig = std::function<RunConfig()>;
 
@@ -207,5 +213,8 @@ int import_command(const ImportOptions& options);
 /// and what of the runs could not be read. Throws IoError for a folder that holds no run and for
 /// files that cannot be written.
 int report_command(const ReportOptions& options);
+/// Prints what is found of this machine, each thing with a verdict and, where it is not well, the
+/// remedy. Returns 1 if something is bad, else 0.
+int doctor_command(const DoctorOptions& options);
 
 }  // namespace strata
