@@ -38,16 +38,15 @@ double quota_of(const std::filesystem::path& folder) {
   return INFINITY;
 }
 
-/// Returns the tightest quota of this process's control group and all groups above it.
-double cores_by_quota() {
-  double cores = INFINITY;
-  for (const std::filesystem::path& folder : control_groups("cpu")) {
+}  // namespace
+
+double cores_by_quota(const std::filesystem::path& root) {
+  double cores = INFINITY;  // the tightest of the process's own group and all groups above it
+  for (const std::filesystem::path& folder : control_groups("cpu", root)) {
     cores = std::min(cores, quota_of(folder));
   }
   return cores;
 }
-
-}  // namespace
 
 int usable_cores() {
   // A quota of 1.5 cores does more with two threads than with one.

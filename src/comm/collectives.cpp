@@ -94,9 +94,11 @@ std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device) {
                      " backend; start one rank, or set run.backend = \"cpu\"");
 }
 
-NcclFound find_nccl() {
+NcclFound find_nccl() { return find_nccl(kNcclLibrary); }
+
+NcclFound find_nccl(const std::string& library) {
   try {
-    const NcclApi api = load_nccl();
+    const NcclApi api = load_nccl(library);
     int version = 0;
     check_nccl(api, api.get_version(&version), "tell its version", nullptr);
     return {.version = nccl_version_text(version)};

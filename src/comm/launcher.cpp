@@ -1,6 +1,6 @@
 // Variables that launchers set. mpirun and srun --mpi say how many ranks MPI will connect; srun
 // without it sets its own variables only, and then each task would be alone.
-#include "comm/launcher.h"
+#include "strata/comm/launcher.h"
 
 #include <charconv>
 #include <cstdlib>

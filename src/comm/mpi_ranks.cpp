@@ -125,4 +125,11 @@ std::vector<std::byte> MpiRanks::all_gather_host(std::span<const std::byte> byte
 
 std::unique_ptr<Ranks> make_mpi_ranks() { return std::make_unique<MpiWorldRanks>(); }
 
+std::string mpi_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "MPI";
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
 }  // namespace strata

@@ -1,7 +1,7 @@
 // Chooses the group of ranks that the launcher of this process has started, and refuses a job whose
 // ranks would not find each other. Commands call it once, at their beginning.
-#include "comm/launcher.h"
 #include "strata/base/error.h"
+#include "strata/comm/launcher.h"
 #include "strata/comm/ranks.h"
 
 namespace strata {

@@ -15,6 +15,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
@@ -62,7 +63,8 @@ std::string lines_of(const Findings& findings) {
 }
 
 std::vector<Finding> machine_findings(const DoctorOptions& options) {
-  MachineSources sources;
+  const std::unique_ptr<Files> files = make_system_files();
+  MachineSources sources = this_machine(*files);
   sources.folder = options.folder;
   return examine_machine(sources);
 }
@@ -84,9 +86,10 @@ int doctor_command(const DoctorOptions& options) {
   log::configure(ranks->rank(), ranks->size(), "");
   return end_together(*ranks, [&] {
     Findings findings;
-    if (ranks->rank() == 0) findings.machine = machine_findings(options);
     findings.self_test = run_self_test(options.folder, *ranks);
-    return ranks->rank() == 0 ? print(options, findings) : 0;
+    if (ranks->rank() != 0) return 0;
+    findings.machine = machine_findings(options);  // later: it takes the GPU for this process
+    return print(options, findings);
   });
 }
 

@@ -71,8 +71,8 @@ std::vector<Finding> self_test(const SelfTestOptions& options, Ranks& ranks) {
   };
   add(collectives_of(options, ranks));
   if (ranks.rank() != 0) return {};
-  // The program that is killed comes before this process takes a GPU: it may be one for a single
-  // process.
+  // The program that is killed comes before this process takes the GPU, whose compute mode may let
+  // only one in.
   run("kill and resume", check_kill);
   run("operators", check_operators);
   run("golden model", check_golden);

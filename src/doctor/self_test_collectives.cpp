@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
-#include <numeric>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "doctor/self_test_checks.h"
-#include "strata/base/convert.h"
 #include "strata/base/log.h"
 #include "strata/comm/collectives.h"
 #include "strata/device/arena.h"

@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 #include <exception>
-#include <limits>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "doctor/operator_draws.h"
 #include "doctor/self_test_checks.h"

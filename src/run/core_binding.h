@@ -4,15 +4,13 @@
 #pragma once
 
 #include <array>
-#include <bitset>
 #include <cstddef>
 #include <span>
 #include <vector>
 
-namespace strata {
+#include "strata/base/numa.h"
 
-/// A set of cores by number; those with larger numbers are left out.
-using CoreBits = std::bitset<4096>;
+namespace strata {
 
 /// These are the cores that a rank may run on, and the machine that has them.
 struct RankCores {

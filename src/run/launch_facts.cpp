@@ -6,14 +6,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <cctype>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <type_traits>
 
 #include "strata/base/log.h"
+#include "strata/base/numa.h"
 #include "strata/comm/collectives.h"
 #include "strata/run/rank_agreement.h"
 
@@ -70,27 +69,6 @@ int local_ranks(const std::vector<LaunchFacts>& ranks, int rank) {
 
 int gpu_of_local_rank(int local_rank, int visible_gpus) {
   return local_rank < visible_gpus ? local_rank : 0;
-}
-
-int numa_node_of(const std::string& pci_bus_id, const std::filesystem::path& root) {
-  std::string folder = pci_bus_id;  // the system writes it in lower case
-  for (char& c : folder) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  int node = -1;
-  std::ifstream file(root / "sys/bus/pci/devices" / folder / "numa_node");
-  return file >> node ? node : -1;
-}
-
-CoreBits cores_of_node(int node, const std::filesystem::path& root) {
-  CoreBits cores;
-  if (node < 0) return cores;
-  std::ifstream list(root / "sys/devices/system/node" / ("node" + std::to_string(node)) /
-                     "cpulist");  // 0-15,64-79
-  for (std::size_t first = 0; list >> first; list.ignore(1, ',')) {
-    std::size_t last = first;
-    if (list.peek() == '-') list.ignore() >> last;
-    for (std::size_t core = first; core <= last && core < cores.size(); ++core) cores.set(core);
-  }
-  return cores;
 }
 
 std::vector<LaunchFacts> gather_launch_facts(BackendKind kind, Ranks& ranks) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,13 +59,6 @@ struct LaunchFacts {
 /// Returns which of its visible GPUs a rank takes: that of its place on the machine, or the first
 /// if it sees fewer.
 [[nodiscard]] int gpu_of_local_rank(int local_rank, int visible_gpus);
-
-/// Returns the NUMA node of a PCI device, -1 if the system does not say. `root` is the root folder
-/// of the system, for tests.
-[[nodiscard]] int numa_node_of(const std::string& pci_bus_id,
-                               const std::filesystem::path& root = "/");
-/// Returns the cores of a NUMA node, none if the system does not say.
-[[nodiscard]] CoreBits cores_of_node(int node, const std::filesystem::path& root = "/");
 
 /// Returns the facts of all ranks, by rank. It makes no context on a GPU and takes no memory there.
 /// All ranks call it; it blocks. Throws AgreedError if the launcher's variables are nonsense.

@@ -1,5 +1,5 @@
 // What the variables of each launcher are taken for.
-#include "comm/launcher.h"
+#include "strata/comm/launcher.h"
 
 #include <map>
 

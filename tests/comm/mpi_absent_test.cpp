@@ -8,6 +8,7 @@ namespace strata {
 TEST_CASE("a program without MPI says how to build it") {
   REQUIRE_THROWS_AS(make_mpi_ranks(), BackendError);
   REQUIRE_THROWS_WITH(make_mpi_ranks(), ContainsSubstring("-DSTRATA_MPI=ON"));
+  CHECK(mpi_library().empty());
 }
 
 }  // namespace strata

@@ -5,9 +5,10 @@
 #include "strata/doctor/self_test.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <ctime>
+#include <filesystem>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>

@@ -1,10 +1,8 @@
 // Plants each fault of a start in the facts of invented ranks, and looks whether it is named with
-// ranks, hosts and remedy; reads NUMA nodes from folders made up here.
+// ranks, hosts and remedy.
 
 #include "run/launch_checks.h"
 
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,13 +11,10 @@
 #include "strata/base/error.h"
 #include "strata/run/rank_agreement.h"
 #include "support/catch.h"
-#include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 
 namespace strata::test {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr int kCores = 16;  // of a machine
 
@@ -196,22 +191,6 @@ TEST_CASE("the map of ranks has host, GPU, NUMA node and share of cores") {
                                "unknown  cores 0-7\n") &&
                  ContainsSubstring("rank    1  host a  GPU 0000:43:00.0 NVIDIA H200  NUMA node "
                                    "1  cores 8-15\n"));
-}
-
-TEST_CASE("the NUMA node of a GPU and its cores are read from the system") {
-  const ScratchFolder folder;
-  const fs::path root = folder.file("root");
-  fs::create_directories(root / "sys/bus/pci/devices/0000:1b:00.0");
-  std::ofstream(root / "sys/bus/pci/devices/0000:1b:00.0/numa_node") << "1\n";
-  fs::create_directories(root / "sys/devices/system/node/node1");
-  std::ofstream(root / "sys/devices/system/node/node1/cpulist") << "2-4,9,11-12\n";
-  CHECK(numa_node_of("0000:1B:00.0", root) == 1);
-  CHECK(numa_node_of("0000:43:00.0", root) == -1);
-  CoreBits expected;
-  for (const std::size_t core : {2u, 3u, 4u, 9u, 11u, 12u}) expected.set(core);
-  CHECK(cores_of_node(1, root) == expected);
-  CHECK(cores_of_node(0, root).none());
-  CHECK(cores_of_node(-1, root).none());
 }
 
 TEST_CASE("ranks learn each other's facts") {

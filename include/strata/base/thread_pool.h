@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -41,5 +42,8 @@ class ThreadPool {
 /// Returns how many cores the calling thread may use, at least 1: those of its affinity mask, or
 /// fewer if the quota of a control group allows fewer (rounded up).
 [[nodiscard]] int usable_cores();
+/// Returns how many cores' time the quotas of this process's control groups grant it, infinity if
+/// none limits it. `root` stands for "/" in tests.
+[[nodiscard]] double cores_by_quota(const std::filesystem::path& root = "/");
 
 }  // namespace strata

@@ -94,11 +94,13 @@ class Collectives {
 /// another kind of device joins with a row of its own, and no caller changes.
 [[nodiscard]] std::unique_ptr<Collectives> make_collectives(Ranks& ranks, Device& device);
 
-/// What this machine has of NCCL, for the checks of a launch.
+/// What this machine has of NCCL, for the checks of a launch and of a machine.
 struct NcclFound {
   std::string version{};  ///< "2.28.3"; empty if it cannot be used
   std::string problem{};  ///< why not, with the remedy
 };
+/// Loads NCCL from the place where systems have it, or from a file of this name.
 [[nodiscard]] NcclFound find_nccl();
+[[nodiscard]] NcclFound find_nccl(const std::string& library);
 
 }  // namespace strata

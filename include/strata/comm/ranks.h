@@ -118,6 +118,10 @@ class Ranks {
 /// Throws BackendError if this MPI does not offer MPI_THREAD_MULTIPLE, or, saying how to build it,
 /// if this program has no MPI.
 [[nodiscard]] std::unique_ptr<Ranks> make_mpi_ranks();
+/// Returns what the MPI that this program runs with calls itself, such as "Open MPI v4.1.4,
+/// package:
+/// ...", or nothing if this program has no MPI. It initialises nothing.
+[[nodiscard]] std::string mpi_library();
 /// Returns what the launcher started: ranks of MPI if the environment shows an MPI or PMI(x)
 /// launcher with more than one rank, else the group of one. Throws ConfigError if the environment
 /// shows several SLURM tasks that no MPI connects (each would believe that it is alone), or another

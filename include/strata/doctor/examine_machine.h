@@ -4,22 +4,42 @@
 
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "strata/base/version.h"
+#include "strata/checkpoint/disk_probe.h"
+#include "strata/checkpoint/files.h"
+#include "strata/comm/launcher.h"
+#include "strata/device/device.h"
 #include "strata/doctor/finding.h"
 
 namespace strata {
 
 /// Where facts of a machine come from.
 struct MachineSources {
-  std::filesystem::path root = "/";    ///< the folder that holds proc and sys
-  std::filesystem::path folder = ".";  ///< where checkpoints are to be written
+  std::filesystem::path root = "/";             ///< the folder that holds proc and sys
+  std::filesystem::path folder = ".";           ///< where checkpoints are to be written
+  ProbeSize probe{};                            ///< what is written there to see how fast it is
+  Files* files = nullptr;                       ///< write there; must outlive the examination
+  Environment environment{};                    ///< its PATH has nvidia-smi and mpirun
+  std::optional<std::size_t> lockable_bytes{};  ///< this process may lock; absent: no limit
+  BuildInfo build{};                            ///< the program's
+  std::string mpi{};                  ///< what the program's MPI calls itself; empty: it has none
+  std::string nccl{};                 ///< the library's name, or its file
+  std::vector<DeviceInfo> devices{};  ///< the GPUs that the program can use
+  bool measure = true;                ///< the rates of memory and links, which takes seconds
 };
 
+/// Returns the sources of the machine that the program runs on. `files` are this machine's.
+[[nodiscard]] MachineSources this_machine(Files& files);
+
 /// Returns what was found, in the order in which a person reads it: the program, GPUs, the host,
-/// the disk, and what starts ranks. Blocks for some seconds; throws nothing that a broken machine
-/// causes.
+/// the disk, and what starts ranks. Blocks for some seconds. What a broken machine causes is found
+/// and not thrown.
 [[nodiscard]] std::vector<Finding> examine_machine(const MachineSources& sources);
 
 }  // namespace strata

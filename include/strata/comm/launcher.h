@@ -1,6 +1,6 @@
 // Reads from the environment what started this process, without calling MPI: a process that is
 // alone must not initialise it, and several that nothing connects must not train side by side. Only
-// make_world_ranks asks; the environment is an argument, so tests give their own.
+// make_world_ranks and `doctor` ask; the environment is an argument, so tests give their own.
 #pragma once
 
 #include <functional>
