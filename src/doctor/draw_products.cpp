@@ -19,9 +19,10 @@ double of_products(std::int64_t terms) { return static_cast<double>(terms) * roo
 /// Sets which queries see which keys: rows, or documents with an unused entry.
 void set_segments(AttentionSegments& segments, TrialTensors& t, const TrialShape& s) {
   const std::int64_t rows = s.tokens % 2 == 0 ? 2 : 1;
-  const auto length = static_cast<double>(s.tokens / rows);
+  const std::int64_t row_length = s.tokens / rows;
+  const auto length = static_cast<double>(row_length);
   if (s.flavour < 3) {
-    segments.uniform_length = s.tokens / rows;
+    segments.uniform_length = row_length;
     segments.self_attention = true;
     segments.table = rows == 2
                          ? t.values({0, 0, length, length, 0, length, length, length, length, 0},

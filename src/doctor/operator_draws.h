@@ -12,6 +12,7 @@ namespace strata {
 inline constexpr std::int64_t kVocabularyRows = 20;
 
 /// Sets all members of an operator.
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the argument is a type
 #define STRATA_DRAW(Operator) void draw(Operator& op, TrialTensors& t, const TrialShape& s);
 STRATA_FOR_EACH_OPERATOR(STRATA_DRAW)
 #undef STRATA_DRAW
