@@ -15,6 +15,9 @@ void add_doctor_commands(CLI::App& app, Action& action) {
       .add_option("--folder", options->folder,
                   "where checkpoints are to be written; default: the working folder")
       ->type_name("DIR");
+  doctor.add_flag("--self-test", options->self_test,
+                  "also see whether the program computes what it should here; takes a minute at "
+                  "most, and some MB below --folder");
   doctor.add_flag("--json", options->json, "print one JSON object instead of lines");
   doctor.callback([options, &action] { action = [options] { return doctor_command(*options); }; });
 }

@@ -1,13 +1,17 @@
 // `doctor` prints findings and nothing else, so that what it says can be sent to somebody who
 // helps, or be read by a script before each job.
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "commands/doctor_self_test.h"
+#include "commands/run_ranks.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
@@ -33,25 +37,60 @@ Json json_of(std::span<const Finding> findings) {
   return list;
 }
 
+/// What is printed.
+struct Findings {
+  std::vector<Finding> machine;
+  std::optional<std::vector<Finding>> self_test;  ///< absent: there was none
+
+  [[nodiscard]] Verdict verdict() const {
+    return std::max(worst(machine), self_test ? worst(*self_test) : Verdict::kOk);
+  }
+};
+
 /// Returns the object that --json prints. Bytes of names that are no UTF-8 are replaced.
-std::string json_text(std::span<const Finding> findings) {
+std::string json_text(const Findings& findings) {
   Json json{{"program", "strata " + version_text(build_info())},
-            {"verdict", name_of(worst(findings))},
-            {"machine", json_of(findings)}};
+            {"verdict", name_of(findings.verdict())},
+            {"machine", json_of(findings.machine)}};
+  if (findings.self_test) json["self_test"] = json_of(*findings.self_test);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+std::string lines_of(const Findings& findings) {
+  std::string text = to_string(findings.machine);
+  if (findings.self_test) text += "\nself-test\n" + to_string(*findings.self_test);
+  return printable(text);
+}
+
+std::vector<Finding> machine_findings(const DoctorOptions& options) {
+  const std::unique_ptr<Files> files = make_system_files();
+  MachineSources sources = this_machine(*files);
+  sources.folder = options.folder;
+  return examine_machine(sources);
+}
+
+int print(const DoctorOptions& options, const Findings& findings) {
+  const std::string text = options.json ? json_text(findings) : lines_of(findings);
+  std::fputs(text.c_str(), stdout);
+  return findings.verdict() == Verdict::kBad ? 1 : 0;
 }
 
 }  // namespace
 
 int doctor_command(const DoctorOptions& options) {
-  log::configure(0, 1, "");
-  const std::unique_ptr<Files> files = make_system_files();
-  MachineSources sources = this_machine(*files);
-  sources.folder = options.folder;
-  const std::vector<Finding> findings = examine_machine(sources);
-  const std::string text = options.json ? json_text(findings) : printable(to_string(findings));
-  std::fputs(text.c_str(), stdout);
-  return worst(findings) == Verdict::kBad ? 1 : 0;
+  if (!options.self_test) {
+    log::configure(0, 1, "");
+    return print(options, {.machine = machine_findings(options), .self_test = {}});
+  }
+  const std::unique_ptr<Ranks> ranks = make_world_ranks();
+  log::configure(ranks->rank(), ranks->size(), "");
+  return end_together(*ranks, [&] {
+    Findings findings;
+    findings.self_test = run_self_test(options.folder, *ranks);
+    if (ranks->rank() != 0) return 0;
+    findings.machine = machine_findings(options);  // later: it takes the GPU for this process
+    return print(options, findings);
+  });
 }
 
 }  // namespace strata

@@ -130,7 +130,7 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   work.begin("starting the device");
   BackendOptions options = backend_options(config, hooks);
   place_ranks(kind, config, ranks, options);
-  backend_ = make_backend(kind, options);
+  backend_ = hooks_.make_backend ? hooks_.make_backend(kind, options) : make_backend(kind, options);
   collectives_ = make_group_collectives(*groups_, *backend_.device);  // before memory is counted
   startup_.machine_s = lap();
   work.begin("opening the data");

@@ -105,6 +105,7 @@ struct ReportOptions {
 /// This is what `doctor` is told.
 struct DoctorOptions {
   std::filesystem::path folder = ".";  ///< where checkpoints are to be written
+  bool self_test = false;              ///< the program is tested, too
   bool json = false;                   ///< the result is one JSON object
 };
 
@@ -214,7 +215,8 @@ int import_command(const ImportOptions& options);
 /// files that cannot be written.
 int report_command(const ReportOptions& options);
 /// Prints what is found of this machine, each thing with a verdict and, where it is not well, the
-/// remedy. Returns 1 if something is bad, else 0.
+/// remedy; with options.self_test what is found of the program, too. Returns 1 if something is bad,
+/// else 0. Where ranks were started for a self-test, rank 0 prints and the others return 0.
 int doctor_command(const DoctorOptions& options);
 
 }  // namespace strata

@@ -60,6 +60,8 @@ struct FinishedStep {
 struct SessionHooks {
   TraceSink* trace = nullptr;                       ///< may be null; must outlive the session
   std::optional<WaitFor> omit_wait = std::nullopt;  ///< left out, to test that races are found
+  /// Makes the backend instead of strata::make_backend, which it may call.
+  std::function<Backend(BackendKind, const BackendOptions&)> make_backend = nullptr;
   /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation), and
   /// returns the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>

@@ -1,0 +1,163 @@
+// Trials of matrix products and of what attention does with heads. Bounds of sums of products count
+// each product and each addition as a rounding of the largest output.
+
+#include <algorithm>
+#include <cmath>
+
+#include "doctor/operator_draws.h"
+
+namespace strata {
+
+namespace {
+
+double root_of(std::int64_t n) { return std::sqrt(static_cast<double>(n)); }
+
+/// Roundings of a dot product of so many terms; its terms together are larger than what is left of
+/// them by about the root of their number.
+double of_products(std::int64_t terms) { return static_cast<double>(terms) * root_of(terms) + 16; }
+
+/// Sets which queries see which keys: rows, or documents with an unused entry.
+void set_segments(AttentionSegments& segments, TrialTensors& t, const TrialShape& s) {
+  const std::int64_t rows = s.tokens % 2 == 0 ? 2 : 1;
+  const std::int64_t row_length = s.tokens / rows;
+  const auto length = static_cast<double>(row_length);
+  if (s.flavour < 3) {
+    segments.uniform_length = row_length;
+    segments.self_attention = true;
+    segments.table = rows == 2
+                         ? t.values({0, 0, length, length, 0, length, length, length, length, 0},
+                                    DType::kI32, {2, 5})
+                         : t.values({0, 0, length, length, 0}, DType::kI32, {1, 5});
+    return;
+  }
+  const auto all = static_cast<double>(s.tokens);
+  const double first = std::floor(all / 3);
+  segments.self_attention = true;
+  segments.table =
+      t.values({0, 0, first, first, 0, first, first, all - first, all - first, 0, 0, 0, 0, 0, 0},
+               DType::kI32, {3, 5});
+}
+
+/// Returns angles for all tokens, of which both machines hold the same cosines.
+RopeAngles angles_of(TrialTensors& t, const TrialShape& s) {
+  constexpr std::int64_t kPositions = 50;
+  const Shape shape{kPositions, s.head_dim / 2};
+  std::vector<double> cosines = t.normal_a(11, shape.elements());
+  std::vector<double> sines = cosines;
+  for (double& angle : cosines) angle = static_cast<double>(static_cast<float>(std::cos(angle)));
+  for (double& angle : sines) angle = static_cast<double>(static_cast<float>(std::sin(angle)));
+  return {.positions = t.integers(12, s.tokens, kPositions),
+          .cos = t.values(cosines, t.accumulator(), shape),
+          .sin = t.values(sines, t.accumulator(), shape)};
+}
+
+double scale_of(const TrialShape& s) { return 1 / root_of(s.head_dim); }
+
+}  // namespace
+
+void draw(Matmul& op, TrialTensors& t, const TrialShape& s) {
+  const std::int64_t m = s.tokens;
+  const std::int64_t n = s.width;
+  const std::int64_t k = s.heads * s.head_dim + 1 - s.flavour % 2;  // odd and even ones
+  const auto layouts = {MatmulLayout::kNT, MatmulLayout::kNN, MatmulLayout::kTN};
+  op.layout = *(layouts.begin() + s.flavour % 3);
+  const Allowed allowed{.accumulator = of_products(k)};
+  const Shape a = op.layout == MatmulLayout::kTN ? Shape{k, m} : Shape{m, k};
+  const Shape b = op.layout == MatmulLayout::kNT ? Shape{n, k} : Shape{k, n};
+  op.a = t.x(1, a, s.gap);
+  op.b = t.x(2, b, 2 * s.gap);
+  if (op.layout == MatmulLayout::kTN) {
+    op.update = MatmulUpdate::kAccumulate;
+    op.out = t.changed("out", t.a(3, {m, n}, s.gap), allowed);
+  } else {
+    op.out = t.out("out", t.compute(), {m, n}, allowed, s.gap);
+  }
+  op.batch_invariant = op.layout == MatmulLayout::kNT && s.flavour >= 3;
+}
+
+void draw(Rope& op, TrialTensors& t, const TrialShape& s) {
+  const RopeAngles angles = angles_of(t, s);
+  op.x = t.changed("x", t.x(2, {s.tokens, s.heads, s.head_dim}, 8 * s.gap), {.accumulator = 8});
+  op.positions = angles.positions;
+  op.cos = angles.cos;
+  op.sin = angles.sin;
+  op.direction = s.flavour % 2 == 0 ? RopeDirection::kForward : RopeDirection::kBackward;
+}
+
+void draw(AttentionForward& op, TrialTensors& t, const TrialShape& s) {
+  const Shape queries{s.tokens, s.heads, s.head_dim};
+  const Shape keys{s.tokens, s.kv_heads, s.head_dim};
+  const double scores = of_products(s.head_dim) + 2 * static_cast<double>(s.tokens);
+  op.q = t.x(1, queries);
+  op.k = t.x(2, keys);
+  op.v = t.x(3, keys);
+  set_segments(op.segments, t, s);
+  // Tensor cores read probabilities in the compute dtype.
+  op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 4});
+  op.lse = t.out("lse", t.accumulator(), {s.heads, s.tokens}, {.accumulator = scores});
+  op.scale = scale_of(s);
+}
+
+// The formulas hold for any o and lse, so none of them has to come from a forward.
+void draw(AttentionBackward& op, TrialTensors& t, const TrialShape& s) {
+  const Shape queries{s.tokens, s.heads, s.head_dim};
+  const Shape keys{s.tokens, s.kv_heads, s.head_dim};
+  std::vector<double> lse = t.normal_a(5, s.heads * s.tokens);
+  for (double& value : lse) value = static_cast<double>(static_cast<float>(4 + value / 8));
+  const Allowed allowed{.accumulator = 2 * (of_products(s.head_dim) + of_products(s.tokens)),
+                        .intermediate = 8};
+  op.d_o = t.x(4, queries);
+  op.q = t.x(1, queries);
+  op.k = t.x(2, keys);
+  op.v = t.x(3, keys);
+  op.o = t.x(6, queries);
+  op.lse = t.values(lse, t.accumulator(), {s.heads, s.tokens});
+  set_segments(op.segments, t, s);
+  op.dq = t.out("dq", t.compute(), queries, allowed);
+  op.dk = t.out("dk", t.compute(), keys, allowed);
+  op.dv = t.out("dv", t.compute(), keys, allowed);
+  if (s.flavour % 2 == 1) op.rotation = angles_of(t, s);
+  op.delta = t.scratch(t.accumulator(), {s.heads, s.tokens});
+  op.scale = scale_of(s);
+}
+
+void draw(AppendKv& op, TrialTensors& t, const TrialShape& s) {
+  const Shape added{s.tokens, s.kv_heads, s.head_dim};
+  const Shape cached{2 * s.tokens + 3, s.kv_heads, s.head_dim};
+  std::vector<double> rows;  // every second one, from the last one down
+  for (std::int64_t n = 0; n < s.tokens; ++n) {
+    rows.push_back(static_cast<double>(2 * (s.tokens - n)));
+  }
+  op.k = t.x(1, added);
+  op.v = t.x(2, added);
+  op.rows = t.values(rows, DType::kI32, {s.tokens});
+  op.cache_k = t.changed("cache_k", t.x(3, cached), {.last = 0});
+  op.cache_v = t.changed("cache_v", t.x(4, cached), {.last = 0});
+}
+
+void draw(SampleTokens& op, TrialTensors& t, const TrialShape& s) {
+  const std::int64_t tokens = std::min(s.tokens, kVocabularyRows);
+  std::vector<SamplingRow> rows;
+  std::vector<double> seen;
+  for (std::int64_t n = 0; n < tokens; ++n) {
+    const double part = static_cast<double>(n) / static_cast<double>(tokens);
+    rows.push_back({.temperature = n % 4 == 0 ? 0 : 0.5 + part,
+                    .top_p = n % 3 == 1 ? 0.7 : 1,
+                    .min_p = n % 5 == 2 ? 0.1 : 0,
+                    .repeat_penalty = n % 2 == 1 ? 1.25 : 1,
+                    .uniform = part,
+                    .top_k = n % 3 == 2 ? 7 : 0,
+                    .seen_begin = static_cast<std::int32_t>(seen.size()),
+                    .seen_count = 1});
+    seen.push_back(static_cast<double>(n % s.vocabulary));
+  }
+  const auto row_bytes = static_cast<std::int64_t>(sizeof(SamplingRow));
+  op.logits = t.x(1, {tokens, s.vocabulary}, s.gap);
+  op.rows = {t.bytes(rows.data(), rows.size() * sizeof(SamplingRow)), DType::kU8,
+             Shape{tokens, row_bytes}};
+  op.seen = t.values(seen, DType::kI32, {tokens});
+  op.token = t.out("token", DType::kI32, {tokens}, {.last = 0});
+  op.logprob = t.out("logprob", t.accumulator(), {tokens}, {.accumulator = 8});
+}
+
+}  // namespace strata
