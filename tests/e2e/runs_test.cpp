@@ -148,11 +148,12 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
 
 TEST_CASE("files that may grow no further cost lines and not the run", "[long]") {
   const Folder folder;
-  const Outcome done = run(folder, "bash -c 'ulimit -f 8; " + std::string(STRATA_PROGRAM) + " " +
-                                       train_tiny(folder, "run",
-                                                  "--set run.steps=60 "
-                                                  "--set checkpoint.at_end=false") +
-                                       " 2>&1 | cat; exit ${PIPESTATUS[0]}'");
+  const Outcome done =
+      run(folder, "bash -c '(ulimit -f 8; exec " + std::string(STRATA_PROGRAM) + " " +
+                      train_tiny(folder, "run",
+                                 "--set run.steps=60 "
+                                 "--set checkpoint.at_end=false") +
+                      ") 2>&1 | cat; exit ${PIPESTATUS[0]}'");
   INFO(done.text);
   CHECK(done.code == 0);
   CHECK(count_of(done.text, "a line could not be written") == 1);
