@@ -67,7 +67,7 @@ SessionHooks hooks_of(const SelfTestOptions& options) {
 
 SingleRank::SingleRank(const SelfTestOptions& options)
     : own_(options.single_ranks == nullptr ? make_self_ranks() : nullptr),
-      ranks_(own_ ? *own_ : *options.single_ranks) {}
+      ranks_(options.single_ranks == nullptr ? *own_ : *options.single_ranks) {}
 
 void train_steps(Session& session, std::int64_t begin, std::int64_t end) {
   for (std::int64_t step = begin; step < end; ++step) {

@@ -82,9 +82,7 @@ class Search {
     while (fit < tried.size() && attempt(tried[fit], KeysOn::kDevice)) ++fit;
     if (budget_.device_is_host) return;
     upwards(std::span(tried).subspan(fit), KeysOn::kHostFetched);
-    if (wish_.needs.compute == DType::kBF16) {
-      upwards(std::span(tried).subspan(fit - std::min(fit, kFewer)), KeysOn::kHostAttended);
-    }
+    upwards(std::span(tried).subspan(fit - std::min(fit, kFewer)), KeysOn::kHostAttended);
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
 
