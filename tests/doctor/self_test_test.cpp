@@ -191,7 +191,7 @@ class AdamWithoutDecay final : public PassedOnKernels {
 
 }  // namespace
 
-TEST_CASE("the self-test finds nothing on a cpu that is right, within its time") {
+TEST_CASE("the self-test finds nothing on a cpu that is right, within its time", "[long]") {
   const ScratchFolder folder;
   const std::clock_t begin = std::clock();
   CHECK(bad_names(options_in(folder)) == Names{});

@@ -138,7 +138,7 @@ TEST_CASE("keys and values that the host attends to take its memory") {
   CHECK(link.draw_s > 0.6 * 16 * of_token / (kGbs * 1e9));
 }
 
-TEST_CASE("the host attends where the link would be the bound") {
+TEST_CASE("the host attends where the link would be the bound", "[long]") {
   HardwareSection hardware = fast_machine().hardware;
   hardware.device_gbs = 3000;
   hardware.product_tflops = 600;
