@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "benchmark/parse_json_text.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 
@@ -102,14 +103,7 @@ bool is_bench(std::string_view json) {
 }
 
 BenchFigures read_bench(std::string_view text, const std::string& place) {
-  Json json;
-  try {
-    json = parse_json<Json>(text);
-  } catch (const Json::exception& error) {
-    throw ConfigError(place + ": is not JSON: " + json_problem(error));
-  } catch (const ConfigError& error) {
-    throw ConfigError(place + ": " + error.what());
-  }
+  const Json json = parse_json_text<Json>(text, place);
   if (!is_bench(json)) {
     throw ConfigError(place + ": holds no results of strata bench; name what it wrote by --json");
   }

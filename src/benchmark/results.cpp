@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "benchmark/parse_json_text.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
@@ -207,14 +208,7 @@ std::string to_json(const SuiteResults& results) {
 SuiteResults read_results(const fs::path& file) {
   const std::string place = file.string();
   std::string text = read_text_file(file, kMostBytes);
-  Json json;
-  try {
-    json = parse_json<Json>(text);
-  } catch (const Json::exception& error) {
-    throw ConfigError(place + ": is not JSON: " + json_problem(error));
-  } catch (const ConfigError& error) {
-    throw ConfigError(place + ": " + error.what());
-  }
+  Json json = parse_json_text<Json>(text, place);
   if (!json.is_object() || !json.contains(kFormatKey)) {
     return results_of_bench(std::move(text), place);
   }

@@ -1,3 +1,6 @@
+// Prints what a user will probably type next, with names of files quoted as a shell wants them.
+// Commands call it last, when what they made is there.
+
 #include "commands/next_step.h"
 
 #include <algorithm>

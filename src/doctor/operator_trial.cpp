@@ -11,6 +11,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/base/convert.h"
+#include "strata/base/element.h"
 #include "strata/base/random.h"
 
 namespace strata {
@@ -22,39 +23,11 @@ constexpr std::size_t kBand = 256;        // bytes around each tensor
 constexpr std::byte kBandByte{0xa5};      // what they hold
 constexpr std::byte kUnwrittenByte{255};  // NaN in all floating dtypes, -1 in integers
 
-void store(std::byte* to, DType dtype, double value) {
-  const auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
-  switch (dtype) {
-    case DType::kF64: return put(value);
-    case DType::kF32: return put(static_cast<float>(value));
-    case DType::kBF16: return put(Bf16(static_cast<float>(value)));
-    case DType::kI32: return put(static_cast<std::int32_t>(value));
-    case DType::kI16: return put(static_cast<std::int16_t>(value));
-    case DType::kI8: return put(static_cast<std::int8_t>(value));
-    case DType::kU16: return put(static_cast<std::uint16_t>(value));
-    case DType::kU8: return put(static_cast<std::uint8_t>(value));
-  }
-}
-
 template <class T>
 T read_as(const std::byte* from) {
   T x;
   std::memcpy(&x, from, sizeof x);
   return x;
-}
-
-double load(const std::byte* from, DType dtype) {
-  switch (dtype) {
-    case DType::kF64: return read_as<double>(from);
-    case DType::kF32: return read_as<float>(from);
-    case DType::kBF16: return read_as<Bf16>(from);
-    case DType::kI32: return read_as<std::int32_t>(from);
-    case DType::kI16: return read_as<std::int16_t>(from);
-    case DType::kI8: return read_as<std::int8_t>(from);
-    case DType::kU16: return read_as<std::uint16_t>(from);
-    case DType::kU8: return read_as<std::uint8_t>(from);
-  }
-  return 0;
 }
 
 /// Calls visit(element, byte offset from the view's begin) for every element, row by row.
@@ -73,8 +46,8 @@ std::vector<double> normals(std::uint64_t stream, std::int64_t count, DType dtyp
   random_normals(kSeed, stream, 0, values);
   for (double& value : values) {
     std::byte rounded[sizeof(double)];
-    store(rounded, dtype, value);
-    value = load(rounded, dtype);
+    store_element(rounded, dtype, value);
+    value = load_element(rounded, dtype);
   }
   return values;
 }
@@ -128,8 +101,9 @@ TensorView TrialTensors::values(const std::vector<double>& values, DType dtype, 
                                 std::int64_t gap) {
   const TensorView view = place(dtype, shape, gap);
   std::byte* const at = image_.data() + offset_of(view.data);
-  for_each_element(
-      view, [&](std::size_t i, std::size_t offset) { store(at + offset, dtype, values.at(i)); });
+  for_each_element(view, [&](std::size_t i, std::size_t offset) {
+    store_element(at + offset, dtype, values.at(i));
+  });
   return view;
 }
 
@@ -199,7 +173,7 @@ std::vector<double> TrialTensors::values_of(const Output& output,
   std::vector<double> values(static_cast<std::size_t>(output.view.elements()));
   const std::byte* const at = memory.data() + offset_of(output.view.data);
   for_each_element(output.view, [&](std::size_t i, std::size_t offset) {
-    values[i] = load(at + offset, output.view.dtype);
+    values[i] = load_element(at + offset, output.view.dtype);
   });
   if (!output.low) return values;
   const std::byte* const low = memory.data() + offset_of(output.low.data);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/host_bench.h"
+#include "bench/host_runs.h"
 #include "bench/layer_products.h"
 #include "bench/link_traffic.h"
 #include "bench/times.h"
@@ -99,35 +100,17 @@ class AdamWBench {
  private:
   template <class Busy, class Run>
   void report(const std::string& name, const State& state, const Busy& busy, const Run& run) {
-    backend_.device->synchronize();
-    times_.start();
-    bool is_busy = false;
-    for (int i = 0; i < kRuns; ++i) {
-      is_busy = busy();
-      run();
-    }
-    times_.stop();
-    backend_.device->synchronize();
-    Window steady = times_.window(Lane::kHost);
-    if (is_busy) {
-      for (const Lane lane : {Lane::kCompute, Lane::kWeightsIn, Lane::kOut}) {
-        steady.begin_us = std::max(steady.begin_us, times_.window(lane).begin_us);
-        steady.end_us = std::min(steady.end_us, times_.window(lane).end_us);
-      }
-    }
-    std::vector<double> seconds;
-    for (const Window& run_of : times_.of(Lane::kHost)) {
-      if (steady.holds(run_of)) seconds.push_back(run_of.seconds());
-    }
-    if (seconds.size() < 3) throw std::runtime_error(name + ": the device was not busy for long");
-    const double s = median(seconds);
+    const HostRuns runs =
+        time_host_runs(*backend_.device, times_, kRuns,
+                       {Lane::kCompute, Lane::kWeightsIn, Lane::kOut}, name, busy, run);
+    const double s = median(runs.seconds);
     const double rate = static_cast<double>(kParameters) / s * 1e-9;
     std::printf("%-44s %6.2f Gparam/s %7.1f GB/s", name.c_str(), rate, state.bytes() / s * 1e-9);
     nlohmann::json result = {
         {"name", name}, {"gparam_per_s", rate}, {"gb_per_s", state.bytes() / s * 1e-9}};
-    if (is_busy) {
-      result["in_gb_per_s"] = LinkTraffic::gb_per_s(times_, Lane::kWeightsIn, steady);
-      result["out_gb_per_s"] = LinkTraffic::gb_per_s(times_, Lane::kOut, steady);
+    if (runs.busy) {
+      result["in_gb_per_s"] = LinkTraffic::gb_per_s(times_, Lane::kWeightsIn, runs.steady);
+      result["out_gb_per_s"] = LinkTraffic::gb_per_s(times_, Lane::kOut, runs.steady);
       std::printf("; copies %.1f GB/s in, %.1f out", result["in_gb_per_s"].get<double>(),
                   result["out_gb_per_s"].get<double>());
     }

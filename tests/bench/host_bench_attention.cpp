@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/host_bench.h"
+#include "bench/host_runs.h"
 #include "bench/link_traffic.h"
 #include "bench/times.h"
 
@@ -123,27 +124,9 @@ class AttentionBench {
   /// Returns the rate of the bytes of a layer in GB/s, the median of runs.
   template <class Busy, class Run>
   double rate(const Layer& layer, const Busy& busy, const Run& run) {
-    backend_.device->synchronize();
-    times_.start();
-    bool is_busy = false;
-    for (int i = 0; i < kRuns; ++i) {
-      is_busy = busy();
-      run();
-    }
-    times_.stop();
-    backend_.device->synchronize();
-    Window steady = times_.window(Lane::kHost);
-    if (is_busy) {
-      const Window link = times_.window(Lane::kWeightsIn);
-      steady = {std::max(steady.begin_us, link.begin_us), std::min(steady.end_us, link.end_us)};
-    }
-    std::vector<double> seconds;
-    for (const Window& run_of : times_.of(Lane::kHost)) {
-      if (steady.holds(run_of)) seconds.push_back(run_of.seconds());
-    }
-    if (seconds.size() < 3)
-      throw std::runtime_error("host attention: the link was not busy for long");
-    return static_cast<double>(layer.kv.bytes().bytes) / median(seconds) * 1e-9;
+    const HostRuns runs = time_host_runs(*backend_.device, times_, kRuns, {Lane::kWeightsIn},
+                                         "host attention", busy, run);
+    return static_cast<double>(layer.kv.bytes().bytes) / median(runs.seconds) * 1e-9;
   }
 
   Backend& backend_;

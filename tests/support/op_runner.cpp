@@ -8,47 +8,9 @@
 #include <string>
 
 #include "strata/base/bytes.h"
+#include "strata/base/element.h"
 
 namespace strata::test {
-
-namespace {
-
-void store(std::byte* to, DType dtype, double value) {
-  const auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
-  switch (dtype) {
-    case DType::kF64: return put(value);
-    case DType::kF32: return put(static_cast<float>(value));
-    case DType::kBF16: return put(Bf16(static_cast<float>(value)));
-    case DType::kI32: return put(static_cast<std::int32_t>(value));
-    case DType::kI16: return put(static_cast<std::int16_t>(value));
-    case DType::kI8: return put(static_cast<std::int8_t>(value));
-    case DType::kU16: return put(static_cast<std::uint16_t>(value));
-    case DType::kU8: return put(static_cast<std::uint8_t>(value));
-  }
-}
-
-template <class T>
-double load_as(const std::byte* from) {
-  T x;
-  std::memcpy(&x, from, sizeof x);
-  return static_cast<double>(x);
-}
-
-double load(const std::byte* from, DType dtype) {
-  switch (dtype) {
-    case DType::kF64: return load_as<double>(from);
-    case DType::kF32: return load_as<float>(from);
-    case DType::kBF16: return load_as<Bf16>(from);
-    case DType::kI32: return load_as<std::int32_t>(from);
-    case DType::kI16: return load_as<std::int16_t>(from);
-    case DType::kI8: return load_as<std::int8_t>(from);
-    case DType::kU16: return load_as<std::uint16_t>(from);
-    case DType::kU8: return load_as<std::uint8_t>(from);
-  }
-  return 0;
-}
-
-}  // namespace
 
 OpRunner::OpRunner(Backend& backend, int runs)
     : backend_(backend),
@@ -114,7 +76,7 @@ TensorView OpRunner::upload(const std::vector<double>& values, DType dtype, cons
   GuardedImage image(dtype, shape, stride);
   const auto width = static_cast<std::size_t>(shape.row_elements());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    store(image.row(i / width) + i % width * size_of(dtype), dtype, values[i]);
+    store_element(image.row(i / width) + i % width * size_of(dtype), dtype, values[i]);
   }
   std::byte* at = place(image);
   tensors_.push_back({std::move(image), at});
@@ -144,7 +106,7 @@ std::vector<double> OpRunner::download(const ConstTensorView& view) {
   const auto width = static_cast<std::size_t>(view.shape.row_elements());
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t at = i / width * static_cast<std::size_t>(view.row_stride) + i % width;
-    values[i] = load(bytes.data() + at * size_of(view.dtype), view.dtype);
+    values[i] = load_element(bytes.data() + at * size_of(view.dtype), view.dtype);
   }
   return values;
 }
