@@ -147,6 +147,7 @@ TEST_CASE("gradients that are summed on the device are added over hosts once a s
 TEST_CASE("sums over hosts that do not wait for the gradient are found") {
   RunConfig config = config_of(kPlain, {}, {2, 1}, 2);
   config.debug.execution = Execution::kThreads;
+  config.debug.poison_slots = false;  // sums may really come too early: they are to stay finite
   Recorder recorder;
   run_ranks(
       2,
