@@ -22,8 +22,9 @@ namespace {
 
 /// The operators that use what serves one stream at a time: workspaces and the counter of tiles.
 template <class O>
-constexpr bool kHasWorkspace = std::is_same_v<O, Matmul> || std::is_same_v<O, AttentionForward> ||
-                               std::is_same_v<O, AttentionBackward>;
+constexpr bool kHasWorkspace =
+    std::is_same_v<O, Matmul> || std::is_same_v<O, FusedLinear> ||
+    std::is_same_v<O, AttentionForward> || std::is_same_v<O, AttentionBackward>;
 
 void require_compute_lane(const Stream& stream, std::string_view name) {
   if (stream.lane() == Lane::kCompute) return;

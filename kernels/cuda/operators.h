@@ -36,9 +36,9 @@ STRATA_FOR_EACH_OPERATOR(STRATA_DECLARE)
 #define STRATA_FOR_EACH_KERNEL_FILE(apply)                                                         \
   apply(adamw) apply(attention_delta) apply(attention_reference) apply(cross_entropy)              \
       apply(decode_attention) apply(elementwise) apply(embedding) apply(flash_backward)            \
-          apply(flash_forward) apply(invariant_matmul) apply(kv_cache) apply(norm)                 \
-              apply(norm_backward) apply(plain_matmul) apply(quantize) apply(rope) apply(sampling) \
-                  apply(squared_norm) apply(swiglu)
+          apply(flash_forward) apply(fused_append) apply(fused_linear) apply(invariant_matmul)     \
+              apply(kv_cache) apply(norm) apply(norm_backward) apply(plain_matmul) apply(quantize) \
+                  apply(rope) apply(sampling) apply(squared_norm) apply(swiglu)
 #define STRATA_DECLARE(file) [[nodiscard]] const void* file##_module();
 STRATA_FOR_EACH_KERNEL_FILE(STRATA_DECLARE)
 #undef STRATA_DECLARE

@@ -48,6 +48,16 @@ double device_s(const TraceRecord& record, const Rates& r) {
   }
 }
 
+/// Returns what work of many threads takes: its bytes or, of attention, what is computed with them.
+double host_s(const TraceRecord& record, const Rates& r) {
+  const double share = operator_share(r, record.what.name).host;
+  const double bytes_s =
+      seconds(static_cast<double>(moved_bytes(record.what)), r.host_gbs * share, 1e9);
+  const double flops = record.what.cost.flops;
+  if (!(r.host_attention_flops > 0)) return bytes_s;
+  return std::max(bytes_s, seconds(flops, r.host_gbs * r.host_attention_flops, 1e9));
+}
+
 /// Returns likewise what a collective asks for. All of them write the whole buffer they are about.
 Demand collective_demand(const TraceRecord& record, const Rates& r) {
   double bytes = 0;
@@ -76,8 +86,8 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   }
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
-    const double gbs = task ? r.task_gbs : r.host_gbs * operator_share(r, record.what.name).host;
-    return {r.task_us * 1e-6, seconds(bytes, gbs, 1e9), task ? Share::kNone : Share::kHost};
+    if (task) return {r.task_us * 1e-6, seconds(bytes, r.task_gbs, 1e9), Share::kNone};
+    return {r.task_us * 1e-6, host_s(record, r), Share::kHost};
   }
   if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
     const bool in = kind == CostKind::kLinkIn;

@@ -51,6 +51,18 @@ RopeAngles angles_of(TrialTensors& t, const TrialShape& s) {
           .sin = t.values(sines, t.accumulator(), shape)};
 }
 
+/// Adds the cache, and the places of new rows in it. `of_keys` is what keys may be off by.
+void draw_cache(AppendKv& op, TrialTensors& t, const TrialShape& s, const Allowed& of_keys) {
+  const Shape cached{2 * s.tokens + 3, s.kv_heads, s.head_dim};
+  std::vector<double> rows;  // every second one, from the last one down
+  for (std::int64_t n = 0; n < s.tokens; ++n) {
+    rows.push_back(static_cast<double>(2 * (s.tokens - n)));
+  }
+  op.rows = t.values(rows, DType::kI32, {s.tokens});
+  op.cache_k = t.changed("cache_k", t.x(3, cached), of_keys);
+  op.cache_v = t.changed("cache_v", t.x(4, cached), {.last = 0});
+}
+
 double scale_of(const TrialShape& s) { return 1 / root_of(s.head_dim); }
 
 }  // namespace
@@ -73,6 +85,37 @@ void draw(Matmul& op, TrialTensors& t, const TrialShape& s) {
     op.out = t.out("out", t.compute(), {m, n}, allowed, s.gap);
   }
   op.batch_invariant = op.layout == MatmulLayout::kNT && s.flavour >= 3;
+}
+
+void draw(FusedLinear& op, TrialTensors& t, const TrialShape& s) {
+  const std::int64_t m = std::min(s.tokens, FusedLinear::kMostRows);
+  const std::int64_t n = 2 * s.width;
+  const std::int64_t k = s.heads * s.head_dim;
+  // What is read and what SwiGLU or the residual gets is rounded by either machine on its own.
+  const Allowed allowed{.accumulator = 2 * of_products(k), .intermediate = root_of(k) + 4};
+  op.product.a = t.x(1, {m, k}, s.gap);
+  if (s.flavour % 2 == 0) {
+    const TensorView y = t.scratch(t.compute(), {m, k});
+    op.norm.x = op.product.a;
+    op.norm.residual = t.x(2, {m, k}, s.gap);
+    op.norm.weight = t.x(3, {k});
+    op.norm.sum = t.out("sum", t.compute(), {m, k}, {.accumulator = 1}, s.gap);
+    op.norm.y = y;
+    op.norm.rstd = t.scratch(t.accumulator(), {m});
+    op.product.a = y;
+  }
+  op.product.b = t.x(4, {n, k}, s.gap);
+  op.product.batch_invariant = true;
+  if (s.flavour % 3 == 1) {
+    op.product.out = t.scratch(t.compute(), {m, n});
+    op.gate = {.gate_up = op.product.out,
+               .y = t.out("y", t.compute(), {m, s.width}, allowed, s.gap)};
+    return;
+  }
+  op.product.out = t.out("out", t.compute(), {m, n}, allowed, s.gap);
+  if (s.flavour % 3 == 2) {
+    op.residual = {.a = t.x(5, {m, n}, 2 * s.gap), .b = op.product.out, .y = op.product.out};
+  }
 }
 
 void draw(Rope& op, TrialTensors& t, const TrialShape& s) {
@@ -123,16 +166,26 @@ void draw(AttentionBackward& op, TrialTensors& t, const TrialShape& s) {
 
 void draw(AppendKv& op, TrialTensors& t, const TrialShape& s) {
   const Shape added{s.tokens, s.kv_heads, s.head_dim};
-  const Shape cached{2 * s.tokens + 3, s.kv_heads, s.head_dim};
-  std::vector<double> rows;  // every second one, from the last one down
-  for (std::int64_t n = 0; n < s.tokens; ++n) {
-    rows.push_back(static_cast<double>(2 * (s.tokens - n)));
-  }
   op.k = t.x(1, added);
   op.v = t.x(2, added);
-  op.rows = t.values(rows, DType::kI32, {s.tokens});
-  op.cache_k = t.changed("cache_k", t.x(3, cached), {.last = 0});
-  op.cache_v = t.changed("cache_v", t.x(4, cached), {.last = 0});
+  draw_cache(op, t, s, {.last = 0});
+}
+
+void draw(FusedAppend& op, TrialTensors& t, const TrialShape& s) {
+  const std::int64_t turned = s.heads + s.kv_heads;
+  const Allowed allowed{.accumulator = 8};
+  const Shape keys{s.tokens, s.kv_heads, s.head_dim};
+  const TensorView x = t.x(1, {s.tokens, turned, s.head_dim}, 8 * s.gap);
+  const RopeAngles angles = angles_of(t, s);
+  const auto before = static_cast<std::size_t>(s.heads * s.head_dim) * size_of(x.dtype);
+  op.rope.x = t.changed("x", x, allowed);
+  op.rope.positions = angles.positions;
+  op.rope.cos = angles.cos;
+  op.rope.sin = angles.sin;
+  op.append.k =
+      ConstTensorView(static_cast<const std::byte*>(x.data) + before, x.dtype, keys, x.row_stride);
+  op.append.v = t.x(2, keys);
+  draw_cache(op.append, t, s, allowed);
 }
 
 void draw(SampleTokens& op, TrialTensors& t, const TrialShape& s) {

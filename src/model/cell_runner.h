@@ -8,6 +8,12 @@
 
 namespace strata {
 
+/// Returns y [N, out] = x [N, in] W^T, of which a row does not depend on the others.
+[[nodiscard]] inline Matmul linear_by_row(const ConstTensorView& x, const ConstTensorView& w,
+                                          const TensorView& y) {
+  return {.a = x, .b = w, .out = y, .batch_invariant = true};
+}
+
 /// Runs operators on the compute lane under one tag, in the order of its calls. It is made for one
 /// list and not kept. Its functions do not block; they throw as Kernels::run does.
 class CellRunner {
@@ -23,10 +29,11 @@ class CellRunner {
   void linear(const ConstTensorView& x, const ConstTensorView& w, const TensorView& y) const {
     (*this)(Matmul{.a = x, .b = w, .out = y});
   }
-  /// Does the same so that a row does not depend on the others.
-  void linear_by_row(const ConstTensorView& x, const ConstTensorView& w,
-                     const TensorView& y) const {
-    (*this)(Matmul{.a = x, .b = w, .out = y, .batch_invariant = true});
+  /// Runs a linear layer with what comes before and after it, so that a row does not depend on the
+  /// others: as one operator for few rows, else its parts.
+  void by_row(const FusedLinear& layer) const {
+    if (layer.product.m() <= FusedLinear::kMostRows) return (*this)(layer);
+    for_each_part(layer, *this);
   }
   /// dx [N, in] = dy [N, out] W.
   void input_gradient(const ConstTensorView& dy, const ConstTensorView& w,

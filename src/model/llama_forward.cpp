@@ -94,17 +94,19 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
 
 void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
                          const KvViews& kv, const TensorView& x, const Tag& tag) {
-  const TensorView qkv = before_attention(compute, w, cell, x, tag);
+  const TensorView qkv = project(compute, w, x, tag);
   const TensorView o = memory_.o.slice_rows(0, x.rows());
-  const CellRunner run(kernels_, compute, tag);
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kvh = config_.kv_heads();
   const std::int64_t d = config_.head_size();
-  run(AppendKv{.k = heads_of(qkv, h * d, kvh, d),
-               .v = heads_of(qkv, (h + kvh) * d, kvh, d),
-               .rows = cell.rows,
-               .cache_k = kv.k,
-               .cache_v = kv.v});
+  kernels_.run(compute,
+               FusedAppend{.rope = turn(cell, qkv),
+                           .append = {.k = heads_of(qkv, h * d, kvh, d),
+                                      .v = heads_of(qkv, (h + kvh) * d, kvh, d),
+                                      .rows = cell.rows,
+                                      .cache_k = kv.k,
+                                      .cache_v = kv.v}},
+               tag);
   attend(compute, cell, kv, qkv, o, tag);
   after_attention(compute, w, o, x, tag);
 }
@@ -112,24 +114,34 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
 TensorView LlamaForward::before_attention(Stream& compute, const LayerWeights& w,
                                           const ForwardCell& cell, const TensorView& x,
                                           const Tag& tag) {
+  const TensorView qkv = project(compute, w, x, tag);
+  kernels_.run(compute, turn(cell, qkv), tag);
+  return qkv;
+}
+
+TensorView LlamaForward::project(Stream& compute, const LayerWeights& w, const TensorView& x,
+                                 const Tag& tag) {
   const CellRunner run(kernels_, compute, tag);
   const Memory& m = memory_;
   const TensorView n = m.n.slice_rows(0, x.rows());
   const TensorView qkv = m.qkv.slice_rows(0, x.rows());
-  run(RmsNormForward{.x = x,
-                     .residual = {},
-                     .weight = w.attention_norm,
-                     .sum = {},
-                     .y = n,
-                     .rstd = m.rstd.slice_rows(0, x.rows()),
-                     .eps = config_.rms_norm_eps});
-  run.linear_by_row(n, w.qkv, qkv);
-  run(Rope{
-      .x = heads_of(qkv, 0, config_.num_attention_heads + config_.kv_heads(), config_.head_size()),
-      .positions = cell.positions,
-      .cos = m.cos,
-      .sin = m.sin});
+  run.by_row({.norm = {.x = x,
+                       .residual = {},
+                       .weight = w.attention_norm,
+                       .sum = {},
+                       .y = n,
+                       .rstd = m.rstd.slice_rows(0, x.rows()),
+                       .eps = config_.rms_norm_eps},
+              .product = linear_by_row(n, w.qkv, qkv)});
   return qkv;
+}
+
+Rope LlamaForward::turn(const ForwardCell& cell, const TensorView& qkv) const {
+  const std::int64_t turned = config_.num_attention_heads + config_.kv_heads();
+  return {.x = heads_of(qkv, 0, turned, config_.head_size()),
+          .positions = cell.positions,
+          .cos = memory_.cos,
+          .sin = memory_.sin};
 }
 
 void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
@@ -141,18 +153,17 @@ void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const
   const TensorView x_mid = of_cell(m.x_mid);
   const TensorView gate_up = of_cell(m.gate_up);
   const TensorView act = of_cell(m.act);
-  run.linear_by_row(o, w.attention_out, x_mid);
-  run(RmsNormForward{.x = x,
-                     .residual = x_mid,
-                     .weight = w.mlp_norm,
-                     .sum = x_mid,
-                     .y = n,
-                     .rstd = of_cell(m.rstd),
-                     .eps = config_.rms_norm_eps});
-  run.linear_by_row(n, w.gate_up, gate_up);
-  run(SwigluForward{.gate_up = gate_up, .y = act});
-  run.linear_by_row(act, w.down, x);
-  run(ResidualAdd{.a = x_mid, .b = x, .y = x});
+  run.by_row({.product = linear_by_row(o, w.attention_out, n)});
+  run.by_row({.norm = {.x = x,
+                       .residual = n,
+                       .weight = w.mlp_norm,
+                       .sum = x_mid,
+                       .y = n,
+                       .rstd = of_cell(m.rstd),
+                       .eps = config_.rms_norm_eps},
+              .product = linear_by_row(n, w.gate_up, gate_up),
+              .gate = {.gate_up = gate_up, .y = act}});
+  run.by_row({.product = linear_by_row(act, w.down, x), .residual = {.a = x_mid, .b = x, .y = x}});
 }
 
 /// Tokens past their prompts are computed apart from those of prompts, which a backend may compute
@@ -201,14 +212,14 @@ TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const Const
   const TensorView head_n = memory_.head_n.slice_rows(0, rows);
   const TensorView logits = memory_.logits.slice_rows(0, rows);
   run(EmbeddingForward{.ids = after, .table = x, .y = head_x});
-  run(RmsNormForward{.x = head_x,
-                     .residual = {},
-                     .weight = w.norm,
-                     .sum = {},
-                     .y = head_n,
-                     .rstd = memory_.head_rstd.slice_rows(0, rows),
-                     .eps = config_.rms_norm_eps});
-  run.linear_by_row(head_n, w.projection, logits);
+  run.by_row({.norm = {.x = head_x,
+                       .residual = {},
+                       .weight = w.norm,
+                       .sum = {},
+                       .y = head_n,
+                       .rstd = memory_.head_rstd.slice_rows(0, rows),
+                       .eps = config_.rms_norm_eps},
+              .product = linear_by_row(head_n, w.projection, logits)});
   return logits;
 }
 

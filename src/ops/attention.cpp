@@ -95,7 +95,8 @@ Cost AttentionForward::cost() const {
   const std::int64_t queries = q.shape[0];
   if (segments.table.rows() == queries) {
     const std::int64_t elements = 2 * (segments.pairs * k.shape[1] * k.shape[2] + q.elements());
-    return {.bytes = static_cast<std::size_t>(elements) * size_of(q.dtype)};
+    return {.flops = 4 * pairs * static_cast<double>(q.shape[1] * q.shape[2]),
+            .bytes = static_cast<std::size_t>(elements) * size_of(q.dtype)};
   }
   // Rows of this length would have as many pairs.
   const auto length = std::max<std::int64_t>(1, 2 * segments.pairs / queries);

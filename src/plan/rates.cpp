@@ -21,13 +21,15 @@ namespace {
 /// 5 x16 and 16 cores. It is taken to be alike on every machine. docs/prediction.md says how each
 /// was measured.
 Rates common_shares() {
-  return {.task_gbs = 2.3,
+  return {.host_attention_flops = 2.25,
+          .task_gbs = 2.3,
           .operators = {{.name = "swiglu_forward", .device = 1.16},
                         {.name = "swiglu_backward", .device = 1.11},
                         {.name = "rmsnorm_backward", .device = 0.81},
                         {.name = "cross_entropy", .device = 0.70},
                         {.name = "embedding_forward", .device = 0.54},
                         {.name = "embedding_backward", .device = 0.42},
+                        {.name = "attention_forward", .host = 0.62},
                         {.name = "cast", .host = 0.52},
                         {.name = "squared_norm", .host = 0.29},
                         {.name = "save_state", .host = 0.58}},

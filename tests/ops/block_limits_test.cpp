@@ -11,6 +11,7 @@
 #include <string>
 
 #include "kernels/cuda/attention/portable/flash_tiles.h"
+#include "kernels/cuda/products/fused_tiles.h"
 #include "kernels/cuda/products/invariant_tiles.h"
 #include "kernels/cuda/rows/row_rings.h"
 #include "kernels/cuda/rows/sampling_limits.h"
@@ -69,6 +70,24 @@ TEST_CASE("the rings of batch-invariant products fit every architecture") {
   }
 }
 
+TEST_CASE("linear layers of a single stream are fused on every architecture") {
+  using Tile = cuda::FusedTile;
+  for (const BlockLimits& limits : kBlockLimits) {
+    for (const std::int64_t k : {2048, 4096, 11008, 14336}) {
+      const int stages = Tile::stages(1, k, limits.shared_bytes);
+      INFO(limits.capability << ", k " << k);
+      CHECK(stages > 0);
+      CHECK(Tile::shared_bytes(stages, 1, k) + Tile::kStaticBytes <= limits.shared_bytes);
+    }
+  }
+  constexpr std::size_t kNewest = 227 * 1024;
+  CHECK(Tile::stages(1, 28672, kNewest) == Tile::kManyStages);  // the 70B's, there alone
+  CHECK(Tile::stages(1, 28672, 99 * 1024) == 0);
+  CHECK(Tile::stages(1, 4096, 99 * 1024) == Tile::kFewStages);
+  CHECK(Tile::stages(4, 11008, kNewest) == 0);
+  CHECK(2 * (Tile::shared_bytes(Tile::kManyStages, 1, 4096) + Tile::kStaticBytes) <= kNewest);
+}
+
 TEST_CASE("cross-entropy keeps rows only where its rings fit") {
   using namespace cuda::cross_entropy;
   for (const BlockLimits& limits : kBlockLimits) {
@@ -125,10 +144,10 @@ TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are c
   // Those above and of compute capability 9.0, and norm.cu, whose bytes are those of a row: the
   // launcher refuses what a device does not have.
   const std::set<std::string> checked{
-      "flash_forward.cu",   "flash_backward.cu", "cross_entropy.cu",
-      "norm_backward.cu",   "norm.cu",           "hopper_forward.cu",
-      "hopper_backward.cu", "sampling.cu",       "decode_attention.cu",
-      "invariant_matmul.cu"};
+      "flash_forward.cu",    "flash_backward.cu", "cross_entropy.cu",
+      "norm_backward.cu",    "norm.cu",           "hopper_forward.cu",
+      "hopper_backward.cu",  "sampling.cu",       "decode_attention.cu",
+      "invariant_matmul.cu", "fused_linear.cu"};
   std::set<std::string> found;
   const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -1,15 +1,17 @@
 // Tests that operators refuse tensors that do not fit, by name, and indices that point nowhere.
 
+#include <array>
+
 #include "kernels/cpu/operators.h"
 #include "support/catch.h"
 
 namespace strata::test {
 namespace {
 
-/// Views that look real; nothing is read behind them.
-TensorView view(DType dtype, const Shape& shape) {
-  static std::byte somewhere;
-  return {&somewhere, dtype, shape};
+/// Views that look real, each place with an address of its own; nothing is read behind them.
+TensorView view(DType dtype, const Shape& shape, std::size_t place = 0) {
+  static std::array<std::byte, 4> somewhere;
+  return {&somewhere.at(place), dtype, shape};
 }
 
 constexpr DType kBF16 = DType::kBF16;
@@ -151,6 +153,17 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
                         .cache_k = view(kBF16, {9, 2, 5}),
                         .cache_v = view(kBF16, {9, 2, 5})};
   REQUIRE_REFUSED(append, "append_kv: cache_k must have shape [9, 2, 4]");
+  const TensorView keys = view(kBF16, {3, 2, 4});
+  const FusedAppend fused_append{.rope = {.x = view(kBF16, {3, 3, 4}),
+                                          .positions = view(kI32, {3}),
+                                          .cos = view(kF32, {9, 2}),
+                                          .sin = view(kF32, {9, 2})},
+                                 .append = {.k = keys,
+                                            .v = keys,
+                                            .rows = view(kI32, {3}),
+                                            .cache_k = view(kBF16, {9, 2, 4}),
+                                            .cache_v = view(kBF16, {9, 2, 4})}};
+  REQUIRE_REFUSED(fused_append, "fused_append: k must be the last heads of what is turned");
   const SampleTokens sample{.logits = view(kBF16, {3, 7}),
                             .rows = view(DType::kU8, {3, 8}),
                             .seen = {},
@@ -167,6 +180,34 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
   REQUIRE_REFUSED(matmul, "matmul: out must be f32");
   matmul.layout = MatmulLayout::kNN;
   REQUIRE_REFUSED(matmul, "b must have shape [4, 5]");
+  const TensorView read = view(kBF16, {3, 4});
+  const TensorView out = view(kBF16, {3, 6}, 1);
+  FusedLinear fused{.product = {.a = read, .b = view(kBF16, {6, 4}), .out = out},
+                    .gate = {.gate_up = view(kBF16, {3, 6}), .y = view(kBF16, {3, 3}, 3)}};
+  REQUIRE_REFUSED(fused, "fused_linear: product must be batch-invariant");
+  fused.product.batch_invariant = true;
+  REQUIRE_REFUSED(fused, "gate.gate_up must be what the product writes");
+  fused.gate.gate_up = out;
+  REQUIRE_NOTHROW(fused.check());
+  fused.residual = {.a = view(kBF16, {3, 6}, 2), .b = out, .y = out};
+  REQUIRE_REFUSED(fused, "residual must be absent with a gate");
+  fused.gate = {};
+  REQUIRE_NOTHROW(fused.check());
+  fused.residual.y = view(kBF16, {3, 6}, 2);
+  REQUIRE_REFUSED(fused, "residual must add to what the product writes");
+  fused.residual = {};
+  fused.norm.x = view(kBF16, {3, 4}, 1);
+  fused.norm.weight = view(kBF16, {4});
+  fused.norm.y = view(kBF16, {3, 4}, 2);
+  fused.norm.rstd = view(kF32, {3});
+  REQUIRE_REFUSED(fused, "norm.y must be what the product reads");
+  fused.norm.y = read;
+  REQUIRE_REFUSED(fused, "out must be apart from what is read");
+  fused.norm.x = view(kBF16, {3, 4}, 2);
+  REQUIRE_NOTHROW(fused.check());
+  fused.norm.residual = read;
+  fused.norm.sum = view(kBF16, {3, 4}, 2);
+  REQUIRE_REFUSED(fused, "norm.sum must be apart from what is read");
   CrossEntropy loss{.logits = view(kBF16, {2, 3}),
                     .targets = view(kI32, {2}),
                     .grad_scale = {},

@@ -109,6 +109,9 @@ TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]
     std::vector<Outputs> outputs;
     for (const DType dtype : kComputeTypes) {
       for (const RopeCase& c : rope_cases()) outputs.push_back(check_append_kv(runner, dtype, c));
+      for (const RopeCase& c : rope_cases()) {
+        outputs.push_back(check_fused_append(runner, dtype, c));
+      }
     }
     return outputs;
   });
@@ -203,6 +206,14 @@ TEST_CASE("matmul follows the formula in every layout, dtype and update", "[ops]
         check_matmul(runner, dtype, dtype, layout, MatmulUpdate::kOverwrite, c, true);
       }
     }
+  }
+}
+
+TEST_CASE("a fused linear layer follows the formula and has the bits of its parts", "[ops]") {
+  Backend backend = cpu_backend(2);
+  OpRunner runner(backend);
+  for (const FusedCase& c : fused_cases()) {
+    for (const DType dtype : kComputeTypes) check_fused_linear(runner, dtype, c);
   }
 }
 

@@ -202,6 +202,30 @@ TEST_CASE("matmul on cuda follows the formula in every layout, dtype and update"
   });
 }
 
+TEST_CASE("a fused linear layer on cuda follows the formula and has the bits of its parts",
+          "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<FusedCase> cases = fused_cases();
+    for (const FusedBefore before : kAllBefore) {
+      for (const std::int64_t k : {2048, 4096, 5120, 11008, 28672}) {
+        for (const std::int64_t rows : {1, 2, 3, 4}) {
+          const FusedAfter after = kAllAfter.at(static_cast<std::size_t>(rows + k / 16) % 3);
+          cases.push_back({rows, 72, k, 8 * (rows % 2), before, after});
+        }
+      }
+      for (const FusedAfter after : kAllAfter) {
+        cases.push_back({1, 32000, 256, 0, before, after});  // more blocks than run at a time
+        cases.push_back({4, 72, 4096, 1, before, after});    // rows that are not aligned
+      }
+    }
+    for (const FusedCase& c : cases) {
+      for (const DType dtype : kCudaTypes) {
+        repeated(runner, [&](OpRunner& r) { return check_fused_linear(r, dtype, c); });
+      }
+    }
+  });
+}
+
 TEST_CASE("adamw on cuda has the bits of the definition", "[cuda]") {
   on_cuda([](OpRunner& runner) {
     for (const DType weight : kCudaTypes) {

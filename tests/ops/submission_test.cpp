@@ -1,6 +1,7 @@
 // What nobody records takes no memory to submit. The dry backend enqueues nothing, so what is
 // counted there is the path that all backends share; what a lane's own queue takes is not.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -17,10 +18,10 @@ constexpr DType kBF16 = DType::kBF16;
 constexpr DType kF32 = DType::kF32;
 constexpr DType kI32 = DType::kI32;
 
-/// Views that look real; nothing is read behind them.
-TensorView view(DType dtype, const Shape& shape) {
-  static std::byte somewhere;
-  return {&somewhere, dtype, shape};
+/// Views that look real, each place with an address of its own; nothing is read behind them.
+TensorView view(DType dtype, const Shape& shape, std::size_t place = 0) {
+  static std::array<std::byte, 4> somewhere;
+  return {&somewhere.at(place), dtype, shape};
 }
 
 /// A dry machine and what submits on it.
@@ -72,6 +73,7 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
     Machine m(trace);
     const TensorView rows = view(kBF16, {8, 16});
     const TensorView wide = view(kBF16, {8, 32});
+    const TensorView few = view(kBF16, {8, 4}, 2);
     const TensorView columns = view(kBF16, {16});
     const TensorView numbers = view(kF32, {8});
     const TensorView ids = view(kI32, {8});
@@ -98,6 +100,16 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                    .rows = ids,
                    .cache_k = view(kBF16, {16, 2, 64}),
                    .cache_v = view(kBF16, {16, 2, 64})});
+    const TensorView turned = view(kBF16, {8, 4, 64});
+    m.run(FusedAppend{.rope = {.x = turned,
+                               .positions = kAngles.positions,
+                               .cos = kAngles.cos,
+                               .sin = kAngles.sin},
+                      .append = {.k = turned,
+                                 .v = turned,
+                                 .rows = ids,
+                                 .cache_k = view(kBF16, {16, 4, 64}),
+                                 .cache_v = view(kBF16, {16, 4, 64})}});
     m.run(
         SampleTokens{.logits = rows,
                      .rows = view(DType::kU8, {8, static_cast<std::int64_t>(sizeof(SamplingRow))}),
@@ -129,6 +141,15 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                        .lse = numbers,
                        .d_logits = rows});
     m.run(Matmul{.a = rows, .b = view(kBF16, {4, 16}), .out = view(kBF16, {8, 4})});
+    m.run(FusedLinear{
+        .norm = {.x = rows,
+                 .residual = rows,
+                 .weight = columns,
+                 .sum = view(kBF16, {8, 16}, 1),
+                 .y = rows,
+                 .rstd = numbers},
+        .product = {.a = rows, .b = view(kBF16, {4, 16}), .out = few, .batch_invariant = true},
+        .residual = {.a = few, .b = few, .y = few}});
     m.run(SquaredNorm{.x = numbers, .partial = sums});
     m.run(CastSquaredNorm{.x = numbers, .y = numbers, .partial = sums});
     const AdamWScalars scalars;

@@ -128,7 +128,9 @@ TEST_CASE("keys and values that the host attends to take its memory") {
   REQUIRE(setup.kv.attended_at_home);
   const GenerationPrediction host =
       predicted(setup, load, [&](HardwareSection& h) { h.host_gbs = kGbs; });
-  CHECK(host.draw_s == Approx(16 * 225 * row_bytes() / (kGbs * 1e9)).epsilon(0.05));
+  // With four query heads for each of keys the host computes for longer than it reads.
+  constexpr double kShare = 2.25 / 4;
+  CHECK(host.draw_s == Approx(16 * 225 * row_bytes() / (kShare * kGbs * 1e9)).epsilon(0.05));
   CHECK(host.critical.front().name == "host");
   // The link has queries, keys and values of a token, and one row that comes back.
   const GenerationPrediction link =

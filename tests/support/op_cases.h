@@ -48,6 +48,8 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
 
 /// Rows go to places apart from each other in a cache with other gaps.
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);
+/// Requires the bits of the parts. `heads` are those of queries; there are half as many of keys.
+Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c);
 /// `width` is the vocabulary. Rows differ in how they draw.
 Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c);
 
@@ -69,6 +71,23 @@ struct MatmulCase {
 /// `out` is the dtype of the output; kAccumulate needs the accumulator's.
 Outputs check_matmul(OpRunner& runner, DType dtype, DType out, MatmulLayout layout,
                      MatmulUpdate update, const MatmulCase& c, bool batch_invariant = false);
+
+/// What a fused linear layer has before and after its product.
+enum class FusedBefore : std::uint8_t { kNothing, kNorm, kResidualNorm };
+enum class FusedAfter : std::uint8_t { kNothing, kGate, kResidual };
+inline constexpr std::array kAllBefore{FusedBefore::kNothing, FusedBefore::kNorm,
+                                       FusedBefore::kResidualNorm};
+inline constexpr std::array kAllAfter{FusedAfter::kNothing, FusedAfter::kGate,
+                                      FusedAfter::kResidual};
+struct FusedCase {
+  std::int64_t m, n, k;
+  std::int64_t gap = 0;
+  FusedBefore before = FusedBefore::kNothing;
+  FusedAfter after = FusedAfter::kNothing;
+};
+[[nodiscard]] std::vector<FusedCase> fused_cases();
+/// Also requires the bits of the parts, run one after the other.
+Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c);
 
 /// q_begin, k_begin, q_length, k_length, q_offset.
 using SegmentEntry = std::array<std::int32_t, 5>;

@@ -46,6 +46,62 @@ Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
   return got;
 }
 
+Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c) {
+  const std::int64_t kv_heads = (c.heads + 1) / 2;
+  const std::int64_t turned = c.heads + kv_heads;
+  const std::int64_t rows = 2 * c.tokens + 3;
+  const std::int64_t positions = c.tokens + 5;
+  const DType a = accumulator_of(dtype);
+  const Shape table{positions, c.head_dim / 2};
+  const Shape cached{rows, kv_heads, c.head_dim};
+  const std::int64_t width = (turned + kv_heads) * c.head_dim;
+  const auto qkv = random_values(1, c.tokens * width, dtype);
+  const auto cos = random_values(2, table.elements(), a);
+  const auto sin = random_values(3, table.elements(), a);
+  const auto place = random_integers(4, c.tokens, positions);
+  const auto old_k = random_values(5, cached.elements(), dtype);
+  const auto old_v = random_values(6, cached.elements(), dtype);
+  std::vector<double> to;  // every second row, from the last one down
+  for (std::int64_t n = 0; n < c.tokens; ++n) to.push_back(static_cast<double>(rows - 1 - 2 * n));
+  const auto run = [&](bool fused) {
+    runner.reset();
+    const std::int64_t stride = width + c.gap;
+    const TensorView all = runner.upload(qkv, dtype, {c.tokens, width}, stride);
+    const auto heads = [&](std::int64_t begin, std::int64_t count) {
+      auto* const data = static_cast<std::byte*>(all.data) +
+                         static_cast<std::size_t>(begin * c.head_dim) * size_of(dtype);
+      return TensorView(data, dtype, Shape{c.tokens, count, c.head_dim}, stride);
+    };
+    const FusedAppend op{
+        .rope = {.x = heads(0, turned),
+                 .positions = runner.upload(place, DType::kI32, {c.tokens}),
+                 .cos = runner.upload(cos, a, table),
+                 .sin = runner.upload(sin, a, table)},
+        .append = {
+            .k = heads(c.heads, kv_heads),
+            .v = heads(turned, kv_heads),
+            .rows = runner.upload(to, DType::kI32, {c.tokens}),
+            .cache_k = runner.upload(old_k, dtype, cached, 2 * kv_heads * c.head_dim + c.gap),
+            .cache_v = runner.upload(old_v, dtype, cached, kv_heads * c.head_dim + c.gap)}};
+    if (fused) {
+      runner.run(op);
+    } else {
+      runner.run(op.rope);
+      runner.run(op.append);
+    }
+    const Outputs got{runner.download(all), runner.download(op.append.cache_k),
+                      runner.download(op.append.cache_v)};
+    REQUIRE(runner.guards_intact());
+    return got;
+  };
+  const Outputs got = run(true);
+  const Outputs alone = run(false);  // whose formulas check_rope and check_append_kv have
+  require_equal("queries, keys and values", got[0], alone[0]);
+  require_equal("cache_k", got[1], alone[1]);
+  require_equal("cache_v", got[2], alone[2]);
+  return got;
+}
+
 namespace {
 
 /// Returns the probability of each token, by the formula of SampleTokens; a share of 1 for the

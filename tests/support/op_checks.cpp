@@ -27,6 +27,7 @@ CheckShapes smallest_shapes() {
           .vocabularies = {{3, 1}, {9, 63, 0, true}, {3, 4099, 5}, {2, 131073, 0, true}},
           .runs = {1, 37, 4097, 20011},
           .products = {{1, 1, 1}, {33, 40, 24}, {16, 24, 40, 8}},
+          .fused = fused_cases(),
           .heads = {{5, 3, 8, 4}, {3, 2, 128, 256}},
           .attention = {causal_case(2, 130, 2, 1, 64), causal_case(2, 130, 2, 1, 128)}};
 }
@@ -37,6 +38,10 @@ CheckShapes model_shapes() {
               {{300, 1}, {40, 32000}, {9, 50257, 0, true}, {4, 128256}, {3, 262144, 0, true}},
           .runs = {20011, std::int64_t{1} << 20},
           .products = {{256, 384, 512}, {160, 136, 1000}, {64, 128, 2048, 8}},
+          .fused = {{1, 384, 4096, 0, FusedBefore::kResidualNorm, FusedAfter::kGate},
+                    {4, 264, 2048, 8, FusedBefore::kNorm},
+                    {1, 512, 11008, 0, FusedBefore::kNothing, FusedAfter::kResidual},
+                    {2, 512, 5120}},
           .heads = {{700, 32, 128, 1024}},
           .attention = {causal_case(2, 333, 4, 2, 64), causal_case(2, 333, 4, 2, 128)}};
 }
@@ -73,6 +78,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       RopeCase some = c;  // the cache is larger than what is added
       some.tokens = std::min<std::int64_t>(some.tokens, 100);
       add("append kv" + suffix, [=](OpRunner& r) { check_append_kv(r, dtype, some); });
+      add("fused append" + suffix, [=](OpRunner& r) { check_fused_append(r, dtype, some); });
     }
     for (const RowsCase& c : shapes.vocabularies) {
       if (c.in_place) continue;
@@ -100,6 +106,9 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
           }
         });
       }
+    }
+    for (const FusedCase& c : shapes.fused) {
+      add("fused linear" + suffix, [=](OpRunner& r) { check_fused_linear(r, dtype, c); });
     }
     for (const AttentionCase& c : shapes.attention) {
       add("attention" + suffix, [=](OpRunner& r) {

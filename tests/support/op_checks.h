@@ -19,12 +19,14 @@ struct OpCheck {
   std::function<void(OpRunner&)> run;
 };
 
-/// The shapes of one list: rows of tokens, runs of elements, products, rotated heads, attention.
+/// The shapes of one list: rows of tokens, runs of elements, products, fused ones,
+/// rotated heads, attention.
 struct CheckShapes {
   std::vector<RowsCase> rows;
   std::vector<RowsCase> vocabularies;
   std::vector<std::int64_t> runs;
   std::vector<MatmulCase> products;
+  std::vector<FusedCase> fused;
   std::vector<RopeCase> heads;
   std::vector<AttentionCase> attention;
 };

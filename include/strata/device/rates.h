@@ -39,13 +39,15 @@ struct CollectiveRate {
 /// of many steps, each measured while nothing else of the rank ran; what they lose to each other
 /// stands at the end.
 struct Rates {
-  double product_tflops = 0;                  ///< large matrix products of bf16
-  double attention_forward_tflops = 0;        ///< for endless rows with a head dim of 128
-  double attention_backward_tflops = 0;       ///< for the same
-  double device_gbs = 0;                      ///< kernels and copies within device memory
-  double link_gbs = 0;                        ///< copies each way, but for
-  double link_out_share = 1;                  ///< the share of it that copies to the host have
-  double host_gbs = 0;                        ///< work of many threads: AdamW, sums, kPooled
+  double product_tflops = 0;             ///< large matrix products of bf16
+  double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
+  double attention_backward_tflops = 0;  ///< for the same
+  double device_gbs = 0;                 ///< kernels and copies within device memory
+  double link_gbs = 0;                   ///< copies each way, but for
+  double link_out_share = 1;             ///< the share of it that copies to the host have
+  double host_gbs = 0;                   ///< work of many threads: AdamW, sums, kPooled
+  /// FLOPs of attention of single queries for each byte of host_gbs, where computing is the bound
+  double host_attention_flops = 0;
   double task_gbs = 0;                        ///< other host tasks, of one thread
   double disk_gbs = 0;                        ///< tasks of the save lane; each disk has its own
   std::vector<OperatorShare> operators;       ///< those that are not near device_gbs or host_gbs

@@ -97,14 +97,14 @@ class LlamaForward {
   void embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
                  const TensorView& x, const Tag& tag);
   /// x = layer(x) in place, for the tokens [N, C] X of a cell, whose keys and values are added to
-  /// `kv` first: before_attention(), attention and after_attention().
+  /// `kv` first: what before_attention() does, attention and after_attention().
   void layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell, const KvViews& kv,
              const TensorView& x, const Tag& tag);
   /// Computes queries, keys and values of the tokens x [N, C] X of a cell, turned by position, and
   /// returns them [N, (H + 2 K) * D] X on the device. Good until the next cell.
   TensorView before_attention(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
                               const TensorView& x, const Tag& tag);
-  /// Returns what before_attention() returned last, also where layer() called it.
+  /// Returns what before_attention() returned last, or layer() computed likewise.
   [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
     return memory_.qkv.slice_rows(0, tokens);
   }
@@ -123,6 +123,10 @@ class LlamaForward {
   [[nodiscard]] ConstTensorView last_logits() const { return memory_.logits; }
 
  private:
+  /// Returns queries, keys and values of x, not turned.
+  TensorView project(Stream& compute, const LayerWeights& w, const TensorView& x, const Tag& tag);
+  /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
+  [[nodiscard]] Rope turn(const ForwardCell& cell, const TensorView& qkv) const;
   /// Attends to the keys and values of a layer: q is the first H heads of `qkv`.
   void attend(Stream& compute, const ForwardCell& cell, const KvViews& kv, const TensorView& qkv,
               const TensorView& o, const Tag& tag);

@@ -9,6 +9,8 @@
 #include "strata/ops/cross_entropy.h"
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
+#include "strata/ops/fused_append.h"
+#include "strata/ops/fused_linear.h"
 #include "strata/ops/kv_cache.h"
 #include "strata/ops/matmul.h"
 #include "strata/ops/norm.h"
@@ -25,4 +27,4 @@
           apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
               apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
-                      apply(SampleTokens)
+                      apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)

@@ -7,12 +7,14 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "kernels/cuda/common/launch.h"
 #include "src/device/cuda/check.h"
 #include "strata/base/error.h"
 
@@ -26,7 +28,14 @@ struct Launch {
   dim3 block = 1;
   std::size_t shared_bytes = 0;  ///< dynamic shared memory, up to what the device has
   unsigned cluster = 1;          ///< blocks in x that form a cluster (sm_90 and later)
+  bool chained = false;          ///< the kernel calls wait_for_previous(), see chain.cuh
 };
+
+/// Returns the launch of a kernel that calls wait_for_previous().
+[[nodiscard]] inline Launch chained(Launch where) {
+  where.chained = true;
+  return where;
+}
 
 /// Returns an attribute of the current device.
 [[nodiscard]] inline int device_attribute(cudaDeviceAttr attribute) {
@@ -71,11 +80,16 @@ class LaunchConfig {
     config_.blockDim = where.block;
     config_.dynamicSmemBytes = where.shared_bytes;
     config_.stream = where.stream;
-    cluster_.id = cudaLaunchAttributeClusterDimension;
-    cluster_.val.clusterDim = {where.cluster, 1, 1};
+    config_.attrs = attributes_.data();
     if (where.cluster > 1) {
-      config_.attrs = &cluster_;
-      config_.numAttrs = 1;
+      cudaLaunchAttribute& cluster = attributes_[config_.numAttrs++];
+      cluster.id = cudaLaunchAttributeClusterDimension;
+      cluster.val.clusterDim = {where.cluster, 1, 1};
+    }
+    if (where.chained && kernels_overlap()) {
+      cudaLaunchAttribute& chained = attributes_[config_.numAttrs++];
+      chained.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      chained.val.programmaticStreamSerializationAllowed = 1;
     }
   }
   LaunchConfig(const LaunchConfig&) = delete;
@@ -84,7 +98,7 @@ class LaunchConfig {
 
  private:
   cudaLaunchConfig_t config_{};
-  cudaLaunchAttribute cluster_{};
+  std::array<cudaLaunchAttribute, 2> attributes_{};
 };
 
 /// Calls `body` and returns what it returns; a BackendError of it leaves with the operator's name

@@ -17,6 +17,7 @@
 
 #include <cuda_bf16.h>
 
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
@@ -85,6 +86,7 @@ __device__ __forceinline__ void bring(std::uint32_t tile, const Rows<const __nv_
 /// A block computes 32 columns of `out`, in 8 * kBlocks rows of it.
 template <int kBlocks, bool kWide, class Out>
 __global__ void __launch_bounds__(kThreads) invariant_matmul(const Params<Out> p) {
+  begin_chained();
   constexpr int kRows = 8 * kBlocks;
   constexpr int kStages = InvariantTile::stages(kRows);
   constexpr std::uint32_t kStageBytes = InvariantTile::stage_bytes(kRows);
@@ -178,7 +180,8 @@ void launch_tiles(cudaStream_t stream, const Matmul& op) {
           .stream = stream,
           .grid = dim3(blocks_for(op.n(), InvariantTile::kRowsOfB), blocks_for(op.m(), kRows)),
           .block = kThreads,
-          .shared_bytes = InvariantTile::shared_bytes(kRows)},
+          .shared_bytes = InvariantTile::shared_bytes(kRows),
+          .chained = true},
          invariant_matmul<kBlocks, kWide, Out>, params);
 }
 

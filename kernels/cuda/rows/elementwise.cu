@@ -14,6 +14,7 @@
 // 4.2, fill 4.6.
 // Naive version: kernels/cpu.
 
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/grid.cuh"
 #include "kernels/cuda/common/launch.cuh"
@@ -25,6 +26,7 @@ namespace {
 
 template <class T, int W>
 __global__ void residual_add(Rows<const T> a, Rows<const T> b, Rows<T> y, Extent extent) {
+  begin_chained();
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
     float left[W];
     float right[W];
@@ -84,8 +86,8 @@ void enqueue(const Context& context, const ResidualAdd& op) {
   const Extent extent = flat ? Extent{1, op.y.elements()} : Extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.a, op.b, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, context.stream, extent, W), residual_add<T, W>, Rows<const T>(op.a),
-           Rows<const T>(op.b), Rows<T>(op.y), extent);
+    launch(chained(over(op.kName, context.stream, extent, W)), residual_add<T, W>,
+           Rows<const T>(op.a), Rows<const T>(op.b), Rows<T>(op.y), extent);
   });
 }
 

@@ -7,6 +7,7 @@
 // Tile: one thread per 16 bytes of k and the same ones of v.
 // Naive version: kernels/cpu.
 
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/grid.cuh"
 #include "kernels/cuda/common/launch.cuh"
@@ -19,6 +20,7 @@ namespace {
 template <class T, int W>
 __global__ void append_kv(const std::int32_t* rows, Rows<const T> k, Rows<const T> v,
                           Rows<T> cache_k, Rows<T> cache_v, Extent extent) {
+  begin_chained();
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
     const auto key = load_raw<T, W>(k.row(n) + c);
     const auto value = load_raw<T, W>(v.row(n) + c);
@@ -34,9 +36,9 @@ void enqueue(const Context& context, const AppendKv& op) {
   const Extent extent{op.k.rows(), op.k.shape.row_elements()};
   const bool wide = is_wide(op.k.dtype, extent.columns, {op.k, op.v, op.cache_k, op.cache_v});
   with_dtype_and_width(op.kName, op.k.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, context.stream, extent, W), append_kv<T, W>, data<std::int32_t>(op.rows),
-           Rows<const T>(op.k), Rows<const T>(op.v), Rows<T>(op.cache_k), Rows<T>(op.cache_v),
-           extent);
+    launch(chained(over(op.kName, context.stream, extent, W)), append_kv<T, W>,
+           data<std::int32_t>(op.rows), Rows<const T>(op.k), Rows<const T>(op.v),
+           Rows<T>(op.cache_k), Rows<T>(op.cache_v), extent);
   });
 }
 

@@ -12,16 +12,18 @@
 // 3.9; 3.9 and 4.0 at C = 8192.
 // Naive version: kernels/cpu.
 
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/norm_pieces.cuh"
 
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kNormThreads;
 /// How many pieces of 16 bytes a thread keeps in registers, at most: enough for rows of 16384 in
 /// bf16.
 constexpr int kMostPieces = 8;
@@ -59,8 +61,7 @@ __device__ __forceinline__ Piece add_columns(const Arguments<T>& p, std::int64_t
     rounded = __builtin_bit_cast(Piece, sum);
     unpack(rounded, s);
   }
-#pragma unroll
-  for (int i = 0; i < W; ++i) squares += s[i] * s[i];
+  add_squares(s, squares);
   return rounded;
 }
 
@@ -68,8 +69,7 @@ __device__ __forceinline__ Piece add_columns(const Arguments<T>& p, std::int64_t
 template <class T>
 __device__ __forceinline__ float finish(const Arguments<T>& p, std::int64_t n, float squares) {
   __shared__ Sum<float> scratch[kMostWarps];
-  const float mean = block_sum(squares, scratch) / static_cast<float>(p.columns);
-  const float rstd = __frsqrt_rn(mean + p.eps);
+  const float rstd = rstd_of(block_sum(squares, scratch), p.columns, p.eps);
   if (threadIdx.x == 0) p.rstd[n] = rstd;
   return rstd;
 }
@@ -81,14 +81,14 @@ __device__ __forceinline__ void scale_columns(const Arguments<T>& p, std::int64_
   float w[W];
   unpack(row, s);
   unpack(weight, w);
-#pragma unroll
-  for (int i = 0; i < W; ++i) s[i] = s[i] * rstd * w[i];
+  normalise(s, w, rstd);
   store(p.y.row(n) + c, s);
 }
 
 /// Takes rows of at most kPieces pieces of 16 bytes a thread.
 template <class T, int kPieces>
 __global__ void __launch_bounds__(kThreads, blocks_with(kPieces)) rmsnorm_forward(Arguments<T> p) {
+  begin_chained();
   constexpr int W = kWide<T>;
   const std::int64_t n = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * W;
@@ -125,6 +125,7 @@ extern __shared__ __align__(16) unsigned char shared_memory[];
 /// Takes rows of any width and alignment.
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads) rmsnorm_forward_shared(Arguments<T> p) {
+  begin_chained();
   T* row = reinterpret_cast<T*>(shared_memory);
   const std::int64_t n = blockIdx.x;
   const int first = static_cast<int>(threadIdx.x) * W;
@@ -164,13 +165,12 @@ void enqueue(const Context& context, const RmsNormForward& op) {
                                  .rstd = data<float>(op.rstd),
                                  .columns = static_cast<int>(columns),
                                  .eps = static_cast<float>(op.eps)};
-    // A thread has at least two pieces: more is under way than with one piece and twice the
-    // threads.
-    const unsigned threads = whole_warps((columns + 2 * W - 1) / (2 * W), kThreads);
+    const unsigned threads = norm_threads(columns, W);
     Launch where{.name = op.kName,
                  .stream = context.stream,
                  .grid = blocks_for(op.x.rows(), 1),
-                 .block = threads};
+                 .block = threads,
+                 .chained = true};
     const std::int64_t pieces = (columns + W * threads - 1) / (W * threads);
     if (wide && pieces <= kMostPieces) return launch(where, kernel_for<T>(pieces), arguments);
     where.shared_bytes = static_cast<std::size_t>(columns) * sizeof(T);

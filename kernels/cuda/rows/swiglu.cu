@@ -14,33 +14,26 @@
 // Measured on one H200, 2026-11-21, bf16: forward 4.3 TB/s, backward 4.2 (a copy moves 4.1).
 // Naive version: kernels/cpu.
 
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/common/grid.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/swiglu_pieces.cuh"
 
 namespace strata::cuda {
 namespace {
 
-template <class T>
-__device__ __forceinline__ float sigmoid(float x) {
-  if constexpr (sizeof(T) == sizeof(float)) {
-    return 1.0f / (1.0f + expf(-x));
-  } else {
-    return __fdividef(1.0f, 1.0f + __expf(-x));
-  }
-}
-
 template <class T, int W>
 __global__ void swiglu_forward(Rows<const T> gate_up, Rows<T> y, Extent extent) {
+  begin_chained();
   for_each_piece<W>(extent, [&](std::int64_t n, std::int64_t c) {
     float gate[W];
     float up[W];
     load(gate_up.row(n) + c, gate);
     load(gate_up.row(n) + extent.columns + c, up);
-#pragma unroll
-    for (int i = 0; i < W; ++i) gate[i] = gate[i] * sigmoid<T>(gate[i]) * up[i];
+    swiglu<T>(gate, up);
     store(y.row(n) + c, gate);
   });
 }
@@ -77,7 +70,7 @@ void enqueue(const Context& context, const SwigluForward& op) {
   const Extent extent{op.y.rows(), op.y.shape[1]};
   const bool wide = is_wide(op.y.dtype, extent.columns, {op.gate_up, op.y});
   with_dtype_and_width(op.kName, op.y.dtype, wide, [&]<class T, int W>() {
-    launch(over(op.kName, context.stream, extent, W), swiglu_forward<T, W>,
+    launch(chained(over(op.kName, context.stream, extent, W)), swiglu_forward<T, W>,
            Rows<const T>(op.gate_up), Rows<T>(op.y), extent);
   });
 }

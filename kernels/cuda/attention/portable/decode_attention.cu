@@ -27,6 +27,7 @@
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/portable/flash_tiles.h"
+#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
@@ -134,6 +135,7 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
 
 template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodeParams p) {
+  begin_chained();
   using Tile = SharedTile<kHeadDim>;
   constexpr std::uint32_t kStripBytes = DecodeTile::strip_bytes(kHeadDim);
   extern __shared__ __align__(1024) unsigned char shared[];
@@ -260,6 +262,7 @@ __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodePara
 /// warps every fourth part.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kThreads) join_parts(const DecodeParams p) {
+  begin_chained();
   const int head = static_cast<int>(blockIdx.x);
   const int query = static_cast<int>(blockIdx.z);
   const int parts = DecodeParams::parts_of(DecodeParams::visible(p.segments.at(query)));
@@ -326,13 +329,15 @@ void launch_decode(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = dim3(kv_heads * ((group + kHeads - 1) / kHeads), parts, queries),
           .block = kThreads,
-          .shared_bytes = DecodeTile::shared_bytes(kHeadDim)},
+          .shared_bytes = DecodeTile::shared_bytes(kHeadDim),
+          .chained = true},
          decode_attention<kHeadDim>, params);
   if (parts <= 1) return;
   launch({.name = AttentionForward::kName,
           .stream = stream,
           .grid = dim3(heads, 1, queries),
-          .block = kThreads},
+          .block = kThreads,
+          .chained = true},
          join_parts<kHeadDim>, params);
 }
 

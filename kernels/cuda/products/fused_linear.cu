@@ -1,0 +1,341 @@
+// This file computes linear layers of few rows in one kernel each, with the norm before and the
+// SwiGLU or the residual addition after: generation of a single stream, which is bound by reading
+// weights. CudaKernels launches it through operators.h. What does not fit runs part by part.
+//
+// out = f(x) b^T, or residual + that, or silu(its first half) * its second half; f is the RMSNorm
+// (of x + added, which is written) or nothing. x [M, K]; b [N, K]; out [M, N] or [M, N / 2]; bf16,
+// M at most 4, K a multiple of 8.
+//
+// A block owns 32 rows of b (before SwiGLU 16 of each half), and each of its 4 warps 8 of them,
+// which it brings by asynchronous copies to a ring of its own in shared memory. The ring is filled
+// before the kernel before this one has ended (chain.cuh), so memory is busy while that ends and
+// f(x) is made. Every block makes f(x) for itself and keeps it in shared memory: that is a few KiB,
+// read from the second-level cache.
+//
+// Numerics: f(x) is rounded to bf16, by the arithmetic of norm.cu and added up in its order.
+// Products as invariant_matmul.cu: from zero, in ascending k, 16 at a time by one tensor-core
+// product each, rounded to bf16 before anything else is done with them. So the bits are those of
+// the parts alone. Rows of x are the 16 rows of m16n8k16 here, rows of b the 8 columns.
+//
+// The plain version are the parts.
+
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/common/chain.cuh"
+#include "kernels/cuda/common/copy_async.cuh"
+#include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/common/reduce.cuh"
+#include "kernels/cuda/common/vector.cuh"
+#include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/fused_tiles.h"
+#include "kernels/cuda/rows/norm_pieces.cuh"
+#include "kernels/cuda/rows/swiglu_pieces.cuh"
+#include "strata/base/narrow.h"
+
+namespace strata::cuda {
+namespace {
+
+using T = __nv_bfloat16;
+
+constexpr int kMostRows = static_cast<int>(FusedLinear::kMostRows);
+constexpr int kWarps = FusedTile::kWarps;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRowsOfWarp = FusedTile::kRowsOfWarp;
+constexpr int kDepth = FusedTile::kDepth;
+constexpr int W = 8;  ///< elements of a piece of 16 bytes
+using Tile = SharedTile<kDepth>;
+static_assert(FusedTile::kStageBytes == kRowsOfWarp * Tile::kRowBytes);
+static_assert(FusedTile::kStaticBytes >=
+              sizeof(float) * kMostRows * (kMostWarps + FusedTile::kRowsOfB / 2));
+
+struct Params {
+  Rows<const T> x;
+  Rows<const T> added;   ///< to x before the norm; may be absent
+  Rows<T> sum;           ///< x + added; present exactly if that is
+  const T* norm_weight;  ///< [K], for the norm
+  Rows<const T> b;
+  Rows<const T> residual;  ///< may be absent
+  Rows<T> out;
+  int m, k;
+  int columns;  ///< of out: N, or half of it
+  float eps;
+  int norm_threads;  ///< that would add up a row
+};
+
+/// Calls use(c, load(c)) for the pieces of a row that are this thread's, and has several loads
+/// under way.
+template <class Load, class Use>
+__device__ __forceinline__ void for_each_piece_of_row(int columns, const Load& load,
+                                                      const Use& use) {
+  constexpr int kAhead = 4;
+  for (int first = static_cast<int>(threadIdx.x) * W; first < columns;
+       first += kAhead * kThreads * W) {
+    decltype(load(0)) pieces[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int c = first + i * kThreads * W;
+      if (c < columns) pieces[i] = load(c);
+    }
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int c = first + i * kThreads * W;
+      if (c < columns) use(c, pieces[i]);
+    }
+  }
+}
+
+struct TwoPieces {
+  Packed<T, W> first, second;
+};
+
+/// Writes a row of x to shared memory, with what is added to it.
+__device__ __forceinline__ void bring_row(const Params& p, int m, T* row) {
+  if (p.added.data == nullptr) {
+    for (int c = static_cast<int>(threadIdx.x) * W; c < p.k; c += kThreads * W) {
+      start_copy(shared_address(row + c), p.x.row(m) + c);
+    }
+    return;
+  }
+  for_each_piece_of_row(
+      p.k,
+      [&](int c) {
+        return TwoPieces{load_packed<T, W>(p.x.row(m) + c), load_packed<T, W>(p.added.row(m) + c)};
+      },
+      [&](int c, const TwoPieces& pieces) {
+        float s[W];
+        float added[W];
+        unpack(pieces.first, s);
+        unpack(pieces.second, added);
+#pragma unroll
+        for (int i = 0; i < W; ++i) s[i] += added[i];
+        const Vector<T, W> sum = pack<T, W>(s);
+        store_raw(row + c, sum);
+        if (blockIdx.x == 0) store_raw(p.sum.row(m) + c, sum);
+      });
+}
+
+/// Normalises rows in shared memory, where all of them are. A warp does what several warps of
+/// norm.cu do, one after the other.
+__device__ __forceinline__ void normalise_rows(const Params& p, T* rows, int row_elements) {
+  __shared__ Sum<float> squares_of_warps[kMostRows][kMostWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warps = p.norm_threads / kWarp;
+  for (int m = 0; m < p.m; ++m) {
+    for (int w = warp; w < warps; w += kWarps) {
+      float squares = 0;
+      for (int c = (w * kWarp + lane) * W; c < p.k; c += p.norm_threads * W) {
+        float s[W];
+        load(rows + m * row_elements + c, s);
+        add_squares(s, squares);
+      }
+      const Sum<float> sum = warp_reduce(Sum<float>{squares}, Add<float>{});
+      if (lane == 0) squares_of_warps[m][w] = sum;
+    }
+  }
+  __syncthreads();
+  for (int m = 0; m < p.m; ++m) {
+    const Sum<float> mine = lane < warps ? squares_of_warps[m][lane] : Sum<float>{0.0f};
+    const float rstd = rstd_of(warp_reduce(mine, Add<float>{}).value, p.k, p.eps);
+    T* const row = rows + m * row_elements;
+    for_each_piece_of_row(
+        p.k, [&](int c) { return load_packed<T, W>(p.norm_weight + c); },
+        [&](int c, const Packed<T, W>& piece) {
+          float s[W];
+          float weight[W];
+          load(row + c, s);
+          unpack(piece, weight);
+          normalise(s, weight, rstd);
+          store(row + c, s);
+        });
+  }
+}
+
+/// Writes f(x) to shared memory, which all threads may read afterwards. Waits for all copies.
+template <bool kNorm>
+__device__ __forceinline__ void make_input(const Params& p, unsigned char* tile) {
+  T* const rows = reinterpret_cast<T*>(tile);
+  const int row_elements =
+      static_cast<int>(FusedTile::input_row_bytes(p.k)) / FusedTile::kElementBytes;
+  const Vector<T, W> zeros{};
+  if (threadIdx.x == 0) store_raw(rows + p.m * row_elements, zeros);
+  for (int m = 0; m < p.m; ++m) {
+    T* const row = rows + m * row_elements;
+    for (int c = p.k + static_cast<int>(threadIdx.x) * W; c < FusedTile::padded(p.k);
+         c += kThreads * W) {
+      store_raw(row + c, zeros);
+    }
+    bring_row(p, m, row);
+  }
+  wait_for_copies();
+  __syncthreads();
+  if constexpr (kNorm) {
+    normalise_rows(p, rows, row_elements);
+    __syncthreads();
+  }
+}
+
+template <int kStages, bool kNorm, bool kGated>
+__global__ void __launch_bounds__(kThreads) fused_linear(const Params p) {
+  extern __shared__ __align__(1024) unsigned char shared[];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  // Warps of the upper half have the second half's rows before SwiGLU.
+  constexpr int kWarpsOfOut = kGated ? kWarps / 2 : kWarps;
+  const int first = (static_cast<int>(blockIdx.x) * kWarpsOfOut + warp % kWarpsOfOut) * kRowsOfWarp;
+  const int rows_left = p.columns - first;  // of b, for this warp
+  const T* const b = p.b.row(first + (warp < kWarpsOfOut ? 0 : p.columns));
+  const int steps = static_cast<int>(FusedTile::padded(p.k)) / kDepth;
+  const std::uint32_t ring = shared_address(shared) + warp * FusedTile::ring_bytes(kStages);
+  unsigned char* const input = shared + kWarps * FusedTile::ring_bytes(kStages);
+
+  const auto bring_stage = [&](int step) {
+    if (step < steps) {
+      const std::uint32_t stage = ring + step % kStages * FusedTile::kStageBytes;
+      const int column = step * kDepth + lane * W;  // a row's part of a stage are 32 pieces
+      static_assert(kDepth == kWarp * W);
+#pragma unroll
+      for (int row = 0; row < kRowsOfWarp; ++row) {
+        const bool valid = row < rows_left && column < p.k;
+        copy_async_16(stage + Tile::offset(row, lane),
+                      valid ? b + row * p.b.stride + column : p.b.data, valid);
+      }
+    }
+    end_copy_group();  // also of nothing, so that the groups can be counted
+  };
+
+  let_next_start();
+#pragma unroll
+  for (int step = 0; step < kStages - 1; ++step) bring_stage(step);
+  wait_for_previous();
+
+  // Lane 4 g + t has columns 2 t and 2 t + 1 of row g of the warp's results.
+  const int m = lane / 4;
+  const int n = first + lane % 4 * 2;
+  float residual[2] = {};
+  if (p.residual.data != nullptr && m < p.m) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (n + i < p.columns) residual[i] = widen(p.residual.row(m)[n + i]);
+    }
+  }
+  make_input<kNorm>(p, input);
+
+  // Matrix i of a load are columns 8 i to 8 i + 7 of 8 rows; rows that are not there are zeros.
+  const int row_bytes = static_cast<int>(FusedTile::input_row_bytes(p.k));
+  const bool is_there = lane % 8 < p.m;
+  const std::uint32_t of_x =
+      shared_address(input) + (is_there ? lane % 8 * row_bytes + lane / 8 * 16 : p.m * row_bytes);
+  const std::uint32_t moves = is_there ? ~0u : 0u;
+  float sums[4] = {};
+  for (int step = 0; step < steps; ++step) {
+    wait_for_copy_groups<kStages - 2>();
+    __syncwarp();  // this stage is there, and no lane reads the one before any more
+    bring_stage(step + kStages - 1);
+    const std::uint32_t of_b =
+        ring + step % kStages * FusedTile::kStageBytes + Tile::offset(lane % 8, lane / 8);
+#pragma unroll
+    for (int k = 0; k < kDepth / 32; ++k) {
+      Bf16Pair weights[4];
+      Bf16Pair rows[4];
+      load_matrices(weights, of_b ^ (k << 6));
+      load_matrices(rows, of_x + (static_cast<std::uint32_t>(step * kDepth * 2 + k * 64) & moves));
+      const Bf16Pair first[4] = {rows[0], 0, rows[1], 0};
+      const Bf16Pair second[4] = {rows[2], 0, rows[3], 0};
+      multiply_accumulate(sums, first, weights[0], weights[1]);
+      multiply_accumulate(sums, second, weights[2], weights[3]);
+    }
+  }
+
+  T values[2] = {narrow_to<T>(sums[0]), narrow_to<T>(sums[1])};
+  if constexpr (kGated) {
+    __shared__ float ups[kMostRows][FusedTile::kRowsOfB / 2];
+    const int column = warp % kWarpsOfOut * kRowsOfWarp + lane % 4 * 2;
+    if (warp >= kWarpsOfOut && m < p.m) {
+      ups[m][column] = widen(values[0]);
+      ups[m][column + 1] = widen(values[1]);
+    }
+    __syncthreads();
+    if (warp >= kWarpsOfOut || m >= p.m) return;
+    float gate[2] = {widen(values[0]), widen(values[1])};
+    const float up[2] = {ups[m][column], ups[m][column + 1]};
+    swiglu<T>(gate, up);
+    values[0] = narrow_to<T>(gate[0]);
+    values[1] = narrow_to<T>(gate[1]);
+  }
+  if (m >= p.m) return;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (n + i >= p.columns) continue;
+    if (p.residual.data != nullptr) values[i] = narrow_to<T>(residual[i] + widen(values[i]));
+    p.out.row(m)[n + i] = values[i];
+  }
+}
+
+/// Returns how many stages the kernel has for the layer, or 0 if it cannot take it.
+int stages_for(const FusedLinear& op) {
+  const Matmul& product = op.product;
+  if (product.a.dtype != DType::kBF16 || product.m() > kMostRows || product.k() == 0 ||
+      !is_wide(DType::kBF16, product.k(),
+               {product.a, product.b, op.norm.x, op.norm.residual, op.norm.sum, op.norm.weight})) {
+    return 0;
+  }
+  return FusedTile::stages(product.m(), product.k(), most_shared_bytes());
+}
+
+template <int kStages, bool kNorm, bool kGated>
+void launch_fused(cudaStream_t stream, const FusedLinear& op) {
+  const Matmul& product = op.product;
+  const TensorView& out = kGated ? op.gate.y : product.out;
+  const Params params{
+      .x = Rows<const T>(kNorm ? op.norm.x : product.a),
+      .added = Rows<const T>(op.norm.residual),
+      .sum = Rows<T>(op.norm.sum),
+      .norm_weight = data<T>(op.norm.weight),
+      .b = Rows<const T>(product.b),
+      .residual = Rows<const T>(op.residual.a),
+      .out = Rows<T>(out),
+      .m = narrow<int>(product.m()),
+      .k = narrow<int>(product.k()),
+      .columns = narrow<int>(out.shape[1]),
+      .eps = static_cast<float>(op.norm.eps),
+      .norm_threads = static_cast<int>(norm_threads(product.k(), W)),
+  };
+  constexpr int kColumns = kGated ? FusedTile::kRowsOfB / 2 : FusedTile::kRowsOfB;
+  launch({.name = FusedLinear::kName,
+          .stream = stream,
+          .grid = blocks_for(params.columns, kColumns),
+          .block = kThreads,
+          .shared_bytes = FusedTile::shared_bytes(kStages, params.m, params.k),
+          .chained = true},
+         fused_linear<kStages, kNorm, kGated>, params);
+}
+
+template <int kStages>
+void launch_layer(cudaStream_t stream, const FusedLinear& op) {
+  const bool gated = static_cast<bool>(op.gate.y);
+  if (op.norm.x) {
+    if (gated) return launch_fused<kStages, true, true>(stream, op);
+    return launch_fused<kStages, true, false>(stream, op);
+  }
+  if (gated) return launch_fused<kStages, false, true>(stream, op);
+  launch_fused<kStages, false, false>(stream, op);
+}
+
+}  // namespace
+
+void enqueue(const Context& context, const FusedLinear& op) {
+  switch (stages_for(op)) {
+    case FusedTile::kManyStages: return launch_layer<FusedTile::kManyStages>(context.stream, op);
+    case FusedTile::kFewStages: return launch_layer<FusedTile::kFewStages>(context.stream, op);
+    default: for_each_part(op, [&](const auto& part) { enqueue(context, part); });
+  }
+}
+
+const void* fused_linear_module() {
+  return reinterpret_cast<const void*>(&fused_linear<FusedTile::kManyStages, false, false>);
+}
+
+}  // namespace strata::cuda

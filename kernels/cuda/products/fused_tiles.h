@@ -1,0 +1,50 @@
+// The tiles of fused_linear.cu and the shared memory that they take. It is plain C++, so that a
+// test compares it with what every architecture has without a GPU.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace strata::cuda {
+
+/// A block's rows of b, which come through a ring of stages for each warp, and f(x), which lies
+/// beside them: rows of whole stages, each 16 bytes further than its end so that rows begin in
+/// different banks, and 16 bytes of zeros.
+struct FusedTile {
+  static constexpr int kWarps = 4;
+  static constexpr int kRowsOfWarp = 8;  ///< of b
+  static constexpr int kRowsOfB = kWarps * kRowsOfWarp;
+  static constexpr int kDepth = 256;  ///< of k in a stage
+  static constexpr int kElementBytes = 2;
+  static constexpr int kStageBytes = kRowsOfWarp * kDepth * kElementBytes;
+  /// Of the ring: as many as two blocks of a multiprocessor of the newest GPUs have room for, and
+  /// where that is more than a block may have.
+  static constexpr int kManyStages = 6;
+  static constexpr int kFewStages = 4;
+  /// The sums of squares of each row's warps and a half of what SwiGLU reads, in static memory.
+  static constexpr std::size_t kStaticBytes = 1024;
+
+  static constexpr std::int64_t padded(std::int64_t k) {
+    return (k + kDepth - 1) / kDepth * kDepth;
+  }
+  static constexpr std::int64_t input_row_bytes(std::int64_t k) {
+    return padded(k) * kElementBytes + 16;
+  }
+  static constexpr int ring_bytes(int stages) { return stages * kStageBytes; }  ///< of a warp
+  static constexpr std::size_t shared_bytes(int stages, std::int64_t rows, std::int64_t k) {
+    return static_cast<std::size_t>(kWarps * ring_bytes(stages) + rows * input_row_bytes(k) + 16);
+  }
+  /// Returns the stages for a block with this much shared memory, or 0 if it cannot take the layer.
+  /// Of large inputs each block would have too much to make for itself.
+  static constexpr int stages(std::int64_t rows, std::int64_t k, std::size_t block_bytes) {
+    constexpr std::int64_t kMostInputBytes = 64 << 10;
+    if (rows * input_row_bytes(k) > kMostInputBytes) return 0;
+    for (const int stages : {kManyStages, kFewStages}) {
+      if (shared_bytes(stages, rows, k) + kStaticBytes <= block_bytes) return stages;
+    }
+    return 0;
+  }
+};
+
+}  // namespace strata::cuda

@@ -1,0 +1,38 @@
+// This file has the arithmetic of the rotary embedding, for the kernels that must have the same
+// bits: rope.cu and the one that also adds keys to a cache.
+
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/common/vector.cuh"
+
+namespace strata::cuda {
+
+/// The angles of all positions, and those of the tokens.
+struct RopeTables {
+  const std::int32_t* positions;
+  const float* cos;
+  const float* sin;
+  float sign;  ///< the sign of the angle
+};
+
+/// Turns W pairs (low, high) of row n, of which the first is pair i of `half`.
+template <int W>
+__device__ __forceinline__ void rotate(const RopeTables& tables, std::int64_t n, int i, int half,
+                                       float (&low)[W], float (&high)[W]) {
+  const std::int64_t angle = static_cast<std::int64_t>(tables.positions[n]) * half + i;
+  float cos[W];
+  float sin[W];
+  load(tables.cos + angle, cos);
+  load(tables.sin + angle, sin);
+#pragma unroll
+  for (int j = 0; j < W; ++j) {
+    const float s = tables.sign * sin[j];
+    const float rotated = low[j] * cos[j] - high[j] * s;
+    high[j] = high[j] * cos[j] + low[j] * s;
+    low[j] = rotated;
+  }
+}
+
+}  // namespace strata::cuda

@@ -1,0 +1,195 @@
+// Cases of linear layers that are fused with what is before and after them: compared with the
+// formula in f64, and bit by bit with their parts, run one after the other.
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "support/catch.h"
+#include "support/op_cases.h"
+#include "support/op_reference.h"
+
+namespace strata::test {
+namespace {
+
+std::size_t at(std::int64_t row, std::int64_t column, std::int64_t width) {
+  return static_cast<std::size_t>(row * width + column);
+}
+
+/// The tensors' numbers, drawn once for both ways to run the layer.
+struct FusedNumbers {
+  std::vector<double> x, added, norm_weight, b, residual;
+
+  FusedNumbers(DType dtype, const FusedCase& c)
+      : x(random_values(1, c.m * c.k, dtype)),
+        added(random_values(2, c.m * c.k, dtype)),
+        norm_weight(random_values(3, c.k, dtype)),
+        b(random_values(4, c.n * c.k, dtype)),
+        residual(random_values(5, c.m * c.n, dtype)) {}
+};
+
+constexpr double kEps = 1e-5;
+
+/// Returns what the product reads, unrounded, and x + added if there is that.
+struct Inputs {
+  std::vector<double> read, sum;
+};
+Inputs inputs_of(DType dtype, const FusedCase& c, const FusedNumbers& numbers) {
+  Inputs in{.read = numbers.x, .sum = {}};
+  if (c.before == FusedBefore::kNothing) return in;
+  in.sum = numbers.x;
+  for (std::int64_t m = 0; m < c.m; ++m) {
+    double squares = 0;
+    for (std::int64_t k = 0; k < c.k; ++k) {
+      double& s = in.sum[at(m, k, c.k)];
+      if (c.before == FusedBefore::kResidualNorm) {
+        s = rounded_to(dtype, s + numbers.added[at(m, k, c.k)]);
+      }
+      squares += s * s;
+    }
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(c.k) + kEps);
+    for (std::int64_t k = 0; k < c.k; ++k) {
+      in.read[at(m, k, c.k)] =
+          in.sum[at(m, k, c.k)] * rstd * numbers.norm_weight[static_cast<std::size_t>(k)];
+    }
+  }
+  return in;
+}
+
+/// Makes the layer, of tensors that the numbers were uploaded to.
+FusedLinear layer_of(OpRunner& runner, DType dtype, const FusedCase& c,
+                     const FusedNumbers& numbers) {
+  FusedLinear op;
+  const Shape in{c.m, c.k};
+  const Shape out{c.m, c.n};
+  switch (c.before) {
+    case FusedBefore::kNothing:
+      op.product.a = runner.upload(numbers.x, dtype, in, c.k + c.gap);
+      break;
+    case FusedBefore::kNorm:
+    case FusedBefore::kResidualNorm: {
+      TensorView y = runner.output(dtype, in, c.k + c.gap);
+      op.norm.x = runner.upload(numbers.x, dtype, in, c.k + 2 * c.gap);
+      op.norm.weight = runner.upload(numbers.norm_weight, dtype, {c.k});
+      op.norm.rstd = runner.output(accumulator_of(dtype), {c.m});
+      op.norm.eps = kEps;
+      if (c.before == FusedBefore::kResidualNorm) {
+        y = runner.upload(numbers.added, dtype, in, c.k + c.gap);  // in place, as the model has it
+        op.norm.residual = y;
+        op.norm.sum = runner.output(dtype, in, c.k + c.gap);
+      }
+      op.norm.y = y;
+      op.product.a = y;
+      break;
+    }
+  }
+  op.product.b = runner.upload(numbers.b, dtype, {c.n, c.k}, c.k + 2 * c.gap);
+  op.product.out = runner.output(dtype, out, c.n + c.gap);
+  op.product.batch_invariant = true;
+  if (c.after == FusedAfter::kGate) {
+    op.gate = {.gate_up = op.product.out,
+               .y = runner.output(dtype, {c.m, c.n / 2}, c.n / 2 + c.gap)};
+  } else if (c.after == FusedAfter::kResidual) {
+    op.residual = {.a = runner.upload(numbers.residual, dtype, out, c.n + 2 * c.gap),
+                   .b = op.product.out,
+                   .y = op.product.out};
+  }
+  return op;
+}
+
+Outputs outputs_of(OpRunner& runner, const FusedLinear& op) {
+  Outputs got{runner.download(op.gate.y ? op.gate.y : op.product.out)};
+  if (op.norm.sum) got.push_back(runner.download(op.norm.sum));
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+/// Returns what SwiGLU makes of a product. It has a slope of at most 1.1 by the gate, and its
+/// arithmetic some errors of its own.
+Expected gated(const FusedCase& c, const Expected& product) {
+  const std::int64_t half = c.n / 2;
+  Expected y(c.m * half);
+  y.intermediate_error.resize(y.values.size());
+  for (std::int64_t m = 0; m < c.m; ++m) {
+    for (std::int64_t n = 0; n < half; ++n) {
+      const std::size_t gate = at(m, n, c.n);
+      const std::size_t up = at(m, half + n, c.n);
+      const std::size_t i = at(m, n, half);
+      const double g = product.values[gate];
+      const double silu = g / (1 + std::exp(-g));
+      const double by_gate = 1.1 * std::abs(product.values[up]);
+      y.values[i] = silu * product.values[up];
+      y.error[i] = by_gate * product.error[gate] + std::abs(silu) * product.error[up] +
+                   32 * std::abs(y.values[i]);
+      // Both halves are rounded before.
+      y.intermediate_error[i] =
+          by_gate * (product.intermediate_error[gate] + std::abs(g)) +
+          std::abs(silu) * (product.intermediate_error[up] + std::abs(product.values[up]));
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
+std::vector<FusedCase> fused_cases() {
+  std::vector<FusedCase> all;
+  for (const FusedBefore before : kAllBefore) {
+    for (const FusedAfter after : kAllAfter) {
+      all.push_back({1, 96, 256, 0, before, after});
+      all.push_back({3, 70, 328, 8, before, after});
+      all.push_back({4, 34, 77, 0, before, after});
+      all.push_back({2, 2, 1, 3, before, after});
+    }
+  }
+  return all;
+}
+
+Outputs check_fused_linear(OpRunner& runner, DType dtype, const FusedCase& c) {
+  std::ostringstream text;
+  text << name_of(dtype) << ", m " << c.m << ", n " << c.n << ", k " << c.k << ", gap " << c.gap
+       << ", before " << static_cast<int>(c.before) << ", after " << static_cast<int>(c.after);
+  INFO(text.str());
+  const FusedNumbers numbers(dtype, c);
+  const Inputs in = inputs_of(dtype, c, numbers);
+  const bool rounds_before = c.before != FusedBefore::kNothing;
+  Expected expected(c.m * c.n);
+  expected.intermediate_error.resize(expected.values.size());
+  const auto width = static_cast<double>(c.k);
+  for (std::int64_t m = 0; m < c.m; ++m) {
+    for (std::int64_t n = 0; n < c.n; ++n) {
+      double sum = 0;
+      double magnitude = 0;
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        const double product = in.read[at(m, k, c.k)] * numbers.b[at(n, k, c.k)];
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      const std::size_t i = at(m, n, c.n);
+      expected.values[i] = sum;
+      // A norm's scale and a sigmoid have errors of their own, of either side's arithmetic.
+      expected.error[i] = (width + 1 + (rounds_before ? width + 32 : 0)) * magnitude;
+      expected.intermediate_error[i] = rounds_before ? magnitude : 0;
+      if (c.after == FusedAfter::kResidual) {
+        expected.values[i] += numbers.residual[i];
+        expected.intermediate_error[i] += std::abs(sum);
+      }
+    }
+  }
+  if (c.after == FusedAfter::kGate) expected = gated(c, expected);
+  runner.reset();
+  const FusedLinear op = layer_of(runner, dtype, c, numbers);
+  runner.run(op);
+  const Outputs got = outputs_of(runner, op);
+  require_close("out", got[0], expected, dtype, accumulator_of(dtype), dtype);
+  if (op.norm.sum) require_equal("sum", got[1], in.sum);
+
+  runner.reset();
+  const FusedLinear parts = layer_of(runner, dtype, c, numbers);
+  for_each_part(parts, [&](const auto& part) { runner.run(part); });
+  const Outputs alone = outputs_of(runner, parts);
+  for (std::size_t i = 0; i < got.size(); ++i) require_equal("parts alone", got[i], alone[i]);
+  return got;
+}
+
+}  // namespace strata::test
