@@ -25,4 +25,5 @@
           apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
               apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
-                      apply(SampleTokens)
+                      apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
+                          apply(SampleTokens)
