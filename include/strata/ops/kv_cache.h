@@ -33,9 +33,9 @@ struct BasicInt8Kv {
   View v_scale;  ///< [R, K] f32
 
   /// What can be written can also be read.
-  operator BasicInt8Kv<ConstTensorView>() const  // NOLINT(google-explicit-constructor)
-    requires(!std::is_same_v<View, ConstTensorView>)
-  {
+  template <class Other>
+    requires(std::is_same_v<Other, ConstTensorView> && !std::is_same_v<Other, View>)
+  operator BasicInt8Kv<Other>() const {  // NOLINT(google-explicit-constructor)
     return {k, v, k_scale, v_scale};
   }
 };
