@@ -52,9 +52,7 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
           sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads;
       CHECK(cuda::DecodeTile::shared_bytes(head_dim) + kStatistics <= limits.shared_bytes);
       // Results of warps take the place of their rings.
-      CHECK(sizeof(float) * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads *
-                static_cast<std::size_t>(head_dim) <=
-            cuda::DecodeTile::shared_bytes(head_dim));
+      CHECK(cuda::DecodeTile::result_bytes(head_dim) <= cuda::DecodeTile::shared_bytes(head_dim));
     }
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least

@@ -251,10 +251,8 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
   const DecodeInt8Params params{.task = task,
                                 .k = int8_heads(op.kept.k, op.kept.k_scale),
                                 .v = int8_heads(op.kept.v, op.kept.v_scale)};
-  constexpr std::size_t kResultBytes =
-      sizeof(float) * DecodeTile::kWarps * DecodeTile::kHeads * kHeadDim;
   launch_decode_parts<kHeadDim>(AttendInt8Kv::kName, stream, task, decode_int8_attention<kHeadDim>,
-                                params, kResultBytes);
+                                params, DecodeTile::result_bytes(kHeadDim));
 }
 
 }  // namespace
