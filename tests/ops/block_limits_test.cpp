@@ -51,7 +51,7 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
       constexpr std::size_t kStatistics =
           sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads;
       CHECK(cuda::DecodeTile::shared_bytes(head_dim) + kStatistics <= limits.shared_bytes);
-      // Results of warps take the place of their rings.
+      // Results of warps take the place of their rings, and are all that int8 has.
       CHECK(cuda::DecodeTile::result_bytes(head_dim) <= cuda::DecodeTile::shared_bytes(head_dim));
     }
   }
@@ -122,11 +122,17 @@ TEST_CASE("the bits of seen tokens fit every architecture") {
 TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are checked") {
   // Those above and of compute capability 9.0, and norm.cu, whose bytes are those of a row: the
   // launcher refuses what a device does not have.
-  const std::set<std::string> checked{
-      "flash_forward.cu",   "flash_backward.cu", "cross_entropy.cu",
-      "norm_backward.cu",   "norm.cu",           "hopper_forward.cu",
-      "hopper_backward.cu", "sampling.cu",       "decode_attention.cu",
-      "invariant_matmul.cu"};
+  const std::set<std::string> checked{"flash_forward.cu",
+                                      "flash_backward.cu",
+                                      "cross_entropy.cu",
+                                      "norm_backward.cu",
+                                      "norm.cu",
+                                      "hopper_forward.cu",
+                                      "hopper_backward.cu",
+                                      "sampling.cu",
+                                      "decode_attention.cu",
+                                      "invariant_matmul.cu",
+                                      "decode_int8_attention.cu"};
   std::set<std::string> found;
   const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

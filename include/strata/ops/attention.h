@@ -54,9 +54,9 @@ struct AttentionForward {
 };
 
 /// AttentionForward over int8 keys and values, of single queries: segment i is query i alone, and
-/// sees the first min(k_length, q_offset + 1) keys from k_begin on. With dots q k^T of the int8
-/// keys in A, scores = dots * k_scale * scale, and o = sum(exp(scores - max) * v_scale * v) /
-/// sum(exp( scores - max)), all in A, rounded once. There is no backward, and so no lse.
+/// sees the first min(k_length, q_offset + 1) keys from k_begin on. With s_j = (q k_j) k_scale_j
+/// scale and p_j = exp(s_j - max s), where k and v are levels, o = sum_j (p_j v_scale_j) v_j /
+/// sum_j p_j: in A, rounded once. There is no backward, and so no lse.
 struct AttendInt8Kv {
   static constexpr std::string_view kName = "attend_int8_kv";
   ConstTensorView q;         ///< [N, H, D] X; rows may be strided
