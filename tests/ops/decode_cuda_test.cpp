@@ -73,8 +73,10 @@ TEST_CASE("attention to int8 keys on cuda differs from the cpu's by rounding alo
         error += (device[i] - host[i]) * (device[i] - host[i]);
         size += host[i] * host[i];
       }
-      // Both round the result; the device rounds weights to bf16 as well.
-      CHECK(std::sqrt(error / size) < 2 * unit_roundoff(dtype));
+      // In bf16 both round the result, and the device rounds weights as well; in f32 it is the
+      // order of sums that differs, of dots that are larger than what comes of them.
+      const double roundings = dtype == DType::kBF16 ? 2 : 100;
+      CHECK(std::sqrt(error / size) < roundings * unit_roundoff(dtype));
     }
   }
 }
