@@ -226,11 +226,11 @@ void attend_single_queries(const Context& context, const AttendInt8Kv& op,
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     attend<X, std::int8_t>(context,
                            {.q = op.q,
-                            .k = kept(op.kept.k, op.kept.k_scale),
-                            .v = kept(op.kept.v, op.kept.v_scale),
+                            .k = kept(op.cache.k, op.cache.k_scale),
+                            .v = kept(op.cache.v, op.cache.v_scale),
                             .o = op.o,
                             .lse = {},
-                            .kv_heads = op.kept.k.shape[1],
+                            .kv_heads = op.cache.k.shape[1],
                             .scale = op.scale},
                            segments);
   });

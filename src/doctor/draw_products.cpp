@@ -209,7 +209,7 @@ void draw(AttendInt8Kv& op, TrialTensors& t, const TrialShape& s) {
   }
   const double scores = of_products(s.head_dim) + 2 * static_cast<double>(s.tokens);
   op.q = t.x(1, queries);
-  op.kept = int8_kv(t, s, s.tokens);
+  op.cache = int8_kv(t, s, s.tokens);
   op.segments = t.values(segments, DType::kI32, {s.tokens, 5});
   op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 4});
   const std::int64_t parts =

@@ -31,7 +31,7 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
   if (kept.is_int8()) {
     kernels.run(stream,
                 AttendInt8Kv{.q = tokens.q,
-                             .kept = kept.int8(),
+                             .cache = kept.int8(),
                              .segments = tokens.segments,
                              .o = tokens.o,
                              .parts = tokens.parts,

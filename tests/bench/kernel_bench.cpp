@@ -250,7 +250,7 @@ void measure_decode(OperatorTimer& timer, const Model& m) {
   });
   timer.measure("attend_int8_kv", shape, elements * (1 + kF32 / Model::kHeadDim), [&] {
     return AttendInt8Kv{.q = timer.bf16(queries),
-                        .kept = cache(),
+                        .cache = cache(),
                         .segments = table(),
                         .o = timer.bf16(queries),
                         .parts = parts(),

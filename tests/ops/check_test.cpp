@@ -169,10 +169,10 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
                                           .v_scale = view(kF32, {9, 2})}}),
                   "append_int8_kv: cache.k must have shape [9, 2, 5]");
   AttendInt8Kv attend{.q = view(kBF16, {3, 3, 4}),
-                      .kept = kept,
+                      .cache = kept,
                       .segments = view(kI32, {3, 5}),
                       .o = view(kBF16, {3, 3, 4})};
-  attend.kept.v_scale = kept.k_scale;
+  attend.cache.v_scale = kept.k_scale;
   REQUIRE_REFUSED(attend, "attend_int8_kv: cache.k has heads that do not divide those of q");
   attend.q = attend.o = TensorView(attend.o.data, kBF16, {3, 4, 4});
   REQUIRE_NOTHROW(attend.check());
@@ -270,7 +270,7 @@ TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]
       ContainsSubstring("rows[1] is 3"));
   std::vector<std::int32_t> two{0, 0, 1, 2, 0, 1, 0, 2, 3, 0};
   AttendInt8Kv attend{.q = f32({2, 1, 2}),
-                      .kept = cache,
+                      .cache = cache,
                       .segments = TensorView(two.data(), kI32, {2, 5}),
                       .o = f32({2, 1, 2})};
   REQUIRE_THROWS_WITH(cpu::execute(context, attend),

@@ -104,7 +104,7 @@ TEST_CASE("attention to int8 is as far from the exact one as rounding to levels 
   const TensorView o = runner.output(kF64, {1, kHeads, kWidth});
   runner.run(
       AttendInt8Kv{.q = runner.upload(q, kF64, {1, kHeads, kWidth}),
-                   .kept = cache,
+                   .cache = cache,
                    .segments = runner.upload({0, 0, 1, kKeys, kKeys - 1}, DType::kI32, {1, 5}),
                    .o = o,
                    .scale = kScale});
@@ -147,7 +147,7 @@ TEST_CASE("a key that is not finite makes what sees it not a number, and nothing
   const TensorView o = runner.output(kF32, {2, 2, 4});
   runner.run(
       AttendInt8Kv{.q = runner.upload(random_values(4, 16, kF32), kF32, {2, 2, 4}),
-                   .kept = cache,
+                   .cache = cache,
                    .segments = runner.upload({0, 0, 1, 1, 0, 1, 0, 1, 3, 2}, DType::kI32, {2, 5}),
                    .o = o});
   const Values got = runner.download(o);

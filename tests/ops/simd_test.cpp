@@ -169,10 +169,10 @@ TEST_CASE("attention to int8 has the same bits on every instruction set", "[ops]
       cpu::execute(
           {pool, *simd},
           AttendInt8Kv{.q = ConstTensorView(q.data(), dtype, {1, kHeads, kD}),
-                       .kept = {.k = {levels.data(), DType::kI8, {kKeys, 1, kD}},
-                                .v = {levels.data() + kKeys * kD, DType::kI8, {kKeys, 1, kD}},
-                                .k_scale = {scales.data(), DType::kF32, {kKeys, 1}},
-                                .v_scale = {scales.data() + kKeys, DType::kF32, {kKeys, 1}}},
+                       .cache = {.k = {levels.data(), DType::kI8, {kKeys, 1, kD}},
+                                 .v = {levels.data() + kKeys * kD, DType::kI8, {kKeys, 1, kD}},
+                                 .k_scale = {scales.data(), DType::kF32, {kKeys, 1}},
+                                 .v_scale = {scales.data() + kKeys, DType::kF32, {kKeys, 1}}},
                        .segments = ConstTensorView(segment.data(), DType::kI32, {1, 5}),
                        .o = TensorView(o.data(), dtype, {1, kHeads, kD}),
                        .scale = 0.01});

@@ -108,7 +108,7 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                        .k = view(kBF16, {16, 2, 64}),
                        .v = view(kBF16, {16, 2, 64})});
     m.run(AttendInt8Kv{
-        .q = kAttention.q, .kept = kept, .segments = view(kI32, {8, 5}), .o = kAttention.o});
+        .q = kAttention.q, .cache = kept, .segments = view(kI32, {8, 5}), .o = kAttention.o});
     m.run(
         SampleTokens{.logits = rows,
                      .rows = view(DType::kU8, {8, static_cast<std::int64_t>(sizeof(SamplingRow))}),

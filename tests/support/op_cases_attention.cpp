@@ -480,10 +480,10 @@ Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase&
   const Shape scales{c.keys, c.kv_heads};
   const AttendInt8Kv op{
       .q = runner.upload(in.q, dtype, {c.queries, c.heads, c.head_dim}),
-      .kept = {.k = runner.upload(k, DType::kI8, levels, stride),
-               .v = runner.upload(v, DType::kI8, levels, stride),
-               .k_scale = runner.upload(k_scale, DType::kF32, scales, stride / 4),
-               .v_scale = runner.upload(v_scale, DType::kF32, scales, stride / 4)},
+      .cache = {.k = runner.upload(k, DType::kI8, levels, stride),
+                .v = runner.upload(v, DType::kI8, levels, stride),
+                .k_scale = runner.upload(k_scale, DType::kF32, scales, stride / 4),
+                .v_scale = runner.upload(v_scale, DType::kF32, scales, stride / 4)},
       .segments = upload_segments(runner, c).table,
       .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
       .parts = upload_parts(runner, c, accumulator),

@@ -60,7 +60,7 @@ struct AttentionForward {
 struct AttendInt8Kv {
   static constexpr std::string_view kName = "attend_int8_kv";
   ConstTensorView q;         ///< [N, H, D] X; rows may be strided
-  ConstInt8Kv kept;          ///< K heads, which divide H
+  ConstInt8Kv cache;         ///< K heads, which divide H
   ConstTensorView segments;  ///< [N, 5] i32, see AttentionSegments
   TensorView o;              ///< [N, H, D] X
   /// [N, P, H * (D + 2)] A, scratch, or absent: see AttentionForward.

@@ -21,11 +21,11 @@ namespace strata {
 struct KvShape {
   int layers = 1;
   int groups = 1;
-  std::int64_t rows = 0;       ///< R: positions of all sequences of a group together
-  std::int64_t heads = 0;      ///< K
-  std::int64_t head_size = 0;  ///< D
-  DType dtype = DType::kF32;   ///< X: of tokens
-  KvDType kept = KvDType::kAuto;
+  std::int64_t rows = 0;          ///< R: positions of all sequences of a group together
+  std::int64_t heads = 0;         ///< K
+  std::int64_t head_size = 0;     ///< D
+  DType dtype = DType::kF32;      ///< X: of tokens
+  KvDType kept = KvDType::kAuto;  ///< as X or as int8
   /// Slots on the device for a layer of a group each, whose homes are pinned; 0: everything stays
   /// on the device.
   int slots = 0;

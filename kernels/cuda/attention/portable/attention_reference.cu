@@ -304,15 +304,15 @@ void launch_forward(cudaStream_t stream, const AttendInt8Kv& op) {
   ReferenceParams<T, std::int8_t> params{};
   params.segments = make_segments({.table = op.segments}, op.q.shape[0]);
   params.q = head_rows<const T>(op.q);
-  params.k = head_rows<const std::int8_t>(op.kept.k);
-  params.v = head_rows<const std::int8_t>(op.kept.v);
-  params.k_scale = {op.kept.k_scale.as<float>(), op.kept.k_scale.row_stride};
-  params.v_scale = {op.kept.v_scale.as<float>(), op.kept.v_scale.row_stride};
+  params.k = head_rows<const std::int8_t>(op.cache.k);
+  params.v = head_rows<const std::int8_t>(op.cache.v);
+  params.k_scale = {op.cache.k_scale.as<float>(), op.cache.k_scale.row_stride};
+  params.v_scale = {op.cache.v_scale.as<float>(), op.cache.v_scale.row_stride};
   params.o = head_rows<T>(op.o);
   params.query_rows = op.q.shape[0];
-  params.key_rows = op.kept.k.shape[0];
+  params.key_rows = op.cache.k.shape[0];
   params.heads = narrow<int>(op.q.shape[1]);
-  params.kv_heads = narrow<int>(op.kept.k.shape[1]);
+  params.kv_heads = narrow<int>(op.cache.k.shape[1]);
   params.head_dim = narrow<int>(op.q.shape[2]);
   params.scale = static_cast<float>(op.scale);
   launch({.name = AttendInt8Kv::kName,

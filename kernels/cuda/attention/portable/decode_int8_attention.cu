@@ -247,10 +247,10 @@ Int8Heads int8_heads(const ConstTensorView& levels, const ConstTensorView& scale
 
 template <int kHeadDim>
 void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
-  const DecodeTask task = decode_task(op, op.segments, op.kept.k.shape[1]);
+  const DecodeTask task = decode_task(op, op.segments, op.cache.k.shape[1]);
   const DecodeInt8Params params{.task = task,
-                                .k = int8_heads(op.kept.k, op.kept.k_scale),
-                                .v = int8_heads(op.kept.v, op.kept.v_scale)};
+                                .k = int8_heads(op.cache.k, op.cache.k_scale),
+                                .v = int8_heads(op.cache.v, op.cache.v_scale)};
   launch_decode_parts<kHeadDim>(AttendInt8Kv::kName, stream, task, decode_int8_attention<kHeadDim>,
                                 params, DecodeTile::result_bytes(kHeadDim));
 }
@@ -260,7 +260,8 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
 void enqueue(const Context& context, const AttendInt8Kv& op) {
   const std::int64_t head_dim = op.q.shape[2];
   const bool tensor_cores = op.q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) &&
-                            op.parts && op.scale > 0 && rows_aligned({op.q, op.kept.k, op.kept.v});
+                            op.parts && op.scale > 0 &&
+                            rows_aligned({op.q, op.cache.k, op.cache.v});
   if (!tensor_cores) {
     launch_reference_attend_int8(context.stream, op);
   } else if (head_dim == 64) {
