@@ -23,9 +23,16 @@ namespace strata::cpu {
 inline constexpr std::int64_t kAttentionBlock =
     32;  // queries or keys of one head that are one chunk of parallel work
 
-template <Compute X>
-const RowKernels<Accumulator<X>, X>& rows_of(const SimdKernels& simd) {
-  if constexpr (std::same_as<X, double>) {
+/// Returns the loops over rows of X, or over int8 ones that X is computed with.
+template <Compute X, class Kept = X>
+const RowKernels<Accumulator<X>, Kept>& rows_of(const SimdKernels& simd) {
+  if constexpr (std::same_as<Kept, std::int8_t>) {
+    if constexpr (std::same_as<X, double>) {
+      return simd.rows_i8_f64;
+    } else {
+      return simd.rows_i8_f32;
+    }
+  } else if constexpr (std::same_as<X, double>) {
     return simd.rows_f64;
   } else if constexpr (std::same_as<X, float>) {
     return simd.rows_f32;

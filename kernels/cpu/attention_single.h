@@ -14,5 +14,8 @@ namespace strata::cpu {
 /// segment of more queries.
 void attend_single_queries(const Context& context, const AttentionForward& op,
                            const std::vector<Segment>& segments);
+/// Computes o of AttendInt8Kv likewise; no segment has more than one query.
+void attend_single_queries(const Context& context, const AttendInt8Kv& op,
+                           const std::vector<Segment>& segments);
 
 }  // namespace strata::cpu

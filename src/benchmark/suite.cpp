@@ -184,6 +184,7 @@ void SuiteGeneration::fields(FieldList& f) {
   f.add("prompt_tokens", prompt_tokens, "tokens of each prompt").from(1);
   f.add("max_tokens", max_tokens, "tokens drawn after each").from(1);
   f.add("batch", batch, "prompts that are continued at once; chosen if absent").from(1);
+  f.choice("kv_dtype", kv_dtype, kKvDTypeNames, "keys and values: the model's dtype, or int8");
 }
 
 Suite read_suite(const fs::path& file) {
@@ -240,6 +241,9 @@ std::vector<std::string> arguments_of(const SuiteRow& row) {
                  {"--generate", "--prompts", std::to_string(g.prompts), "--prompt-tokens",
                   std::to_string(g.prompt_tokens), "--max-tokens", std::to_string(g.max_tokens)});
     if (g.batch) words.insert(words.end(), {"--batch", std::to_string(*g.batch)});
+    if (g.kv_dtype != KvDType::kAuto) {
+      words.insert(words.end(), {"--kv-dtype", std::string(enum_name(kKvDTypeNames, g.kv_dtype))});
+    }
   }
   for (const std::string& set : row.sets) words.insert(words.end(), {"--set", set});
   return words;

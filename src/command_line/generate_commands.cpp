@@ -55,10 +55,10 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                             : name == "f64" ? DType::kF64
                                             : DType::kF32;
           },
-          "of weights, activations, keys and values; by default bf16 if all weights of the model "
-          "are, else f32")
+          "of weights and activations; by default bf16 if all weights of the model are, else f32")
       ->check(CLI::IsMember({"bf16", "f32", "f64"}))
       ->type_name("bf16|f32|f64");
+  add_kv_dtype(command, options.kv_dtype);
   command.add_option("--threads", options.threads, "threads that compute (default: all cores)")
       ->check(CLI::PositiveNumber)
       ->type_name("N");
@@ -184,6 +184,21 @@ void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options
 }
 
 }  // namespace
+
+CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept) {
+  return *command
+              .add_option_function<std::string>(
+                  "--kv-dtype",
+                  [&kept](const std::string& name) {
+                    for (const EnumName<KvDType>& row : kKvDTypeNames) {
+                      if (row.name == name) kept = row.value;
+                    }
+                  },
+                  "of keys and values: auto, that of the model, or int8, which takes half of the "
+                  "memory of bf16 and rounds them")
+              ->check(CLI::IsMember({"auto", "int8"}))
+              ->type_name("auto|int8");
+}
 
 void add_generate_commands(CLI::App& app, Action& action) {
   add_generate(app, std::make_shared<GenerateOptions>(), action);

@@ -110,6 +110,7 @@ void add_generation(CLI::App& command, const std::string& description, Generatio
             "tokens drawn after each; 128 by default");
   add_count("--batch", said.sequences, kMostAtOnce,
             "prompts that are continued at once; chosen by default");
+  add_kv_dtype(command, said.kv_dtype).needs(generate);
   command.parse_complete_callback([generate, &said, &job] {
     if (generate->count() > 0) job = said;
   });

@@ -98,6 +98,7 @@ nlohmann::json to_json(const GenerationResult& r, const GenerationSession& sessi
                       {"device", info.name},
                       {"backend", info.backend},
                       {"dtype", name_of(setup.sizes.compute)},
+                      {"kv_dtype", enum_name(kKvDTypeNames, setup.kv.kept)},
                       {"parameters", setup.model.parameter_count()},
                       {"prompts", load.sequences},
                       {"prompt_tokens", load.prompt_tokens},
@@ -164,7 +165,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
                              .memory = config.memory,
                              .hardware = config.hardware,
                              .kernels = config.kernels,
-                             .needs = needs_of(config, job.load),
+                             .needs = needs_of(config, job),
                              .sequences = job.sequences,
                              .load = job.load});
   const DeviceInfo info = session.device().info();

@@ -11,9 +11,9 @@
 
 namespace strata {
 
-/// Returns what a load of the config's model needs. Throws ConfigError if its sequences are longer
+/// Returns what a job with the config's model needs. Throws ConfigError if its sequences are longer
 /// than the model has positions for, naming the options.
-[[nodiscard]] GenerationNeeds needs_of(const RunConfig& config, const GenerationLoad& load);
+[[nodiscard]] GenerationNeeds needs_of(const RunConfig& config, const GenerationJob& job);
 /// Returns "64 prompts of 512 tokens, 128 drawn after each".
 [[nodiscard]] std::string to_string(const GenerationLoad& load);
 

@@ -83,12 +83,13 @@ std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs
 std::unique_ptr<GenerationSession> NamedModel::load(std::int64_t context,
                                                     const GenerationLoad& load,
                                                     bool penalties) const {
-  return this->load({.context = context, .penalties = penalties}, load);
+  return this->load({.kv_dtype = options_.kv_dtype, .context = context, .penalties = penalties},
+                    load);
 }
 
 std::unique_ptr<GenerationSession> NamedModel::load_to_score(std::int64_t context,
                                                              std::int64_t sequences) const {
-  return load({.context = context, .scores = true},
+  return load({.kv_dtype = options_.kv_dtype, .context = context, .scores = true},
               {.sequences = sequences, .prompt_tokens = context, .drawn_tokens = 0});
 }
 

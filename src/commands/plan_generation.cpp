@@ -12,16 +12,16 @@
 
 namespace strata {
 
-GenerationNeeds needs_of(const RunConfig& config, const GenerationLoad& load) {
+GenerationNeeds needs_of(const RunConfig& config, const GenerationJob& job) {
   const LlamaConfig& model = config.model.llama;
-  const std::int64_t context = load.prompt_tokens + load.drawn_tokens;
+  const std::int64_t context = job.load.prompt_tokens + job.load.drawn_tokens;
   if (context > model.max_position_embeddings) {
     throw ConfigError("a sequence would have " + format_count(context) +
                       " tokens, and the model has positions for " +
                       format_count(model.max_position_embeddings) +
                       " (max_position_embeddings); lower --prompt-tokens or --max-tokens");
   }
-  return {.compute = config.run.dtype, .context = context};
+  return {.compute = config.run.dtype, .kv_dtype = job.kv_dtype, .context = context};
 }
 
 std::string to_string(const GenerationLoad& load) {
@@ -49,7 +49,7 @@ int plan_generation(const RunConfig& config, const PlanOptions& options) {
   const GenerationJob& job = *options.generation;
   const GenerationChoice choice = choose_generation(
       config.model.llama,
-      {.needs = needs_of(config, job.load), .sequences = job.sequences, .load = job.load}, budget,
+      {.needs = needs_of(config, job), .sequences = job.sequences, .load = job.load}, budget,
       {device.name, config.hardware, find_stored_rates(config, device.name, threads)});
   const GenerationSetup& setup = choice.setup;
   std::string text =

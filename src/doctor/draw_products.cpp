@@ -65,6 +65,34 @@ void draw_cache(AppendKv& op, TrialTensors& t, const TrialShape& s, const Allowe
 
 double scale_of(const TrialShape& s) { return 1 / root_of(s.head_dim); }
 
+constexpr double kLargestLevel = QuantizeRows::kLevels;
+
+/// Returns levels of int8 of all sizes.
+std::vector<double> levels_of(TrialTensors& t, std::uint64_t stream, std::int64_t count) {
+  std::vector<double> levels = t.normal_a(stream, count);
+  for (double& level : levels) {
+    level = std::clamp(std::floor(40 * level), -kLargestLevel, kLargestLevel);
+  }
+  return levels;
+}
+
+/// Returns keys and values as int8 [rows, K, D] that are there already.
+ConstInt8Kv int8_kv(TrialTensors& t, const TrialShape& s, std::int64_t rows) {
+  const Shape shape{rows, s.kv_heads, s.head_dim};
+  const Shape heads{rows, s.kv_heads};
+  const auto scales = [&](std::uint64_t stream) {
+    std::vector<double> values = t.normal_a(stream, heads.elements());
+    for (double& value : values) {  // such that a row is about of size 1
+      value = static_cast<double>(static_cast<float>(std::abs(value) / 64));
+    }
+    return t.values(values, DType::kF32, heads);
+  };
+  return {.k = t.values(levels_of(t, 21, shape.elements()), DType::kI8, shape),
+          .v = t.values(levels_of(t, 22, shape.elements()), DType::kI8, shape),
+          .k_scale = scales(23),
+          .v_scale = scales(24)};
+}
+
 }  // namespace
 
 void draw(Matmul& op, TrialTensors& t, const TrialShape& s) {
@@ -186,6 +214,61 @@ void draw(FusedAppend& op, TrialTensors& t, const TrialShape& s) {
       ConstTensorView(static_cast<const std::byte*>(x.data) + before, x.dtype, keys, x.row_stride);
   op.append.v = t.x(2, keys);
   draw_cache(op.append, t, s, allowed);
+}
+
+// As for QuantizeRows: in even trials scales are powers of two, so that levels are exact.
+void draw(AppendInt8Kv& op, TrialTensors& t, const TrialShape& s) {
+  const Shape added{s.tokens, s.kv_heads, s.head_dim};
+  const bool exact = s.flavour % 2 == 0;
+  constexpr double kLargest = kLargestLevel / 32;
+  const auto drawn = [&](std::uint64_t stream) {
+    std::vector<double> x = t.normal_x(stream, added.elements());
+    for (std::size_t i = 0; exact && i < x.size(); ++i) {
+      x[i] = i % static_cast<std::size_t>(s.head_dim) == 0 ? kLargest
+                                                           : std::clamp(x[i], -kLargest, kLargest);
+    }
+    return t.values(x, t.compute(), added);
+  };
+  std::vector<double> rows;  // from the last one down
+  for (std::int64_t n = 0; n < s.tokens; ++n) {
+    rows.push_back(static_cast<double>(s.tokens - 1 - n));
+  }
+  const Allowed levels{.last = 0, .steps = exact ? 0.0 : 1.0};
+  const Shape heads{s.tokens, s.kv_heads};
+  op.k = drawn(1);
+  op.v = drawn(2);
+  op.rows = t.values(rows, DType::kI32, {s.tokens});
+  op.cache = {.k = t.out("cache.k", DType::kI8, added, levels),
+              .v = t.out("cache.v", DType::kI8, added, levels),
+              .k_scale = t.out("cache.k_scale", DType::kF32, heads, {.last = 0}),
+              .v_scale = t.out("cache.v_scale", DType::kF32, heads, {.last = 0})};
+}
+
+void draw(DequantizeKv& op, TrialTensors& t, const TrialShape& s) {
+  const Shape shape{s.tokens, s.kv_heads, s.head_dim};
+  const auto all = static_cast<double>(s.tokens);
+  op.cache = int8_kv(t, s, s.tokens);
+  op.segments = t.values({0, 0, all, all, 0}, DType::kI32, {1, 5});
+  op.k = t.out("k", t.compute(), shape, {.accumulator = 1});
+  op.v = t.out("v", t.compute(), shape, {.accumulator = 1});
+}
+
+void draw(AttendInt8Kv& op, TrialTensors& t, const TrialShape& s) {
+  const Shape queries{s.tokens, s.heads, s.head_dim};
+  std::vector<double> segments;  // each query sees one key more than the one before
+  for (std::int64_t n = 0; n < s.tokens; ++n) {
+    const auto at = static_cast<double>(n);
+    segments.insert(segments.end(), {at, 0, 1, at + 1, at});
+  }
+  const double scores = of_products(s.head_dim) + 2 * static_cast<double>(s.tokens);
+  op.q = t.x(1, queries);
+  op.cache = int8_kv(t, s, s.tokens);
+  op.segments = t.values(segments, DType::kI32, {s.tokens, 5});
+  op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 4});
+  const std::int64_t parts =
+      (s.tokens + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
+  op.parts = t.scratch(t.accumulator(), {s.tokens, parts, s.heads * (s.head_dim + 2)});
+  op.scale = scale_of(s);
 }
 
 void draw(SampleTokens& op, TrialTensors& t, const TrialShape& s) {

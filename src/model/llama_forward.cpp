@@ -5,7 +5,6 @@
 #include "strata/model/llama_forward.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "cell_runner.h"
@@ -42,6 +41,11 @@ LlamaForward::Memory::Memory(const LlamaConfig& c, const ForwardSizes& z, Alloca
   if (z.singles > 0) {
     parts = take("scratch.attention_parts", a,
                  {z.singles, parts_of(z.positions), c.num_attention_heads * (c.head_size() + 2)});
+  }
+  if (z.int8_rows > 0) {
+    const Shape rows{z.int8_rows, c.kv_heads(), c.head_size()};
+    k = take("scratch.keys", x, rows);
+    v = take("scratch.values", x, rows);
   }
   head_x = take("scratch.head", x, {z.head_rows, c.hidden_size});
   head_n = take("scratch.head_norm", x, {z.head_rows, c.hidden_size});
@@ -99,14 +103,10 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kvh = config_.kv_heads();
   const std::int64_t d = config_.head_size();
-  kernels_.run(compute,
-               FusedAppend{.rope = turn(cell, qkv),
-                           .append = {.k = heads_of(qkv, h * d, kvh, d),
-                                      .v = heads_of(qkv, (h + kvh) * d, kvh, d),
-                                      .rows = cell.rows,
-                                      .cache_k = kv.k,
-                                      .cache_v = kv.v}},
-               tag);
+  const NewKv added{.k = heads_of(qkv, h * d, kvh, d),
+                    .v = heads_of(qkv, (h + kvh) * d, kvh, d),
+                    .rows = cell.rows};
+  turn_and_append_kv(kernels_, compute, kv, turn(cell, qkv), added, tag);
   attend(compute, cell, kv, qkv, o, tag);
   after_attention(compute, w, o, x, tag);
 }
@@ -172,36 +172,50 @@ void LlamaForward::attend(Stream& compute, const ForwardCell& cell, const KvView
                           const TensorView& qkv, const TensorView& o, const Tag& tag) {
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t d = config_.head_size();
-  const TensorView& lse = memory_.lse;
-  AttentionForward attention{.q = {},
-                             .k = kv.k,
-                             .v = kv.v,
-                             .segments = {},
-                             .o = {},
-                             .lse = {},
-                             .scale = 1.0 / std::sqrt(static_cast<double>(d))};
-  const auto of_tokens = [&](std::int64_t begin, std::int64_t count) {
-    attention.q = heads_of(qkv.slice_rows(begin, count), 0, h, d);
-    attention.o = heads_of(o.slice_rows(begin, count), 0, h, d);
-    attention.lse = TensorView(lse.data, lse.dtype, Shape{h, count});
-  };
   const std::int64_t singles = cell.singles;
+  const auto heads = [&](const TensorView& of, std::int64_t begin, std::int64_t count) {
+    return heads_of(of.slice_rows(begin, count), 0, h, d);
+  };
   if (singles > 0) {
-    of_tokens(0, singles);
-    attention.segments.table = cell.segments.slice_rows(0, singles);
-    attention.segments.pairs = cell.single_pairs;
+    SingleTokens tokens{.q = heads(qkv, 0, singles),
+                        .segments = cell.segments.slice_rows(0, singles),
+                        .pairs = cell.single_pairs,
+                        .o = heads(o, 0, singles),
+                        .lse = TensorView(memory_.lse.data, memory_.lse.dtype, Shape{h, singles})};
     if (const TensorView& all = memory_.parts; all) {
-      attention.parts =
+      tokens.parts =
           TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
     }
-    kernels_.run(compute, attention, tag);
-    attention.parts = {};
+    attend_to_kv(kernels_, compute, kv, tokens, tag);
   }
   if (singles == qkv.rows()) return;
-  of_tokens(singles, qkv.rows() - singles);
-  attention.segments.table = cell.segments.slice_rows(singles, cell.segments.rows() - singles);
-  attention.segments.pairs = cell.prompt_pairs;
-  kernels_.run(compute, attention, tag);
+  const std::int64_t others = qkv.rows() - singles;
+  attend_prompts(compute, cell, kv, heads(qkv, singles, others), heads(o, singles, others), tag);
+}
+
+/// Keys that are int8 are brought back at their own rows, so that segments hold for them.
+void LlamaForward::attend_prompts(Stream& compute, const ForwardCell& cell, const KvViews& kv,
+                                  const TensorView& q, const TensorView& o, const Tag& tag) {
+  const Memory& m = memory_;
+  const ConstTensorView segments =
+      cell.segments.slice_rows(cell.singles, cell.segments.rows() - cell.singles);
+  if (kv.is_int8()) {
+    kernels_.run(
+        compute,
+        DequantizeKv{
+            .cache = kv.int8(), .segments = segments, .k = m.k, .v = m.v, .seen = cell.prompt_rows},
+        tag);
+  }
+  kernels_.run(
+      compute,
+      AttentionForward{.q = q,
+                       .k = kv.is_int8() ? m.k : kv.k,
+                       .v = kv.is_int8() ? m.v : kv.v,
+                       .segments = {.table = segments, .pairs = cell.prompt_pairs},
+                       .o = o,
+                       .lse = TensorView(m.lse.data, m.lse.dtype, Shape{q.shape[1], q.rows()}),
+                       .scale = attention_scale(q.shape[2])},
+      tag);
 }
 
 TensorView LlamaForward::head(Stream& compute, const HeadWeights& w, const ConstTensorView& x,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "check.h"
+#include "int8_kv.h"
 
 namespace strata {
 
@@ -103,6 +104,36 @@ Cost AttentionForward::cost() const {
   return {.kind = CostKind::kAttentionForward,
           .flops = 4 * pairs * static_cast<double>(q.shape[1] * q.shape[2]),
           .extents = {queries, length, q.shape[2]}};
+}
+
+void AttendInt8Kv::check() const {
+  const Checker c(kName);
+  c.rank("q", q, 3);
+  c.compute_dtype("q", q);
+  c.require(q.shape[2] > 0, "q", "must have a head dim of at least 1");
+  c.rank("cache.k", cache.k, 3);
+  const std::int64_t kv_heads = cache.k.shape[1];
+  check_int8_kv(c, cache, {cache.k.shape[0], kv_heads, q.shape[2]});
+  c.require(kv_heads > 0 && q.shape[1] % kv_heads == 0, "cache.k",
+            "has heads that do not divide those of q");
+  c.matches_contiguous("segments", segments, {q.shape[0], 5}, DType::kI32);
+  c.matches("o", o, q.shape, q.dtype);
+  if (!given(parts)) return;
+  c.rank("parts", parts, 3);
+  c.matches_contiguous("parts", parts, {q.shape[0], parts.shape[1], q.shape[1] * (q.shape[2] + 2)},
+                       accumulator_of(q.dtype));
+}
+
+Accesses AttendInt8Kv::accesses() const {
+  return {{q.bytes(), cache.k.bytes(), cache.v.bytes(), cache.k_scale.bytes(),
+           cache.v_scale.bytes(), segments.bytes()},
+          {o.bytes(), parts.bytes()}};
+}
+
+Cost AttendInt8Kv::cost() const {
+  const std::int64_t seen = pairs > 0 ? pairs : q.shape[0] * cache.k.rows();
+  const auto elements = 2 * static_cast<std::size_t>(q.elements());
+  return {.bytes = elements * size_of(q.dtype) + int8_kv_bytes(seen, cache.k.shape)};
 }
 
 void AttentionBackward::check() const {

@@ -102,6 +102,7 @@ std::string GenerationSetup::to_string() const {
   return std::to_string(resident_units) + " of " + std::to_string(layout->units.size()) +
          " units resident, sequences at once " + format_count(sequences) + ", each up to " +
          format_count(sizes.positions) + " tokens, keys and values " +
+         (kv.kept == KvDType::kInt8 ? "as int8 " : "") +
          (kv.slots == 0 ? "on the device"
                         : "on the host in " + std::to_string(kv.groups) + " groups" +
                               (kv.attended_at_home ? ", attended to there" : ""));

@@ -54,8 +54,10 @@ void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& n
         .heads = of.kv_heads(),
         .head_size = of.head_size(),
         .dtype = needs.compute,
+        .kept = needs.kv_dtype,
         .slots = kv_slots,
         .attended_at_home = needs.host_attention && kv_slots > 0};
+  if (needs.kv_dtype == KvDType::kInt8) sizes.int8_rows = kv.rows;
 }
 
 void SweepSetup::list_memory(MemoryPlan& plan) const {

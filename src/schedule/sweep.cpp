@@ -26,7 +26,8 @@ ForwardCell forward_cell(const SweepCell& cell, const TokenLease& tokens) {
           .singles = cell.singles,
           .longest = cell.longest,
           .single_pairs = cell.single_pairs,
-          .prompt_pairs = cell.prompt_pairs};
+          .prompt_pairs = cell.prompt_pairs,
+          .prompt_rows = cell.prompt_rows};
 }
 
 /// Returns a cell's tables on the host.

@@ -4,10 +4,9 @@
 
 #include "strata/store/host_attention.h"
 
-#include <cmath>
-
 #include "strata/base/dtype.h"
 #include "strata/device/device.h"
+#include "strata/model/kv_views.h"
 
 namespace strata {
 
@@ -56,13 +55,11 @@ void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView&
   host.wait(kv_.fetched(layer, cell.group), WaitFor::kTaken);
   const KvViews kept = kv_.home(layer, cell.group);
   const std::int64_t kv_heads = kv_.shape().heads;
-  kernels_.run(host,
-               AppendKv{.k = heads(home, shape_.heads, kv_heads),
-                        .v = heads(home, shape_.heads + kv_heads, kv_heads),
-                        .rows = cell.rows,
-                        .cache_k = kept.k,
-                        .cache_v = kept.v},
-               tag);
+  append_kv(kernels_, host, kept,
+            {.k = heads(home, shape_.heads, kv_heads),
+             .v = heads(home, shape_.heads + kv_heads, kv_heads),
+             .rows = cell.rows},
+            tag);
 }
 
 void HostAttention::keep(int layer, const HostCell& cell, const ConstTensorView& qkv,
@@ -79,18 +76,14 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
   const KvViews kept = kv_.home(layer, cell.group);
   const std::int64_t count = qkv.rows();
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
-  const double width = static_cast<double>(kv_.shape().head_size);
   const TensorView& lse = memory_.lse;
-  kernels_.run(
-      host,
-      AttentionForward{.q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
-                       .k = kept.k,
-                       .v = kept.v,
-                       .segments = {.table = cell.segments, .pairs = cell.pairs},
-                       .o = heads(o, 0, shape_.heads),
-                       .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count}),
-                       .scale = 1.0 / std::sqrt(width)},
-      tag);
+  attend_to_kv(kernels_, host, kept,
+               {.q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
+                .segments = cell.segments,
+                .pairs = cell.pairs,
+                .o = heads(o, 0, shape_.heads),
+                .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count})},
+               tag);
   taken_[cell.number] = host.record();
   kv_.added(layer, cell.group, taken_[cell.number]);
   Stream& in = device_.stream(Lane::kActivationsIn);

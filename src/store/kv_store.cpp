@@ -27,11 +27,20 @@ KvStore::KvStore(const KvShape& shape, Arenas& arenas)
       fetched_(memory_.homes.size()) {}
 
 KvViews KvStore::views(std::byte* data) const {
-  const std::int64_t width = shape_.heads * shape_.head_size;
+  const bool int8 = shape_.kept == KvDType::kInt8;
+  const DType dtype = int8 ? DType::kI8 : shape_.dtype;
+  const auto width = static_cast<std::size_t>(shape_.heads * shape_.head_size) * size_of(dtype);
+  const auto at = [&](std::size_t begin, DType of, Shape shape) {
+    return TensorView(data + begin, of, shape,
+                      static_cast<std::int64_t>(shape_.row_bytes() / size_of(of)));
+  };
   const Shape shape{shape_.rows, shape_.heads, shape_.head_size};
-  return {.k = TensorView(data, shape_.dtype, shape, 2 * width),
-          .v = TensorView(data + static_cast<std::size_t>(width) * size_of(shape_.dtype),
-                          shape_.dtype, shape, 2 * width)};
+  KvViews views{.k = at(0, dtype, shape), .v = at(width, dtype, shape)};
+  if (!int8) return views;
+  const std::size_t scales = static_cast<std::size_t>(shape_.heads) * sizeof(float);
+  views.k_scale = at(2 * width, DType::kF32, {shape_.rows, shape_.heads});
+  views.v_scale = at(2 * width + scales, DType::kF32, {shape_.rows, shape_.heads});
+  return views;
 }
 
 std::size_t KvStore::copy_rows(Stream& stream, std::byte* to, const std::byte* from,

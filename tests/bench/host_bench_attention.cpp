@@ -1,10 +1,11 @@
 // Measures how fast the host attends to keys and values of single queries, as generation has it do
-// where keys and values live on the host, against a plain read of the same bytes by the same
-// threads; alone, and while the link copies in.
+// where keys and values live on the host, in bf16 and in int8, against a plain read of the same
+// bytes by the same threads; alone, and while the link copies in.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,6 +15,8 @@
 #include "bench/host_runs.h"
 #include "bench/link_traffic.h"
 #include "bench/times.h"
+#include "strata/model/kv_views.h"
+#include "strata/store/kv_store.h"
 
 namespace strata::bench {
 namespace {
@@ -23,57 +26,77 @@ constexpr int kChunksPerRun = 40;
 
 struct Case {
   std::int64_t sequences, keys, heads, kv_heads, head_dim;
+  KvDType kept = KvDType::kAuto;
   [[nodiscard]] std::string text() const {
     return std::to_string(sequences) + " x " + std::to_string(keys) + " keys, " +
-           std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads";
+           std::to_string(heads) + "/" + std::to_string(kv_heads) + " heads" +
+           (kept == KvDType::kInt8 ? ", int8" : "");
+  }
+  [[nodiscard]] KvShape shape() const {
+    return {.rows = sequences * keys,
+            .heads = kv_heads,
+            .head_size = head_dim,
+            .dtype = DType::kBF16,
+            .kept = kept};
   }
 };
 
 constexpr Case kCases[] = {{32, 640, 40, 40, 128},
+                           {32, 640, 40, 40, 128, KvDType::kInt8},
                            {32, 640, 56, 56, 128},
                            {64, 1024, 64, 8, 128},
-                           {1, 32768, 32, 32, 128}};
+                           {64, 1024, 64, 8, 128, KvDType::kInt8},
+                           {1, 32768, 32, 32, 128},
+                           {1, 32768, 32, 32, 128, KvDType::kInt8}};
 
 /// The keys and values of one layer, as the key-value store keeps them, and a query of each
 /// sequence.
 struct Layer {
   Layer(Backend& backend, const Case& c) : arena(*backend.device, Space::kPinned, bytes(c), "kv") {
-    const std::int64_t width = c.kv_heads * c.head_dim;
-    const std::int64_t rows = c.sequences * c.keys;
-    kv = arena.allocate_tensor("kv", DType::kBF16, {rows, 2 * width});
-    const TensorView q =
-        arena.allocate_tensor("q", DType::kBF16, {c.sequences, c.heads, c.head_dim});
-    const TensorView table = arena.allocate_tensor("segments", DType::kI32, {c.sequences, 5});
-    const Shape shape{rows, c.kv_heads, c.head_dim};
-    auto* data = static_cast<std::byte*>(kv.data);
-    op = {.q = q,
-          .k = TensorView(data, DType::kBF16, shape, 2 * width),
-          .v = TensorView(data + width * 2, DType::kBF16, shape, 2 * width),
-          .segments = {.table = table, .pairs = rows},
-          .o = arena.allocate_tensor("o", DType::kBF16, q.shape),
-          .lse = arena.allocate_tensor("lse", DType::kF32, {c.heads, c.sequences}),
-          .scale = 0.1};
-    auto* entry = table.as<std::int32_t>();
+    const KvShape shape = c.shape();
+    const auto row_bytes = static_cast<std::int64_t>(shape.row_bytes());
+    kv = arena.allocate_tensor("kv", DType::kU8, {shape.rows, row_bytes});
+    kept = views(shape);
+    tokens = {.q = arena.allocate_tensor("q", DType::kBF16, {c.sequences, c.heads, c.head_dim}),
+              .segments = arena.allocate_tensor("segments", DType::kI32, {c.sequences, 5}),
+              .pairs = shape.rows,
+              .o = arena.allocate_tensor("o", DType::kBF16, {c.sequences, c.heads, c.head_dim}),
+              .lse = arena.allocate_tensor("lse", DType::kF32, {c.heads, c.sequences})};
+    auto* entry = static_cast<std::int32_t*>(const_cast<void*>(tokens.segments.data));
     for (std::int64_t s = 0; s < c.sequences; ++s, entry += 5) {
       const std::int64_t row[] = {s, s * c.keys, 1, c.keys, c.keys - 1};
       std::ranges::transform(row, entry,
                              [](std::int64_t v) { return static_cast<std::int32_t>(v); });
     }
-    Stream& host = backend.device->stream(Lane::kHost);
-    for (const TensorView& view : {kv, q}) {
-      const TensorView flat(view.data, view.dtype, Shape{view.elements()});
-      backend.host_kernels().run(host, Fill{.x = flat, .value = 0.5}, {});
-    }
-    backend.device->synchronize();
+    // Any bits will do that are finite numbers in both dtypes: 0x3c3c is 0.01 or two levels of 60.
+    std::memset(kv.data, 0x3c, kv.bytes().bytes);
+    std::memset(const_cast<void*>(tokens.q.data), 0x3c, tokens.q.bytes().bytes);
   }
   [[nodiscard]] static std::size_t bytes(const Case& c) {
-    return static_cast<std::size_t>(4 * c.sequences * c.keys * c.kv_heads * c.head_dim) +
+    return c.shape().layer_bytes() +
            static_cast<std::size_t>(c.sequences * c.heads * (4 * c.head_dim + 4)) + kMiB;
+  }
+  [[nodiscard]] KvViews views(const KvShape& shape) const {
+    const bool int8 = shape.kept == KvDType::kInt8;
+    const DType dtype = int8 ? DType::kI8 : shape.dtype;
+    const std::int64_t width = shape.heads * shape.head_size;
+    const auto at = [&](std::int64_t element, DType of, const Shape& rows) {
+      auto* data =
+          static_cast<std::byte*>(kv.data) + element * static_cast<std::int64_t>(size_of(dtype));
+      return TensorView(data, of, rows, static_cast<std::int64_t>(shape.row_bytes() / size_of(of)));
+    };
+    const Shape heads{shape.rows, shape.heads, shape.head_size};
+    KvViews all{.k = at(0, dtype, heads), .v = at(width, dtype, heads)};
+    if (!int8) return all;
+    all.k_scale = at(2 * width, DType::kF32, {shape.rows, shape.heads});
+    all.v_scale = at(2 * width + 4 * shape.heads, DType::kF32, {shape.rows, shape.heads});
+    return all;
   }
 
   Arena arena;
   TensorView kv;
-  AttentionForward op;
+  KvViews kept;
+  SingleTokens tokens;
 };
 
 std::uint64_t sum(const TensorView& view, std::int64_t begin, std::int64_t end) {
@@ -107,8 +130,9 @@ class AttentionBench {
       const double read = rate(layer, busy, [&] {
         host.host_task("read", {}, {}, [&] { read_all(*backend_.pool, layer.kv, sums); });
       });
-      const double attended =
-          rate(layer, busy, [&] { backend_.host_kernels().run(host, layer.op, {}); });
+      const double attended = rate(layer, busy, [&] {
+        attend_to_kv(backend_.host_kernels(), host, layer.kept, layer.tokens, {});
+      });
       const std::string name = c.text() + ", " + where;
       std::printf("host attention, %-44s %7.1f GB/s, plain read %7.1f, share %.2f\n", name.c_str(),
                   attended, read, attended / read);

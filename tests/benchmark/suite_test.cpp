@@ -35,7 +35,7 @@ const std::string kTwoRows = R"({
     {"name": "a", "title": "steps", "config": "../a.json", "use": ["clip", "short"],
      "set": ["run.steps=8"]},
     {"name": "b-1.5", "config": "b.json", "repeats": 1, "limit_minutes": 0.5,
-     "generate": {"prompts": 3, "batch": 2}}
+     "generate": {"prompts": 3, "batch": 2, "kv_dtype": "int8"}}
   ]
 })";
 
@@ -65,7 +65,8 @@ TEST_CASE("a row stands for the command that measures it alone") {
         "bench a.json --set optimizer.grad_clip=1 --set run.steps=4 --set run.threads=1 --set "
         "run.steps=8");
   CHECK(shell_line(arguments_of(suite.rows[1])) ==
-        "bench b.json --generate --prompts 3 --prompt-tokens 512 --max-tokens 128 --batch 2");
+        "bench b.json --generate --prompts 3 --prompt-tokens 512 --max-tokens 128 --batch 2 "
+        "--kv-dtype int8");
 }
 
 TEST_CASE("a shell reads a line back to the words that it was made of") {

@@ -71,6 +71,9 @@ TEST_CASE("a token file has the perplexity that transformers finds") {
     check(windowed[0], "windowed");
     CHECK(windowed[0]["windows"] == 4);
     CHECK(windowed[0]["loss_error"] > 0);
+    const auto int8 = evaluated(folder, arguments + " --kv-dtype int8").at(0);
+    CHECK(int8["loss"] != whole[0]["loss"]);
+    CHECK(int8["loss"].get<double>() == Approx(whole[0]["loss"].get<double>()).margin(1e-3));
     // Where the file says whose loss counts, that of others does not.
     std::vector<std::uint8_t> loss(ids.size());
     std::vector<double> counted;

@@ -91,6 +91,9 @@ TEST_CASE("JSON lines are continued alone as in any batch, and samples differ") 
   CHECK(together.at("prompt 3/0")["finish_reason"] == "length");
   CHECK(by_id("--batch 1") == together);
   CHECK(by_id("--batch 3 --threads 1") == together);
+  const auto int8 = by_id("--kv-dtype int8");
+  CHECK(int8 != together);
+  CHECK(by_id("--kv-dtype int8 --batch 3") == int8);
   write_file(folder / "in.jsonl",
              R"({"tokens": [5, 6], "max_tokens": 6, "temperature": 1, "samples": 5})");
   std::set<std::string> samples;
@@ -256,6 +259,10 @@ TEST_CASE(
   CHECK_THAT(plan, ContainsSubstring("8 prompts of 100 tokens, 20 drawn after each"));
   CHECK_THAT(plan, ContainsSubstring("sequences at once 8,"));
   CHECK_THAT(plan, ContainsSubstring("predicted for H200 (measured)"));
+  CHECK_THAT(printed(folder, "plan " STRATA_CONFIGS
+                             "/llama-7b.json --generate --gpu H200 --prompts 8 --prompt-tokens "
+                             "100 --max-tokens 20 --kv-dtype int8"),
+             ContainsSubstring("keys and values as int8 on the device"));
   const std::string file = folder / "bench.json";
   const std::string load = "--generate --prompts 5 --prompt-tokens 6 --max-tokens 7 --batch 2 ";
   const std::string bench = "bench " STRATA_CONFIGS "/tiny-cpu.json " + load + "--json " + file;
@@ -264,6 +271,7 @@ TEST_CASE(
   const auto json = nlohmann::json::parse(read_file(file));
   CHECK(json["generated_tokens"] == 5 * 7);
   CHECK(json["sequences_at_once"] == 2);
+  CHECK(json["kv_dtype"] == "auto");
   CHECK(json["sweeps"] >= 3 * 7);  // of five prompts two go at once
   CHECK(json["first_token_s"] > 0);
   CHECK(json["first_token_s"] < json["seconds"]);
@@ -279,6 +287,8 @@ TEST_CASE("a load that cannot be generated is refused by the option that is wron
   check_refused(folder, "plan " + tiny + "--ranks 2 --max-tokens 2 --prompt-tokens 2", "--ranks");
   check_refused(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --prompts 2", "--generate");
   check_refused(folder, "bench " + tiny + "--batch 0", "--batch");
+  check_refused(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --kv-dtype int8", "--generate");
+  check_refused(folder, "plan " + tiny + "--kv-dtype int4", "int4");
   const std::string held = folder / "config.json";
   write_file(held, "{}");
   const Outcome kept =

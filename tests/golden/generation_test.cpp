@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -18,6 +19,49 @@
 #include "support/tiny_generation.h"
 
 namespace strata::test {
+namespace {
+
+std::function<void(TrainingState&, ThreadPool&)> weights_of(const std::filesystem::path& folder) {
+  return [folder](TrainingState& state, ThreadPool& pool) {
+    state.load(SafetensorsDirectory(folder), pool);
+  };
+}
+
+struct Scores {
+  std::vector<double> scored;
+  std::vector<double> expected;  ///< by transformers
+};
+
+/// Returns the logarithms of probabilities of the tokens of a golden model's text, of one size.
+Scores scored_and_expected(const char* model, KvDType kv_dtype) {
+  const std::filesystem::path folder = golden_data() / model;
+  const GoldenFile golden(folder / "evaluation.safetensors");
+  const std::vector<std::int32_t> ids = golden.integers("ids");
+  TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
+                             .needs = {.compute = DType::kF32,
+                                       .kv_dtype = kv_dtype,
+                                       .sequences = 1,
+                                       .context = std::ssize(ids),
+                                       .cell_tokens = 50,
+                                       .sweep_tokens = 120,
+                                       .scores = true},
+                             .fill = weights_of(folder)});
+  bool taken = false;
+  Scores all{.scored = {}, .expected = golden.values("whole")};
+  Scorer scorer(generation.assembly());
+  scorer.run(
+      [&]() -> std::optional<ScoreRequest> {
+        if (std::exchange(taken, true)) return std::nullopt;
+        return ScoreRequest{.ids = ids};
+      },
+      [&](std::size_t, std::span<const double> logprobs) {
+        all.scored.assign(logprobs.begin(), logprobs.end());
+      });
+  REQUIRE(all.scored.size() == all.expected.size());
+  return all;
+}
+
+}  // namespace
 
 TEST_CASE("models continue prompts as transformers does", "[golden]") {
   constexpr std::size_t kStride = 32;  // of the tokens after which logits are compared
@@ -38,9 +82,7 @@ TEST_CASE("models continue prompts as transformers does", "[golden]") {
       if (alone) needs.sequences = 1;
       TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
                                  .needs = needs,
-                                 .fill = [&](TrainingState& state, ThreadPool& pool) {
-                                   state.load(SafetensorsDirectory(folder), pool);
-                                 }});
+                                 .fill = weights_of(folder)});
       const auto vocabulary = static_cast<std::size_t>(generation.setup().model.vocab_size);
       std::array<std::vector<double>, kPrompts> logits;
       std::array<std::size_t, kPrompts> drawn{};
@@ -72,36 +114,71 @@ TEST_CASE("models continue prompts as transformers does", "[golden]") {
 TEST_CASE("tokens are as likely as transformers finds them", "[golden]") {
   for (const char* name : kGoldenModels) {
     INFO(name);
-    const std::filesystem::path folder = golden_data() / name;
-    const GoldenFile golden(folder / "evaluation.safetensors");
-    const std::vector<std::int32_t> ids = golden.integers("ids");
-    TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
-                               .needs = {.compute = DType::kF32,
-                                         .sequences = 1,
-                                         .context = std::ssize(ids),
-                                         .cell_tokens = 50,
-                                         .sweep_tokens = 120,
-                                         .scores = true},
-                               .fill = [&](TrainingState& state, ThreadPool& pool) {
-                                 state.load(SafetensorsDirectory(folder), pool);
-                               }});
-    bool taken = false;
-    std::vector<double> scored;
-    Scorer scorer(generation.assembly());
-    scorer.run(
-        [&]() -> std::optional<ScoreRequest> {
-          if (std::exchange(taken, true)) return std::nullopt;
-          return ScoreRequest{.ids = ids};
-        },
-        [&](std::size_t, std::span<const double> logprobs) {
-          scored.assign(logprobs.begin(), logprobs.end());
-        });
-    const std::vector<double> expected = golden.values("whole");
-    REQUIRE(scored.size() == expected.size());
+    const auto [scored, expected] = scored_and_expected(name, KvDType::kAuto);
     const double largest = -*std::ranges::min_element(expected);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CHECK(std::abs(scored[i] - expected[i]) <= 2e-5 * largest);
     }
+  }
+}
+
+TEST_CASE("with int8 keys logits stay near those of transformers", "[golden]") {
+  constexpr std::size_t kStride = 32;  // of the tokens after which there are logits
+  for (const char* name : kGoldenModels) {
+    INFO(name);
+    const std::filesystem::path folder = golden_data() / name;
+    const GoldenFile golden(folder / "generation.safetensors");
+    TinyGeneration generation({.model = load_llama_config(folder / "config.json"),
+                               .needs = {.compute = DType::kF32,
+                                         .kv_dtype = KvDType::kInt8,
+                                         .sequences = 1,
+                                         .context = 406},
+                               .fill = weights_of(folder)});
+    const auto vocabulary = static_cast<std::size_t>(generation.setup().model.vocab_size);
+    std::vector<GenerateRequest> requests;
+    for (int i = 0; i < 3; ++i) {
+      requests.push_back({.prompt = golden.integers("prompt." + std::to_string(i)),
+                          .sampling = {.temperature = 0},
+                          .most_tokens = 256,
+                          .sample = 0});
+    }
+    std::array<std::size_t, 3> drawn{};
+    double error = 0, size = 0;
+    int compared = 0;
+    // As long as the tokens before are the same: then the logits are of the same text.
+    (void)generation.run(requests, [&](const DrawnToken& token) {
+      const std::string number = std::to_string(token.sequence);
+      const std::size_t at = drawn.at(token.sequence)++;
+      if (at % kStride == 0) {
+        const std::vector<double> got = generation.last_logits(1);
+        const std::vector<double> all = golden.values("logits." + number);
+        for (std::size_t j = 0; j < vocabulary; ++j) {
+          const double want = all.at(at / kStride * vocabulary + j);
+          error += (got[j] - want) * (got[j] - want);
+          size += want * want;
+        }
+        ++compared;
+      }
+      return token.id == golden.integers("tokens." + number).at(at);
+    });
+    CHECK(compared > 6);                    // far beyond the first token of each
+    CHECK(std::sqrt(error / size) < 0.01);  // keys and values are off by about 0.006 of themselves
+    CHECK(error > 0);
+  }
+}
+
+TEST_CASE("int8 keys make tokens hardly less likely than transformers finds them", "[golden]") {
+  for (const char* name : kGoldenModels) {
+    INFO(name);
+    const auto [scored, expected] = scored_and_expected(name, KvDType::kInt8);
+    double sum = 0, most = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      sum += scored[i] - expected[i];
+      most = std::max(most, std::abs(scored[i] - expected[i]));
+    }
+    CHECK(std::abs(sum) / static_cast<double>(expected.size()) < 1e-3);  // nats
+    CHECK(most < 0.05);
+    CHECK(most > 0);
   }
 }
 

@@ -52,10 +52,8 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
       constexpr std::size_t kStatistics =
           sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads;
       CHECK(cuda::DecodeTile::shared_bytes(head_dim) + kStatistics <= limits.shared_bytes);
-      // Results of warps take the place of their rings.
-      CHECK(sizeof(float) * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads *
-                static_cast<std::size_t>(head_dim) <=
-            cuda::DecodeTile::shared_bytes(head_dim));
+      // Results of warps take the place of their rings, and are all that int8 has.
+      CHECK(cuda::DecodeTile::result_bytes(head_dim) <= cuda::DecodeTile::shared_bytes(head_dim));
     }
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least
@@ -74,18 +72,21 @@ TEST_CASE("linear layers of a single stream are fused on every architecture") {
   using Tile = cuda::FusedTile;
   for (const BlockLimits& limits : kBlockLimits) {
     for (const std::int64_t k : {2048, 4096, 11008, 14336}) {
-      const int stages = Tile::stages(1, k, limits.shared_bytes);
-      INFO(limits.capability << ", k " << k);
-      CHECK(stages > 0);
-      CHECK(Tile::shared_bytes(stages, 1, k) + Tile::kStaticBytes <= limits.shared_bytes);
+      for (const std::int64_t blocks : {100, 1000}) {
+        const int stages = Tile::stages(1, k, blocks, {limits.shared_bytes, 108});
+        INFO(limits.capability << ", k " << k << ", blocks " << blocks);
+        CHECK(stages > 0);
+        CHECK(Tile::shared_bytes(stages, 1, k) + Tile::kStaticBytes <= limits.shared_bytes);
+      }
     }
   }
-  constexpr std::size_t kNewest = 227 * 1024;
-  CHECK(Tile::stages(1, 28672, kNewest) == Tile::kManyStages);  // the 70B's, there alone
-  CHECK(Tile::stages(1, 28672, 99 * 1024) == 0);
-  CHECK(Tile::stages(1, 4096, 99 * 1024) == Tile::kFewStages);
-  CHECK(Tile::stages(4, 11008, kNewest) == 0);
-  CHECK(2 * (Tile::shared_bytes(Tile::kManyStages, 1, 4096) + Tile::kStaticBytes) <= kNewest);
+  constexpr cuda::FusedDevice kNewest{227 * 1024, 132};
+  CHECK(Tile::stages(1, 4096, 688, kNewest) == 6);
+  CHECK(Tile::stages(1, 13824, 160, kNewest) == 5);  // two on a multiprocessor, not one after one
+  CHECK(Tile::stages(1, 11008, 128, kNewest) == 6);
+  CHECK(Tile::stages(1, 28672, 256, kNewest) == 6);  // the 70B's, of which two never fit
+  CHECK(Tile::stages(1, 28672, 256, {99 * 1024, 132}) == 0);
+  CHECK(Tile::stages(4, 11008, 128, kNewest) == 0);
 }
 
 TEST_CASE("cross-entropy keeps rows only where its rings fit") {
@@ -143,11 +144,18 @@ TEST_CASE("the bits of seen tokens fit every architecture") {
 TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are checked") {
   // Those above and of compute capability 9.0, and norm.cu, whose bytes are those of a row: the
   // launcher refuses what a device does not have.
-  const std::set<std::string> checked{
-      "flash_forward.cu",    "flash_backward.cu", "cross_entropy.cu",
-      "norm_backward.cu",    "norm.cu",           "hopper_forward.cu",
-      "hopper_backward.cu",  "sampling.cu",       "decode_attention.cu",
-      "invariant_matmul.cu", "fused_linear.cu"};
+  const std::set<std::string> checked{"flash_forward.cu",
+                                      "flash_backward.cu",
+                                      "cross_entropy.cu",
+                                      "norm_backward.cu",
+                                      "norm.cu",
+                                      "hopper_forward.cu",
+                                      "hopper_backward.cu",
+                                      "sampling.cu",
+                                      "decode_attention.cu",
+                                      "invariant_matmul.cu",
+                                      "decode_int8_attention.cu",
+                                      "fused_linear.cu"};
   std::set<std::string> found;
   const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -164,6 +164,33 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
                                             .cache_k = view(kBF16, {9, 2, 4}),
                                             .cache_v = view(kBF16, {9, 2, 4})}};
   REQUIRE_REFUSED(fused_append, "fused_append: k must be the last heads of what is turned");
+  const ConstInt8Kv kept{.k = view(DType::kI8, {9, 2, 4}),
+                         .v = view(DType::kI8, {9, 2, 4}),
+                         .k_scale = view(kF32, {9, 2}),
+                         .v_scale = view(kF32, {9, 1})};
+  REQUIRE_REFUSED((DequantizeKv{.cache = kept,
+                                .segments = view(kI32, {1, 5}),
+                                .k = view(kBF16, {9, 2, 4}),
+                                .v = view(kBF16, {9, 2, 4})}),
+                  "dequantize_kv: cache.v_scale must have shape [9, 2]");
+  REQUIRE_REFUSED((AppendInt8Kv{.k = view(kBF16, {3, 2, 5}),
+                                .v = view(kBF16, {3, 2, 5}),
+                                .rows = view(kI32, {3}),
+                                .cache = {.k = view(DType::kI8, {9, 2, 4}),
+                                          .v = view(DType::kI8, {9, 2, 4}),
+                                          .k_scale = view(kF32, {9, 2}),
+                                          .v_scale = view(kF32, {9, 2})}}),
+                  "append_int8_kv: cache.k must have shape [9, 2, 5]");
+  AttendInt8Kv attend{.q = view(kBF16, {3, 3, 4}),
+                      .cache = kept,
+                      .segments = view(kI32, {3, 5}),
+                      .o = view(kBF16, {3, 3, 4})};
+  attend.cache.v_scale = kept.k_scale;
+  REQUIRE_REFUSED(attend, "attend_int8_kv: cache.k has heads that do not divide those of q");
+  attend.q = attend.o = TensorView(attend.o.data, kBF16, {3, 4, 4});
+  REQUIRE_NOTHROW(attend.check());
+  attend.segments = view(kI32, {2, 5});
+  REQUIRE_REFUSED(attend, "attend_int8_kv: segments must have shape [3, 5]");
   const SampleTokens sample{.logits = view(kBF16, {3, 7}),
                             .rows = view(DType::kU8, {3, 8}),
                             .seen = {},
@@ -274,6 +301,31 @@ TEST_CASE("an index that points nowhere is named when the operator runs", "[ops]
                       .lse = f32({1, 3})};
   op.segments.table = TensorView(segment.data(), kI32, {1, 5});
   REQUIRE_THROWS_WITH(cpu::execute(context, op), ContainsSubstring("segment 0 leaves q of 3"));
+  std::vector<std::int8_t> levels(64);
+  const TensorView level_view(levels.data(), DType::kI8, {3, 1, 2});
+  const Int8Kv cache{
+      .k = level_view, .v = level_view, .k_scale = f32({3, 1}), .v_scale = f32({3, 1})};
+  REQUIRE_THROWS_WITH(
+      cpu::execute(context,
+                   AppendInt8Kv{.k = append.k, .v = append.v, .rows = indices, .cache = cache}),
+      ContainsSubstring("rows[1] is 3"));
+  std::vector<std::int32_t> two{0, 0, 1, 2, 0, 1, 0, 2, 3, 0};
+  AttendInt8Kv attend{.q = f32({2, 1, 2}),
+                      .cache = cache,
+                      .segments = TensorView(two.data(), kI32, {2, 5}),
+                      .o = f32({2, 1, 2})};
+  REQUIRE_THROWS_WITH(cpu::execute(context, attend),
+                      ContainsSubstring("attend_int8_kv: segment 1 leaves q of 2"));
+  two = {0, 0, 2, 2, 0, 0, 0, 0, 0, 0};
+  REQUIRE_THROWS_WITH(cpu::execute(context, attend),
+                      ContainsSubstring("segment 0 is not of query 0 alone"));
+  const DequantizeKv bring{.cache = cache,
+                           .segments = TensorView(two.data(), kI32, {2, 5}),
+                           .k = f32({3, 1, 2}),
+                           .v = f32({3, 1, 2})};
+  two = {0, 2, 2, 2, 0, 0, 0, 0, 0, 0};
+  REQUIRE_THROWS_WITH(cpu::execute(context, bring),
+                      ContainsSubstring("dequantize_kv: segment 0 leaves"));
 }
 
 }  // namespace

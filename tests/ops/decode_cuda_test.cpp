@@ -2,9 +2,12 @@
 // with the portable ones.
 
 #include <array>
+#include <cmath>
+#include <vector>
 
 #include "support/catch.h"
 #include "support/op_cases.h"
+#include "support/op_reference.h"
 #include "support/without_gpu.h"
 
 namespace strata::test {
@@ -24,6 +27,56 @@ TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
         longer.parts += 3;
         CHECK(check_attention_forward(runner, dtype, longer, dtype) == first);
       }
+    }
+  }
+}
+
+TEST_CASE("single queries over int8 keys on cuda follow the formula", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  std::vector<AttentionCase> cases = decode_cases();
+  cases.push_back({.name = "a query with many parts of keys beside one without keys",
+                   .queries = 3,
+                   .keys = 9001,
+                   .heads = 8,
+                   .kv_heads = 1,
+                   .head_dim = 128,
+                   .segments = {{0, 1, 1, 9000, 8999}, {1, 17, 1, 0, 0}, {2, 500, 1, 1023, 1022}},
+                   .parts = 36});
+  for (const AttentionCase& c : cases) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Outputs first = check_attend_int8_kv(runner, dtype, c, dtype);
+      CHECK(check_attend_int8_kv(runner, dtype, c, dtype) == first);
+      AttentionCase longer = c;
+      longer.parts += 3;
+      CHECK(check_attend_int8_kv(runner, dtype, longer, dtype) == first);
+    }
+  }
+}
+
+TEST_CASE("attention to int8 keys on cuda differs from the cpu's by rounding alone", "[cuda]") {
+  if (without_gpu()) return;
+  Backend cuda = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  Backend cpu = make_backend(BackendKind::kCpu, {.device = {}, .threads = 2});
+  OpRunner on_cuda(cuda);
+  OpRunner on_cpu(cpu);
+  for (const AttentionCase& c : decode_cases()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      INFO(c.name << ", " << name_of(dtype) << ", head dim " << c.head_dim);
+      const std::vector<double> device = check_attend_int8_kv(on_cuda, dtype, c, dtype).front();
+      const std::vector<double> host =
+          check_attend_int8_kv(on_cpu, dtype, c, accumulator_of(dtype)).front();
+      REQUIRE(device.size() == host.size());
+      double error = 0, size = 0;
+      for (std::size_t i = 0; i < host.size(); ++i) {
+        error += (device[i] - host[i]) * (device[i] - host[i]);
+        size += host[i] * host[i];
+      }
+      // In bf16 both round the result, and the device rounds weights as well; in f32 it is the
+      // order of sums that differs, of dots that are larger than what comes of them.
+      const double roundings = dtype == DType::kBF16 ? 2 : 100;
+      CHECK(std::sqrt(error / size) < roundings * unit_roundoff(dtype));
     }
   }
 }

@@ -117,6 +117,17 @@ TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]
   });
 }
 
+TEST_CASE("keys and values are rounded to int8 head by head, and only what is seen comes back",
+          "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const RopeCase& c : rope_cases()) outputs.push_back(check_int8_kv(runner, dtype, c));
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("tokens are drawn by the distribution that is left of the logits", "[ops]") {
   with_threads([](OpRunner& runner) {
     std::vector<Outputs> outputs;
@@ -248,6 +259,18 @@ TEST_CASE("single queries over a cache follow the formula", "[ops]") {
       check_attention_forward(runner, dtype, c, accumulator_of(dtype));
     }
   }
+}
+
+TEST_CASE("single queries over int8 keys and values follow the formula", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const AttentionCase& c : decode_cases()) {
+      for (const DType dtype : kComputeTypes) {
+        outputs.push_back(check_attend_int8_kv(runner, dtype, c, accumulator_of(dtype)));
+      }
+    }
+    return outputs;
+  });
 }
 
 TEST_CASE("attention has the same bits with any number of threads", "[ops]") {

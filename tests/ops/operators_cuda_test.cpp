@@ -119,6 +119,21 @@ TEST_CASE("rows as int8 on cuda and on the cpu are the same", "[cuda]") {
   });
 }
 
+TEST_CASE("int8 keys and values on cuda have the bits of the definition", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    std::vector<RopeCase> cases = rope_cases();
+    cases.push_back({70, 8, 128, 0});
+    cases.push_back({33, 5, 64, 8});
+    for (const DType dtype : kCudaTypes) {
+      for (const RopeCase& c : cases) {
+        INFO(name_of(dtype) << ", " << c.tokens << " tokens, " << c.heads << " heads of "
+                            << c.head_dim);
+        repeated(runner, [&](OpRunner& r) { return check_int8_kv(r, dtype, c); });
+      }
+    }
+  });
+}
+
 TEST_CASE("embedding on cuda gathers rows and adds their gradients", "[cuda]") {
   with_rows(check_embedding);
 }

@@ -149,6 +149,41 @@ TEST_CASE("attention has the same bits on every instruction set", "[ops]") {
   }
 }
 
+TEST_CASE("attention to int8 has the same bits on every instruction set", "[ops]") {
+  constexpr std::int64_t kKeys = 37;
+  constexpr std::int64_t kD = 44;  // whole registers, and what is left of them
+  constexpr std::int64_t kHeads = 5;
+  std::vector<std::int8_t> levels;
+  for (const double level : random_integers(1, 2 * kKeys * kD, 255)) {
+    levels.push_back(static_cast<std::int8_t>(level - 127));
+  }
+  const auto scales = typed<float>(random_values(2, 2 * kKeys, DType::kF32));
+  const std::vector<std::int32_t> segment{0, 0, 1, kKeys, kKeys - 1};
+  ThreadPool pool(1);
+  const auto check = [&]<class T>(DType dtype, T) {
+    const auto q = typed<T>(random_values(3, kHeads * kD, dtype));
+    std::vector<T> first;
+    for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+      INFO(simd->name);
+      std::vector<T> o(q.size());
+      cpu::execute(
+          {pool, *simd},
+          AttendInt8Kv{.q = ConstTensorView(q.data(), dtype, {1, kHeads, kD}),
+                       .cache = {.k = {levels.data(), DType::kI8, {kKeys, 1, kD}},
+                                 .v = {levels.data() + kKeys * kD, DType::kI8, {kKeys, 1, kD}},
+                                 .k_scale = {scales.data(), DType::kF32, {kKeys, 1}},
+                                 .v_scale = {scales.data() + kKeys, DType::kF32, {kKeys, 1}}},
+                       .segments = ConstTensorView(segment.data(), DType::kI32, {1, 5}),
+                       .o = TensorView(o.data(), dtype, {1, kHeads, kD}),
+                       .scale = 0.01});
+      if (first.empty()) first = o;
+      REQUIRE(std::memcmp(o.data(), first.data(), o.size() * sizeof(T)) == 0);
+    }
+  };
+  check(DType::kF32, float{});
+  check(DType::kF64, double{});
+}
+
 TEST_CASE("exp of f32 is within 1.5 units in the last place, the same on every instruction set",
           "[ops]") {
   std::vector<float> x;

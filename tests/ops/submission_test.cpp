@@ -110,6 +110,17 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                                  .rows = ids,
                                  .cache_k = view(kBF16, {16, 4, 64}),
                                  .cache_v = view(kBF16, {16, 4, 64})}});
+    const Int8Kv kept{.k = view(DType::kI8, {16, 2, 64}),
+                      .v = view(DType::kI8, {16, 2, 64}),
+                      .k_scale = view(kF32, {16, 2}),
+                      .v_scale = view(kF32, {16, 2})};
+    m.run(AppendInt8Kv{.k = kAttention.k, .v = kAttention.v, .rows = ids, .cache = kept});
+    m.run(DequantizeKv{.cache = kept,
+                       .segments = view(kI32, {2, 5}),
+                       .k = view(kBF16, {16, 2, 64}),
+                       .v = view(kBF16, {16, 2, 64})});
+    m.run(AttendInt8Kv{
+        .q = kAttention.q, .cache = kept, .segments = view(kI32, {8, 5}), .o = kAttention.o});
     m.run(
         SampleTokens{.logits = rows,
                      .rows = view(DType::kU8, {8, static_cast<std::int64_t>(sizeof(SamplingRow))}),

@@ -41,11 +41,12 @@ double row_bytes() { return 4.0 * 2 * 8 * 128 * 2; }
 
 GenerationSetup within(std::optional<std::size_t> device_bytes, std::int64_t sequences,
                        std::int64_t context, std::optional<int> kv_slots = {},
-                       bool host_attention = false) {
+                       bool host_attention = false, KvDType kv_dtype = KvDType::kAuto) {
   Budget budget;
   budget.device_limit = device_bytes;
   return make_generation_setup(large_llama(),
                                {.compute = DType::kBF16,
+                                .kv_dtype = kv_dtype,
                                 .sequences = sequences,
                                 .context = context,
                                 .kv_slots = kv_slots,
@@ -138,6 +139,23 @@ TEST_CASE("keys and values that the host attends to take its memory") {
   const double of_token = 4.0 * 2 * (32 + 2 * 8 + 32) * 128;
   CHECK(link.draw_s < 1.2 * 16 * of_token / (kGbs * 1e9 * 0.9));
   CHECK(link.draw_s > 0.6 * 16 * of_token / (kGbs * 1e9));
+}
+
+TEST_CASE("int8 keys and values take their bytes and those of scales, of the link or of the host") {
+  constexpr double kGbs = 0.01;
+  constexpr double kRowBytes = 4.0 * 2 * 8 * (128 + 4);
+  const GenerationLoad load{.sequences = 16, .prompt_tokens = 200, .drawn_tokens = 50};
+  const GenerationPrediction fetched =
+      predicted(within({}, 16, 300, 3, false, KvDType::kInt8), load,
+                [&](HardwareSection& h) { h.link_gbs = kGbs; });
+  CHECK(fetched.draw_s == Approx(16 * 225 * kRowBytes / (kGbs * 1e9 / 0.905)).epsilon(0.05));
+  const GenerationPrediction attended =
+      predicted(within({}, 16, 300, 3, true, KvDType::kInt8), load,
+                [&](HardwareSection& h) { h.host_gbs = kGbs; });
+  // Beside its keys a token has what is added, a query and a result in each layer.
+  constexpr double kTokenBytes = kRowBytes + 4.0 * 2 * (2 * 8 + 2 * 32) * 128;
+  CHECK(attended.draw_s ==
+        Approx(16 * (225 * kRowBytes + kTokenBytes) / (kGbs * 1e9)).epsilon(0.01));
 }
 
 TEST_CASE("the host attends where the link would be the bound", "[long]") {

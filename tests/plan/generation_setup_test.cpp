@@ -45,6 +45,20 @@ TEST_CASE("without a limit all of a model is resident, and has weights alone") {
                                 ContainsSubstring("keys and values on the device"));
 }
 
+TEST_CASE("int8 keys and values take half of the memory, and scratch for a layer of a group") {
+  GenerationNeeds needs = kNeeds;
+  needs.kv_dtype = KvDType::kInt8;
+  const GenerationSetup s = make_generation_setup(small_llama(), needs, {});
+  const std::size_t rows = 8 * 1024;
+  CHECK(s.plan.bytes(Space::kDevice, "kv") == 8 * rows * 2 * 2 * (64 + 4));
+  CHECK(s.plan.bytes(Space::kDevice, "scratch.keys") == rows * 2 * 64 * 2);
+  CHECK(s.plan.bytes(Space::kDevice, "scratch.values") == rows * 2 * 64 * 2);
+  CHECK_THAT(s.to_string(), ContainsSubstring("keys and values as int8 on the device"));
+  const GenerationSetup exact = make_generation_setup(small_llama(), kNeeds, {});
+  CHECK(exact.plan.bytes(Space::kDevice, "scratch.keys") == 0);
+  CHECK(s.device_bytes() < exact.device_bytes());
+}
+
 TEST_CASE("weights leave the device before keys and values do, and those last") {
   const std::size_t all = make_generation_setup(small_llama(), kNeeds, {}).device_bytes();
   int resident = 10;

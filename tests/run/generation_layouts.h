@@ -32,8 +32,9 @@ inline std::vector<std::int32_t> random_prompt(std::uint64_t stream, std::int64_
   return ids;
 }
 
-inline GenerationNeeds needs(DType compute) {
+inline GenerationNeeds needs(DType compute, KvDType kv_dtype = KvDType::kAuto) {
   return {.compute = compute,
+          .kv_dtype = kv_dtype,
           .sequences = 4,
           .context = 40,
           .cell_tokens = 6,
@@ -74,9 +75,9 @@ inline std::vector<GenerationNeeds> attended_on_host(const GenerationNeeds& firs
 }
 
 /// All places, and more sequences in larger cells.
-inline std::vector<GenerationNeeds> layouts(DType compute) {
-  std::vector<GenerationNeeds> all = in_all_places(needs(compute));
-  all.push_back(needs(compute));
+inline std::vector<GenerationNeeds> layouts(DType compute, KvDType kv_dtype = KvDType::kAuto) {
+  std::vector<GenerationNeeds> all = in_all_places(needs(compute, kv_dtype));
+  all.push_back(all.front());
   all.back().sequences = 9;
   all.back().cell_tokens = 100;
   all.back().sweep_tokens = 200;

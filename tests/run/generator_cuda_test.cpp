@@ -139,6 +139,61 @@ TEST_CASE("tokens beside a gpu that attend on the host have the same bytes in an
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(results[0][i].ids == results[1][i].ids);
 }
 
+TEST_CASE("with int8 keys a request on a gpu has the same bytes in any batch, wherever things live",
+          "[cuda]") {
+  if (without_gpu()) return;
+  const std::vector<GenerateRequest> all = requests();
+  for (const DType dtype : {DType::kBF16, DType::kF32}) {
+    for (const std::int64_t head_size : {64, 128, 32}) {
+      const LlamaConfig model = gpu_model(head_size);
+      std::vector<GenerationNeeds> layouts = gpu_layouts(dtype);
+      for (GenerationNeeds& layout : layouts) layout.kv_dtype = KvDType::kInt8;
+      GenerationNeeds one = layouts[0];
+      one.sequences = 1;
+      const auto run = [&](const GenerationNeeds& needed) {
+        TinyGeneration generation({.model = model, .needs = needed, .backend = BackendKind::kCuda});
+        INFO(name_of(dtype) << ", head size " << head_size << ", "
+                            << generation.setup().to_string());
+        return generation.run(all);
+      };
+      const std::vector<Continuation> alone = run(one);
+      for (const GenerationNeeds& layout : layouts) CHECK(run(layout) == alone);
+      GenerationNeeds exact = one;
+      exact.kv_dtype = KvDType::kAuto;
+      CHECK(run(exact) != alone);
+      // Attended to on the host: other roundings, but the same in any batch.
+      GenerationNeeds attended = layouts[0];
+      attended.kv_slots = 2;
+      attended.host_attention = true;
+      GenerationNeeds attended_alone = attended;
+      attended_alone.sequences = 1;
+      attended.groups = 4;
+      CHECK(run(attended) == run(attended_alone));
+    }
+  }
+}
+
+TEST_CASE("a gpu with int8 keys scores as the cpu does", "[cuda]") {
+  if (without_gpu()) return;
+  std::vector<ScoreRequest> all;
+  for (const std::int64_t length : {9, 300, 640}) {
+    all.push_back({.ids = random_prompt(all.size(), length)});
+  }
+  GenerationNeeds layout = scoring(gpu_layouts(DType::kF32)[0]);
+  layout.kv_dtype = KvDType::kInt8;
+  std::vector<Logprobs> results;
+  for (const BackendKind backend : {BackendKind::kCpu, BackendKind::kCuda}) {
+    TinyGeneration generation({.model = gpu_model(64), .needs = layout, .backend = backend});
+    results.push_back(score(generation, all));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t t = 0; t < results[0][i].size(); ++t) {
+      // A level that rounding sends the other way moves what follows by more than rounding does.
+      CHECK(results[1][i][t] == Approx(results[0][i][t]).margin(2e-3));
+    }
+  }
+}
+
 TEST_CASE("a sequence on a gpu has the same scores alone and in any batch", "[cuda]") {
   if (without_gpu()) return;
   std::vector<ScoreRequest> all;

@@ -37,16 +37,17 @@ std::vector<GenerateRequest> mixed_requests() {
 
 /// Adds those whose tokens attend on the host.
 std::vector<GenerationNeeds> with_host_attention(std::vector<GenerationNeeds> all) {
-  const auto more = attended_on_host(needs(all.front().compute));
+  const auto more = attended_on_host(all.front());
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
 /// Each request in a generation of its own.
-std::vector<Continuation> one_by_one(const std::vector<GenerateRequest>& requests, DType compute) {
+std::vector<Continuation> one_by_one(const std::vector<GenerateRequest>& requests,
+                                     const GenerationNeeds& needs) {
   std::vector<Continuation> all;
   for (const GenerateRequest& request : requests) {
-    GenerationNeeds alone = needs(compute);
+    GenerationNeeds alone = needs;
     alone.sequences = 1;
     TinyGeneration generation({.model = long_model(), .needs = alone});
     all.push_back(generation.run({request}).front());
@@ -150,7 +151,7 @@ TEST_CASE("decoding through the cache has the bits of training's forward") {
 TEST_CASE("a request gives the same tokens alone and in any batch, wherever things live") {
   const std::vector<GenerateRequest> requests = mixed_requests();
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
-    const std::vector<Continuation> alone = one_by_one(requests, dtype);
+    const std::vector<Continuation> alone = one_by_one(requests, needs(dtype));
     for (std::size_t i = 0; i < requests.size(); ++i) {
       REQUIRE(std::ssize(alone[i].ids) == requests[i].most_tokens);
     }
@@ -169,6 +170,49 @@ TEST_CASE("a request gives the same tokens alone and in any batch, wherever thin
   }
 }
 
+TEST_CASE("with int8 keys a request gives the same tokens in any batch, wherever things live") {
+  const std::vector<GenerateRequest> requests = mixed_requests();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Continuation> alone = one_by_one(requests, needs(dtype, KvDType::kInt8));
+    CHECK(alone != one_by_one(requests, needs(dtype)));
+    for (const GenerationNeeds& layout : with_host_attention(layouts(dtype, KvDType::kInt8))) {
+      TinyGeneration generation(
+          {.model = long_model(), .needs = layout, .execution = Execution::kShuffled});
+      INFO(generation.setup().to_string());
+      CHECK(generation.run(requests) == alone);
+    }
+  }
+}
+
+TEST_CASE("decoding over int8 keys has training's logits to within what is rounded") {
+  GenerationNeeds one = needs(DType::kF64, KvDType::kInt8);
+  one.sequences = 1;
+  TinyGeneration generation({.model = long_model(), .needs = one});
+  std::vector<double> decoded;
+  std::vector<std::int32_t> tokens = random_prompt(1, 13);
+  GenerateRequest request{.prompt = tokens, .sampling = {}, .most_tokens = 20, .sample = 0};
+  (void)generation.run({request}, [&](const DrawnToken& token) {
+    const std::vector<double> logits = generation.last_logits(1);
+    decoded.insert(decoded.end(), logits.begin(), logits.end());
+    tokens.push_back(token.id);
+    return true;
+  });
+  tokens.pop_back();
+  const std::vector<double> all = training_logits(generation, tokens);
+  const auto from = static_cast<std::ptrdiff_t>(12 * generation.setup().model.vocab_size);
+  const std::vector<double> trained(all.begin() + from, all.end());
+  REQUIRE(trained.size() == decoded.size());
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < trained.size(); ++i) {
+    error += (trained[i] - decoded[i]) * (trained[i] - decoded[i]);
+    size += trained[i] * trained[i];
+  }
+  // Every key and value is off by 1/254 of the largest of its head at most, 0.4 %, and half of the
+  // residual stream's content comes by way of them.
+  CHECK(error > 0);
+  CHECK(std::sqrt(error / size) < 0.01);
+}
+
 TEST_CASE("weights and keys and values travel as planned") {
   const auto counts = [](const GenerationNeeds& layout) {
     TinyGeneration generation({.model = long_model(), .needs = layout});
@@ -177,30 +221,38 @@ TEST_CASE("weights and keys and values travel as planned") {
     return std::array{assembly.weights().loaded_bytes(), assembly.kv().fetched_bytes(),
                       assembly.kv().sent_bytes()};
   };
-  const auto all = layouts(DType::kF32);
-  CHECK(counts(all[0]) == std::array<std::size_t, 3>{0, 0, 0});
-  const auto streamed = counts(all[1]);
-  CHECK(streamed[0] > 0);
-  CHECK(streamed[1] == 0);
-  const auto fetched = counts(all[2]);
-  CHECK(fetched[0] == 0);
-  // Every token but the last of each sequence has its key and value sent home, in every layer.
-  std::size_t kept = 0;
-  for (const GenerateRequest& r : mixed_requests()) {
-    kept += r.prompt.size() + static_cast<std::size_t>(r.most_tokens) - 1;
+  for (const KvDType dtype : {KvDType::kAuto, KvDType::kInt8}) {
+    const auto all = layouts(DType::kF32, dtype);
+    CHECK(counts(all[0]) == std::array<std::size_t, 3>{0, 0, 0});
+    const auto streamed = counts(all[1]);
+    CHECK(streamed[0] > 0);
+    CHECK(streamed[1] == 0);
+    const auto fetched = counts(all[2]);
+    CHECK(fetched[0] == 0);
+    // Every token but the last of each sequence has its key and value sent home, in every layer.
+    std::size_t kept = 0;
+    for (const GenerateRequest& r : mixed_requests()) {
+      kept += r.prompt.size() + static_cast<std::size_t>(r.most_tokens) - 1;
+    }
+    const KvShape shape{
+        .layers = 4, .rows = 1, .heads = 2, .head_size = 6, .dtype = DType::kF32, .kept = dtype};
+    CHECK(shape.row_bytes() == (dtype == KvDType::kAuto ? 96 : 48));  // 24 levels, 4 scales, and 8
+    CHECK(fetched[2] == kept * 4 * shape.row_bytes());
+    CHECK(fetched[1] > fetched[2]);
+    // Where the host attends, parts of prompts that are cut need the parts before, and nothing
+    // else.
+    const auto attended = counts(attended_on_host(needs(DType::kF32, dtype))[0]);
+    CHECK(attended[1] > 0);
+    CHECK(attended[1] < fetched[1] / 4);
+    CHECK(attended[2] == 0);
   }
-  const KvShape shape{.layers = 4, .rows = 1, .heads = 2, .head_size = 6, .dtype = DType::kF32};
-  CHECK(fetched[2] == kept * 4 * shape.row_bytes());
-  CHECK(fetched[1] > fetched[2]);
-  // Where the host attends, parts of prompts that are cut need the parts before, and nothing else.
-  const auto attended = counts(attended_on_host(needs(DType::kF32))[0]);
-  CHECK(attended[1] > 0);
-  CHECK(attended[1] < fetched[1] / 4);
-  CHECK(attended[2] == 0);
 }
 
 TEST_CASE("a sweep takes the memory that was planned") {
-  for (const GenerationNeeds& layout : with_host_attention(layouts(DType::kBF16))) {
+  std::vector<GenerationNeeds> all = with_host_attention(layouts(DType::kBF16));
+  const auto int8 = with_host_attention(layouts(DType::kBF16, KvDType::kInt8));
+  all.insert(all.end(), int8.begin(), int8.end());
+  for (const GenerationNeeds& layout : all) {
     TinyGeneration generation({.model = long_model(), .needs = layout});
     CHECK(generation.setup().kv.attended_at_home == layout.host_attention);
     constexpr std::array kSpaces{Space::kDevice, Space::kPinned, Space::kPageable};
@@ -227,8 +279,10 @@ TEST_CASE("sweeps have no race, and races are found where waits are left out") {
     const std::vector<Race> found = recorder.races(1);
     return found.empty() ? std::string() : found.front().text;
   };
-  for (const GenerationNeeds& layout : with_host_attention(layouts(DType::kF32))) {
-    CHECK(races(layout, {}) == "");
+  for (const KvDType kept : {KvDType::kAuto, KvDType::kInt8}) {
+    for (const GenerationNeeds& layout : with_host_attention(layouts(DType::kF32, kept))) {
+      CHECK(races(layout, {}) == "");
+    }
   }
   for (const WaitFor omitted : {WaitFor::kFilled, WaitFor::kReuse}) {
     INFO(std::string(name_of(omitted)));
@@ -238,7 +292,9 @@ TEST_CASE("sweeps have no race, and races are found where waits are left out") {
   for (const WaitFor omitted :
        {WaitFor::kFilled, WaitFor::kReuse, WaitFor::kArrived, WaitFor::kTaken}) {
     INFO(std::string(name_of(omitted)));
-    CHECK(races(attended_on_host(needs(DType::kF32))[1], omitted) != "");
+    for (const KvDType kept : {KvDType::kAuto, KvDType::kInt8}) {
+      CHECK(races(attended_on_host(needs(DType::kF32, kept))[1], omitted) != "");
+    }
   }
 }
 

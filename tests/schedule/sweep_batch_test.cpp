@@ -132,8 +132,10 @@ TEST_CASE("the writer counts the pairs that the segments of a cell have") {
   REQUIRE(plan.cells.size() == 3);
   for (const SweepCell& cell : plan.cells) {
     std::array<std::int64_t, 2> pairs{};  // of singles, of the others
+    std::int64_t seen_rows = 0;           // by the others
     for (std::int64_t i = 0; i < cell.segments; ++i) {
       const auto* segment = &segments[static_cast<std::size_t>(5 * (cell.first_segment + i))];
+      if (i >= cell.singles) seen_rows += std::min(segment[3], segment[2] + segment[4]);
       for (std::int64_t query = 0; query < segment[2]; ++query) {
         pairs[i < cell.singles ? 0 : 1] +=
             std::min<std::int64_t>(query + segment[4], segment[3] - 1) + 1;
@@ -141,6 +143,7 @@ TEST_CASE("the writer counts the pairs that the segments of a cell have") {
     }
     CHECK(cell.single_pairs == pairs[0]);
     CHECK(cell.prompt_pairs == pairs[1]);
+    CHECK(cell.prompt_rows == seen_rows);
   }
   CHECK(plan.cells[0].single_pairs == 6 + 3);
 }

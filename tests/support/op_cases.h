@@ -50,6 +50,9 @@ Outputs check_rope(OpRunner& runner, DType dtype, const RopeCase& c);
 Outputs check_append_kv(OpRunner& runner, DType dtype, const RopeCase& c);
 /// Requires the bits of the parts. `heads` are those of queries; there are half as many of keys.
 Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c);
+/// AppendInt8Kv as QuantizeRows has it, to every second row of a cache, and DequantizeKv of two
+/// segments of what came of it; both bitwise.
+Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c);
 /// `width` is the vocabulary. Rows differ in how they draw.
 Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c);
 
@@ -111,6 +114,10 @@ struct AttentionCase {
 /// the accumulator on the cpu backend, bf16 where tensor cores are used.
 Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                 DType intermediate);
+/// AttendInt8Kv on such a case, whose segments are queries: levels and scales of all sizes, those
+/// of rows of zeros included. `intermediate` as in forward.
+Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase& c,
+                             DType intermediate);
 /// `intermediate` as in forward. `unturned` is the dtype to which the backend rounds dq and dk
 /// before it turns them back: the accumulator, or the compute dtype if it does so in place. With
 /// `adds_dq` the operator gets AttentionBackward::dq_sum.

@@ -452,6 +452,49 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
   return got;
 }
 
+Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase& c,
+                             DType intermediate) {
+  runner.reset();
+  INFO("attention to int8, " << c.name << ", head dim " << c.head_dim);
+  const DType accumulator = accumulator_of(dtype);
+  Inputs in(c, dtype);
+  const std::int64_t rows = c.keys * c.kv_heads;
+  const auto drawn = [&](std::uint64_t stream, Values& levels, Values& scales) {
+    levels = random_integers(stream, rows * c.head_dim, 255);
+    for (double& level : levels) level -= 127;
+    scales = random_integers(stream + 1, rows, 40);
+    for (double& scale : scales) scale = rounded_to(DType::kF32, scale / 1000.0);
+    Values product(levels.size());
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+      product[i] = levels[i] * scales[i / static_cast<std::size_t>(c.head_dim)];
+    }
+    return product;
+  };
+  Values k, k_scale, v, v_scale;
+  in.k = drawn(7, k, k_scale);
+  in.v = drawn(9, v, v_scale);
+  const ForwardExpected expected = forward_expected(in, c);
+  // Rows as a store has them: both and their scales, in strides of 16 bytes.
+  const std::int64_t stride = (2 * c.kv_heads * (c.head_dim + 4) + 15) / 16 * 16;
+  const Shape levels{c.keys, c.kv_heads, c.head_dim};
+  const Shape scales{c.keys, c.kv_heads};
+  const AttendInt8Kv op{
+      .q = runner.upload(in.q, dtype, {c.queries, c.heads, c.head_dim}),
+      .cache = {.k = runner.upload(k, DType::kI8, levels, stride),
+                .v = runner.upload(v, DType::kI8, levels, stride),
+                .k_scale = runner.upload(k_scale, DType::kF32, scales, stride / 4),
+                .v_scale = runner.upload(v_scale, DType::kF32, scales, stride / 4)},
+      .segments = upload_segments(runner, c).table,
+      .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
+      .parts = upload_parts(runner, c, accumulator),
+      .scale = in.scale};
+  runner.run(op);
+  const Outputs got{runner.download(op.o)};
+  require_close("o", got[0], expected.o, dtype, accumulator, intermediate);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
 Outputs check_attention_backward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                  const AttentionRounding& rounding, bool adds_dq) {
   runner.reset();

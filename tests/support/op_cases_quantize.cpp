@@ -1,7 +1,8 @@
-// Cases of rows as int8 with a scale each, and back, compared bit by bit with the definition of
-// strata/ops/quantize.h.
+// Cases of rows, and of keys and values, as int8 with a scale each, and back, compared bit by bit
+// with the definitions of strata/ops/quantize.h and kv_cache.h.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -103,6 +104,102 @@ Outputs check_quantize(OpRunner& runner, DType dtype, const RowsCase& c) {
   }
   require_equal("q", got[0], levels);
   require_equal("scale", got[1], scales);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+namespace {
+
+/// Levels and scales of a cache as the definition has them.
+struct Int8Cache {
+  std::vector<double> levels;
+  std::vector<double> scales;
+
+  /// Puts the heads of row `from` of x [any, heads, width] to row `to`.
+  void append(const std::vector<double>& x, std::size_t from, std::size_t to, std::size_t heads,
+              DType dtype) {
+    const std::size_t width = levels.size() / scales.size();
+    for (std::size_t head = 0; head < heads; ++head) {
+      const auto begin = x.begin() + static_cast<std::ptrdiff_t>((from * heads + head) * width);
+      const Quantized row = quantized({begin, begin + static_cast<std::ptrdiff_t>(width)}, dtype);
+      scales[to * heads + head] = row.scale;
+      std::copy(row.q.begin(), row.q.end(),
+                levels.begin() + static_cast<std::ptrdiff_t>((to * heads + head) * width));
+    }
+  }
+  /// Returns element i as `dtype` has it: rounded in A, then once more.
+  [[nodiscard]] double element(std::size_t i, DType dtype) const {
+    const double product = levels[i] * scales[i / (levels.size() / scales.size())];
+    if (dtype == DType::kF64) return product;
+    const auto in_f32 = static_cast<float>(product);
+    return dtype == DType::kF32 ? double{in_f32} : double{Bf16(in_f32)};
+  }
+};
+
+}  // namespace
+
+Outputs check_int8_kv(OpRunner& runner, DType dtype, const RopeCase& c) {
+  runner.reset();
+  const std::int64_t rows = 2 * c.tokens + 5;
+  const Shape added{c.tokens, c.heads, c.head_dim};
+  const Shape cached{rows, c.heads, c.head_dim};
+  const std::int64_t width = c.heads * c.head_dim;
+  const auto k = rows_of_all_kinds(dtype, c.tokens * c.heads, c.head_dim);
+  const auto v = random_values(2, added.elements(), dtype);
+  std::array<Int8Cache, 2> expected;
+  for (std::size_t i = 0; i < 2; ++i) {
+    expected[i].levels = random_integers(5 + i, cached.elements(), 255);
+    for (double& level : expected[i].levels) level -= 127;
+    expected[i].scales = random_values(7 + i, rows * c.heads, DType::kF32);
+  }
+  const std::int64_t gap = 4 * c.gap;  // scales stay aligned
+  const auto levels = [&](std::size_t i) {
+    return runner.upload(expected[i].levels, DType::kI8, cached, 2 * width + gap);
+  };
+  const auto scales = [&](std::size_t i) {
+    return runner.upload(expected[i].scales, DType::kF32, {rows, c.heads}, c.heads + c.gap);
+  };
+  const Int8Kv cache{.k = levels(0), .v = levels(1), .k_scale = scales(0), .v_scale = scales(1)};
+  std::vector<double> places;  // every second row, from the last one down
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    places.push_back(static_cast<double>(rows - 1 - 2 * n));
+  }
+  runner.run(AppendInt8Kv{.k = runner.upload(k, dtype, added, width + c.gap),
+                          .v = runner.upload(v, dtype, added, width + c.gap),
+                          .rows = runner.upload(places, DType::kI32, {c.tokens}),
+                          .cache = cache});
+  const auto heads = static_cast<std::size_t>(c.heads);
+  for (std::size_t n = 0; n < places.size(); ++n) {
+    expected[0].append(k, n, static_cast<std::size_t>(places[n]), heads, dtype);
+    expected[1].append(v, n, static_cast<std::size_t>(places[n]), heads, dtype);
+  }
+  // The first two queries of five see rows 1 to 3, the last one what follows; row 0, and what is
+  // beyond its past, nobody sees.
+  const auto rest = static_cast<double>(rows - 4);
+  const std::vector<double> segments{0, 1, 2, 4, 1, 2, 4, 1, rest, rest - 2, 0, 0, 0, 0, 0};
+  const std::vector<double> before = random_values(9, cached.elements(), dtype);
+  const TensorView to_k = runner.upload(before, dtype, cached, width + c.gap);
+  const TensorView to_v = runner.upload(before, dtype, cached, width + 2 * c.gap);
+  runner.run(DequantizeKv{.cache = cache,
+                          .segments = runner.upload(segments, DType::kI32, {3, 5}),
+                          .k = to_k,
+                          .v = to_v});
+  const Outputs got{runner.download(cache.k),       runner.download(cache.v),
+                    runner.download(cache.k_scale), runner.download(cache.v_scale),
+                    runner.download(to_k),          runner.download(to_v)};
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::string name = i == 0 ? "k" : "v";
+    require_equal(name, got[i], expected[i].levels);
+    require_equal(name + "_scale", got[2 + i], expected[i].scales);
+    std::vector<double> back = before;
+    const auto row = static_cast<std::size_t>(width);
+    for (std::size_t r = 1; r + 1 < static_cast<std::size_t>(rows); ++r) {
+      for (std::size_t at = r * row; at < (r + 1) * row; ++at) {
+        back[at] = expected[i].element(at, dtype);
+      }
+    }
+    require_equal("dequantised " + name, got[4 + i], back);
+  }
   REQUIRE(runner.guards_intact());
   return got;
 }

@@ -79,6 +79,7 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       some.tokens = std::min<std::int64_t>(some.tokens, 100);
       add("append kv" + suffix, [=](OpRunner& r) { check_append_kv(r, dtype, some); });
       add("fused append" + suffix, [=](OpRunner& r) { check_fused_append(r, dtype, some); });
+      add("int8 kv" + suffix, [=](OpRunner& r) { check_int8_kv(r, dtype, some); });
     }
     for (const RowsCase& c : shapes.vocabularies) {
       if (c.in_place) continue;
@@ -116,6 +117,12 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
         check_attention_forward(r, dtype, c, rounded);
         check_attention_backward(r, dtype, c, {rounded, rounded});
       });
+    }
+  }
+  for (const DType dtype : {kF32, kBF16}) {
+    for (const AttentionCase& c : decode_cases()) {
+      add("attention to int8 " + std::string(name_of(dtype)),
+          [=](OpRunner& r) { check_attend_int8_kv(r, dtype, c, intermediate_of(dtype, kind)); });
     }
   }
   for (const std::int64_t n : shapes.runs) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strata/base/fields.h"
+#include "strata/base/kv_dtype.h"
 
 namespace strata {
 
@@ -20,6 +21,7 @@ struct SuiteGeneration {
   std::int64_t prompt_tokens = 512;
   std::int64_t max_tokens = 128;
   std::optional<std::int64_t> batch;  ///< at once; absent: chosen
+  KvDType kv_dtype = KvDType::kAuto;
   void fields(FieldList& f);
 };
 

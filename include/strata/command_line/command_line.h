@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/kv_dtype.h"
+
 namespace strata {
 
 /// Does what the arguments ask for, and returns the exit code. What it throws ends the program.
@@ -20,6 +22,9 @@ void add_generate_commands(CLI::App& app, Action& action);  ///< generate, chat,
 void add_help_commands(CLI::App& app, Action& action);      ///< completions, man
 void add_report_commands(CLI::App& app, Action& action);    ///< report
 void add_doctor_commands(CLI::App& app, Action& action);    ///< doctor
+
+/// Declares --kv-dtype, which sets in what keys and values are kept.
+CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept);
 
 /// Returns what the user probably meant by arguments that could not be understood, or nothing.
 [[nodiscard]] std::string meant(const CLI::App& app, const std::vector<std::string>& arguments);

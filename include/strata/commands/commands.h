@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/kv_dtype.h"
 #include "strata/config/config.h"
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
@@ -25,6 +26,7 @@ namespace strata {
 struct GenerationJob {
   GenerationLoad load{.sequences = 64, .prompt_tokens = 512, .drawn_tokens = 128};
   std::optional<std::int64_t> sequences{};  ///< at once; absent: chosen
+  KvDType kv_dtype = KvDType::kAuto;
 };
 
 /// What `bench --suite` is told.

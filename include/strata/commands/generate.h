@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "strata/base/fields.h"
+#include "strata/base/kv_dtype.h"
 #include "strata/config/config.h"
 
 namespace strata {
@@ -21,7 +22,8 @@ struct ModelOptions {
   std::string chat_template{};  ///< a built-in name or a file instead of the model's
   BackendChoice backend = BackendChoice::kAuto;
   std::optional<DType> dtype{};  ///< absent: bf16 if all weights are, else f32
-  int threads = 0;               ///< 0: as many as there are usable cores
+  KvDType kv_dtype = KvDType::kAuto;
+  int threads = 0;  ///< 0: as many as there are usable cores
   MemorySection memory{};
   std::optional<std::int64_t> sequences{};  ///< that are continued at once
   std::optional<std::int64_t> context{};    ///< tokens of a sequence, prompt included

@@ -10,6 +10,7 @@
 
 #include "strata/device/allocator.h"
 #include "strata/model/config.h"
+#include "strata/model/kv_views.h"
 #include "strata/model/unit_views.h"
 #include "strata/ops/kernels.h"
 #include "strata/ops/sampling.h"
@@ -18,20 +19,16 @@ namespace strata {
 
 /// The sizes and dtype of forward, fixed before the first sweep.
 struct ForwardSizes {
-  DType compute = DType::kF32;   ///< X, the dtype of weights, activations, keys and values
+  DType compute = DType::kF32;   ///< X, the dtype of weights and activations
   std::int64_t positions = 0;    ///< P: a sequence is no longer
   std::int64_t cell_tokens = 0;  ///< N at most: tokens that go through a layer at once
   std::int64_t head_rows = 0;    ///< tokens whose logits exist at once
   /// Tokens past their prompts that go through a layer at once, at most: there is scratch to attend
   /// to parts of their keys side by side. 0: none, they are treated as those of prompts.
   std::int64_t singles = 0;
-};
-
-/// The keys and values of one layer for the sequences of a group, on the device. A sequence has
-/// consecutive rows, one for each position.
-struct KvViews {
-  TensorView k;  ///< [R, K, D] X, k rotated; rows may be strided
-  TensorView v;  ///< [R, K, D] X; rows may be strided
+  /// R: rows of a group whose keys and values are int8: there is scratch in which tokens of prompts
+  /// find them as X. 0: all are X.
+  std::int64_t int8_rows = 0;
 };
 
 /// Tokens that go through a layer together, on the device. They may be of several sequences: parts
@@ -46,6 +43,7 @@ struct ForwardCell {
   std::int64_t longest = 0;       ///< the most keys that one of these sees
   std::int64_t single_pairs = 0;  ///< keys that the singles see, all together; 0: not counted
   std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
+  std::int64_t prompt_rows = 0;   ///< rows of keys and values that these see; 0: not counted
 };
 
 /// Tokens that are drawn after some of the tokens of a sweep, on the device.
@@ -76,6 +74,7 @@ class LlamaForward {
     TensorView rstd;          ///< [N] A
     TensorView lse;           ///< [H, N] A
     TensorView parts;         ///< [singles, parts, H * (D + 2)] A, see AttentionForward, or absent
+    TensorView k, v;          ///< [R, K, D] X, what int8 stands for, or absent
     TensorView head_x;        ///< [head_rows, C] X
     TensorView head_n;        ///< [head_rows, C] X
     TensorView head_rstd;     ///< [head_rows] A
@@ -127,6 +126,9 @@ class LlamaForward {
   TensorView project(Stream& compute, const LayerWeights& w, const TensorView& x, const Tag& tag);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
   [[nodiscard]] Rope turn(const ForwardCell& cell, const TensorView& qkv) const;
+  /// Has tokens of prompts attend, whose segments are the last ones of the cell.
+  void attend_prompts(Stream& compute, const ForwardCell& cell, const KvViews& kv,
+                      const TensorView& q, const TensorView& o, const Tag& tag);
   /// Attends to the keys and values of a layer: q is the first H heads of `qkv`.
   void attend(Stream& compute, const ForwardCell& cell, const KvViews& kv, const TensorView& qkv,
               const TensorView& o, const Tag& tag);

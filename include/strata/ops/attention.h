@@ -6,6 +6,7 @@
 
 #include "strata/base/tensor.h"
 #include "strata/device/trace.h"
+#include "strata/ops/kv_cache.h"
 #include "strata/ops/rope.h"
 
 namespace strata {
@@ -47,6 +48,27 @@ struct AttentionForward {
   /// sees at most P * kPartKeys keys. Backends may then compute parts of its keys side by side.
   TensorView parts = {};
   double scale = 1.0;  ///< usually 1/sqrt(D)
+  void check() const;
+  [[nodiscard]] Accesses accesses() const;
+  [[nodiscard]] Cost cost() const;
+};
+
+/// AttentionForward over int8 keys and values, of single queries: segment i is query i alone, and
+/// sees the first min(k_length, q_offset + 1) keys from k_begin on. With s_j = (q k_j) k_scale_j
+/// scale and p_j = exp(s_j - max s), where k and v are levels, o = sum_j (p_j v_scale_j) v_j /
+/// sum_j p_j: in A, rounded once. There is no backward, and so no lse.
+struct AttendInt8Kv {
+  static constexpr std::string_view kName = "attend_int8_kv";
+  ConstTensorView q;         ///< [N, H, D] X; rows may be strided
+  ConstInt8Kv cache;         ///< K heads, which divide H
+  ConstTensorView segments;  ///< [N, 5] i32, see AttentionSegments
+  TensorView o;              ///< [N, H, D] X
+  /// [N, P, H * (D + 2)] A, scratch, or absent: see AttentionForward.
+  TensorView parts = {};
+  double scale = 1.0;  ///< usually 1/sqrt(D)
+  /// How many keys the queries see, all together, for whoever asks what it costs; 0: as many as
+  /// there can be.
+  std::int64_t pairs = 0;
   void check() const;
   [[nodiscard]] Accesses accesses() const;
   [[nodiscard]] Cost cost() const;

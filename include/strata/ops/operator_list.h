@@ -27,4 +27,5 @@
           apply(SwigluBackward) apply(ResidualAdd) apply(Accumulate) apply(Cast) apply(Fill)    \
               apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
-                      apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)
+                      apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
+                          apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)

@@ -22,6 +22,7 @@ inline constexpr int kKvSlotsOfPrompts = 2;
 /// What generation has to hold. What is absent is decided by the memory that there is.
 struct GenerationNeeds {
   DType compute = DType::kBF16;
+  KvDType kv_dtype = KvDType::kAuto;
   std::int64_t sequences = 16;  ///< that are continued at once
   std::int64_t context = 2048;  ///< tokens of a sequence, prompt included
   /// Tokens that go through a layer at once; by default 512, or 2048 on a GPU.

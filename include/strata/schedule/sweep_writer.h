@@ -53,6 +53,7 @@ class SweepWriter {
     cell.longest = std::max(cell.longest, position + 1);
     cell.single_pairs += position + 1;
     cell.prompt_pairs -= position + 1;
+    cell.prompt_rows -= position + 1;
   }
   /// Adds ids, the first of which has this position, of a sequence whose rows begin at `row`.
   void add(std::span<const std::int32_t> ids, std::int64_t position, std::int64_t row) {
@@ -113,6 +114,7 @@ class SweepWriter {
       }
       cell.tokens += count;
       cell.prompt_pairs += count * position + count * (count + 1) / 2;
+      cell.prompt_rows += position + count;
       ++cell.segments;
       ids = ids.subspan(static_cast<std::size_t>(count));
       position += count;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "strata/base/kv_dtype.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/llama_forward.h"
 #include "strata/store/access_plan.h"
@@ -20,10 +21,11 @@ namespace strata {
 struct KvShape {
   int layers = 1;
   int groups = 1;
-  std::int64_t rows = 0;       ///< R: positions of all sequences of a group together
-  std::int64_t heads = 0;      ///< K
-  std::int64_t head_size = 0;  ///< D
-  DType dtype = DType::kF32;
+  std::int64_t rows = 0;          ///< R: positions of all sequences of a group together
+  std::int64_t heads = 0;         ///< K
+  std::int64_t head_size = 0;     ///< D
+  DType dtype = DType::kF32;      ///< X: of tokens
+  KvDType kept = KvDType::kAuto;  ///< as X or as int8
   /// Slots on the device for a layer of a group each, whose homes are pinned; 0: everything stays
   /// on the device.
   int slots = 0;
@@ -31,9 +33,13 @@ struct KvShape {
   /// prompts, and what is added is sent home by HostAttention.
   bool attended_at_home = false;
 
-  /// Returns the bytes of one position: a key and a value.
+  /// Returns the bytes of one position: a key and a value, and scales if there are any.
   [[nodiscard]] std::size_t row_bytes() const {
-    return 2 * static_cast<std::size_t>(heads * head_size) * size_of(dtype);
+    const auto elements = 2 * static_cast<std::size_t>(heads * head_size);
+    if (kept == KvDType::kAuto) return elements * size_of(dtype);
+    constexpr std::size_t kAligned = 16;  // bytes that kernels move at once
+    const std::size_t bytes = elements + 2 * static_cast<std::size_t>(heads) * sizeof(float);
+    return (bytes + kAligned - 1) / kAligned * kAligned;
   }
   /// Returns the bytes of one layer of a group.
   [[nodiscard]] std::size_t layer_bytes() const {
@@ -64,7 +70,8 @@ struct KvLease {
 
 class KvStore {
  public:
-  /// Rows have the key of all heads and then the value, so that both travel together.
+  /// Rows have the key of all heads and then the value, and then the scales of keys and of values
+  /// if they are int8, so that all of it travels together.
   struct Memory {
     Memory(const KvShape& shape, Allocator& memory);
 

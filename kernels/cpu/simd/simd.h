@@ -85,6 +85,8 @@ struct SimdKernels {
   RowKernels<double, double> rows_f64;
   RowKernels<float, float> rows_f32;
   RowKernels<float, Bf16> rows_bf16;
+  RowKernels<double, std::int8_t> rows_i8_f64;
+  RowKernels<float, std::int8_t> rows_i8_f32;
   void (*exp_f32)(float* x, std::int64_t count) = nullptr;  ///< x = exp(x), in place
   void (*exp_f64)(double* x, std::int64_t count) = nullptr;
   /// Updates the range; returns true if every new weight is finite.

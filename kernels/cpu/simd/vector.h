@@ -26,6 +26,7 @@ inline float widen(Bf16 x) {
 }
 inline float widen(float x) { return x; }
 inline double widen(double x) { return x; }
+inline float widen(std::int8_t x) { return static_cast<float>(x); }
 
 #if defined(__AVX2__)
 /// Returns ((x0 + x4) + (x2 + x6)) + ((x1 + x5) + (x3 + x7)), and of other widths the like: halves
@@ -56,6 +57,10 @@ struct VectorF32 {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
   }
+  static Register load(const std::int8_t* p) {
+    const __m128i levels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(levels));
+  }
   static void store(float* p, Register x) { _mm512_storeu_ps(p, x); }
   static Register broadcast(float x) { return _mm512_set1_ps(x); }
   static Register add(Register a, Register b) { return _mm512_add_ps(a, b); }
@@ -71,6 +76,10 @@ struct VectorF64 {
   using Register = __m512d;
   static constexpr int kWidth = 8;
   static Register load(const double* p) { return _mm512_loadu_pd(p); }
+  static Register load(const std::int8_t* p) {
+    const __m128i levels = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm512_cvtepi32_pd(_mm256_cvtepi8_epi32(levels));
+  }
   static void store(double* p, Register x) { _mm512_storeu_pd(p, x); }
   static Register broadcast(double x) { return _mm512_set1_pd(x); }
   static Register add(Register a, Register b) { return _mm512_add_pd(a, b); }
@@ -93,6 +102,10 @@ struct VectorF32 {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
   }
+  static Register load(const std::int8_t* p) {
+    const __m128i levels = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(levels));
+  }
   static void store(float* p, Register x) { _mm256_storeu_ps(p, x); }
   static Register broadcast(float x) { return _mm256_set1_ps(x); }
   static Register add(Register a, Register b) { return _mm256_add_ps(a, b); }
@@ -106,6 +119,9 @@ struct VectorF64 {
   using Register = __m256d;
   static constexpr int kWidth = 4;
   static Register load(const double* p) { return _mm256_loadu_pd(p); }
+  static Register load(const std::int8_t* p) {
+    return _mm256_cvtepi32_pd(_mm_cvtepi8_epi32(_mm_loadu_si32(p)));
+  }
   static void store(double* p, Register x) { _mm256_storeu_pd(p, x); }
   static Register broadcast(double x) { return _mm256_set1_pd(x); }
   static Register add(Register a, Register b) { return _mm256_add_pd(a, b); }

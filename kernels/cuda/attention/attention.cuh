@@ -5,8 +5,9 @@
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64 and 128, on compute
 //             capability 9.0
 //   portable  flash_forward.cu and flash_backward.cu: the same on the tensor cores of any GPU since
-//             8.0; decode_attention.cu: one query a segment, over a cache; attention_reference.cu:
-//             f32 and bf16, any head dim up to 256, plain arithmetic
+//             8.0; decode_attention.cu: one query a segment, over a cache;
+//             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
+//             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
 //
 // cuDNN's attention (cudnn) is chosen by the config alone. Shapes and formulas are those of
 // strata/ops/attention.h.
@@ -35,6 +36,7 @@ struct AttentionBackend {
 /// Launch the reference kernels whatever the shape. The rotation is left out.
 void launch_reference_attention_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op);
+void launch_reference_attend_int8(cudaStream_t stream, const AttendInt8Kv& op);
 
 /// Returns the sm_90a kernels if the current device can run them, else nothing.
 [[nodiscard]] std::vector<const void*> hopper_modules();

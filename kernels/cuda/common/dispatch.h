@@ -52,13 +52,20 @@ void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const B
 }
 
 /// Returns true if every view that is present, and of a matrix every row, begins at a multiple of
-/// 16 bytes.
-[[nodiscard]] inline bool rows_aligned(std::initializer_list<ConstTensorView> views) {
-  return std::ranges::all_of(views, [](const ConstTensorView& view) {
+/// so many bytes.
+[[nodiscard]] inline bool rows_aligned_to(int bytes, std::initializer_list<ConstTensorView> views) {
+  const auto unit = static_cast<std::uintptr_t>(bytes);
+  return std::ranges::all_of(views, [=](const ConstTensorView& view) {
     const auto address = reinterpret_cast<std::uintptr_t>(view.data);
     const auto row_bytes = static_cast<std::uintptr_t>(view.row_stride) * size_of(view.dtype);
-    return address % 16 == 0 && (view.shape.rank() < 2 || view.rows() <= 1 || row_bytes % 16 == 0);
+    return address % unit == 0 &&
+           (view.shape.rank() < 2 || view.rows() <= 1 || row_bytes % unit == 0);
   });
+}
+
+/// Returns true if all of these begin at multiples of 16 bytes.
+[[nodiscard]] inline bool rows_aligned(std::initializer_list<ConstTensorView> views) {
+  return rows_aligned_to(16, views);
 }
 
 /// Returns true if rows of `columns` elements of `dtype` can be moved 16 bytes at a time.

@@ -282,7 +282,10 @@ int stages_for(const FusedLinear& op) {
                {product.a, product.b, op.norm.x, op.norm.residual, op.norm.sum, op.norm.weight})) {
     return 0;
   }
-  return FusedTile::stages(product.m(), product.k(), most_shared_bytes());
+  static const FusedDevice device{.block_bytes = most_shared_bytes(),
+                                  .multiprocessors = multiprocessors()};
+  return FusedTile::stages(product.m(), product.k(), blocks_for(product.n(), FusedTile::kRowsOfB),
+                           device);
 }
 
 template <int kStages, bool kNorm, bool kGated>
@@ -327,15 +330,17 @@ void launch_layer(cudaStream_t stream, const FusedLinear& op) {
 }  // namespace
 
 void enqueue(const Context& context, const FusedLinear& op) {
+  static_assert(FusedTile::kLeastStages == 4 && FusedTile::kMostStages == 6);
   switch (stages_for(op)) {
-    case FusedTile::kManyStages: return launch_layer<FusedTile::kManyStages>(context.stream, op);
-    case FusedTile::kFewStages: return launch_layer<FusedTile::kFewStages>(context.stream, op);
+    case 4: return launch_layer<4>(context.stream, op);
+    case 5: return launch_layer<5>(context.stream, op);
+    case 6: return launch_layer<6>(context.stream, op);
     default: for_each_part(op, [&](const auto& part) { enqueue(context, part); });
   }
 }
 
 const void* fused_linear_module() {
-  return reinterpret_cast<const void*>(&fused_linear<FusedTile::kManyStages, false, false>);
+  return reinterpret_cast<const void*>(&fused_linear<FusedTile::kMostStages, false, false>);
 }
 
 }  // namespace strata::cuda

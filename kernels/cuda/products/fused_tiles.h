@@ -8,6 +8,12 @@
 
 namespace strata::cuda {
 
+/// What a device has, as far as tiles depend on it.
+struct FusedDevice {
+  std::size_t block_bytes = 0;  ///< shared memory that a block may have
+  int multiprocessors = 0;
+};
+
 /// A block's rows of b, which come through a ring of stages for each warp, and f(x), which lies
 /// beside them: rows of whole stages, each 16 bytes further than its end so that rows begin in
 /// different banks, and 16 bytes of zeros.
@@ -18,10 +24,8 @@ struct FusedTile {
   static constexpr int kDepth = 256;  ///< of k in a stage
   static constexpr int kElementBytes = 2;
   static constexpr int kStageBytes = kRowsOfWarp * kDepth * kElementBytes;
-  /// Of the ring: as many as two blocks of a multiprocessor of the newest GPUs have room for, and
-  /// where that is more than a block may have.
-  static constexpr int kManyStages = 6;
-  static constexpr int kFewStages = 4;
+  static constexpr int kMostStages = 6;   ///< of the ring
+  static constexpr int kLeastStages = 4;  ///< likewise
   /// The sums of squares of each row's warps and a half of what SwiGLU reads, in static memory.
   static constexpr std::size_t kStaticBytes = 1024;
 
@@ -35,13 +39,24 @@ struct FusedTile {
   static constexpr std::size_t shared_bytes(int stages, std::int64_t rows, std::int64_t k) {
     return static_cast<std::size_t>(kWarps * ring_bytes(stages) + rows * input_row_bytes(k) + 16);
   }
-  /// Returns the stages for a block with this much shared memory, or 0 if it cannot take the layer.
-  /// Of large inputs each block would have too much to make for itself.
-  static constexpr int stages(std::int64_t rows, std::int64_t k, std::size_t block_bytes) {
+  /// Returns the stages for a layer of so many blocks, or 0 if a block of this device cannot take
+  /// it: the most with which all blocks, or two, live on a multiprocessor at a time. Of large
+  /// inputs each block would have too much to make for itself.
+  static constexpr int stages(std::int64_t rows, std::int64_t k, std::int64_t blocks,
+                              const FusedDevice& device) {
     constexpr std::int64_t kMostInputBytes = 64 << 10;
+    constexpr std::size_t kReserved = 1024;  // of a multiprocessor, for each block
     if (rows * input_row_bytes(k) > kMostInputBytes) return 0;
-    for (const int stages : {kManyStages, kFewStages}) {
-      if (shared_bytes(stages, rows, k) + kStaticBytes <= block_bytes) return stages;
+    const bool alone = blocks <= device.multiprocessors;
+    const std::size_t room = device.block_bytes + kReserved;  // of a multiprocessor
+    const auto bytes = [&](int stages) { return shared_bytes(stages, rows, k) + kStaticBytes; };
+    for (int stages = kMostStages; stages >= kLeastStages; --stages) {
+      if (alone ? bytes(stages) <= device.block_bytes : 2 * (bytes(stages) + kReserved) <= room) {
+        return stages;
+      }
+    }
+    for (int stages = kMostStages; stages >= kLeastStages; --stages) {
+      if (bytes(stages) <= device.block_bytes) return stages;
     }
     return 0;
   }

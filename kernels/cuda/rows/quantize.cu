@@ -18,6 +18,7 @@
 #include "kernels/cuda/common/reduce.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/int8_divisor.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -25,23 +26,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kHeld = 4;      ///< pieces of a row that a thread of quantize_rows keeps in registers
 constexpr int kResident = 5;  ///< blocks on a multiprocessor, for which a few registers spill
-constexpr unsigned kMagnitude = 0x7fffffffu;
 constexpr unsigned kMagnitudes = 0x7fff7fffu;  ///< the magnitudes of two bf16
-constexpr unsigned kInfinity = 0x7f800000u;
-constexpr unsigned kQuietNan = 0x7fc00000u;
-constexpr float kSmallestNormal = 0x1p-126f;
-
-/// A number that a warp can exchange.
-struct Largest {
-  unsigned bits;
-  __device__ static Largest shuffle(Largest x, int distance) {
-    return {__shfl_xor_sync(kAllLanes, x.bits, distance)};
-  }
-};
-
-struct TakeLarger {
-  __device__ Largest operator()(Largest a, Largest b) const { return {max(a.bits, b.bits)}; }
-};
 
 /// Returns the bits of the largest magnitude as f32.
 template <class T, int W>
@@ -60,52 +45,6 @@ __device__ __forceinline__ unsigned largest_magnitude(const Packed<T, W>& x) {
     return largest;
   }
 }
-
-/// The factor of a row, and how its elements are divided by it.
-struct Divisor {
-  float scale;
-  float inverse;
-
-  /// Makes the divisor of a row from its largest magnitude, given as bits.
-  __device__ static Divisor of(unsigned largest) {
-    const float scale = largest < kInfinity ? __fdiv_rn(__uint_as_float(largest),
-                                                        static_cast<float>(QuantizeRows::kLevels))
-                                            : __uint_as_float(kQuietNan);
-    return {.scale = scale, .inverse = __fdiv_rn(1.0f, scale)};
-  }
-
-  /// Returns x / scale to the nearest integer, as division has it.
-  __device__ int divided(float x) const {
-    if (!(scale > 0.0f)) return 0;
-    const int level = __float2int_rn(__fdiv_rn(x, scale));
-    return min(max(level, -QuantizeRows::kLevels), QuantizeRows::kLevels);
-  }
-
-  /// Returns the same for all elements of a piece, by products where these tell. If `scale` is a
-  /// normal number no quotient exceeds 127 by more than rounding, and a product with the inverse is
-  /// off by less than 128 * 2^-24, so it is on the same side of a half unless it comes close to
-  /// one.
-  template <int W>
-  __device__ __forceinline__ Vector<std::int8_t, W> levels(const float (&x)[W]) const {
-    // An f32 of this size has no fraction: adding it rounds, and the low byte is the sum's.
-    constexpr float kWhole = 0x1.8p23f;
-    constexpr float kSurelyNearest = 0.5f - 0x1p-16f;
-    Vector<std::int8_t, W> levels;
-    float farthest = 0;
-#pragma unroll
-    for (int i = 0; i < W; ++i) {
-      const float rounded = __fmaf_rn(x[i], inverse, kWhole);
-      levels.values[i] = static_cast<std::int8_t>(__float_as_uint(rounded) & 0xffu);
-      const float distance = __fmaf_rn(x[i], inverse, kWhole - rounded);
-      farthest = fmaxf(farthest, fabsf(distance));
-    }
-    if (!(farthest < kSurelyNearest) || !(scale >= kSmallestNormal)) {
-#pragma unroll
-      for (int i = 0; i < W; ++i) levels.values[i] = static_cast<std::int8_t>(divided(x[i]));
-    }
-    return levels;
-  }
-};
 
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads, kResident)
@@ -160,19 +99,12 @@ __global__ void dequantize_rows(Rows<const std::int8_t> q, const float* scales, 
   });
 }
 
-/// Returns true if every row of q begins where `width` bytes may be moved at once.
-bool bytes_aligned(const ConstTensorView& q, int width) {
-  const auto address = reinterpret_cast<std::uintptr_t>(q.data);
-  const auto w = static_cast<std::uintptr_t>(width);
-  return address % w == 0 && (q.rows() <= 1 || static_cast<std::uintptr_t>(q.row_stride) % w == 0);
-}
-
 /// Calls `body.operator()<T, W>()` for the widest access that both sides allow.
 template <class Body>
 void with_width(std::string_view name, const ConstTensorView& x, const ConstTensorView& q,
                 const Body& body) {
   const int width = 16 / static_cast<int>(size_of(x.dtype));
-  const bool wide = is_wide(x.dtype, x.shape[1], {x}) && bytes_aligned(q, width);
+  const bool wide = is_wide(x.dtype, x.shape[1], {x}) && rows_aligned_to(width, {q});
   with_dtype_and_width(name, x.dtype, wide, body);
 }
 

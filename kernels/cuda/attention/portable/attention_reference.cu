@@ -1,6 +1,7 @@
 // This file computes the operators of strata/ops/attention.h in plain f32 arithmetic. attention.cu
 // launches it for f32 tensors and for head dims, up to 256, that the tensor-core kernels do not
-// have. Results have the same bits every time; the rotation is left out.
+// have, and decode_int8_attention.cu does for keys and values in int8. Results have the same bits
+// every time; the rotation is left out.
 //
 // One warp computes one query (forward, dq) or key (dk, dv) of one head. It goes through its
 // partners, keys or queries, 32 at a time: first each lane takes one partner and forms whole dot
@@ -12,6 +13,7 @@
 #include <cuda_runtime.h>
 
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/attention_segments.cuh"
@@ -30,13 +32,28 @@ constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 __device__ float to_float(float x) { return x; }
 __device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ float to_float(std::int8_t x) { return static_cast<float>(x); }
 __device__ void from_float(float x, float& to) { to = x; }
 __device__ void from_float(float x, __nv_bfloat16& to) { to = __float2bfloat16_rn(x); }
 
-template <class T>
+/// The factors of rows and heads of int8; others have none.
+struct Scales {
+  const float* data;
+  std::int64_t stride;
+
+  template <class Kept>
+  __device__ float of(int row, int head) const {
+    return std::is_same_v<Kept, std::int8_t> ? data[row * stride + head] : 1.0f;
+  }
+};
+
+/// `Kept` is T, or int8 in the forward.
+template <class T, class Kept = T>
 struct ReferenceParams {
   Segments segments;
-  HeadRows<const T> q, k, v, d_o;
+  HeadRows<const T> q, d_o;
+  HeadRows<const Kept> k, v;
+  Scales k_scale, v_scale;
   HeadRows<const T> o_in;  ///< o as the backward reads it
   HeadRows<T> o, dq, dk, dv;
   float* lse;           ///< as the forward writes it
@@ -125,9 +142,9 @@ __device__ std::int64_t warp_item(std::int64_t items) {
   return item < items ? item : -1;
 }
 
-template <class T>
+template <class T, class Kept>
 __global__ void __launch_bounds__(32 * kWarps)
-    attention_reference_forward_kernel(const ReferenceParams<T> p) {
+    attention_reference_forward_kernel(const ReferenceParams<T, Kept> p) {
   __shared__ float rows[kWarps][kLargestHeadDim];
   const std::int64_t item = warp_item(p.query_rows * p.heads);
   if (item < 0) return;
@@ -146,7 +163,11 @@ __global__ void __launch_bounds__(32 * kWarps)
   for (int first = 0; first < keys; first += 32) {
     const int count = min(32, keys - first);
     const int key = segment.k_begin + first;
-    const float score = lane < count ? query.dot(p.k.row(key + lane, kv_head)) * p.scale : kNoScore;
+    float score = kNoScore;
+    if (lane < count) {
+      score = query.dot(p.k.row(key + lane, kv_head)) *
+              p.k_scale.template of<Kept>(key + lane, kv_head) * p.scale;
+    }
     const float new_maximum = fmaxf(maximum, warp_max(score));
     const float correction = expf(maximum - new_maximum);
     const float weight = expf(score - new_maximum);
@@ -154,12 +175,14 @@ __global__ void __launch_bounds__(32 * kWarps)
     sum = sum * correction + warp_sum(weight);
     o.multiply(correction);
     for (int j = 0; j < count; ++j) {
-      o.add(__shfl_sync(~0u, weight, j), p.v.row(key + j, kv_head), p.head_dim);
+      const float factor = p.v_scale.template of<Kept>(key + j, kv_head);
+      o.add(__shfl_sync(~0u, weight, j) * factor, p.v.row(key + j, kv_head), p.head_dim);
     }
   }
   o.multiply(sum > 0 ? 1 / sum : 0.0f);
   o.store(p.o.row(row, head), p.head_dim);
-  if (lane == 0) p.lse[head * p.query_rows + row] = sum > 0 ? maximum + logf(sum) : kNoScore;
+  if (lane != 0 || p.lse == nullptr) return;
+  p.lse[head * p.query_rows + row] = sum > 0 ? maximum + logf(sum) : kNoScore;
 }
 
 /// Computes dq, and delta for the other kernel.
@@ -273,7 +296,30 @@ void launch_forward(cudaStream_t stream, const AttentionForward& op) {
           .stream = stream,
           .grid = blocks_for(params.query_rows * params.heads, kWarps),
           .block = 32 * kWarps},
-         attention_reference_forward_kernel<T>, params);
+         attention_reference_forward_kernel<T, T>, params);
+}
+
+template <class T>
+void launch_forward(cudaStream_t stream, const AttendInt8Kv& op) {
+  ReferenceParams<T, std::int8_t> params{};
+  params.segments = make_segments({.table = op.segments}, op.q.shape[0]);
+  params.q = head_rows<const T>(op.q);
+  params.k = head_rows<const std::int8_t>(op.cache.k);
+  params.v = head_rows<const std::int8_t>(op.cache.v);
+  params.k_scale = {op.cache.k_scale.as<float>(), op.cache.k_scale.row_stride};
+  params.v_scale = {op.cache.v_scale.as<float>(), op.cache.v_scale.row_stride};
+  params.o = head_rows<T>(op.o);
+  params.query_rows = op.q.shape[0];
+  params.key_rows = op.cache.k.shape[0];
+  params.heads = narrow<int>(op.q.shape[1]);
+  params.kv_heads = narrow<int>(op.cache.k.shape[1]);
+  params.head_dim = narrow<int>(op.q.shape[2]);
+  params.scale = static_cast<float>(op.scale);
+  launch({.name = AttendInt8Kv::kName,
+          .stream = stream,
+          .grid = blocks_for(params.query_rows * params.heads, kWarps),
+          .block = 32 * kWarps},
+         attention_reference_forward_kernel<T, std::int8_t>, params);
 }
 
 template <class T>
@@ -300,13 +346,17 @@ void launch_reference_attention_forward(cudaStream_t stream, const AttentionForw
              [&]<class T>() { launch_forward<T>(stream, op); });
 }
 
+void launch_reference_attend_int8(cudaStream_t stream, const AttendInt8Kv& op) {
+  with_dtype(AttendInt8Kv::kName, op.q.dtype, [&]<class T>() { launch_forward<T>(stream, op); });
+}
+
 void launch_reference_attention_backward(cudaStream_t stream, const AttentionBackward& op) {
   with_dtype(AttentionBackward::kName, op.q.dtype,
              [&]<class T>() { launch_backward<T>(stream, op); });
 }
 
 const void* attention_reference_module() {
-  return reinterpret_cast<const void*>(&attention_reference_forward_kernel<float>);
+  return reinterpret_cast<const void*>(&attention_reference_forward_kernel<float, float>);
 }
 
 }  // namespace strata::cuda

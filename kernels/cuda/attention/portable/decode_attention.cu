@@ -20,17 +20,9 @@
 
 #include <cuda_runtime.h>
 
-#include <cmath>
-#include <limits>
-#include <numbers>
-
-#include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
-#include "kernels/cuda/attention/portable/flash_tiles.h"
-#include "kernels/cuda/common/chain.cuh"
+#include "kernels/cuda/attention/portable/decode_parts.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
-#include "kernels/cuda/common/launch.cuh"
-#include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace strata::cuda {
@@ -38,119 +30,25 @@ namespace strata::cuda {
 namespace {
 
 constexpr int kWarps = DecodeTile::kWarps;
-constexpr int kThreads = 32 * kWarps;
 constexpr int kHeads = DecodeTile::kHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
 constexpr int kStages = DecodeTile::kStages;
-constexpr int kPartKeys = static_cast<int>(AttentionForward::kPartKeys);
-constexpr int kStrips = kPartKeys / (kWarps * kStripKeys);  ///< of a warp
-constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 struct DecodeParams {
-  Segments segments;
-  HeadRows<const std::uint16_t> q, k, v;
-  HeadRows<std::uint16_t> o;
-  float* lse;
-  float* parts;  ///< [queries, most_parts, heads, D + 2]: unscaled sums of v, maximum, sum
-  int queries;
-  int heads;
-  int group;  ///< query heads of a kv head
-  int most_parts;
-  float scale;
-  float scale_log2;  ///< scale * log2(e)
-
-  /// Returns how many keys the query of a segment sees.
-  __device__ static int visible(const Segment& s) {
-    return max(0, min(s.k_length, s.q_offset + 1));
-  }
-  __device__ static int parts_of(int keys) { return (keys + kPartKeys - 1) / kPartKeys; }
-  template <int kHeadDim>
-  __device__ float* part(int query, int part, int head) const {
-    const std::int64_t at = (static_cast<std::int64_t>(query) * most_parts + part) * heads + head;
-    return parts + at * (kHeadDim + 2);
-  }
+  DecodeTask task;
+  HeadRows<const std::uint16_t> k, v;
 };
 
-/// What is summed of a row relative to the maximum.
-struct Statistics {
-  float maximum;
-  float sum;
-};
-constexpr Statistics kNothing{kNoScore, 0};
-
-/// Returns the factor that makes what is relative to `from` relative to `to`.
-__device__ __forceinline__ float rescale(float from, float to, float scale_log2) {
-  return from == kNoScore ? 0.0f : fast_exp2((from - to) * scale_log2);
-}
-
-/// Writes o and lse of one head, of which this thread has some elements.
 template <int kHeadDim>
-__device__ __forceinline__ void write_result(const DecodeParams& p, int query, int head, int d,
-                                             float value, const Statistics& all) {
-  const float inverse = all.sum > 0 ? 1 / all.sum : 0.0f;
-  p.o.row(query, head)[d] = __bfloat16_as_ushort(__float2bfloat16_rn(value * inverse));
-  if (d != 0) return;
-  p.lse[static_cast<std::int64_t>(head) * p.queries + query] =
-      all.sum > 0 ? fmaf(all.maximum, p.scale, logf(all.sum)) : kNoScore;
-}
-
-/// Turns the scores of a strip into probabilities relative to the new maximum and rescales what was
-/// summed so far. Only the first `keys` of the strip exist.
-template <int kHeadDim>
-__device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadDim / 8][4],
-                                             Statistics (&rows)[2], int keys, float scale_log2,
-                                             int lane) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    Statistics& row = rows[half];
-    float maximum = row.maximum;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (n * 8 + lane % 4 * 2 + i >= keys) s[n][2 * half + i] = kNoScore;
-        maximum = fmaxf(maximum, s[n][2 * half + i]);
-      }
-    }
-    maximum = row_max(maximum);  // of at least one key
-    const float correction = rescale(row.maximum, maximum, scale_log2);
-    row.maximum = maximum;
-    row.sum *= correction;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float& score = s[n][2 * half + i];
-        score = fast_exp2((score - maximum) * scale_log2);
-        row.sum += score;
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      o[n][2 * half] *= correction;
-      o[n][2 * half + 1] *= correction;
-    }
-  }
-}
-
-template <int kHeadDim>
-__global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodeParams p) {
+__global__ void __launch_bounds__(kDecodeThreads, 3) decode_attention(const DecodeParams p) {
   begin_chained();
   using Tile = SharedTile<kHeadDim>;
   constexpr std::uint32_t kStripBytes = DecodeTile::strip_bytes(kHeadDim);
   extern __shared__ __align__(1024) unsigned char shared[];
-  const int blocks_of_heads = (p.group + kHeads - 1) / kHeads;
-  const int kv_head = static_cast<int>(blockIdx.x) / blocks_of_heads;
-  const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * kHeads;
-  const int heads = min(kHeads, p.group - first_head);  // of this block
-  const int head = kv_head * p.group + first_head;
-  const int part = static_cast<int>(blockIdx.y);
-  const int query = static_cast<int>(blockIdx.z);
-  const Segment segment = p.segments.at(query);
-  const int visible = DecodeParams::visible(segment);
-  const int begin = part * kPartKeys;
-  const int keys = min(visible - begin, kPartKeys);  // of this part
-  if (keys <= 0 && part > 0) return;
+  const DecodeTask& task = p.task;
+  const DecodeBlock block = DecodeBlock::of(task);
+  if (!block.computes()) return;
+  const int keys = block.keys;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
 
@@ -158,30 +56,30 @@ __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodePara
   const std::uint32_t q_tile = shared_address(shared);
   const std::uint32_t ring =
       q_tile + kHeads * Tile::kRowBytes + warp * DecodeTile::ring_bytes(kHeadDim);
-  const auto first_key = [&](int strip) { return (strip * kWarps + warp) * kStripKeys; };
   const auto bring_strip = [&](int strip) {
-    const int first = first_key(strip);
-    if (strip < kStrips && first < keys) {
+    const int first = DecodeBlock::first_key(strip, warp);
+    if (strip < kDecodeStrips && first < keys) {
       const std::uint32_t to = ring + strip % kStages * kStripBytes;
 #pragma unroll
       for (int i = 0; i < kStripKeys * Tile::kChunks / 32; ++i) {
         const int row = (i * 32 + lane) / Tile::kChunks;
         const int chunk = (i * 32 + lane) % Tile::kChunks;
         const bool valid = first + row < keys;
-        const int at = segment.k_begin + begin + (valid ? first + row : 0);
+        const int at = block.segment.k_begin + block.begin + (valid ? first + row : 0);
         const std::uint32_t offset = Tile::offset(row, chunk);
-        copy_async_16(to + offset, p.k.row(at, kv_head) + chunk * 8, valid);
-        copy_async_16(to + kStripBytes / 2 + offset, p.v.row(at, kv_head) + chunk * 8, valid);
+        copy_async_16(to + offset, p.k.row(at, block.kv_head) + chunk * 8, valid);
+        copy_async_16(to + kStripBytes / 2 + offset, p.v.row(at, block.kv_head) + chunk * 8, valid);
       }
     }
     end_copy_group();  // also of nothing, so that the groups can be counted
   };
   for (int piece = static_cast<int>(threadIdx.x); piece < kHeads * Tile::kChunks;
-       piece += kThreads) {
+       piece += kDecodeThreads) {
     const int row = piece / Tile::kChunks;
     const int chunk = piece % Tile::kChunks;
     copy_async_16(q_tile + Tile::offset(row, chunk),
-                  p.q.row(query, head + (row < heads ? row : 0)) + chunk * 8, row < heads);
+                  task.q.row(block.query, block.head + (row < block.heads ? row : 0)) + chunk * 8,
+                  row < block.heads);
   }
   end_copy_group();
 #pragma unroll
@@ -193,8 +91,8 @@ __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodePara
 
   float o[1][kHeadDim / 8][4] = {};
   Statistics rows[2] = {kNothing, kNothing};
-  for (int strip = 0; strip < kStrips; ++strip) {
-    const int left = keys - first_key(strip);
+  for (int strip = 0; strip < kDecodeStrips; ++strip) {
+    const int left = keys - DecodeBlock::first_key(strip, warp);
     if (left <= 0) break;
     wait_for_copy_groups<kStages - 2>();
     __syncwarp();  // this strip is there, and no lane reads the one before any more
@@ -202,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodePara
     const std::uint32_t stage = ring + strip % kStages * kStripBytes;
     float s[2][4] = {};
     Tile::template multiply_transposed<2>(s, q, stage + Tile::lane_offset_b(lane));
-    softmax_step<kHeadDim>(s, o[0], rows, left, p.scale_log2, lane);
+    softmax_step<kHeadDim>(s, o[0], rows, left, task.scale_log2, lane);
     float scores[1][2][4];
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -232,113 +130,18 @@ __global__ void __launch_bounds__(kThreads, 3) decode_attention(const DecodePara
     }
   }
   __syncthreads();
-  const bool alone = DecodeParams::parts_of(visible) <= 1;
-  for (int i = static_cast<int>(threadIdx.x); i < heads * kHeadDim; i += kThreads) {
-    const int row = i / kHeadDim;
-    const int d = i % kHeadDim;
-    Statistics all = kNothing;
-    for (int w = 0; w < kWarps; ++w) all.maximum = fmaxf(all.maximum, statistics[w][row].maximum);
-    float value = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      const Statistics& of = statistics[w][row];
-      const float factor = rescale(of.maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(of.sum, factor, all.sum);
-      value = fmaf(results[(w * kHeads + row) * kHeadDim + d], factor, value);
-    }
-    if (alone) {
-      write_result<kHeadDim>(p, query, head + row, d, value, all);
-    } else {
-      float* const to = p.part<kHeadDim>(query, part, head + row);
-      to[d] = value;
-      if (d == 0) {
-        to[kHeadDim] = all.maximum;
-        to[kHeadDim + 1] = all.sum;
-      }
-    }
-  }
-}
-
-/// Joins the parts of queries that have several: a block has one head of one query, and each of its
-/// warps every fourth part.
-template <int kHeadDim>
-__global__ void __launch_bounds__(kThreads) join_parts(const DecodeParams p) {
-  begin_chained();
-  const int head = static_cast<int>(blockIdx.x);
-  const int query = static_cast<int>(blockIdx.z);
-  const int parts = DecodeParams::parts_of(DecodeParams::visible(p.segments.at(query)));
-  if (parts <= 1) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  constexpr int kPerLane = kHeadDim / 32;
-  float sums[kPerLane] = {};
-  Statistics own = kNothing;
-  for (int part = warp; part < parts; part += kWarps) {
-    const float* const from = p.part<kHeadDim>(query, part, head);
-    const Statistics next{from[kHeadDim], from[kHeadDim + 1]};
-    const float maximum = fmaxf(own.maximum, next.maximum);
-    const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
-    const float new_factor = rescale(next.maximum, maximum, p.scale_log2);
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      sums[i] = fmaf(from[i * 32 + lane], new_factor, sums[i] * old_factor);
-    }
-    own = {maximum, fmaf(next.sum, new_factor, own.sum * old_factor)};
-  }
-  __shared__ float results[kWarps][kHeadDim];
-  __shared__ Statistics statistics[kWarps];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) results[warp][i * 32 + lane] = sums[i];
-  if (lane == 0) statistics[warp] = own;
-  __syncthreads();
-  for (int d = static_cast<int>(threadIdx.x); d < kHeadDim; d += kThreads) {
-    Statistics all = kNothing;
-    for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
-    float value = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      const float factor = rescale(statistics[w].maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(statistics[w].sum, factor, all.sum);
-      value = fmaf(results[w][d], factor, value);
-    }
-    write_result<kHeadDim>(p, query, head, d, value, all);
-  }
+  join_warps<kHeadDim>(task, block, results, statistics);
 }
 
 template <int kHeadDim>
 void launch_decode(cudaStream_t stream, const AttentionForward& op) {
-  const auto heads = static_cast<unsigned>(op.q.shape[1]);
-  const auto kv_heads = static_cast<unsigned>(op.k.shape[1]);
-  const unsigned group = heads / kv_heads;
-  const auto queries = static_cast<unsigned>(op.q.shape[0]);
-  const auto parts = static_cast<unsigned>(op.parts.shape[1]);
-  const DecodeParams params{
-      .segments = make_segments(op.segments, op.q.shape[0]),
-      .q = head_rows<const std::uint16_t>(op.q),
-      .k = head_rows<const std::uint16_t>(op.k),
-      .v = head_rows<const std::uint16_t>(op.v),
-      .o = head_rows<std::uint16_t>(op.o),
-      .lse = op.lse.as<float>(),
-      .parts = op.parts.as<float>(),
-      .queries = static_cast<int>(queries),
-      .heads = static_cast<int>(heads),
-      .group = static_cast<int>(group),
-      .most_parts = static_cast<int>(parts),
-      .scale = static_cast<float>(op.scale),
-      .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e),
-  };
-  launch({.name = AttentionForward::kName,
-          .stream = stream,
-          .grid = dim3(kv_heads * ((group + kHeads - 1) / kHeads), parts, queries),
-          .block = kThreads,
-          .shared_bytes = DecodeTile::shared_bytes(kHeadDim),
-          .chained = true},
-         decode_attention<kHeadDim>, params);
-  if (parts <= 1) return;
-  launch({.name = AttentionForward::kName,
-          .stream = stream,
-          .grid = dim3(heads, 1, queries),
-          .block = kThreads,
-          .chained = true},
-         join_parts<kHeadDim>, params);
+  DecodeTask task = decode_task(op, op.segments.table, op.k.shape[1]);
+  task.lse = op.lse.as<float>();
+  const DecodeParams params{.task = task,
+                            .k = head_rows<const std::uint16_t>(op.k),
+                            .v = head_rows<const std::uint16_t>(op.v)};
+  launch_decode_parts<kHeadDim>(AttentionForward::kName, stream, task, decode_attention<kHeadDim>,
+                                params, DecodeTile::shared_bytes(kHeadDim));
 }
 
 }  // namespace

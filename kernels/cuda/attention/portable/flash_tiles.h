@@ -22,7 +22,7 @@ struct FlashForwardTile {
 };
 
 /// decode_attention.cu: each warp of a block has a ring of strips of keys and values; the block has
-/// the query heads of a kv head.
+/// the query heads of a kv head. decode_int8_attention.cu has the same without rings.
 struct DecodeTile {
   static constexpr int kWarps = 4;
   static constexpr int kHeads = 16;      ///< query heads, those that do not exist included
@@ -35,6 +35,10 @@ struct DecodeTile {
   static constexpr std::size_t shared_bytes(int head_dim) {
     return static_cast<std::size_t>(kHeads * flash_row_bytes(head_dim) +
                                     kWarps * ring_bytes(head_dim));
+  }
+  /// What warps summed: f32, for each head.
+  static constexpr std::size_t result_bytes(int head_dim) {
+    return sizeof(float) * static_cast<std::size_t>(kWarps * kHeads * head_dim);
   }
 };
 

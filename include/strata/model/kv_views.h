@@ -1,0 +1,54 @@
+// Keys and values that are kept, and the two things that are done with them wherever they are, on
+// the device or on the host: those of new tokens are added, and single tokens attend to them. Which
+// operators do it follows from the dtype in which they are kept.
+#pragma once
+
+#include <cstdint>
+
+#include "strata/ops/kernels.h"
+
+namespace strata {
+
+/// The keys and values of one layer for the sequences of a group. A sequence has consecutive rows,
+/// one for each position.
+struct KvViews {
+  TensorView k;             ///< [R, K, D] X, or i8; k rotated; rows may be strided
+  TensorView v;             ///< likewise
+  TensorView k_scale = {};  ///< [R, K] f32, see Int8Kv; absent if k is X
+  TensorView v_scale = {};  ///< likewise
+
+  [[nodiscard]] bool is_int8() const { return k.dtype == DType::kI8; }
+  [[nodiscard]] Int8Kv int8() const { return {k, v, k_scale, v_scale}; }
+};
+
+/// Keys and values of new tokens.
+struct NewKv {
+  ConstTensorView k;     ///< [N, K, D] X; rows may be strided
+  ConstTensorView v;     ///< likewise
+  ConstTensorView rows;  ///< [N] i32: where they go
+};
+
+/// Tokens past their prompts, of a sequence each.
+struct SingleTokens {
+  ConstTensorView q;         ///< [N, H, D] X; rows may be strided
+  ConstTensorView segments;  ///< [N, 5] i32, see AttentionSegments: one for each
+  std::int64_t pairs = 0;    ///< keys that they see, all together; 0: not counted
+  TensorView o;              ///< [N, H, D] X
+  TensorView lse;            ///< [H, N] A, scratch
+  TensorView parts = {};     ///< see AttentionForward, or absent
+};
+
+/// Returns the factor of scores: 1 / sqrt(D).
+[[nodiscard]] double attention_scale(std::int64_t head_size);
+/// Submits what adds keys and values to those that are kept. Throws as Kernels::run does.
+void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
+               const Tag& tag);
+/// Submits what turns queries and keys first, of which `added.k` are the last heads. Throws as
+/// Kernels::run does.
+void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const Rope& turn,
+                        const NewKv& added, const Tag& tag);
+/// Submits attention of single tokens to what is kept. Throws as Kernels::run does.
+void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
+                  const Tag& tag);
+
+}  // namespace strata

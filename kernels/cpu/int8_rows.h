@@ -1,0 +1,57 @@
+// This file rounds a row to int8 with a scale, and back. The CPU operators that store int8 include
+// it: those of activations and those of keys and values. The bits are the definition of
+// strata/ops/quantize.h: a row of zeros gets levels of 0, and a row with an infinity or a NaN the
+// scale NaN, so that it comes back as NaN.
+
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/cpu/typed.h"
+#include "strata/ops/quantize.h"
+
+namespace strata::cpu {
+
+/// Returns the scale of a row, see QuantizeRows. The bits of magnitudes are in the order of the
+/// numbers, with infinity and then NaNs above them.
+template <Compute X>
+float scale_of_row(const X* x, std::int64_t width) {
+  constexpr std::uint32_t kInfinity = 0x7f800000u;
+  std::uint32_t largest = 0;
+  for (std::int64_t c = 0; c < width; ++c) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x[c])) & 0x7fffffffu;
+    largest = std::max(largest, bits);
+  }
+  if (largest >= kInfinity) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(largest) / static_cast<float>(QuantizeRows::kLevels);
+}
+
+/// Rounds `width` elements to levels q, and returns their scale.
+template <Compute X>
+float quantize_row(const X* x, std::int64_t width, std::int8_t* q) {
+  using A = Accumulator<X>;
+  constexpr auto kMost = static_cast<A>(QuantizeRows::kLevels);
+  const float scale = scale_of_row(x, width);
+  if (!(scale > 0)) {
+    std::fill_n(q, width, std::int8_t{0});
+    return scale;
+  }
+  for (std::int64_t c = 0; c < width; ++c) {
+    const A level = std::nearbyint(static_cast<A>(x[c]) / A{scale});
+    q[c] = static_cast<std::int8_t>(std::clamp(level, -kMost, kMost));
+  }
+  return scale;
+}
+
+/// Computes x = q * scale, rounded once.
+template <Compute X>
+void dequantize_row(const std::int8_t* q, float scale, std::int64_t width, X* x) {
+  using A = Accumulator<X>;
+  for (std::int64_t c = 0; c < width; ++c) x[c] = X(static_cast<A>(q[c]) * A{scale});
+}
+
+}  // namespace strata::cpu

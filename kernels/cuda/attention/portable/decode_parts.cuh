@@ -1,0 +1,283 @@
+// This file has what both kernels of single queries over a cache do alike: decode_attention.cu,
+// whose keys and values are bf16, and decode_int8_attention.cu. It says which block computes what,
+// has the step of a running softmax, and joins warps in their order and parts of keys in theirs.
+
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <string_view>
+
+#include "kernels/cuda/attention/attention_segments.cuh"
+#include "kernels/cuda/attention/portable/flash_tiles.h"
+#include "kernels/cuda/common/chain.cuh"
+#include "kernels/cuda/common/launch.cuh"
+#include "kernels/cuda/common/mma.cuh"
+
+namespace strata::cuda {
+
+inline constexpr int kDecodeThreads = 32 * DecodeTile::kWarps;
+inline constexpr int kPartKeys = static_cast<int>(AttentionForward::kPartKeys);
+/// Strips of keys of a warp in each part.
+inline constexpr int kDecodeStrips = kPartKeys / (DecodeTile::kWarps * DecodeTile::kStripKeys);
+inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
+
+/// Queries, where results go, and sizes.
+struct DecodeTask {
+  Segments segments;
+  HeadRows<const std::uint16_t> q;
+  HeadRows<std::uint16_t> o;
+  float* lse;    ///< or null
+  float* parts;  ///< [queries, most_parts, heads, D + 2]: unscaled sums of v, maximum, sum
+  int queries;
+  int heads;
+  int group;  ///< query heads of a kv head
+  int most_parts;
+  float scale;
+  float scale_log2;  ///< scale * log2(e)
+
+  /// Returns how many keys the query of a segment sees.
+  __device__ static int visible(const Segment& s) {
+    return max(0, min(s.k_length, s.q_offset + 1));
+  }
+  __device__ static int parts_of(int keys) { return (keys + kPartKeys - 1) / kPartKeys; }
+  template <int kHeadDim>
+  __device__ float* part(int query, int part, int head) const {
+    const std::int64_t at = (static_cast<std::int64_t>(query) * most_parts + part) * heads + head;
+    return parts + at * (kHeadDim + 2);
+  }
+};
+
+/// What a block computes: a part of a query's keys, for query heads of one kv head.
+struct DecodeBlock {
+  Segment segment;
+  int query;
+  int part;
+  int kv_head;
+  int head;     ///< the first query head
+  int heads;    ///< DecodeTile::kHeads or fewer
+  int visible;  ///< keys that the query sees
+  int begin;    ///< the first key of the part, in the segment
+  int keys;     ///< of the part; 0 or less if it has none
+
+  __device__ static DecodeBlock of(const DecodeTask& task) {
+    const int blocks_of_heads = (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
+    const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * DecodeTile::kHeads;
+    DecodeBlock b{};
+    b.query = static_cast<int>(blockIdx.z);
+    b.part = static_cast<int>(blockIdx.y);
+    b.segment = task.segments.at(b.query);
+    b.kv_head = static_cast<int>(blockIdx.x) / blocks_of_heads;
+    b.head = b.kv_head * task.group + first_head;
+    b.heads = min(DecodeTile::kHeads, task.group - first_head);
+    b.visible = DecodeTask::visible(b.segment);
+    b.begin = b.part * kPartKeys;
+    b.keys = min(b.visible - b.begin, kPartKeys);
+    return b;
+  }
+  /// Returns false if the block has nothing to do; the first one writes also what sees nothing.
+  __device__ bool computes() const { return keys > 0 || part == 0; }
+  /// Returns the first key of a warp's strip, in the part.
+  __device__ static int first_key(int strip, int warp) {
+    return (strip * DecodeTile::kWarps + warp) * DecodeTile::kStripKeys;
+  }
+};
+
+/// What is summed of a row relative to the maximum.
+struct Statistics {
+  float maximum;
+  float sum;
+};
+inline constexpr Statistics kNothing{kNoScore, 0};
+
+/// Returns the factor that makes what is relative to `from` relative to `to`.
+__device__ __forceinline__ float rescale(float from, float to, float scale_log2) {
+  return from == kNoScore ? 0.0f : fast_exp2((from - to) * scale_log2);
+}
+
+/// Writes o and lse of one head, of which this thread has some elements.
+template <int kHeadDim>
+__device__ __forceinline__ void write_result(const DecodeTask& p, int query, int head, int d,
+                                             float value, const Statistics& all) {
+  const float inverse = all.sum > 0 ? 1 / all.sum : 0.0f;
+  p.o.row(query, head)[d] = __bfloat16_as_ushort(__float2bfloat16_rn(value * inverse));
+  if (d != 0 || p.lse == nullptr) return;
+  p.lse[static_cast<std::int64_t>(head) * p.queries + query] =
+      all.sum > 0 ? fmaf(all.maximum, p.scale, logf(all.sum)) : kNoScore;
+}
+
+/// Turns the scores of a strip into probabilities relative to the new maximum and rescales what was
+/// summed so far. Only the first `keys` of the strip exist.
+template <int kHeadDim>
+__device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadDim / 8][4],
+                                             Statistics (&rows)[2], int keys, float scale_log2,
+                                             int lane) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    Statistics& row = rows[half];
+    float maximum = row.maximum;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (n * 8 + lane % 4 * 2 + i >= keys) s[n][2 * half + i] = kNoScore;
+        maximum = fmaxf(maximum, s[n][2 * half + i]);
+      }
+    }
+    maximum = row_max(maximum);  // of at least one key
+    const float correction = rescale(row.maximum, maximum, scale_log2);
+    row.maximum = maximum;
+    row.sum *= correction;
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& score = s[n][2 * half + i];
+        score = fast_exp2((score - maximum) * scale_log2);
+        row.sum += score;
+      }
+    }
+#pragma unroll
+    for (int n = 0; n < kHeadDim / 8; ++n) {
+      o[n][2 * half] *= correction;
+      o[n][2 * half + 1] *= correction;
+    }
+  }
+}
+
+/// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
+/// it. `results` [warps, DecodeTile::kHeads, D] and `statistics` are in shared memory and there.
+template <int kHeadDim>
+__device__ __forceinline__ void join_warps(
+    const DecodeTask& p, const DecodeBlock& block, const float* results,
+    const Statistics (&statistics)[DecodeTile::kWarps][DecodeTile::kHeads]) {
+  const bool alone = DecodeTask::parts_of(block.visible) <= 1;
+  for (int i = static_cast<int>(threadIdx.x); i < block.heads * kHeadDim; i += kDecodeThreads) {
+    const int row = i / kHeadDim;
+    const int d = i % kHeadDim;
+    Statistics all = kNothing;
+    for (int w = 0; w < DecodeTile::kWarps; ++w) {
+      all.maximum = fmaxf(all.maximum, statistics[w][row].maximum);
+    }
+    float value = 0;
+    for (int w = 0; w < DecodeTile::kWarps; ++w) {
+      const Statistics& of = statistics[w][row];
+      const float factor = rescale(of.maximum, all.maximum, p.scale_log2);
+      all.sum = fmaf(of.sum, factor, all.sum);
+      value = fmaf(results[(w * DecodeTile::kHeads + row) * kHeadDim + d], factor, value);
+    }
+    if (alone) {
+      write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
+    } else {
+      float* const to = p.part<kHeadDim>(block.query, block.part, block.head + row);
+      to[d] = value;
+      if (d == 0) {
+        to[kHeadDim] = all.maximum;
+        to[kHeadDim + 1] = all.sum;
+      }
+    }
+  }
+}
+
+/// Joins the parts of queries that have several: a block has one head of one query, and each of its
+/// warps every fourth part.
+template <int kHeadDim>
+__global__ void __launch_bounds__(kDecodeThreads) join_parts(const DecodeTask p) {
+  begin_chained();
+  const int head = static_cast<int>(blockIdx.x);
+  const int query = static_cast<int>(blockIdx.z);
+  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
+  if (parts <= 1) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  constexpr int kPerLane = kHeadDim / 32;
+  float sums[kPerLane] = {};
+  Statistics own = kNothing;
+  constexpr int kAhead = 8;  // parts that are under way
+  for (int first = warp; first < parts; first += kAhead * DecodeTile::kWarps) {
+    float values[kAhead][kPerLane];
+    Statistics next[kAhead];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int part = first + j * DecodeTile::kWarps;
+      if (part >= parts) break;
+      const float* const from = p.part<kHeadDim>(query, part, head);
+      next[j] = {from[kHeadDim], from[kHeadDim + 1]};
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) values[j][i] = from[i * 32 + lane];
+    }
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      if (first + j * DecodeTile::kWarps >= parts) break;
+      const float maximum = fmaxf(own.maximum, next[j].maximum);
+      const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
+      const float new_factor = rescale(next[j].maximum, maximum, p.scale_log2);
+#pragma unroll
+      for (int i = 0; i < kPerLane; ++i) {
+        sums[i] = fmaf(values[j][i], new_factor, sums[i] * old_factor);
+      }
+      own = {maximum, fmaf(next[j].sum, new_factor, own.sum * old_factor)};
+    }
+  }
+  __shared__ float results[DecodeTile::kWarps][kHeadDim];
+  __shared__ Statistics statistics[DecodeTile::kWarps];
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) results[warp][i * 32 + lane] = sums[i];
+  if (lane == 0) statistics[warp] = own;
+  __syncthreads();
+  for (int d = static_cast<int>(threadIdx.x); d < kHeadDim; d += kDecodeThreads) {
+    Statistics all = kNothing;
+    for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
+    float value = 0;
+    for (int w = 0; w < DecodeTile::kWarps; ++w) {
+      const float factor = rescale(statistics[w].maximum, all.maximum, p.scale_log2);
+      all.sum = fmaf(statistics[w].sum, factor, all.sum);
+      value = fmaf(results[w][d], factor, value);
+    }
+    write_result<kHeadDim>(p, query, head, d, value, all);
+  }
+}
+
+/// Returns the task of an operator on single queries; `O` is AttentionForward or AttendInt8Kv.
+template <class O>
+DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_t kv_heads) {
+  return {.segments = make_segments({.table = segments}, op.q.shape[0]),
+          .q = head_rows<const std::uint16_t>(op.q),
+          .o = head_rows<std::uint16_t>(op.o),
+          .lse = nullptr,
+          .parts = op.parts.template as<float>(),
+          .queries = narrow<int>(op.q.shape[0]),
+          .heads = narrow<int>(op.q.shape[1]),
+          .group = narrow<int>(op.q.shape[1] / kv_heads),
+          .most_parts = narrow<int>(op.parts.shape[1]),
+          .scale = static_cast<float>(op.scale),
+          .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e)};
+}
+
+/// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these.
+template <int kHeadDim, class Params>
+void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
+                         void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
+  const int blocks_of_heads = (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
+  launch({.name = name,
+          .stream = stream,
+          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads),
+                       static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
+          .block = kDecodeThreads,
+          .shared_bytes = shared_bytes,
+          .chained = true},
+         kernel, params);
+  if (task.most_parts <= 1) return;
+  launch({.name = name,
+          .stream = stream,
+          .grid = dim3(static_cast<unsigned>(task.heads), 1, static_cast<unsigned>(task.queries)),
+          .block = kDecodeThreads,
+          .chained = true},
+         join_parts<kHeadDim>, task);
+}
+
+}  // namespace strata::cuda

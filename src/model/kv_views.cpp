@@ -1,0 +1,72 @@
+// Picks the operators of keys and values by their dtype.
+
+#include "strata/model/kv_views.h"
+
+#include <cmath>
+
+namespace strata {
+
+double attention_scale(std::int64_t head_size) {
+  return 1.0 / std::sqrt(static_cast<double>(head_size));
+}
+
+void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewKv& added,
+               const Tag& tag) {
+  if (kept.is_int8()) {
+    kernels.run(stream,
+                AppendInt8Kv{.k = added.k, .v = added.v, .rows = added.rows, .cache = kept.int8()},
+                tag);
+    return;
+  }
+  kernels.run(
+      stream,
+      AppendKv{
+          .k = added.k, .v = added.v, .rows = added.rows, .cache_k = kept.k, .cache_v = kept.v},
+      tag);
+}
+
+void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const Rope& turn,
+                        const NewKv& added, const Tag& tag) {
+  if (kept.is_int8()) {
+    kernels.run(stream, turn, tag);
+    append_kv(kernels, stream, kept, added, tag);
+    return;
+  }
+  kernels.run(stream,
+              FusedAppend{.rope = turn,
+                          .append = {.k = added.k,
+                                     .v = added.v,
+                                     .rows = added.rows,
+                                     .cache_k = kept.k,
+                                     .cache_v = kept.v}},
+              tag);
+}
+
+void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
+                  const Tag& tag) {
+  const double scale = attention_scale(tokens.q.shape[2]);
+  if (kept.is_int8()) {
+    kernels.run(stream,
+                AttendInt8Kv{.q = tokens.q,
+                             .cache = kept.int8(),
+                             .segments = tokens.segments,
+                             .o = tokens.o,
+                             .parts = tokens.parts,
+                             .scale = scale,
+                             .pairs = tokens.pairs},
+                tag);
+    return;
+  }
+  kernels.run(stream,
+              AttentionForward{.q = tokens.q,
+                               .k = kept.k,
+                               .v = kept.v,
+                               .segments = {.table = tokens.segments, .pairs = tokens.pairs},
+                               .o = tokens.o,
+                               .lse = tokens.lse,
+                               .parts = tokens.parts,
+                               .scale = scale},
+              tag);
+}
+
+}  // namespace strata
