@@ -1,17 +1,17 @@
 // Checks that the parts of a fused append fit each other, lists the bytes that they touch and
-// counts those that have to move. Kernels are in kernels/cpu/fused_append.cpp and
+// counts those that have to move. Kernels are in kernels/cpu/fused.cpp and
 // kernels/cuda/rows/fused_append.cu.
 
 #include "strata/ops/fused_append.h"
 
 #include "check.h"
+#include "parts.h"
 
 namespace strata {
 
 void FusedAppend::check() const {
   const Checker c(kName);
-  rope.check();
-  append.check();
+  for_each_part(*this, [](const auto& part) { part.check(); });
   c.require(rope.direction == RopeDirection::kForward, "x", "must be turned forward");
   const TensorView& x = rope.x;
   const ConstTensorView& k = append.k;
@@ -23,13 +23,7 @@ void FusedAppend::check() const {
             "k", "must be the last heads of what is turned");
 }
 
-Accesses FusedAppend::accesses() const {
-  Accesses all = rope.accesses();
-  const Accesses some = append.accesses();
-  all.reads.insert(all.reads.end(), some.reads.begin(), some.reads.end());
-  all.writes.insert(all.writes.end(), some.writes.begin(), some.writes.end());
-  return all;
-}
+Accesses FusedAppend::accesses() const { return accesses_of_parts(*this); }
 
 /// Keys are read once.
 Cost FusedAppend::cost() const {

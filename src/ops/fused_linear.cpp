@@ -1,5 +1,5 @@
 // Checks that the parts of a fused linear layer fit each other and lists the bytes that they touch.
-// Kernels are in kernels/cpu/fused_linear.cpp and kernels/cuda/products/fused_linear.cu.
+// Kernels are in kernels/cpu/fused.cpp and kernels/cuda/products/fused_linear.cu.
 
 #include "strata/ops/fused_linear.h"
 
@@ -7,6 +7,7 @@
 #include <array>
 
 #include "check.h"
+#include "parts.h"
 
 namespace strata {
 
@@ -40,15 +41,7 @@ void FusedLinear::check() const {
   c.require(!residual.a || adds_here, "residual", "must add to what the product writes");
 }
 
-Accesses FusedLinear::accesses() const {
-  Accesses all;
-  for_each_part(*this, [&](const auto& part) {
-    const Accesses some = part.accesses();
-    all.reads.insert(all.reads.end(), some.reads.begin(), some.reads.end());
-    all.writes.insert(all.writes.end(), some.writes.begin(), some.writes.end());
-  });
-  return all;
-}
+Accesses FusedLinear::accesses() const { return accesses_of_parts(*this); }
 
 /// So few rows take as long as reading the weights.
 Cost FusedLinear::cost() const { return {.flops = product.cost().flops}; }

@@ -8,11 +8,19 @@
 
 namespace strata {
 
-void AppendKv::check() const {
-  const Checker c(kName);
+namespace {
+
+void check_keys_and_values(const Checker& c, const ConstTensorView& k, const ConstTensorView& v) {
   c.rank("k", k, 3);
   c.compute_dtype("k", k);
   c.matches("v", v, k.shape, k.dtype);
+}
+
+}  // namespace
+
+void AppendKv::check() const {
+  const Checker c(kName);
+  check_keys_and_values(c, k, v);
   c.matches_contiguous("rows", rows, {k.shape[0]}, DType::kI32);
   c.rank("cache_k", cache_k, 3);
   c.matches("cache_k", cache_k, {cache_k.shape[0], k.shape[1], k.shape[2]}, k.dtype);
@@ -30,9 +38,7 @@ Cost AppendKv::cost() const {
 
 void AppendInt8Kv::check() const {
   const Checker c(kName);
-  c.rank("k", k, 3);
-  c.compute_dtype("k", k);
-  c.matches("v", v, k.shape, k.dtype);
+  check_keys_and_values(c, k, v);
   c.matches_contiguous("rows", rows, {k.shape[0]}, DType::kI32);
   check_int8_kv(c, cache, k.shape);
 }
@@ -49,9 +55,7 @@ Cost AppendInt8Kv::cost() const {
 
 void DequantizeKv::check() const {
   const Checker c(kName);
-  c.rank("k", k, 3);
-  c.compute_dtype("k", k);
-  c.matches("v", v, k.shape, k.dtype);
+  check_keys_and_values(c, k, v);
   check_int8_kv(c, cache, k.shape);
   c.require(cache.k.rows() == k.rows(), "k", "must have as many rows as the cache");
   c.rank("segments", segments, 2);

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "bench/llama_shapes.h"
 #include "bench/operator_timer.h"
 #include "bench/program.h"
 #include "bench/times.h"
@@ -18,38 +20,24 @@
 namespace {
 
 using namespace strata;
-using bench::OperatorTimer;
-
-constexpr double kBf16 = 2;
-
-struct Model {
-  const char* name;
-  std::int64_t hidden, ffn, heads, kv_heads, vocabulary;
-  static constexpr std::int64_t kHeadDim = 128;
-};
-
-constexpr Model kModels[] = {{"7B", 4096, 11008, 32, 32, 32000},
-                             {"8B", 4096, 14336, 32, 8, 128256},
-                             {"13B", 5120, 13824, 40, 40, 32000},
-                             {"70B", 8192, 28672, 64, 8, 32000}};
-
-std::string text(const char* format, auto... values) {
-  char buffer[80];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
-long long number(std::int64_t x) { return x; }
-double count(std::int64_t x) { return static_cast<double>(x); }
+using namespace bench;
 
 void measure_plain_read(OperatorTimer& timer) {
   constexpr std::int64_t kElements = std::int64_t{1} << 26;
-  timer.measure("plain read", "256 MiB", 4 * count(kElements), [&] {
+  timer.measure("plain_read", "256 MiB", 4 * count(kElements), [&] {
     return SquaredNorm{
         .x = timer.f32({kElements}),
         .partial = timer.pool().tensor(DType::kF64, {SquaredNorm::partials(kElements)})};
   });
   timer.compare_with_last();
+}
+
+Int8Kv int8_cache(OperatorTimer& timer, const Model& m, std::int64_t rows) {
+  const Shape kept{rows, m.kv_heads, Model::kHeadDim};
+  return {.k = timer.pool().tensor(DType::kI8, kept),
+          .v = timer.pool().tensor(DType::kI8, kept),
+          .k_scale = timer.f32({rows, m.kv_heads}),
+          .v_scale = timer.f32({rows, m.kv_heads})};
 }
 
 /// What a linear layer of a single stream has around its product.
@@ -98,33 +86,68 @@ void measure_layers(OperatorTimer& timer, const Model& m) {
   }
 }
 
-/// Attention of `queries` single tokens that see `keys` keys each.
+/// Attention of `queries` single tokens that see `keys` keys each, kept in bf16 and in int8.
 void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t queries,
                        std::int64_t keys) {
+  const std::int64_t rows = queries * keys;
   const std::int64_t parts = (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
-  std::vector<std::int32_t> table;
+  std::vector<std::int32_t> segments;
   for (std::int64_t q = 0; q < queries; ++q) {
     for (const std::int64_t entry : {q, q * keys, std::int64_t{1}, keys, keys - 1}) {
-      table.push_back(static_cast<std::int32_t>(entry));
+      segments.push_back(static_cast<std::int32_t>(entry));
     }
   }
+  const auto table = [&] {
+    TensorView view = timer.pool().upload(segments, DType::kI32);
+    view.shape = Shape{queries, 5};
+    view.row_stride = 5;
+    return view;
+  };
+  const auto scratch = [&] { return timer.f32({queries, parts, m.heads * (Model::kHeadDim + 2)}); };
   const Shape of_queries{queries, m.heads, Model::kHeadDim};
-  const Shape of_keys{queries * keys, m.kv_heads, Model::kHeadDim};
+  const Shape kept{rows, m.kv_heads, Model::kHeadDim};
+  const double elements = 2 * count(kept.elements());
+  constexpr double kScale = 0.0884;
   const std::string shape = text("%lld x %lld keys, %lld/%lld", number(queries), number(keys),
                                  number(m.heads), number(m.kv_heads));
-  timer.measure("attention of single tokens", shape, 2 * kBf16 * count(of_keys.elements()), [&] {
-    TensorView segments = timer.pool().upload(table, DType::kI32);
-    segments.shape = Shape{queries, 5};
-    segments.row_stride = 5;
+  timer.measure("attention of single tokens", shape, elements * kBf16, [&] {
     return AttentionForward{.q = timer.bf16(of_queries),
-                            .k = timer.bf16(of_keys),
-                            .v = timer.bf16(of_keys),
-                            .segments = {.table = segments, .pairs = queries * keys},
+                            .k = timer.bf16(kept),
+                            .v = timer.bf16(kept),
+                            .segments = {.table = table(), .pairs = rows},
                             .o = timer.bf16(of_queries),
                             .lse = timer.f32({m.heads, queries}),
-                            .parts = timer.f32({queries, parts, m.heads * (Model::kHeadDim + 2)}),
-                            .scale = 0.0884};
+                            .parts = scratch(),
+                            .scale = kScale};
   });
+  timer.measure("attend_int8_kv", shape, elements * (1 + kF32 / Model::kHeadDim), [&] {
+    return AttendInt8Kv{.q = timer.bf16(of_queries),
+                        .cache = int8_cache(timer, m, rows),
+                        .segments = table(),
+                        .o = timer.bf16(of_queries),
+                        .parts = scratch(),
+                        .scale = kScale,
+                        .pairs = rows};
+  });
+}
+
+/// What a token of each of 64 sequences of 1,024 adds to int8 keys and values.
+void measure_append(OperatorTimer& timer, const Model& m) {
+  constexpr std::int64_t kSequences = 64;
+  constexpr std::int64_t kKeys = 1024;
+  std::vector<std::int32_t> places;
+  for (std::int64_t n = 0; n < kSequences; ++n) {
+    places.push_back(static_cast<std::int32_t>(n * kKeys));
+  }
+  const Shape added{kSequences, m.kv_heads, Model::kHeadDim};
+  timer.measure("append_int8_kv",
+                text("%s %lld x %lld", m.name, number(kSequences), number(m.kv_heads)),
+                2 * count(added.elements()) * (kBf16 + 1), [&] {
+                  return AppendInt8Kv{.k = timer.bf16(added),
+                                      .v = timer.bf16(added),
+                                      .rows = timer.pool().upload(places, DType::kI32),
+                                      .cache = int8_cache(timer, m, kSequences * kKeys)};
+                });
 }
 
 void run(const bench::Options& options) {
@@ -135,18 +158,19 @@ void run(const bench::Options& options) {
   OperatorTimer timer(backend, times, "");
   measure_plain_read(timer);
   timer.measure_only(options.only);
-  for (const Model& m : kModels) measure_layers(timer, m);
+  const auto models = std::span(kModels).subspan(1);  // from the 7B on
+  for (const Model& m : models) measure_layers(timer, m);
   // At least 64 MiB of keys and values.
-  for (const Model& m : {kModels[0], kModels[1], kModels[3]}) {
+  for (const Model& m : {models[0], models[1], models[3]}) {
     for (const std::int64_t keys : {512, 2048, 8192, 32768, 131072}) {
-      const std::int64_t bytes_of_key = 4 * m.kv_heads * Model::kHeadDim;
+      const std::int64_t bytes_of_keys = 4 * m.kv() * keys;
       const std::int64_t least = std::int64_t{64} << 20;
-      const std::int64_t queries =
-          std::max<std::int64_t>(1, (least + keys * bytes_of_key - 1) / (keys * bytes_of_key));
-      measure_attention(timer, m, queries, keys);
+      measure_attention(
+          timer, m, std::max<std::int64_t>(1, (least + bytes_of_keys - 1) / bytes_of_keys), keys);
     }
+    measure_append(timer, m);
   }
-  measure_attention(timer, kModels[0], 1, 384);
+  measure_attention(timer, models[0], 1, 384);
   bench::write_json(options.json, timer.results());
 }
 

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "bench/llama_shapes.h"
 #include "bench/operator_timer.h"
 #include "bench/program.h"
 #include "bench/times.h"
@@ -21,37 +22,9 @@
 namespace {
 
 using namespace strata;
-using bench::OperatorTimer;
+using namespace bench;
 
 constexpr std::int64_t kSequence = 4096;
-constexpr double kBf16 = 2;
-constexpr double kF32 = 4;
-
-/// Shapes of one model, and tokens of a sub-batch: 8192, or more where [N, C] is below 64 MiB.
-struct Model {
-  const char* name;
-  std::int64_t tokens, hidden, ffn, heads, kv_heads, vocabulary;
-  static constexpr std::int64_t kHeadDim = 128;
-  [[nodiscard]] std::int64_t kv() const { return kv_heads * kHeadDim; }
-  [[nodiscard]] std::int64_t layer_parameters() const {
-    return hidden * (2 * hidden + 2 * kv()) + 3 * hidden * ffn;
-  }
-};
-
-constexpr Model kModels[] = {{"1.3B", 16384, 2048, 5504, 16, 16, 32000},
-                             {"7B", 8192, 4096, 11008, 32, 32, 32000},
-                             {"8B", 8192, 4096, 14336, 32, 8, 128256},
-                             {"13B", 8192, 5120, 13824, 40, 40, 32000},
-                             {"70B", 8192, 8192, 28672, 64, 8, 32000}};
-
-std::string text(const char* format, auto... values) {
-  char buffer[80];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
-long long number(std::int64_t x) { return x; }
-double count(std::int64_t x) { return static_cast<double>(x); }
 
 /// Token ids as text has them: the share of the r-th most frequent falls as 1/r.
 std::vector<std::int32_t> zipf_ids(const Model& m) {
@@ -203,69 +176,6 @@ void measure_quantize(OperatorTimer& timer, const Model& m) {
   });
 }
 
-/// Attention of single tokens over a cache, in bf16 and in int8, and what adds to the latter: 64
-/// sequences of 1,024 tokens.
-void measure_decode(OperatorTimer& timer, const Model& m) {
-  constexpr std::int64_t kSequences = 64;
-  constexpr std::int64_t kKeys = 1024;
-  const std::int64_t rows = kSequences * kKeys;
-  const std::string shape = text("%s %lld x %lld keys, %lld/%lld heads", m.name, number(kSequences),
-                                 number(kKeys), number(m.heads), number(m.kv_heads));
-  std::vector<std::int32_t> segments;
-  std::vector<std::int32_t> places;
-  for (std::int64_t n = 0; n < kSequences; ++n) {
-    for (const std::int64_t value : {n, n * kKeys, std::int64_t{1}, kKeys, kKeys - 1}) {
-      segments.push_back(static_cast<std::int32_t>(value));
-    }
-    places.push_back(static_cast<std::int32_t>(n * kKeys));
-  }
-  const auto table = [&] {
-    TensorView view = timer.pool().upload(segments, DType::kI32);
-    view.shape = {kSequences, 5};
-    view.row_stride = 5;
-    return view;
-  };
-  const Shape queries{kSequences, m.heads, Model::kHeadDim};
-  const Shape kept{rows, m.kv_heads, Model::kHeadDim};
-  const auto parts = [&] {
-    return timer.f32(
-        {kSequences, kKeys / AttentionForward::kPartKeys, m.heads * (Model::kHeadDim + 2)});
-  };
-  const auto cache = [&] {
-    return Int8Kv{.k = timer.pool().tensor(DType::kI8, kept),
-                  .v = timer.pool().tensor(DType::kI8, kept),
-                  .k_scale = timer.f32({rows, m.kv_heads}),
-                  .v_scale = timer.f32({rows, m.kv_heads})};
-  };
-  const double elements = 2 * count(kept.elements());
-  timer.measure("attention_forward single tokens", shape, elements * kBf16, [&] {
-    return AttentionForward{.q = timer.bf16(queries),
-                            .k = timer.bf16(kept),
-                            .v = timer.bf16(kept),
-                            .segments = {.table = table(), .pairs = rows},
-                            .o = timer.bf16(queries),
-                            .lse = timer.f32({m.heads, kSequences}),
-                            .parts = parts(),
-                            .scale = 0.1};
-  });
-  timer.measure("attend_int8_kv", shape, elements * (1 + kF32 / Model::kHeadDim), [&] {
-    return AttendInt8Kv{.q = timer.bf16(queries),
-                        .cache = cache(),
-                        .segments = table(),
-                        .o = timer.bf16(queries),
-                        .parts = parts(),
-                        .scale = 0.1,
-                        .pairs = rows};
-  });
-  const Shape added{kSequences, m.kv_heads, Model::kHeadDim};
-  timer.measure("append_int8_kv", shape, 2 * count(added.elements()) * (kBf16 + 1), [&] {
-    return AppendInt8Kv{.k = timer.bf16(added),
-                        .v = timer.bf16(added),
-                        .rows = timer.pool().upload(places, DType::kI32),
-                        .cache = cache()};
-  });
-}
-
 void measure_cross_entropy(OperatorTimer& timer, const std::string& name, std::int64_t tokens,
                            std::int64_t vocabulary) {
   std::vector<std::int32_t> targets(static_cast<std::size_t>(tokens));
@@ -373,7 +283,6 @@ void run(const bench::Options& options) {
     measure_swiglu(timer, m);
     measure_residual_add(timer, m);
     measure_quantize(timer, m);
-    measure_decode(timer, m);
     measure_flat(timer, m);
   }
   measure_chunk(timer);

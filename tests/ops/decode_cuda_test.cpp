@@ -11,6 +11,19 @@
 #include "support/without_gpu.h"
 
 namespace strata::test {
+namespace {
+
+/// Runs a check of op_cases.h twice, and once with room for more parts, which changes nothing.
+void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType), OpRunner& runner,
+                 DType dtype, const AttentionCase& c) {
+  const Outputs first = check(runner, dtype, c, dtype);
+  CHECK(check(runner, dtype, c, dtype) == first);
+  AttentionCase longer = c;
+  longer.parts += 3;
+  CHECK(check(runner, dtype, longer, dtype) == first);
+}
+
+}  // namespace
 
 TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
   if (without_gpu()) return;
@@ -20,12 +33,7 @@ TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
     OpRunner runner(backend);
     for (const AttentionCase& c : decode_cases()) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
-        const Outputs first = check_attention_forward(runner, dtype, c, dtype);
-        CHECK(check_attention_forward(runner, dtype, c, dtype) == first);
-        // How many parts there may be changes nothing.
-        AttentionCase longer = c;
-        longer.parts += 3;
-        CHECK(check_attention_forward(runner, dtype, longer, dtype) == first);
+        check_twice(check_attention_forward, runner, dtype, c);
       }
     }
   }
@@ -46,11 +54,7 @@ TEST_CASE("single queries over int8 keys on cuda follow the formula", "[cuda]") 
                    .parts = 36});
   for (const AttentionCase& c : cases) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      const Outputs first = check_attend_int8_kv(runner, dtype, c, dtype);
-      CHECK(check_attend_int8_kv(runner, dtype, c, dtype) == first);
-      AttentionCase longer = c;
-      longer.parts += 3;
-      CHECK(check_attend_int8_kv(runner, dtype, longer, dtype) == first);
+      check_twice(check_attend_int8_kv, runner, dtype, c);
     }
   }
 }

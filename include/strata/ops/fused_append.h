@@ -18,4 +18,11 @@ struct FusedAppend {
   [[nodiscard]] Cost cost() const;
 };
 
+/// Calls `run(part)` for each part, in order.
+template <class Run>
+void for_each_part(const FusedAppend& op, const Run& run) {
+  run(op.rope);
+  run(op.append);
+}
+
 }  // namespace strata
