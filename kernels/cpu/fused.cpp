@@ -9,6 +9,10 @@ void execute(const Context& context, const FusedAppend& op) {
   for_each_part(op, [&](const auto& part) { execute(context, part); });
 }
 
+void execute(const Context& context, const FusedAttend& op) {
+  for_each_part(op, [&](const auto& part) { execute(context, part); });
+}
+
 void execute(const Context& context, const FusedLinear& op) {
   for_each_part(op, [&](const auto& part) { execute(context, part); });
 }

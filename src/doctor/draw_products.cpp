@@ -199,21 +199,47 @@ void draw(AppendKv& op, TrialTensors& t, const TrialShape& s) {
   draw_cache(op, t, s, {.last = 0});
 }
 
-void draw(FusedAppend& op, TrialTensors& t, const TrialShape& s) {
-  const std::int64_t turned = s.heads + s.kv_heads;
-  const Allowed allowed{.accumulator = 8};
+constexpr Allowed kOfTurned{.accumulator = 8};
+
+/// Draws what does not depend on whether x is read afterwards, which is not turned yet.
+void draw_append(FusedAppend& op, TrialTensors& t, const TrialShape& s, const TensorView& x) {
   const Shape keys{s.tokens, s.kv_heads, s.head_dim};
-  const TensorView x = t.x(1, {s.tokens, turned, s.head_dim}, 8 * s.gap);
   const RopeAngles angles = angles_of(t, s);
   const auto before = static_cast<std::size_t>(s.heads * s.head_dim) * size_of(x.dtype);
-  op.rope.x = t.changed("x", x, allowed);
+  op.rope.x = x;
   op.rope.positions = angles.positions;
   op.rope.cos = angles.cos;
   op.rope.sin = angles.sin;
   op.append.k =
       ConstTensorView(static_cast<const std::byte*>(x.data) + before, x.dtype, keys, x.row_stride);
   op.append.v = t.x(2, keys);
-  draw_cache(op.append, t, s, allowed);
+  draw_cache(op.append, t, s, kOfTurned);
+}
+
+TensorView unturned(TrialTensors& t, const TrialShape& s) {
+  return t.x(1, {s.tokens, s.heads + s.kv_heads, s.head_dim}, 8 * s.gap);
+}
+
+void draw(FusedAppend& op, TrialTensors& t, const TrialShape& s) {
+  draw_append(op, t, s, t.changed("x", unturned(t, s), kOfTurned));
+}
+
+// Each token sees two keys: one of the cache, and its own, which goes to the row after that one.
+void draw(FusedAttend& op, TrialTensors& t, const TrialShape& s) {
+  const Shape queries{s.tokens, s.heads, s.head_dim};
+  std::vector<double> segments;
+  for (std::int64_t n = 0; n < s.tokens; ++n) {
+    const auto last = static_cast<double>(2 * (s.tokens - n));
+    segments.insert(segments.end(), {static_cast<double>(n), last - 1, 1, 2, 1});
+  }
+  const double scores = of_products(s.head_dim) + kOfTurned.accumulator;
+  draw_append(op.added, t, s, unturned(t, s));
+  op.segments = t.values(segments, DType::kI32, {s.tokens, 5});
+  op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 8});
+  op.lse = t.out("lse", t.accumulator(), {s.heads, s.tokens},
+                 {.accumulator = scores, .intermediate = 4});
+  op.parts = t.scratch(t.accumulator(), {s.tokens, 1, s.heads * (s.head_dim + 2)});
+  op.scale = scale_of(s);
 }
 
 // As for QuantizeRows: in even trials scales are powers of two, so that levels are exact.

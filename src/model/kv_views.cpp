@@ -6,6 +6,18 @@
 
 namespace strata {
 
+namespace {
+
+AppendKv append_to(const KvViews& kept, const NewKv& added) {
+  return {.k = added.k, .v = added.v, .rows = added.rows, .cache_k = kept.k, .cache_v = kept.v};
+}
+
+FusedAppend fused_append(const KvViews& kept, const Rope& turn, const NewKv& added) {
+  return {.rope = turn, .append = append_to(kept, added)};
+}
+
+}  // namespace
+
 double attention_scale(std::int64_t head_size) {
   return 1.0 / std::sqrt(static_cast<double>(head_size));
 }
@@ -18,11 +30,7 @@ void append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const NewK
                 tag);
     return;
   }
-  kernels.run(
-      stream,
-      AppendKv{
-          .k = added.k, .v = added.v, .rows = added.rows, .cache_k = kept.k, .cache_v = kept.v},
-      tag);
+  kernels.run(stream, append_to(kept, added), tag);
 }
 
 void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const Rope& turn,
@@ -32,14 +40,7 @@ void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, c
     append_kv(kernels, stream, kept, added, tag);
     return;
   }
-  kernels.run(stream,
-              FusedAppend{.rope = turn,
-                          .append = {.k = added.k,
-                                     .v = added.v,
-                                     .rows = added.rows,
-                                     .cache_k = kept.k,
-                                     .cache_v = kept.v}},
-              tag);
+  kernels.run(stream, fused_append(kept, turn, added), tag);
 }
 
 void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
@@ -66,6 +67,25 @@ void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const S
                                .lse = tokens.lse,
                                .parts = tokens.parts,
                                .scale = scale},
+              tag);
+}
+
+void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
+                                  const Rope& turn, const NewKv& added, const SingleTokens& tokens,
+                                  const Tag& tag) {
+  if (kept.is_int8()) {
+    turn_and_append_kv(kernels, stream, kept, turn, added, tag);
+    attend_to_kv(kernels, stream, kept, tokens, tag);
+    return;
+  }
+  kernels.run(stream,
+              FusedAttend{.added = fused_append(kept, turn, added),
+                          .segments = tokens.segments,
+                          .pairs = tokens.pairs,
+                          .o = tokens.o,
+                          .lse = tokens.lse,
+                          .parts = tokens.parts,
+                          .scale = attention_scale(tokens.q.shape[2])},
               tag);
 }
 

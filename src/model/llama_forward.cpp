@@ -106,8 +106,13 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
   const NewKv added{.k = heads_of(qkv, h * d, kvh, d),
                     .v = heads_of(qkv, (h + kvh) * d, kvh, d),
                     .rows = cell.rows};
-  turn_and_append_kv(kernels_, compute, kv, turn(cell, qkv), added, tag);
-  attend(compute, cell, kv, qkv, o, tag);
+  if (cell.singles == x.rows() && !cell.projected_is_read) {
+    turn_append_and_attend_to_kv(kernels_, compute, kv, turn(cell, qkv), added,
+                                 singles_of(cell, qkv, o), tag);
+  } else {
+    turn_and_append_kv(kernels_, compute, kv, turn(cell, qkv), added, tag);
+    attend(compute, cell, kv, qkv, o, tag);
+  }
   after_attention(compute, w, o, x, tag);
 }
 
@@ -166,31 +171,37 @@ void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const
   run.by_row({.product = linear_by_row(act, w.down, x), .residual = {.a = x_mid, .b = x, .y = x}});
 }
 
+TensorView LlamaForward::query_heads(const TensorView& of, std::int64_t begin,
+                                     std::int64_t count) const {
+  return heads_of(of.slice_rows(begin, count), 0, config_.num_attention_heads, config_.head_size());
+}
+
+SingleTokens LlamaForward::singles_of(const ForwardCell& cell, const TensorView& qkv,
+                                      const TensorView& o) const {
+  const std::int64_t singles = cell.singles;
+  SingleTokens tokens{.q = query_heads(qkv, 0, singles),
+                      .segments = cell.segments.slice_rows(0, singles),
+                      .pairs = cell.single_pairs,
+                      .o = query_heads(o, 0, singles),
+                      .lse = TensorView(memory_.lse.data, memory_.lse.dtype,
+                                        Shape{config_.num_attention_heads, singles})};
+  if (const TensorView& all = memory_.parts; all) {
+    tokens.parts =
+        TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
+  }
+  return tokens;
+}
+
 /// Tokens past their prompts are computed apart from those of prompts, which a backend may compute
 /// in another way: so it does not depend on the cell how a token is computed.
 void LlamaForward::attend(Stream& compute, const ForwardCell& cell, const KvViews& kv,
                           const TensorView& qkv, const TensorView& o, const Tag& tag) {
-  const std::int64_t h = config_.num_attention_heads;
-  const std::int64_t d = config_.head_size();
   const std::int64_t singles = cell.singles;
-  const auto heads = [&](const TensorView& of, std::int64_t begin, std::int64_t count) {
-    return heads_of(of.slice_rows(begin, count), 0, h, d);
-  };
-  if (singles > 0) {
-    SingleTokens tokens{.q = heads(qkv, 0, singles),
-                        .segments = cell.segments.slice_rows(0, singles),
-                        .pairs = cell.single_pairs,
-                        .o = heads(o, 0, singles),
-                        .lse = TensorView(memory_.lse.data, memory_.lse.dtype, Shape{h, singles})};
-    if (const TensorView& all = memory_.parts; all) {
-      tokens.parts =
-          TensorView(all.data, all.dtype, Shape{singles, parts_of(cell.longest), all.shape[2]});
-    }
-    attend_to_kv(kernels_, compute, kv, tokens, tag);
-  }
-  if (singles == qkv.rows()) return;
   const std::int64_t others = qkv.rows() - singles;
-  attend_prompts(compute, cell, kv, heads(qkv, singles, others), heads(o, singles, others), tag);
+  if (singles > 0) attend_to_kv(kernels_, compute, kv, singles_of(cell, qkv, o), tag);
+  if (others == 0) return;
+  attend_prompts(compute, cell, kv, query_heads(qkv, singles, others),
+                 query_heads(o, singles, others), tag);
 }
 
 /// Keys that are int8 are brought back at their own rows, so that segments hold for them.

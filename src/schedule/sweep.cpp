@@ -112,7 +112,9 @@ void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell
   const Tag tag = tag_of(layer, plan, cell.visit);
   HostAttention* const host = parts_.host_attention;
   if (host != nullptr) host->reuse(compute_);
-  parts_.model.layer(compute_, weights.views.layer, forward_cell(cell, tokens), kv,
+  ForwardCell forward = forward_cell(cell, tokens);
+  forward.projected_is_read = host != nullptr;
+  parts_.model.layer(compute_, weights.views.layer, forward, kv,
                      x_.slice_rows(cell.begin, cell.tokens), tag);
   if (host == nullptr) return;
   host->keep(layer, host_cell(cell, plan, tokens), parts_.model.projected(cell.tokens), compute_,

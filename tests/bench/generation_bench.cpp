@@ -86,6 +86,98 @@ void measure_layers(OperatorTimer& timer, const Model& m) {
   }
 }
 
+/// What a layer does for one token that sees `keys` keys, its own among them.
+struct TokenLayer {
+  TokenLayer(OperatorTimer& timer, const Model& m, std::int64_t keys) {
+    const std::int64_t d = Model::kHeadDim;
+    const std::int64_t turned = m.heads + m.kv_heads;
+    const auto row = [&](std::int64_t width) { return timer.bf16({1, width}); };
+    const TensorView x = row(m.hidden);
+    const TensorView n = row(m.hidden);
+    const TensorView mid = row(m.hidden);
+    const TensorView act = row(m.ffn);
+    const TensorView o = row(m.heads * d);
+    const TensorView all = row((turned + m.kv_heads) * d);
+    const auto heads = [&](const TensorView& of, std::int64_t first, std::int64_t count) {
+      auto* data = static_cast<std::byte*>(of.data) + first * d * 2;
+      return TensorView(data, of.dtype, Shape{1, count, d}, of.row_stride);
+    };
+    const RmsNormForward norm{.x = x,
+                              .residual = {},
+                              .weight = timer.bf16({m.hidden}),
+                              .sum = {},
+                              .y = n,
+                              .rstd = timer.f32({1})};
+    const auto product = [&](const TensorView& from, const TensorView& to) {
+      return Matmul{.a = from,
+                    .b = timer.bf16({to.shape[1], from.shape[1]}),
+                    .out = to,
+                    .batch_invariant = true};
+    };
+    qkv = {.norm = norm, .product = product(n, all)};
+    out = {.product = product(o, n)};
+    const TensorView normed = row(m.hidden);
+    const TensorView both = row(2 * m.ffn);
+    gate_up = {.norm = {.x = x,
+                        .residual = n,
+                        .weight = norm.weight,
+                        .sum = mid,
+                        .y = normed,
+                        .rstd = norm.rstd},
+               .product = product(normed, both),
+               .gate = {.gate_up = both, .y = act}};
+    down = {.product = product(act, x), .residual = {.a = mid, .b = x, .y = x}};
+    const auto last = static_cast<std::int32_t>(keys - 1);
+    const TensorView place = timer.pool().upload(std::vector{last}, DType::kI32);
+    TensorView segment = timer.pool().upload(std::vector{0, 0, 1, last + 1, last}, DType::kI32);
+    segment.shape = Shape{1, 5};
+    segment.row_stride = 5;
+    const Shape kept{keys, m.kv_heads, d};
+    attend = {.added = {.rope = {.x = heads(all, 0, turned),
+                                 .positions = place,
+                                 .cos = timer.f32({keys, d / 2}),
+                                 .sin = timer.f32({keys, d / 2})},
+                        .append = {.k = heads(all, m.heads, m.kv_heads),
+                                   .v = heads(all, turned, m.kv_heads),
+                                   .rows = place,
+                                   .cache_k = timer.bf16(kept),
+                                   .cache_v = timer.bf16(kept)}},
+              .segments = segment,
+              .o = heads(o, 0, m.heads),
+              .lse = timer.f32({m.heads, 1}),
+              .parts = timer.f32(
+                  {1, (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys,
+                   m.heads * (d + 2)}),
+              .scale = 0.0884};
+  }
+
+  FusedLinear qkv, out, gate_up, down;
+  FusedAttend attend;
+};
+
+/// A layer of one token, its products alone and its attention alone, as they follow each other.
+void measure_token_layer(OperatorTimer& timer, const Model& m, std::int64_t keys) {
+  const auto measure = [&](const char* name, bool products, bool attention) {
+    const double bytes = (products ? kBf16 * count(m.layer_parameters()) : 0) +
+                         (attention ? 2 * kBf16 * count(keys * m.kv()) : 0);
+    timer.measure(name, text("%s %lld keys", m.name, number(keys)), bytes, [&] {
+      return [&timer, layer = TokenLayer(timer, m, keys), products, attention] {
+        Kernels& kernels = *timer.backend().kernels;
+        Stream& lane = timer.compute();
+        if (products) kernels.run(lane, layer.qkv, {});
+        if (attention) kernels.run(lane, layer.attend, {});
+        if (!products) return;
+        kernels.run(lane, layer.out, {});
+        kernels.run(lane, layer.gate_up, {});
+        kernels.run(lane, layer.down, {});
+      };
+    });
+  };
+  measure("layer of one token", true, true);
+  measure("its products", true, false);
+  measure("its attention", false, true);
+}
+
 /// Attention of `queries` single tokens that see `keys` keys each, kept in bf16 and in int8.
 void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t queries,
                        std::int64_t keys) {
@@ -160,6 +252,10 @@ void run(const bench::Options& options) {
   timer.measure_only(options.only);
   const auto models = std::span(kModels).subspan(1);  // from the 7B on
   for (const Model& m : models) measure_layers(timer, m);
+  for (const Model& m : {models[0], models[1], models[3]}) {
+    for (const std::int64_t keys : {256, 384}) measure_token_layer(timer, m, keys);
+  }
+  measure_attention(timer, models[0], 192, 576);
   // At least 64 MiB of keys and values.
   for (const Model& m : {models[0], models[1], models[3]}) {
     for (const std::int64_t keys : {512, 2048, 8192, 32768, 131072}) {
@@ -170,7 +266,6 @@ void run(const bench::Options& options) {
     }
     measure_append(timer, m);
   }
-  measure_attention(timer, models[0], 1, 384);
   bench::write_json(options.json, timer.results());
 }
 

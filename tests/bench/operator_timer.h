@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -43,7 +44,8 @@ class OperatorTimer {
     measure_copy();
   }
 
-  /// One operator at one shape. `make` takes its tensors from the pool; `bytes` are read and
+  /// One operator at one shape, or a list of them: then `make` returns a function that submits it.
+  /// `make` takes its tensors from the pool; `bytes` are read and
   /// written; `changed` names tensors that a run in place changes too much for the next.
   template <class Make, class Changed>
   void measure(const std::string& name, const std::string& shape, double bytes, const Make& make,
@@ -59,9 +61,8 @@ class OperatorTimer {
         for (const TensorView& view : changed(set)) pool_.refresh(view);
       }
     };
-    const double us = median_us(
-        changed(sets[0]).empty() ? runs : sets.size(), prepare,
-        [&](std::size_t i) { backend_.kernels->run(compute(), sets[i % sets.size()], {}); });
+    const double us = median_us(changed(sets[0]).empty() ? runs : sets.size(), prepare,
+                                [&](std::size_t i) { submit(sets[i % sets.size()]); });
     report(name, shape, bytes, us);
   }
   template <class Make>
@@ -96,6 +97,16 @@ class OperatorTimer {
   static constexpr std::size_t kColdBytes = 512 * kMiB;
   /// Takes longer to copy than a group to launch.
   static constexpr std::size_t kHoldBytes = 512 * kMiB;
+
+  /// Runs an operator, or a list of them.
+  template <class Set>
+  void submit(const Set& set) {
+    if constexpr (std::invocable<const Set&>) {
+      set();
+    } else {
+      backend_.kernels->run(compute(), set, {});
+    }
+  }
 
   /// Median over groups of the microseconds of one of `runs` submissions.
   double median_us(std::size_t runs, const std::function<void()>& prepare,

@@ -51,9 +51,11 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
       // Beside the tiles it has a maximum and a sum of each row of each warp.
       constexpr std::size_t kStatistics =
           sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeTile::kHeads;
-      CHECK(cuda::DecodeTile::shared_bytes(head_dim) + kStatistics <= limits.shared_bytes);
+      const std::size_t rings =
+          cuda::DecodeTile::shared_bytes(head_dim, cuda::DecodeTile::kFewStages);
+      CHECK(rings + kStatistics <= limits.shared_bytes);
       // Results of warps take the place of their rings, and are all that int8 has.
-      CHECK(cuda::DecodeTile::result_bytes(head_dim) <= cuda::DecodeTile::shared_bytes(head_dim));
+      CHECK(cuda::DecodeTile::result_bytes(head_dim) <= rings);
     }
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least
@@ -82,6 +84,8 @@ TEST_CASE("linear layers of a single stream are fused on every architecture") {
   }
   constexpr cuda::FusedDevice kNewest{227 * 1024, 132};
   CHECK(Tile::stages(1, 4096, 688, kNewest) == 6);
+  CHECK(Tile::places(6, 1, 4096, kNewest) == 264);
+  CHECK(Tile::places(6, 1, 28672, kNewest) == 132);
   CHECK(Tile::stages(1, 13824, 160, kNewest) == 5);  // two on a multiprocessor, not one after one
   CHECK(Tile::stages(1, 11008, 128, kNewest) == 6);
   CHECK(Tile::stages(1, 28672, 256, kNewest) == 6);  // the 70B's, of which two never fit

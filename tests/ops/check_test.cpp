@@ -164,6 +164,20 @@ TEST_CASE("each operator refuses what only it forbids", "[ops]") {
                                             .cache_k = view(kBF16, {9, 2, 4}),
                                             .cache_v = view(kBF16, {9, 2, 4})}};
   REQUIRE_REFUSED(fused_append, "fused_append: k must be the last heads of what is turned");
+  FusedAttend fused_attend{.added = fused_append,
+                           .segments = view(kI32, {2, 5}),
+                           .o = view(kBF16, {3, 1, 4}),
+                           .lse = view(kF32, {1, 3})};
+  fused_attend.added.append.k = ConstTensorView(
+      static_cast<const std::byte*>(fused_append.rope.x.data) + 8, kBF16, Shape{3, 2, 4}, 12);
+  REQUIRE_REFUSED(fused_attend, "attention_forward: k has 2 heads");
+  fused_attend.added.rope.x.shape = Shape{3, 4, 4};
+  fused_attend.added.rope.x.row_stride = 16;
+  fused_attend.added.append.k = ConstTensorView(
+      static_cast<const std::byte*>(fused_append.rope.x.data) + 16, kBF16, Shape{3, 2, 4}, 16);
+  fused_attend.o = view(kBF16, {3, 2, 4});
+  fused_attend.lse = view(kF32, {2, 3});
+  REQUIRE_REFUSED(fused_attend, "fused_attend: segments must be one for each token");
   const ConstInt8Kv kept{.k = view(DType::kI8, {9, 2, 4}),
                          .v = view(DType::kI8, {9, 2, 4}),
                          .k_scale = view(kF32, {9, 2}),

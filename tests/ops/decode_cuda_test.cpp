@@ -13,14 +13,17 @@
 namespace strata::test {
 namespace {
 
-/// Runs a check of op_cases.h twice, and once with room for more parts, which changes nothing.
+/// Runs a check of op_cases.h twice, and with room for more parts, which changes nothing: a few,
+/// or so many that a second kernel joins them.
 void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType), OpRunner& runner,
                  DType dtype, const AttentionCase& c) {
   const Outputs first = check(runner, dtype, c, dtype);
   CHECK(check(runner, dtype, c, dtype) == first);
-  AttentionCase longer = c;
-  longer.parts += 3;
-  CHECK(check(runner, dtype, longer, dtype) == first);
+  for (const std::int64_t more : {3, 9}) {
+    AttentionCase longer = c;
+    longer.parts += more;
+    CHECK(check(runner, dtype, longer, dtype) == first);
+  }
 }
 
 }  // namespace
@@ -35,6 +38,20 @@ TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
         check_twice(check_attention_forward, runner, dtype, c);
       }
+    }
+  }
+}
+
+TEST_CASE("what turns, appends and attends at once on cuda has the bits of its parts", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  for (const AttentionCase& c : fused_attend_cases()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const Outputs first = check_fused_attend(runner, dtype, c);
+      AttentionCase longer = c;  // parts are then joined by a second kernel
+      longer.parts += 9;
+      CHECK(check_fused_attend(runner, dtype, longer) == first);
     }
   }
 }

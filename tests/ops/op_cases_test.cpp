@@ -117,6 +117,18 @@ TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]
   });
 }
 
+TEST_CASE("tokens add a key and attend to it and to those before", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : kComputeTypes) {
+      for (const AttentionCase& c : fused_attend_cases()) {
+        outputs.push_back(check_fused_attend(runner, dtype, c));
+      }
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("keys and values are rounded to int8 head by head, and only what is seen comes back",
           "[ops]") {
   with_threads([](OpRunner& runner) {

@@ -110,6 +110,21 @@ TEST_CASE("an operator that nobody records takes no memory to submit", "[ops]") 
                                  .rows = ids,
                                  .cache_k = view(kBF16, {16, 4, 64}),
                                  .cache_v = view(kBF16, {16, 4, 64})}});
+    const TensorView queries_and_keys = view(kBF16, {8, 6, 64});
+    const TensorView keys(static_cast<std::byte*>(queries_and_keys.data) + 4 * 64 * 2, kBF16,
+                          Shape{8, 2, 64}, queries_and_keys.row_stride);
+    m.run(FusedAttend{.added = {.rope = {.x = queries_and_keys,
+                                         .positions = kAngles.positions,
+                                         .cos = kAngles.cos,
+                                         .sin = kAngles.sin},
+                                .append = {.k = keys,
+                                           .v = kAttention.v,
+                                           .rows = ids,
+                                           .cache_k = view(kBF16, {16, 2, 64}),
+                                           .cache_v = view(kBF16, {16, 2, 64})}},
+                      .segments = view(kI32, {8, 5}),
+                      .o = view(kBF16, {8, 4, 64}),
+                      .lse = view(kF32, {4, 8})});
     const Int8Kv kept{.k = view(DType::kI8, {16, 2, 64}),
                       .v = view(DType::kI8, {16, 2, 64}),
                       .k_scale = view(kF32, {16, 2}),

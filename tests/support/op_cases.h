@@ -114,6 +114,11 @@ struct AttentionCase {
 /// the accumulator on the cpu backend, bf16 where tensor cores are used.
 Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCase& c,
                                 DType intermediate);
+/// Single queries over a cache to which each adds the last key that it sees, and no other query
+/// sees that one.
+[[nodiscard]] std::vector<AttentionCase> fused_attend_cases();
+/// FusedAttend on such a case, against its parts run apart: the same bits.
+Outputs check_fused_attend(OpRunner& runner, DType dtype, const AttentionCase& c);
 /// AttendInt8Kv on such a case, whose segments are queries: levels and scales of all sizes, those
 /// of rows of zeros included. `intermediate` as in forward.
 Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase& c,

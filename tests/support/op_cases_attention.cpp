@@ -452,6 +452,85 @@ Outputs check_attention_forward(OpRunner& runner, DType dtype, const AttentionCa
   return got;
 }
 
+std::vector<AttentionCase> fused_attend_cases() {
+  std::vector<AttentionCase> cases = decode_cases();
+  for (AttentionCase& c : cases) {
+    if (c.queries == 6) c.segments.back() = {5, 1680, 1, 20, 9};
+  }
+  for (const int parts : {5, 8, 36}) {
+    const int keys = parts * static_cast<int>(AttentionForward::kPartKeys) - 7;
+    cases.push_back({.name = std::to_string(parts) + " parts beside one key alone",
+                     .queries = 2,
+                     .keys = keys + 3,
+                     .heads = 8,
+                     .kv_heads = 2,
+                     .head_dim = 128,
+                     .segments = {{0, 2, 1, 1, 0}, {1, 3, 1, keys, keys - 1}},
+                     .parts = parts});
+  }
+  return cases;
+}
+
+Outputs check_fused_attend(OpRunner& runner, DType dtype, const AttentionCase& c) {
+  INFO("fused attention, " << c.name << ", head dim " << c.head_dim);
+  const DType a = accumulator_of(dtype);
+  const std::int64_t turned = c.heads + c.kv_heads;
+  const std::int64_t width = (turned + c.kv_heads) * c.head_dim;
+  constexpr std::int64_t kPositions = 37;
+  const Shape table{kPositions, c.head_dim / 2};
+  const Shape cached{c.keys, c.kv_heads, c.head_dim};
+  const auto qkv = random_values(21, c.queries * width, dtype);
+  const auto cos = random_values(22, table.elements(), a);
+  const auto sin = random_values(23, table.elements(), a);
+  const auto positions = random_integers(24, c.queries, kPositions);
+  const auto old_k = random_values(25, cached.elements(), dtype);
+  const auto old_v = random_values(26, cached.elements(), dtype);
+  Values last;  // rows
+  for (const SegmentEntry& s : c.segments) last.push_back(s[1] + std::min(s[3], s[4] + 1) - 1);
+  const auto run = [&](bool fused) {
+    runner.reset();
+    const TensorView all = runner.upload(qkv, dtype, {c.queries, width});
+    const auto heads = [&](std::int64_t begin, std::int64_t count) {
+      auto* const data = static_cast<std::byte*>(all.data) +
+                         static_cast<std::size_t>(begin * c.head_dim) * size_of(dtype);
+      return TensorView(data, dtype, Shape{c.queries, count, c.head_dim}, width);
+    };
+    const FusedAttend op{
+        .added = {.rope = {.x = heads(0, turned),
+                           .positions = runner.upload(positions, DType::kI32, {c.queries}),
+                           .cos = runner.upload(cos, a, table),
+                           .sin = runner.upload(sin, a, table)},
+                  .append = {.k = heads(c.heads, c.kv_heads),
+                             .v = heads(turned, c.kv_heads),
+                             .rows = runner.upload(last, DType::kI32, {c.queries}),
+                             .cache_k = runner.upload(old_k, dtype, cached),
+                             .cache_v = runner.upload(old_v, dtype, cached)}},
+        .segments = upload_segments(runner, c).table,
+        .o = runner.output(dtype, {c.queries, c.heads, c.head_dim}),
+        .lse = runner.output(a, {c.heads, c.queries}),
+        .parts = upload_parts(runner, c, a),
+        .scale = 1 / std::sqrt(static_cast<double>(c.head_dim))};
+    if (fused) {
+      runner.run(op);
+    } else {
+      runner.run(op.added);
+      runner.run(op.attention());
+    }
+    const Outputs got{runner.download(op.o), runner.download(op.lse),
+                      runner.download(op.added.append.cache_k),
+                      runner.download(op.added.append.cache_v)};
+    REQUIRE(runner.guards_intact());
+    return got;
+  };
+  const Outputs got = run(true);
+  const Outputs alone = run(false);  // whose formulas the checks of the parts have
+  require_equal("o", got[0], alone[0]);
+  require_equal("lse", got[1], alone[1]);
+  require_equal("cache_k", got[2], alone[2]);
+  require_equal("cache_v", got[3], alone[3]);
+  return got;
+}
+
 Outputs check_attend_int8_kv(OpRunner& runner, DType dtype, const AttentionCase& c,
                              DType intermediate) {
   runner.reset();

@@ -124,6 +124,10 @@ std::vector<OpCheck> op_checks(const CheckShapes& shapes, BackendKind kind) {
       add("attention to int8 " + std::string(name_of(dtype)),
           [=](OpRunner& r) { check_attend_int8_kv(r, dtype, c, intermediate_of(dtype, kind)); });
     }
+    for (const AttentionCase& c : fused_attend_cases()) {
+      add("fused attention " + std::string(name_of(dtype)),
+          [=](OpRunner& r) { check_fused_attend(r, dtype, c); });
+    }
   }
   for (const std::int64_t n : shapes.runs) {
     add("accumulate", [=](OpRunner& r) { check_accumulate(r, kF32, n); });

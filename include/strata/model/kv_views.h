@@ -50,5 +50,10 @@ void turn_and_append_kv(Kernels& kernels, Stream& stream, const KvViews& kept, c
 /// Submits attention of single tokens to what is kept. Throws as Kernels::run does.
 void attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept, const SingleTokens& tokens,
                   const Tag& tag);
+/// Submits both, for tokens that are all single: `turn` and `added` are of the same tokens, see
+/// FusedAttend. What was turned may then be unspecified. Throws as Kernels::run does.
+void turn_append_and_attend_to_kv(Kernels& kernels, Stream& stream, const KvViews& kept,
+                                  const Rope& turn, const NewKv& added, const SingleTokens& tokens,
+                                  const Tag& tag);
 
 }  // namespace strata

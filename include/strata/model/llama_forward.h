@@ -39,11 +39,12 @@ struct ForwardCell {
   /// [segments, 5] i32, see AttentionSegments: of the singles and then of other tokens. Queries
   /// count from the first of either, keys by row.
   ConstTensorView segments;
-  std::int64_t singles = 0;       ///< the first tokens that are past their prompts, a segment each
-  std::int64_t longest = 0;       ///< the most keys that one of these sees
-  std::int64_t single_pairs = 0;  ///< keys that the singles see, all together; 0: not counted
-  std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
-  std::int64_t prompt_rows = 0;   ///< rows of keys and values that these see; 0: not counted
+  std::int64_t singles = 0;        ///< the first tokens that are past their prompts, a segment each
+  std::int64_t longest = 0;        ///< the most keys that one of these sees
+  std::int64_t single_pairs = 0;   ///< keys that the singles see, all together; 0: not counted
+  std::int64_t prompt_pairs = 0;   ///< likewise the other tokens
+  std::int64_t prompt_rows = 0;    ///< rows of keys and values that these see; 0: not counted
+  bool projected_is_read = false;  ///< projected() must give what layer() has computed
 };
 
 /// Tokens that are drawn after some of the tokens of a sweep, on the device.
@@ -103,7 +104,8 @@ class LlamaForward {
   /// returns them [N, (H + 2 K) * D] X on the device. Good until the next cell.
   TensorView before_attention(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
                               const TensorView& x, const Tag& tag);
-  /// Returns what before_attention() returned last, or layer() computed likewise.
+  /// Returns what before_attention() returned last, or layer() computed likewise for a cell whose
+  /// `projected_is_read` says so.
   [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
     return memory_.qkv.slice_rows(0, tokens);
   }
@@ -126,6 +128,12 @@ class LlamaForward {
   TensorView project(Stream& compute, const LayerWeights& w, const TensorView& x, const Tag& tag);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
   [[nodiscard]] Rope turn(const ForwardCell& cell, const TensorView& qkv) const;
+  /// Returns these rows of the first H heads of `of`: [count, H, D].
+  [[nodiscard]] TensorView query_heads(const TensorView& of, std::int64_t begin,
+                                       std::int64_t count) const;
+  /// Returns the cell's single tokens, which are the first of `qkv` and `o`.
+  [[nodiscard]] SingleTokens singles_of(const ForwardCell& cell, const TensorView& qkv,
+                                        const TensorView& o) const;
   /// Has tokens of prompts attend, whose segments are the last ones of the cell.
   void attend_prompts(Stream& compute, const ForwardCell& cell, const KvViews& kv,
                       const TensorView& q, const TensorView& o, const Tag& tag);

@@ -17,8 +17,8 @@ namespace strata {
 /// and unspecified afterwards. What is written, norm.sum among it, is apart from what the norm, or
 /// without one the product, reads.
 ///
-/// `product.b` is read ahead: no operator that was submitted to the lane since the last
-/// EmbeddingForward, copy or wait there writes it.
+/// `product.b` and `norm.weight` are read ahead: no operator that was submitted to the lane since
+/// the last EmbeddingForward, copy or wait there writes them.
 struct FusedLinear {
   static constexpr std::string_view kName = "fused_linear";
   /// With more rows the parts are as fast alone.

@@ -10,6 +10,7 @@
 #include "strata/ops/elementwise.h"
 #include "strata/ops/embedding.h"
 #include "strata/ops/fused_append.h"
+#include "strata/ops/fused_attend.h"
 #include "strata/ops/fused_linear.h"
 #include "strata/ops/kv_cache.h"
 #include "strata/ops/matmul.h"
@@ -28,4 +29,5 @@
               apply(CrossEntropy) apply(Matmul) apply(SquaredNorm) apply(CastSquaredNorm)       \
                   apply(AdamW) apply(QuantizeRows) apply(DequantizeRows) apply(AppendKv)        \
                       apply(AppendInt8Kv) apply(DequantizeKv) apply(AttendInt8Kv)               \
-                          apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)
+                          apply(SampleTokens) apply(FusedLinear) apply(FusedAppend)             \
+                              apply(FusedAttend)

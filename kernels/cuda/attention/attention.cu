@@ -79,6 +79,19 @@ void enqueue(const Context& context, const AttentionForward& op) {
   }
 }
 
+void enqueue(const Context& context, const FusedAttend& op) {
+  const AttentionForward attention = op.attention();
+  const Rope& rope = op.added.rope;
+  const AppendKv& append = op.added.append;
+  const bool at_once = context.cudnn == nullptr && op.parts &&
+                       suits_tensor_cores(attention.q, {attention.k, attention.v, attention.o,
+                                                        append.k, append.v}) &&
+                       rows_aligned({rope.cos, rope.sin});
+  if (!at_once) return for_each_part(op, [&](const auto& part) { enqueue(context, part); });
+  check_supported(attention);
+  launch_fused_attend(context.stream, op);
+}
+
 void enqueue(const Context& context, const AttentionBackward& op) {
   if (context.cudnn != nullptr) {
     context.cudnn->backward(context.stream, op);

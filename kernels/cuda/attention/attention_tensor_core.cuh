@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "strata/ops/attention.h"
+#include "strata/ops/fused_attend.h"
 
 namespace strata::cuda {
 
@@ -17,8 +18,9 @@ namespace strata::cuda {
 // multiples of 16 bytes, and leave out the rotation.
 void launch_flash_forward(cudaStream_t stream, const AttentionForward& op);
 void launch_flash_backward(cudaStream_t stream, const AttentionBackward& op);
-/// Needs the same, and op.parts.
+/// Need the same, and op.parts.
 void launch_decode_attention(cudaStream_t stream, const AttentionForward& op);
+void launch_fused_attend(cudaStream_t stream, const FusedAttend& op);
 
 // These need the same, compute capability 9.0, and a table of at most kMostHopperSegments.
 inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;

@@ -1,6 +1,7 @@
 // This file has clusters of blocks (sm_90 and later): blocks that run at the same time on
-// neighbouring multiprocessors and may write each other's shared memory. cross_entropy.cu shares
-// rows out over them. Before sm_90 every block is alone, and the same calls do nothing.
+// neighbouring multiprocessors and may read and write each other's shared memory. cross_entropy.cu
+// and sampling.cu share rows out over them. Before sm_90 every block is alone, and the same calls
+// do nothing.
 
 #pragma once
 
@@ -38,6 +39,13 @@ __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned
   std::uint32_t address;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared), "r"(rank));
   return address;
+}
+
+/// Reads 8 bytes of another block's shared memory, see in_block().
+__device__ __forceinline__ unsigned long long load_from_block(std::uint32_t address) {
+  unsigned long long word;
+  asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(word) : "r"(address));
+  return word;
 }
 
 /// Exchanges two numbers of every block of a cluster, again and again. Blocks write to each other
@@ -102,6 +110,9 @@ class ClusterExchange {
 
 __device__ __forceinline__ unsigned cluster_rank() { return 0; }
 __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
+__device__ __forceinline__ void cluster_sync() {}
+__device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned) { return shared; }
+__device__ __forceinline__ unsigned long long load_from_block(std::uint32_t) { return 0; }
 class ClusterExchange {
  public:
   __device__ void init() {}

@@ -92,6 +92,13 @@ __device__ __forceinline__ Packed<T, W> load_packed(const T* from) {
 }
 
 template <class T, int W>
+__device__ __forceinline__ void store_raw(T* to, const Packed<T, W>& from) {
+  using Word = typename Packed<T, W>::Word;
+  store_raw(reinterpret_cast<Word*>(to),
+            __builtin_bit_cast(Vector<Word, Packed<T, W>::kWords>, from));
+}
+
+template <class T, int W>
 __device__ __forceinline__ void unpack(const Packed<T, W>& from, float (&to)[W]) {
   if constexpr (sizeof(T) == sizeof(float)) {
 #pragma unroll

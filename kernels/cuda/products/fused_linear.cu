@@ -6,11 +6,12 @@
 // (of x + added, which is written) or nothing. x [M, K]; b [N, K]; out [M, N] or [M, N / 2]; bf16,
 // M at most 4, K a multiple of 8.
 //
-// A block owns 32 rows of b (before SwiGLU 16 of each half), and each of its 4 warps 8 of them,
-// which it brings by asynchronous copies to a ring of its own in shared memory. The ring is filled
-// before the kernel before this one has ended (chain.cuh), so memory is busy while that ends and
-// f(x) is made. Every block makes f(x) for itself and keeps it in shared memory: that is a few KiB,
-// read from the second-level cache.
+// There are as many blocks as live at a time, and each takes one tile of 32 rows of b (before
+// SwiGLU 16 of each half) after another. Each of its 4 warps has 8 of them, which it brings by
+// asynchronous copies to a ring of its own in shared memory, without a pause between tiles. The
+// ring is filled before the kernel before this one has ended (chain.cuh), so memory is busy while
+// that ends and f(x) is made. Every block makes f(x) for itself, once, and keeps it in shared
+// memory: that is a few KiB, read from the second-level cache.
 //
 // Numerics: f(x) is rounded to bf16, by the arithmetic of norm.cu and added up in its order.
 // Products as invariant_matmul.cu: from zero, in ascending k, 16 at a time by one tensor-core
@@ -20,6 +21,8 @@
 // The plain version are the parts.
 
 #include <cuda_bf16.h>
+
+#include <algorithm>
 
 #include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
@@ -48,7 +51,7 @@ constexpr int W = 8;  ///< elements of a piece of 16 bytes
 using Tile = SharedTile<kDepth>;
 static_assert(FusedTile::kStageBytes == kRowsOfWarp * Tile::kRowBytes);
 static_assert(FusedTile::kStaticBytes >=
-              sizeof(float) * kMostRows * (kMostWarps + FusedTile::kRowsOfB / 2));
+              sizeof(float) * kMostRows * (kMostWarps + FusedTile::kRowsOfB));
 
 struct Params {
   Rows<const T> x;
@@ -60,16 +63,17 @@ struct Params {
   Rows<T> out;
   int m, k;
   int columns;  ///< of out: N, or half of it
+  int tiles;    ///< of out
+  int steps;    ///< of k, in a tile
   float eps;
   int norm_threads;  ///< that would add up a row
 };
 
-/// Calls use(c, load(c)) for the pieces of a row that are this thread's, and has several loads
-/// under way.
-template <class Load, class Use>
+/// Calls use(c, load(c)) for the pieces of a row that are this thread's, and has kAhead loads under
+/// way.
+template <int kAhead, class Load, class Use>
 __device__ __forceinline__ void for_each_piece_of_row(int columns, const Load& load,
                                                       const Use& use) {
-  constexpr int kAhead = 4;
   for (int first = static_cast<int>(threadIdx.x) * W; first < columns;
        first += kAhead * kThreads * W) {
     decltype(load(0)) pieces[kAhead];
@@ -90,15 +94,17 @@ struct TwoPieces {
   Packed<T, W> first, second;
 };
 
-/// Writes a row of x to shared memory, with what is added to it.
+/// Writes a row of x to shared memory, with what is added to it: by way of registers, as
+/// asynchronous copies would have to wait for the weights that are on their way.
+template <int kAhead>
 __device__ __forceinline__ void bring_row(const Params& p, int m, T* row) {
   if (p.added.data == nullptr) {
-    for (int c = static_cast<int>(threadIdx.x) * W; c < p.k; c += kThreads * W) {
-      start_copy(shared_address(row + c), p.x.row(m) + c);
-    }
+    for_each_piece_of_row<kAhead>(
+        p.k, [&](int c) { return load_packed<T, W>(p.x.row(m) + c); },
+        [&](int c, const Packed<T, W>& piece) { store_raw(row + c, piece); });
     return;
   }
-  for_each_piece_of_row(
+  for_each_piece_of_row<4>(
       p.k,
       [&](int c) {
         return TwoPieces{load_packed<T, W>(p.x.row(m) + c), load_packed<T, W>(p.added.row(m) + c)};
@@ -116,9 +122,39 @@ __device__ __forceinline__ void bring_row(const Params& p, int m, T* row) {
       });
 }
 
+/// The weights of the norm that are a thread's, the first ones in registers since before the kernel
+/// before this one had ended.
+class NormWeights {
+ public:
+  __device__ __forceinline__ explicit NormWeights(const Params& p) : all_(p.norm_weight) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (column(i) < p.k) held_[i] = load_packed<T, W>(all_ + column(i));
+    }
+  }
+  /// Calls use(c, weights) for the thread's pieces of a row.
+  template <class Use>
+  __device__ __forceinline__ void for_each(int columns, const Use& use) const {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      if (column(i) < columns) use(column(i), held_[i]);
+    }
+    for (int c = column(kHeld); c < columns; c += kThreads * W) {
+      use(c, load_packed<T, W>(all_ + c));
+    }
+  }
+
+ private:
+  static constexpr int kHeld = 4;
+  __device__ static int column(int i) { return (i * kThreads + static_cast<int>(threadIdx.x)) * W; }
+  const T* all_;
+  Packed<T, W> held_[kHeld];
+};
+
 /// Normalises rows in shared memory, where all of them are. A warp does what several warps of
 /// norm.cu do, one after the other.
-__device__ __forceinline__ void normalise_rows(const Params& p, T* rows, int row_elements) {
+__device__ __forceinline__ void normalise_rows(const Params& p, const NormWeights& weights, T* rows,
+                                               int row_elements) {
   __shared__ Sum<float> squares_of_warps[kMostRows][kMostWarps];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -140,25 +176,20 @@ __device__ __forceinline__ void normalise_rows(const Params& p, T* rows, int row
     const Sum<float> mine = lane < warps ? squares_of_warps[m][lane] : Sum<float>{0.0f};
     const float rstd = rstd_of(warp_reduce(mine, Add<float>{}).value, p.k, p.eps);
     T* const row = rows + m * row_elements;
-    for_each_piece_of_row(
-        p.k, [&](int c) { return load_packed<T, W>(p.norm_weight + c); },
-        [&](int c, const Packed<T, W>& piece) {
-          float s[W];
-          float weight[W];
-          load(row + c, s);
-          unpack(piece, weight);
-          normalise(s, weight, rstd);
-          store(row + c, s);
-        });
+    weights.for_each(p.k, [&](int c, const Packed<T, W>& piece) {
+      float s[W];
+      float weight[W];
+      load(row + c, s);
+      unpack(piece, weight);
+      normalise(s, weight, rstd);
+      store(row + c, s);
+    });
   }
 }
 
-/// Writes f(x) to shared memory, which all threads may read afterwards. Waits for all copies.
-template <bool kNorm>
-__device__ __forceinline__ void make_input(const Params& p, unsigned char* tile) {
-  T* const rows = reinterpret_cast<T*>(tile);
-  const int row_elements =
-      static_cast<int>(FusedTile::input_row_bytes(p.k)) / FusedTile::kElementBytes;
+/// Writes x to shared memory, and zeros behind it.
+template <int kAhead>
+__device__ __forceinline__ void bring_rows(const Params& p, T* rows, int row_elements) {
   const Vector<T, W> zeros{};
   if (threadIdx.x == 0) store_raw(rows + p.m * row_elements, zeros);
   for (int m = 0; m < p.m; ++m) {
@@ -167,111 +198,172 @@ __device__ __forceinline__ void make_input(const Params& p, unsigned char* tile)
          c += kThreads * W) {
       store_raw(row + c, zeros);
     }
-    bring_row(p, m, row);
-  }
-  wait_for_copies();
-  __syncthreads();
-  if constexpr (kNorm) {
-    normalise_rows(p, rows, row_elements);
-    __syncthreads();
+    bring_row<kAhead>(p, m, row);
   }
 }
+
+/// Brings the rows of b of a warp, tile after tile, to its ring.
+template <int kStages, int kWarpsOfOut>
+class Ring {
+ public:
+  __device__ Ring(const Params& p, unsigned char* ring, int warp, int lane)
+      : p_(p), ring_(shared_address(ring)), warp_(warp), lane_(lane) {
+    begin_tile(static_cast<int>(blockIdx.x));
+  }
+  /// Returns the first row of a warp's results in a tile.
+  __device__ static int first_row(int tile, int warp) {
+    return (tile * kWarpsOfOut + warp % kWarpsOfOut) * kRowsOfWarp;
+  }
+  /// Starts to bring the next stage, if there is one.
+  __device__ __forceinline__ void bring() {
+    if (tile_ < p_.tiles) {
+      const std::uint32_t stage = ring_ + brought_ % kStages * FusedTile::kStageBytes;
+      const int column = step_ * kDepth + lane_ * W;  // a row's part of a stage are 32 pieces
+      static_assert(kDepth == kWarp * W);
+#pragma unroll
+      for (int row = 0; row < kRowsOfWarp; ++row) {
+        const bool valid = row < rows_left_ && column < p_.k;
+        copy_async_16(stage + Tile::offset(row, lane_),
+                      valid ? b_ + row * p_.b.stride + column : p_.b.data, valid);
+      }
+      ++brought_;
+      if (++step_ == p_.steps) begin_tile(tile_ + static_cast<int>(gridDim.x));
+    }
+    end_copy_group();  // also of nothing, so that the groups can be counted
+  }
+  /// Waits for the oldest stage that was not used, and has the next one brought in place of the one
+  /// before it. Returns where it is.
+  __device__ __forceinline__ std::uint32_t next() {
+    wait_for_copy_groups<kStages - 2>();
+    __syncwarp();  // it is there, and no lane reads the one before any more
+    bring();
+    return ring_ + used_++ % kStages * FusedTile::kStageBytes;
+  }
+
+ private:
+  __device__ void begin_tile(int tile) {
+    tile_ = tile;
+    step_ = 0;
+    const int first = first_row(tile, warp_);
+    rows_left_ = p_.columns - first;
+    // Warps of the upper half have the second half's rows before SwiGLU.
+    b_ = p_.b.row(first + (warp_ < kWarpsOfOut ? 0 : p_.columns));
+  }
+
+  const Params& p_;
+  const std::uint32_t ring_;
+  const int warp_, lane_;
+  int tile_, step_, rows_left_;
+  const T* b_;
+  unsigned brought_ = 0;
+  unsigned used_ = 0;
+};
+
+/// Two neighbouring results of a row: lane 4 g + t has columns 2 t and 2 t + 1 of row g.
+class Pair {
+ public:
+  /// Asks for the residual, which is needed later.
+  __device__ Pair(const Params& p, int m, int n) : p_(p), m_(m), n_(n) {
+    if (p.residual.data == nullptr || m >= p.m) return;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (n + i < p.columns) residual_[i] = p.residual.row(m)[n + i];
+    }
+  }
+  __device__ __forceinline__ void write(T (&values)[2]) const {
+    if (m_ >= p_.m) return;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (n_ + i >= p_.columns) continue;
+      if (p_.residual.data != nullptr) {
+        values[i] = narrow_to<T>(widen(residual_[i]) + widen(values[i]));
+      }
+      p_.out.row(m_)[n_ + i] = values[i];
+    }
+  }
+
+ private:
+  const Params& p_;
+  const int m_, n_;
+  T residual_[2];
+};
 
 template <int kStages, bool kNorm, bool kGated>
 __global__ void __launch_bounds__(kThreads) fused_linear(const Params p) {
   extern __shared__ __align__(1024) unsigned char shared[];
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  // Warps of the upper half have the second half's rows before SwiGLU.
   constexpr int kWarpsOfOut = kGated ? kWarps / 2 : kWarps;
-  const int first = (static_cast<int>(blockIdx.x) * kWarpsOfOut + warp % kWarpsOfOut) * kRowsOfWarp;
-  const int rows_left = p.columns - first;  // of b, for this warp
-  const T* const b = p.b.row(first + (warp < kWarpsOfOut ? 0 : p.columns));
-  const int steps = static_cast<int>(FusedTile::padded(p.k)) / kDepth;
-  const std::uint32_t ring = shared_address(shared) + warp * FusedTile::ring_bytes(kStages);
-  unsigned char* const input = shared + kWarps * FusedTile::ring_bytes(kStages);
-
-  const auto bring_stage = [&](int step) {
-    if (step < steps) {
-      const std::uint32_t stage = ring + step % kStages * FusedTile::kStageBytes;
-      const int column = step * kDepth + lane * W;  // a row's part of a stage are 32 pieces
-      static_assert(kDepth == kWarp * W);
-#pragma unroll
-      for (int row = 0; row < kRowsOfWarp; ++row) {
-        const bool valid = row < rows_left && column < p.k;
-        copy_async_16(stage + Tile::offset(row, lane),
-                      valid ? b + row * p.b.stride + column : p.b.data, valid);
-      }
-    }
-    end_copy_group();  // also of nothing, so that the groups can be counted
-  };
-
   let_next_start();
+  Ring<kStages, kWarpsOfOut> ring(p, shared + warp * FusedTile::ring_bytes(kStages), warp, lane);
 #pragma unroll
-  for (int step = 0; step < kStages - 1; ++step) bring_stage(step);
-  wait_for_previous();
+  for (int stage = 0; stage < kStages - 1; ++stage) ring.bring();
 
-  // Lane 4 g + t has columns 2 t and 2 t + 1 of row g of the warp's results.
-  const int m = lane / 4;
-  const int n = first + lane % 4 * 2;
-  float residual[2] = {};
-  if (p.residual.data != nullptr && m < p.m) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (n + i < p.columns) residual[i] = widen(p.residual.row(m)[n + i]);
-    }
+  T* const rows = reinterpret_cast<T*>(shared + kWarps * FusedTile::ring_bytes(kStages));
+  const int row_bytes = static_cast<int>(FusedTile::input_row_bytes(p.k));
+  const int row_elements = row_bytes / FusedTile::kElementBytes;
+  if constexpr (kNorm) {
+    const NormWeights weights(p);
+    wait_for_previous();
+    bring_rows<4>(p, rows, row_elements);
+    __syncthreads();
+    normalise_rows(p, weights, rows, row_elements);
+  } else {
+    wait_for_previous();
+    bring_rows<12>(p, rows, row_elements);
   }
-  make_input<kNorm>(p, input);
+  __syncthreads();  // all threads may read f(x)
 
   // Matrix i of a load are columns 8 i to 8 i + 7 of 8 rows; rows that are not there are zeros.
-  const int row_bytes = static_cast<int>(FusedTile::input_row_bytes(p.k));
   const bool is_there = lane % 8 < p.m;
   const std::uint32_t of_x =
-      shared_address(input) + (is_there ? lane % 8 * row_bytes + lane / 8 * 16 : p.m * row_bytes);
+      shared_address(rows) + (is_there ? lane % 8 * row_bytes + lane / 8 * 16 : p.m * row_bytes);
   const std::uint32_t moves = is_there ? ~0u : 0u;
-  float sums[4] = {};
-  for (int step = 0; step < steps; ++step) {
-    wait_for_copy_groups<kStages - 2>();
-    __syncwarp();  // this stage is there, and no lane reads the one before any more
-    bring_stage(step + kStages - 1);
-    const std::uint32_t of_b =
-        ring + step % kStages * FusedTile::kStageBytes + Tile::offset(lane % 8, lane / 8);
+  const int m = lane / 4;
+  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles;
+       tile += static_cast<int>(gridDim.x)) {
+    const Pair pair(p, m, ring.first_row(tile, warp) + lane % 4 * 2);
+    float sums[4] = {};
+    for (int step = 0; step < p.steps; ++step) {
+      const std::uint32_t of_b = ring.next() + Tile::offset(lane % 8, lane / 8);
 #pragma unroll
-    for (int k = 0; k < kDepth / 32; ++k) {
-      Bf16Pair weights[4];
-      Bf16Pair rows[4];
-      load_matrices(weights, of_b ^ (k << 6));
-      load_matrices(rows, of_x + (static_cast<std::uint32_t>(step * kDepth * 2 + k * 64) & moves));
-      const Bf16Pair first[4] = {rows[0], 0, rows[1], 0};
-      const Bf16Pair second[4] = {rows[2], 0, rows[3], 0};
-      multiply_accumulate(sums, first, weights[0], weights[1]);
-      multiply_accumulate(sums, second, weights[2], weights[3]);
+      for (int k = 0; k < kDepth / 32; ++k) {
+        Bf16Pair weights[4];
+        Bf16Pair inputs[4];
+        load_matrices(weights, of_b ^ (k << 6));
+        load_matrices(inputs,
+                      of_x + (static_cast<std::uint32_t>(step * kDepth * 2 + k * 64) & moves));
+        const Bf16Pair first[4] = {inputs[0], 0, inputs[1], 0};
+        const Bf16Pair second[4] = {inputs[2], 0, inputs[3], 0};
+        multiply_accumulate(sums, first, weights[0], weights[1]);
+        multiply_accumulate(sums, second, weights[2], weights[3]);
+      }
     }
+    T values[2] = {narrow_to<T>(sums[0]), narrow_to<T>(sums[1])};
+    if constexpr (kGated) {
+      __shared__ float ups[2][kMostRows][FusedTile::kRowsOfB / 2];  // of two tiles, in turns
+      auto& up_of = ups[tile / static_cast<int>(gridDim.x) % 2];
+      const int column = warp % kWarpsOfOut * kRowsOfWarp + lane % 4 * 2;
+      if (warp >= kWarpsOfOut && m < p.m) {
+        up_of[m][column] = widen(values[0]);
+        up_of[m][column + 1] = widen(values[1]);
+      }
+      __syncthreads();
+      if (warp >= kWarpsOfOut || m >= p.m) continue;
+      float gate[2] = {widen(values[0]), widen(values[1])};
+      const float up[2] = {up_of[m][column], up_of[m][column + 1]};
+      swiglu<T>(gate, up);
+      values[0] = narrow_to<T>(gate[0]);
+      values[1] = narrow_to<T>(gate[1]);
+    }
+    pair.write(values);
   }
+}
 
-  T values[2] = {narrow_to<T>(sums[0]), narrow_to<T>(sums[1])};
-  if constexpr (kGated) {
-    __shared__ float ups[kMostRows][FusedTile::kRowsOfB / 2];
-    const int column = warp % kWarpsOfOut * kRowsOfWarp + lane % 4 * 2;
-    if (warp >= kWarpsOfOut && m < p.m) {
-      ups[m][column] = widen(values[0]);
-      ups[m][column + 1] = widen(values[1]);
-    }
-    __syncthreads();
-    if (warp >= kWarpsOfOut || m >= p.m) return;
-    float gate[2] = {widen(values[0]), widen(values[1])};
-    const float up[2] = {ups[m][column], ups[m][column + 1]};
-    swiglu<T>(gate, up);
-    values[0] = narrow_to<T>(gate[0]);
-    values[1] = narrow_to<T>(gate[1]);
-  }
-  if (m >= p.m) return;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (n + i >= p.columns) continue;
-    if (p.residual.data != nullptr) values[i] = narrow_to<T>(residual[i] + widen(values[i]));
-    p.out.row(m)[n + i] = values[i];
-  }
+FusedDevice this_device() {
+  static const FusedDevice device{.block_bytes = most_shared_bytes(),
+                                  .multiprocessors = multiprocessors()};
+  return device;
 }
 
 /// Returns how many stages the kernel has for the layer, or 0 if it cannot take it.
@@ -282,16 +374,15 @@ int stages_for(const FusedLinear& op) {
                {product.a, product.b, op.norm.x, op.norm.residual, op.norm.sum, op.norm.weight})) {
     return 0;
   }
-  static const FusedDevice device{.block_bytes = most_shared_bytes(),
-                                  .multiprocessors = multiprocessors()};
   return FusedTile::stages(product.m(), product.k(), blocks_for(product.n(), FusedTile::kRowsOfB),
-                           device);
+                           this_device());
 }
 
 template <int kStages, bool kNorm, bool kGated>
 void launch_fused(cudaStream_t stream, const FusedLinear& op) {
   const Matmul& product = op.product;
   const TensorView& out = kGated ? op.gate.y : product.out;
+  constexpr int kColumns = kGated ? FusedTile::kRowsOfB / 2 : FusedTile::kRowsOfB;
   const Params params{
       .x = Rows<const T>(kNorm ? op.norm.x : product.a),
       .added = Rows<const T>(op.norm.residual),
@@ -303,13 +394,16 @@ void launch_fused(cudaStream_t stream, const FusedLinear& op) {
       .m = narrow<int>(product.m()),
       .k = narrow<int>(product.k()),
       .columns = narrow<int>(out.shape[1]),
+      .tiles = static_cast<int>(blocks_for(out.shape[1], kColumns)),
+      .steps = narrow<int>(FusedTile::padded(product.k()) / kDepth),
       .eps = static_cast<float>(op.norm.eps),
       .norm_threads = static_cast<int>(norm_threads(product.k(), W)),
   };
-  constexpr int kColumns = kGated ? FusedTile::kRowsOfB / 2 : FusedTile::kRowsOfB;
   launch({.name = FusedLinear::kName,
           .stream = stream,
-          .grid = blocks_for(params.columns, kColumns),
+          .grid = std::min(static_cast<unsigned>(params.tiles),
+                           static_cast<unsigned>(FusedTile::places(kStages, product.m(),
+                                                                   product.k(), this_device()))),
           .block = kThreads,
           .shared_bytes = FusedTile::shared_bytes(kStages, params.m, params.k),
           .chained = true},

@@ -26,7 +26,8 @@ struct FusedTile {
   static constexpr int kStageBytes = kRowsOfWarp * kDepth * kElementBytes;
   static constexpr int kMostStages = 6;   ///< of the ring
   static constexpr int kLeastStages = 4;  ///< likewise
-  /// The sums of squares of each row's warps and a half of what SwiGLU reads, in static memory.
+  /// The sums of squares of each row's warps and a half of what SwiGLU reads of two tiles, in
+  /// static memory.
   static constexpr std::size_t kStaticBytes = 1024;
 
   static constexpr std::int64_t padded(std::int64_t k) {
@@ -39,19 +40,29 @@ struct FusedTile {
   static constexpr std::size_t shared_bytes(int stages, std::int64_t rows, std::int64_t k) {
     return static_cast<std::size_t>(kWarps * ring_bytes(stages) + rows * input_row_bytes(k) + 16);
   }
+  /// Returns whether two blocks live on a multiprocessor at a time.
+  static constexpr bool two_fit(int stages, std::int64_t rows, std::int64_t k,
+                                const FusedDevice& device) {
+    constexpr std::size_t kReserved = 1024;  // of a multiprocessor, for each block
+    const std::size_t block = shared_bytes(stages, rows, k) + kStaticBytes + kReserved;
+    return 2 * block <= device.block_bytes + kReserved;
+  }
+  /// Returns how many blocks live on the device at a time.
+  static constexpr int places(int stages, std::int64_t rows, std::int64_t k,
+                              const FusedDevice& device) {
+    return device.multiprocessors * (two_fit(stages, rows, k, device) ? 2 : 1);
+  }
   /// Returns the stages for a layer of so many blocks, or 0 if a block of this device cannot take
   /// it: the most with which all blocks, or two, live on a multiprocessor at a time. Of large
   /// inputs each block would have too much to make for itself.
   static constexpr int stages(std::int64_t rows, std::int64_t k, std::int64_t blocks,
                               const FusedDevice& device) {
     constexpr std::int64_t kMostInputBytes = 64 << 10;
-    constexpr std::size_t kReserved = 1024;  // of a multiprocessor, for each block
     if (rows * input_row_bytes(k) > kMostInputBytes) return 0;
     const bool alone = blocks <= device.multiprocessors;
-    const std::size_t room = device.block_bytes + kReserved;  // of a multiprocessor
     const auto bytes = [&](int stages) { return shared_bytes(stages, rows, k) + kStaticBytes; };
     for (int stages = kMostStages; stages >= kLeastStages; --stages) {
-      if (alone ? bytes(stages) <= device.block_bytes : 2 * (bytes(stages) + kReserved) <= room) {
+      if (alone ? bytes(stages) <= device.block_bytes : two_fit(stages, rows, k, device)) {
         return stages;
       }
     }

@@ -17,22 +17,39 @@ struct RopeTables {
   float sign;  ///< the sign of the angle
 };
 
+/// The angles of W pairs of a row.
+template <int W>
+struct Angles {
+  float cos[W];
+  float sin[W];
+
+  /// Of pairs i, i + 1, ... of row n, of which a head has `half`.
+  __device__ __forceinline__ void load_from(const RopeTables& tables, std::int64_t n, int i,
+                                            int half) {
+    const std::int64_t angle = static_cast<std::int64_t>(tables.positions[n]) * half + i;
+    load(tables.cos + angle, cos);
+    load(tables.sin + angle, sin);
+#pragma unroll
+    for (float& s : sin) s *= tables.sign;
+  }
+  /// Turns the pairs (low, high).
+  __device__ __forceinline__ void turn(float (&low)[W], float (&high)[W]) const {
+#pragma unroll
+    for (int j = 0; j < W; ++j) {
+      const float rotated = low[j] * cos[j] - high[j] * sin[j];
+      high[j] = high[j] * cos[j] + low[j] * sin[j];
+      low[j] = rotated;
+    }
+  }
+};
+
 /// Turns W pairs (low, high) of row n, of which the first is pair i of `half`.
 template <int W>
 __device__ __forceinline__ void rotate(const RopeTables& tables, std::int64_t n, int i, int half,
                                        float (&low)[W], float (&high)[W]) {
-  const std::int64_t angle = static_cast<std::int64_t>(tables.positions[n]) * half + i;
-  float cos[W];
-  float sin[W];
-  load(tables.cos + angle, cos);
-  load(tables.sin + angle, sin);
-#pragma unroll
-  for (int j = 0; j < W; ++j) {
-    const float s = tables.sign * sin[j];
-    const float rotated = low[j] * cos[j] - high[j] * s;
-    high[j] = high[j] * cos[j] + low[j] * s;
-    low[j] = rotated;
-  }
+  Angles<W> angles;
+  angles.load_from(tables, n, i, half);
+  angles.turn(low, high);
 }
 
 }  // namespace strata::cuda

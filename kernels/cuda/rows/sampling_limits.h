@@ -12,7 +12,7 @@ inline constexpr int kThreads = 1024;
 /// Sums of that many masses, each at most 2^44, fit in 64 bits.
 inline constexpr std::int64_t kMostTokens = std::int64_t{1} << 19;
 /// Bytes of static shared memory, at most.
-inline constexpr std::size_t kStaticBytes = 4096;
+inline constexpr std::size_t kStaticBytes = 8192;
 
 /// Returns the bytes of dynamic shared memory: a bit per token that was seen, in words.
 constexpr std::size_t seen_bytes(std::int64_t vocabulary) {

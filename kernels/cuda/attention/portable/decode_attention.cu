@@ -10,7 +10,12 @@
 // together, 16 of them at once, which are the 16 rows of tensor-core products. Each of its 4 warps
 // walks over strips of 16 keys with a running maximum and sum, through a ring in shared memory of
 // its own: no barriers. Then warps are joined in their order, and by a second kernel the parts in
-// theirs. A query with one part needs no second kernel.
+// theirs. A query with one part needs no second kernel. Where there are fewer blocks than
+// multiprocessors, rings hold all strips of a part at once.
+//
+// FusedAttend turns q and the new keys before: every block the heads that it has, and the one whose
+// part has the new key also that one, which it puts into its strip and adds to the cache with the
+// value. What was in the cache it reads while the kernel before this one still runs (chain.cuh).
 //
 // Numerics: as flash_forward.cu. What becomes of a query depends on its keys alone: not on other
 // queries, nor on how many parts those have.
@@ -18,32 +23,162 @@
 // Measured on one H200 (docs/measurements/generation-2026-11-24.md).
 // The plain version of the same is attention_reference.cu.
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
+
+#include <concepts>
 
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/portable/decode_parts.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/rows/rope_pieces.cuh"
 
 namespace strata::cuda {
 
 namespace {
 
+using T = __nv_bfloat16;
+
 constexpr int kWarps = DecodeTile::kWarps;
 constexpr int kHeads = DecodeTile::kHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
-constexpr int kStages = DecodeTile::kStages;
+constexpr int kFewStages = DecodeTile::kFewStages;
+constexpr int kAllStages = DecodeTile::kPartStrips;
+constexpr int W = 8;  ///< elements of a piece of 16 bytes
 
 struct DecodeParams {
   DecodeTask task;
   HeadRows<const std::uint16_t> k, v;
 };
 
+/// What FusedAttend does before: the keys and values of the queries' own tokens, not turned, and
+/// where they go. Queries are not turned either.
+struct NewTokens {
+  HeadRows<const T> k, v;
+  HeadRows<T> cache_k, cache_v;
+  const std::int32_t* rows;
+  RopeTables tables;
+};
+
+struct FusedParams : DecodeParams {
+  NewTokens added;
+};
+
+/// Two pieces of a head which lie half a head apart, so that they are turned together.
 template <int kHeadDim>
-__global__ void __launch_bounds__(kDecodeThreads, 3) decode_attention(const DecodeParams p) {
-  begin_chained();
+struct Pieces {
+  static constexpr int kCount = kHeadDim / (2 * W);  ///< of a head
+  Vector<T, W> low, high;
+
+  __device__ __forceinline__ void load_from(const T* head, int i) {
+    low = load_raw<T, W>(head + i * W);
+    high = load_raw<T, W>(head + kHeadDim / 2 + i * W);
+  }
+  __device__ __forceinline__ void turn(const Angles<W>& angles) {
+    float a[W];
+    float b[W];
+    unpack(low, a);
+    unpack(high, b);
+    angles.turn(a, b);
+    low = pack<T, W>(a);
+    high = pack<T, W>(b);
+  }
+  __device__ __forceinline__ void store_to(T* head, int i) const {
+    store_raw(head + i * W, low);
+    store_raw(head + kHeadDim / 2 + i * W, high);
+  }
+  /// Into a row of a shared tile.
+  __device__ __forceinline__ void store_to(unsigned char* tile, int row, int i) const {
+    using Tile = SharedTile<kHeadDim>;
+    store_raw(reinterpret_cast<T*>(tile + Tile::offset(row, i)), low);
+    store_raw(reinterpret_cast<T*>(tile + Tile::offset(row, kCount + i)), high);
+  }
+};
+
+/// The key and the value of a block's own token, if its part has them: in registers of one warp
+/// until the strip that they belong to is there. Lanes from 0 on have the key, from 8 on the value.
+template <int kHeadDim>
+class NewKey {
+ public:
+  /// `old_keys` of the part were there before.
+  __device__ NewKey(const DecodeBlock& block, int old_keys, int warp, int lane)
+      : strip_(old_keys / (kWarps * kStripKeys)),
+        row_(old_keys % kStripKeys),
+        piece_(lane % 8),
+        is_here_(old_keys < block.keys && old_keys / kStripKeys % kWarps == warp),
+        has_key_(is_here_ && piece_ < Pieces<kHeadDim>::kCount && lane < 8),
+        has_value_(is_here_ && piece_ < Pieces<kHeadDim>::kCount && lane / 8 == 1) {}
+
+  /// Brings and turns what the lane has, and adds it to the cache: once for each kv head.
+  __device__ void bring(const NewTokens& added, const DecodeBlock& block, int group,
+                        const Angles<W>& angles) {
+    if (!has_key_ && !has_value_) return;
+    pieces_.load_from((has_key_ ? added.k : added.v).row(block.query, block.kv_head), piece_);
+    if (has_key_) pieces_.turn(angles);
+    if (block.head != block.kv_head * group) return;
+    const HeadRows<T>& cache = has_key_ ? added.cache_k : added.cache_v;
+    pieces_.store_to(cache.row(added.rows[block.query], block.kv_head), piece_);
+  }
+  /// Called by all lanes when a strip's keys and values are in shared memory.
+  __device__ __forceinline__ void put(unsigned char* keys, unsigned char* values, int strip) const {
+    if (!is_here_ || strip != strip_) return;
+    if (has_key_) pieces_.store_to(keys, row_, piece_);
+    if (has_value_) pieces_.store_to(values, row_, piece_);
+    __syncwarp();
+  }
+
+ private:
+  int strip_, row_, piece_;
+  bool is_here_, has_key_, has_value_;
+  Pieces<kHeadDim> pieces_;
+};
+
+/// Writes the queries of a block, turned, as rows of a shared tile; rows without a head are zeros.
+template <int kHeadDim>
+__device__ __forceinline__ void turn_queries(unsigned char* tile, const DecodeTask& task,
+                                             const DecodeBlock& block, const Angles<W>& angles) {
+  constexpr int kPieces = Pieces<kHeadDim>::kCount;
+  const int row = static_cast<int>(threadIdx.x) / kPieces;
+  static_assert(kDecodeThreads >= kHeads * kPieces);
+  if (row >= kHeads) return;
+  const int i = static_cast<int>(threadIdx.x) % kPieces;
+  Pieces<kHeadDim> pieces{};
+  if (row < block.heads) {
+    const auto* const head = reinterpret_cast<const T*>(task.q.row(block.query, block.head + row));
+    pieces.load_from(head, i);
+    pieces.turn(angles);
+  }
+  pieces.store_to(tile, row, i);
+}
+
+/// Does the same with queries that are turned already.
+template <int kHeadDim>
+__device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeTask& task,
+                                              const DecodeBlock& block) {
   using Tile = SharedTile<kHeadDim>;
-  constexpr std::uint32_t kStripBytes = DecodeTile::strip_bytes(kHeadDim);
+  for (int piece = static_cast<int>(threadIdx.x); piece < kHeads * Tile::kChunks;
+       piece += kDecodeThreads) {
+    const int row = piece / Tile::kChunks;
+    const int chunk = piece % Tile::kChunks;
+    Vector<T, W> q{};
+    if (row < block.heads) {
+      const std::uint16_t* const head = task.q.row(block.query, block.head + row);
+      q = load_raw<T, W>(reinterpret_cast<const T*>(head) + chunk * W);
+    }
+    store_raw(reinterpret_cast<T*>(tile + Tile::offset(row, chunk)), q);
+  }
+}
+
+template <int kHeadDim, int kStages, class Params>
+__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 3 : 1)
+    decode_attention(const Params p) {
+  constexpr bool kFused = std::same_as<Params, FusedParams>;
+  using Tile = SharedTile<kHeadDim>;
+  constexpr int kStripBytes = DecodeTile::strip_bytes(kHeadDim);
+  constexpr int kAhead = kStages == kDecodeStrips ? kStages : kStages - 1;
+  let_next_start();
+  if constexpr (!kFused) wait_for_previous();
   extern __shared__ __align__(1024) unsigned char shared[];
   const DecodeTask& task = p.task;
   const DecodeBlock block = DecodeBlock::of(task);
@@ -51,55 +186,58 @@ __global__ void __launch_bounds__(kDecodeThreads, 3) decode_attention(const Deco
   const int keys = block.keys;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
+  // Those that are in the cache: all but the last one that the query sees.
+  const int old_keys = kFused ? min(keys, block.visible - 1 - block.begin) : keys;
 
-  // The q tile is brought by the first warp; each warp brings its own keys and values.
-  const std::uint32_t q_tile = shared_address(shared);
-  const std::uint32_t ring =
-      q_tile + kHeads * Tile::kRowBytes + warp * DecodeTile::ring_bytes(kHeadDim);
+  // The q tile is brought by all warps; each warp brings its own keys and values.
+  unsigned char* const ring = shared + kHeads * Tile::kRowBytes + warp * kStages * kStripBytes;
   const auto bring_strip = [&](int strip) {
     const int first = DecodeBlock::first_key(strip, warp);
     if (strip < kDecodeStrips && first < keys) {
-      const std::uint32_t to = ring + strip % kStages * kStripBytes;
+      const std::uint32_t to = shared_address(ring + strip % kStages * kStripBytes);
 #pragma unroll
       for (int i = 0; i < kStripKeys * Tile::kChunks / 32; ++i) {
         const int row = (i * 32 + lane) / Tile::kChunks;
         const int chunk = (i * 32 + lane) % Tile::kChunks;
-        const bool valid = first + row < keys;
+        const bool valid = first + row < old_keys;
         const int at = block.segment.k_begin + block.begin + (valid ? first + row : 0);
         const std::uint32_t offset = Tile::offset(row, chunk);
-        copy_async_16(to + offset, p.k.row(at, block.kv_head) + chunk * 8, valid);
-        copy_async_16(to + kStripBytes / 2 + offset, p.v.row(at, block.kv_head) + chunk * 8, valid);
+        copy_async_16(to + offset, p.k.row(at, block.kv_head) + chunk * W, valid);
+        copy_async_16(to + kStripBytes / 2 + offset, p.v.row(at, block.kv_head) + chunk * W, valid);
       }
     }
     end_copy_group();  // also of nothing, so that the groups can be counted
   };
-  for (int piece = static_cast<int>(threadIdx.x); piece < kHeads * Tile::kChunks;
-       piece += kDecodeThreads) {
-    const int row = piece / Tile::kChunks;
-    const int chunk = piece % Tile::kChunks;
-    copy_async_16(q_tile + Tile::offset(row, chunk),
-                  task.q.row(block.query, block.head + (row < block.heads ? row : 0)) + chunk * 8,
-                  row < block.heads);
-  }
-  end_copy_group();
 #pragma unroll
-  for (int strip = 0; strip < kStages - 1; ++strip) bring_strip(strip);
-  wait_for_copy_groups<kStages - 1>();
+  for (int strip = 0; strip < kAhead; ++strip) bring_strip(strip);
+  NewKey<kHeadDim> added(block, old_keys, warp, lane);
+  if constexpr (kFused) {
+    Angles<W> angles;
+    angles.load_from(p.added.tables, block.query, lane % Pieces<kHeadDim>::kCount * W,
+                     kHeadDim / 2);
+    wait_for_previous();
+    added.bring(p.added, block, task.group, angles);
+    turn_queries<kHeadDim>(shared, task, block, angles);
+  } else {
+    bring_queries<kHeadDim>(shared, task, block);
+  }
   __syncthreads();  // q is there
   Bf16Pair q[kHeadDim / 16][4];
-  Tile::load_operand(q, q_tile + Tile::lane_offset_a(lane));
+  Tile::load_operand(q, shared_address(shared) + Tile::lane_offset_a(lane));
 
   float o[1][kHeadDim / 8][4] = {};
   Statistics rows[2] = {kNothing, kNothing};
   for (int strip = 0; strip < kDecodeStrips; ++strip) {
     const int left = keys - DecodeBlock::first_key(strip, warp);
     if (left <= 0) break;
-    wait_for_copy_groups<kStages - 2>();
+    wait_for_copy_groups<kAhead - 1>();
     __syncwarp();  // this strip is there, and no lane reads the one before any more
-    bring_strip(strip + kStages - 1);
-    const std::uint32_t stage = ring + strip % kStages * kStripBytes;
+    bring_strip(strip + kAhead);
+    unsigned char* const stage = ring + strip % kStages * kStripBytes;
+    if constexpr (kFused) added.put(stage, stage + kStripBytes / 2, strip);
+    const std::uint32_t of_stage = shared_address(stage);
     float s[2][4] = {};
-    Tile::template multiply_transposed<2>(s, q, stage + Tile::lane_offset_b(lane));
+    Tile::template multiply_transposed<2>(s, q, of_stage + Tile::lane_offset_b(lane));
     softmax_step<kHeadDim>(s, o[0], rows, left, task.scale_log2, lane);
     float scores[1][2][4];
 #pragma unroll
@@ -110,7 +248,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 3) decode_attention(const Deco
     Bf16Pair probabilities[1][1][4];
     pack_operand<1, 1>(probabilities, scores);
     Tile::template multiply<1, 1>(o, probabilities,
-                                  stage + kStripBytes / 2 + Tile::lane_offset_a(lane));
+                                  of_stage + kStripBytes / 2 + Tile::lane_offset_a(lane));
   }
   wait_for_copies();
   __syncthreads();  // rings are free for the results of warps
@@ -133,29 +271,62 @@ __global__ void __launch_bounds__(kDecodeThreads, 3) decode_attention(const Deco
   join_warps<kHeadDim>(task, block, results, statistics);
 }
 
-template <int kHeadDim>
-void launch_decode(cudaStream_t stream, const AttentionForward& op) {
+DecodeParams decode_params(const AttentionForward& op) {
   DecodeTask task = decode_task(op, op.segments.table, op.k.shape[1]);
   task.lse = op.lse.as<float>();
-  const DecodeParams params{.task = task,
-                            .k = head_rows<const std::uint16_t>(op.k),
-                            .v = head_rows<const std::uint16_t>(op.v)};
-  launch_decode_parts<kHeadDim>(AttentionForward::kName, stream, task, decode_attention<kHeadDim>,
-                                params, DecodeTile::shared_bytes(kHeadDim));
+  return {.task = task,
+          .k = head_rows<const std::uint16_t>(op.k),
+          .v = head_rows<const std::uint16_t>(op.v)};
+}
+
+FusedParams fused_params(const FusedAttend& op) {
+  const AppendKv& append = op.added.append;
+  const Rope& rope = op.added.rope;
+  return {decode_params(op.attention()),
+          {.k = head_rows<const T>(append.k),
+           .v = head_rows<const T>(append.v),
+           .cache_k = head_rows<T>(append.cache_k),
+           .cache_v = head_rows<T>(append.cache_v),
+           .rows = append.rows.as<std::int32_t>(),
+           .tables = {.positions = rope.positions.as<std::int32_t>(),
+                      .cos = rope.cos.as<float>(),
+                      .sin = rope.sin.as<float>(),
+                      .sign = 1.0f}}};
+}
+
+template <int kHeadDim, int kStages, class Params>
+void launch_decode(std::string_view name, cudaStream_t stream, const Params& params) {
+  launch_decode_parts<kHeadDim>(name, stream, params.task,
+                                decode_attention<kHeadDim, kStages, Params>, params,
+                                DecodeTile::shared_bytes(kHeadDim, kStages));
+}
+
+template <class Params>
+void launch_decode(std::string_view name, cudaStream_t stream, std::int64_t head_dim,
+                   const Params& params) {
+  static const int places = multiprocessors();
+  static const bool fits = most_shared_bytes() >= DecodeTile::shared_bytes(128, kAllStages);
+  const bool few = fits && blocks_of(params.task) <= places;
+  if (head_dim == 64) {
+    if (few) return launch_decode<64, kAllStages>(name, stream, params);
+    return launch_decode<64, kFewStages>(name, stream, params);
+  }
+  if (few) return launch_decode<128, kAllStages>(name, stream, params);
+  launch_decode<128, kFewStages>(name, stream, params);
 }
 
 }  // namespace
 
 void launch_decode_attention(cudaStream_t stream, const AttentionForward& op) {
-  if (op.q.shape[2] == 64) {
-    launch_decode<64>(stream, op);
-  } else {
-    launch_decode<128>(stream, op);
-  }
+  launch_decode(op.kName, stream, op.q.shape[2], decode_params(op));
+}
+
+void launch_fused_attend(cudaStream_t stream, const FusedAttend& op) {
+  launch_decode(op.kName, stream, op.o.shape[2], fused_params(op));
 }
 
 const void* decode_attention_module() {
-  return reinterpret_cast<const void*>(&decode_attention<128>);
+  return reinterpret_cast<const void*>(&decode_attention<128, kFewStages, DecodeParams>);
 }
 
 }  // namespace strata::cuda

@@ -23,7 +23,8 @@ namespace strata::cuda {
 inline constexpr int kDecodeThreads = 32 * DecodeTile::kWarps;
 inline constexpr int kPartKeys = static_cast<int>(AttentionForward::kPartKeys);
 /// Strips of keys of a warp in each part.
-inline constexpr int kDecodeStrips = kPartKeys / (DecodeTile::kWarps * DecodeTile::kStripKeys);
+inline constexpr int kDecodeStrips = DecodeTile::kPartStrips;
+static_assert(kDecodeStrips * DecodeTile::kWarps * DecodeTile::kStripKeys == kPartKeys);
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 /// Queries, where results go, and sizes.
@@ -187,10 +188,11 @@ __device__ __forceinline__ void join_warps(
 /// warps every fourth part.
 template <int kHeadDim>
 __global__ void __launch_bounds__(kDecodeThreads) join_parts(const DecodeTask p) {
-  begin_chained();
+  let_next_start();
   const int head = static_cast<int>(blockIdx.x);
   const int query = static_cast<int>(blockIdx.z);
   const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
+  wait_for_previous();
   if (parts <= 1) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -258,14 +260,24 @@ DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_
           .scale_log2 = static_cast<float>(op.scale * std::numbers::log2e)};
 }
 
+/// Returns how many blocks have the parts of a kv head.
+[[nodiscard]] inline int blocks_of_heads(const DecodeTask& task) {
+  return (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
+}
+
+/// Returns how many blocks a task has.
+[[nodiscard]] inline std::int64_t blocks_of(const DecodeTask& task) {
+  return std::int64_t{task.heads / task.group * blocks_of_heads(task)} * task.most_parts *
+         task.queries;
+}
+
 /// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these.
 template <int kHeadDim, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
-  const int blocks_of_heads = (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
   launch({.name = name,
           .stream = stream,
-          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads),
+          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads(task)),
                        static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
           .block = kDecodeThreads,
           .shared_bytes = shared_bytes,

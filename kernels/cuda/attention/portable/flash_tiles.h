@@ -22,19 +22,21 @@ struct FlashForwardTile {
 };
 
 /// decode_attention.cu: each warp of a block has a ring of strips of keys and values; the block has
-/// the query heads of a kv head. decode_int8_attention.cu has the same without rings.
+/// the query heads of a kv head. Rings hold two strips, so that several blocks live on a
+/// multiprocessor, or all of a part where there are few blocks. decode_int8_attention.cu has the
+/// same without rings.
 struct DecodeTile {
   static constexpr int kWarps = 4;
   static constexpr int kHeads = 16;      ///< query heads, those that do not exist included
   static constexpr int kStripKeys = 16;  ///< that a warp takes at once
-  static constexpr int kStages = 2;
+  static constexpr int kPartStrips = 4;  ///< of a warp, in a part of keys
+  static constexpr int kFewStages = 2;   ///< of a ring, if several blocks share a multiprocessor
   static constexpr int strip_bytes(int head_dim) {
     return 2 * kStripKeys * flash_row_bytes(head_dim);
   }
-  static constexpr int ring_bytes(int head_dim) { return kStages * strip_bytes(head_dim); }
-  static constexpr std::size_t shared_bytes(int head_dim) {
+  static constexpr std::size_t shared_bytes(int head_dim, int stages) {
     return static_cast<std::size_t>(kHeads * flash_row_bytes(head_dim) +
-                                    kWarps * ring_bytes(head_dim));
+                                    kWarps * stages * strip_bytes(head_dim));
   }
   /// What warps summed: f32, for each head.
   static constexpr std::size_t result_bytes(int head_dim) {
