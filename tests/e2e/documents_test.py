@@ -71,6 +71,7 @@ GIVEN = {
     "docs/benchmarks.md": ["before.json", "after.json", "bench"],
     "docs/checkpoints.md": ["train.bin"],
     "docs/command-line.md": ["runs/mine", "web-1.bin", "web-2.bin", "train.bin", "models/llama-3", "downloads/llama"],
+    "docs/doctor.md": ["run.json", "train.bin", "MODEL"],
     "docs/evaluation.md": ["my-model", "runs/mine", "book.txt", "validation.bin", "questions.jsonl"],
     "docs/figures/README.md": ["runs/wide", "runs/narrow"],
     "docs/fine-tuning.md": ["chats.jsonl", "Llama-3.1-8B-Instruct", "chat.json"],
