@@ -17,6 +17,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
@@ -83,6 +84,9 @@ Findings examine(const DoctorOptions& options) {
     sources.saves = run.saves;
   }
   if (!options.folder.empty()) sources.folder = options.folder;
+  WorkProgress work;
+  work.begin("measuring this machine");
+  const WorkMeter meter(work);
   findings.machine = examine_machine(sources);
   return findings;
 }

@@ -54,8 +54,10 @@ Finding examine_model(const RunConfig& config) {
   const std::string of = format_count(model.llama.parameter_count()) + " parameters";
   if (model.path.empty()) return {.name = "model", .found = of + ", drawn by run.seed"};
   return looked_at("model", of + " from " + model.path, [&](Finding& finding) {
-    const std::string unused =
-        check_weights(SafetensorsDirectory(model.path), make_layout(model.llama));
+    const SafetensorsDirectory files(model.path);
+    const ModelLayout layout = make_layout(model.llama);
+    const std::string unused = check_weights(files, layout);
+    require_shapes(files, layout);
     if (!unused.empty()) warn(finding, unused);
   });
 }

@@ -61,6 +61,13 @@ TEST_CASE("a terminal shows how far a measured load is", "[long]") {
              ContainsSubstring("\r\033[Kmeasuring: ") && ContainsSubstring("/40,000 tokens, "));
 }
 
+TEST_CASE("a terminal shows what the self-test is at", "[long]") {
+  const Folder folder;
+  const std::string shown = shown_by("doctor --self-test --folder " + (folder / ""));
+  INFO(printable(shown));
+  CHECK_THAT(shown, ContainsSubstring("\r\033[Kself-test: "));
+}
+
 TEST_CASE("a pipe and the log file get none of it, and the last line says what to do next") {
   const Folder folder;
   const Outcome trained = strata(folder, slow_save(folder));
