@@ -1,21 +1,25 @@
 #!/bin/bash
-# Builds the packages of strata for the CPU and uses them where nothing was installed to build it.
+# Builds the packages of strata and uses them where nothing was installed to build it.
 #
-#   scripts/check_package.sh          makes both, and uses the tarball in a root that holds glibc, a shell and nothing else
+#   scripts/check_package.sh          makes both for the CPU, and uses the tarball in a root that holds glibc, a shell and
+#                                     nothing else
 #   scripts/check_package.sh --deb    also the .deb, in Debian's smallest system (mmdebstrap), where the whole quick
 #                                     start is run; lintian looks at it if it is there
+#   scripts/check_package.sh --cuda   makes both for GPUs; in that root the tarball's program must name the library of
+#                                     CUDA that it lacks, and with those of the toolkit it is used, on the CPU
 #
-# In that root the program must name its commit, train on text, and continue a prompt. Without user namespaces, or the
-# right of root to make others, the packages are only made.
+# To be used is to name the commit, to train on text, and to continue a prompt. Without user namespaces, or the right of
+# root to make others, the packages are only made. STRATA_CUDA_ARCHITECTURES says which GPUs those for GPUs are for.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-deb=false
+deb=false kind=cpu
 case ${1:-} in
   '') ;;
   --deb) deb=true ;;
-  *) echo "usage: scripts/check_package.sh [--deb]" >&2; exit 2 ;;
+  --cuda) kind=cuda ;;
+  *) echo "usage: scripts/check_package.sh [--deb|--cuda]" >&2; exit 2 ;;
 esac
 
 stage() { printf '\n== %s\n' "$*"; }
@@ -47,7 +51,7 @@ scripts/install_dependencies.sh
 scripts/english_text.sh data/english
 
 stage 'tarball'
-tarball=$(package cpu-portable)
+tarball=$(package "$kind-portable")
 ls -l "$tarball"
 root=$scratch/root
 mkdir -p "$root/opt"
@@ -68,7 +72,7 @@ cp -r data/english "$root/text"
 
 cat > "$root/use.sh" <<'END'
 set -eu
-export PATH=/opt/bin:$PATH
+export PATH=/opt/bin:$PATH LD_LIBRARY_PATH=/libraries
 strata --version
 cd /tmp
 strata tokenizer train /text --vocab-size 1024 --output tokenizer
@@ -79,15 +83,28 @@ strata train /opt/share/strata/configs/quickstart.json --set run.steps=40 --set 
 strata generate run --tokenizer tokenizer --prompt 'The file ' --max-tokens 20
 END
 stage '.deb'
-deb_file=$(package cpu-release)
+deb_file=$(package "$kind-release")
 dpkg-deb --info "$deb_file" | tee "$scratch/info"
 grep -q '^ Depends: .*libspdlog' "$scratch/info"
+if [ "$kind" = cuda ]; then
+  grep -q '^ Recommends: .*libcublas-[0-9]' "$scratch/info"
+fi
 dpkg-deb --contents "$deb_file" | awk '{print $6}' | grep -E '^\./usr/(bin/strata|share/man/man1/strata-train\.1.*)$' |
   awk 'END { if (NR != 2) { print "the .deb lacks the program or its manual"; exit 1 } }'
 
 if ! unshare --mount true 2>/dev/null && ! unshare --mount --map-root-user true 2>/dev/null; then
   echo 'skipped: no root of its own can be made here (unshare --mount is refused), so the packages were only made'
   exit 0
+fi
+
+if [ "$kind" = cuda ]; then
+  stage 'the program of the tarball, without the libraries of CUDA'
+  code=0
+  inside "$root" sh /use.sh 2>&1 | tee "$scratch/said" || code=$?
+  [ "$code" -eq 127 ]
+  grep -q 'loading shared libraries: libcublasLt[.]so[.][0-9]*: ' "$scratch/said"
+  mkdir "$root/libraries"
+  ldd build/cuda-portable/strata | awk '$1 ~ /^lib(cublas|cudnn)/ {print $3}' | xargs cp -L -t "$root/libraries"
 fi
 
 stage 'the program of the tarball, beside glibc and a shell'

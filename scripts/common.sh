@@ -26,13 +26,16 @@ preset_of_this_machine() {
 }
 
 # build PRESET [TARGET...]: configures and builds, everything if no target is named. STRATA_PYTHON may name the Python
-# of the tests that need one.
+# of the tests that need one, STRATA_CUDA_ARCHITECTURES other GPUs than the preset's.
 build() {
   local preset=$1 output
   shift
   local options=()
   if [[ $preset == cuda-* ]]; then
     options+=("-DCMAKE_CUDA_COMPILER=$(find_nvcc)")
+    if [ -n "${STRATA_CUDA_ARCHITECTURES:-}" ]; then
+      options+=("-DSTRATA_CUDA_ARCHITECTURES=$STRATA_CUDA_ARCHITECTURES")
+    fi
   fi
   if [ -n "${STRATA_PYTHON:-}" ]; then
     options+=("-DSTRATA_PYTHON=$STRATA_PYTHON")

@@ -23,6 +23,12 @@ if(STRATA_CUDA)
   string(APPEND strata_system -cuda${CUDAToolkit_VERSION_MAJOR})
   set(CPACK_PACKAGE_NAME strata-cuda)
   set(CPACK_DEBIAN_PACKAGE_CONFLICTS strata)
+  # Of libraries that did not come as packages the dependencies know nothing, nor of NCCL, which is loaded when it runs.
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS
+    "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libnccl2")
+  if(CUDNN_FOUND)
+    string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}")
+  endif()
 endif()
 if(STRATA_PORTABLE)
   set(CPACK_GENERATOR TGZ)

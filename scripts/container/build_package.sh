@@ -14,7 +14,7 @@ apt-get update -qq
 apt-get install -qq -y --no-install-recommends git file dpkg-dev >/dev/null
 scripts/install_dependencies.sh
 # The files may be somebody else's, as far as git can see from here.
-git config --global --add safe.directory "$PWD"
+git -C / config --global --add safe.directory "$PWD"
 rm -rf "build/$preset"
 build "$preset" strata
 cpack --config "build/$preset/CPackConfig.cmake" -B "build/$preset/packages"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/base/work_meter.h"
 #include "strata/run/generation_session.h"
 #include "strata/run/generator.h"
 #include "strata/run/report.h"
@@ -47,7 +49,7 @@ std::vector<std::int32_t> random_prompt(std::int64_t tokens, std::int64_t vocabu
 
 /// Generates a load; returns its counts and the seconds until the first token.
 GenerationResult generate(GenerationSession& session, const GenerationLoad& load,
-                          const StopSignals& stop) {
+                          const StopSignals& stop, WorkProgress& work) {
   Generator generator(session.assembly());
   const std::int64_t vocabulary = session.setup().model.vocab_size;
   std::int64_t taken = 0;
@@ -64,6 +66,7 @@ GenerationResult generate(GenerationSession& session, const GenerationLoad& load
       [&](const DrawnToken&) {
         if (const int signal = stop.received()) throw Interrupted(signal);
         if (result.first_token_s == 0) result.first_token_s = steady_seconds() - begin_s;
+        work.add(1);
         return true;
       });
   result.counts = generator.counts();
@@ -72,11 +75,16 @@ GenerationResult generate(GenerationSession& session, const GenerationLoad& load
 
 GenerationResult measure(GenerationSession& session, const GenerationLoad& load) {
   const StopSignals stop;
+  WorkProgress work;
+  const WorkMeter meter(work);
   GenerationLoad first = load;
   first.sequences = std::min(load.sequences, session.setup().sequences);
   first.drawn_tokens = std::min<std::int64_t>(load.drawn_tokens, 2);
-  static_cast<void>(generate(session, first, stop));
-  GenerationResult result = generate(session, load, stop);
+  work.begin("warming up");
+  static_cast<void>(generate(session, first, stop, work));
+  work.begin("measuring",
+             {static_cast<std::uint64_t>(load.sequences * load.drawn_tokens), "tokens"});
+  GenerationResult result = generate(session, load, stop, work);
   result.memory = {.device_planned = session.setup().device_bytes(),
                    .device_measured = session.device().device_bytes_in_use(),
                    .host_planned = session.setup().host_bytes(),

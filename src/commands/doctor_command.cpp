@@ -8,13 +8,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "commands/doctor_config.h"
 #include "commands/doctor_self_test.h"
 #include "commands/run_ranks.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
+#include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
@@ -40,10 +43,11 @@ Json json_of(std::span<const Finding> findings) {
 /// What is printed.
 struct Findings {
   std::vector<Finding> machine;
+  std::vector<Finding> run;                       ///< empty: nobody asked about one
   std::optional<std::vector<Finding>> self_test;  ///< absent: there was none
 
   [[nodiscard]] Verdict verdict() const {
-    return std::max(worst(machine), self_test ? worst(*self_test) : Verdict::kOk);
+    return std::max({worst(machine), worst(run), self_test ? worst(*self_test) : Verdict::kOk});
   }
 };
 
@@ -52,21 +56,39 @@ std::string json_text(const Findings& findings) {
   Json json{{"program", "strata " + version_text(build_info())},
             {"verdict", name_of(findings.verdict())},
             {"machine", json_of(findings.machine)}};
+  if (!findings.run.empty()) json["run"] = json_of(findings.run);
   if (findings.self_test) json["self_test"] = json_of(*findings.self_test);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 std::string lines_of(const Findings& findings) {
   std::string text = to_string(findings.machine);
+  if (!findings.run.empty()) text += "\nthe run\n" + to_string(findings.run);
   if (findings.self_test) text += "\nself-test\n" + to_string(*findings.self_test);
   return printable(text);
 }
 
-std::vector<Finding> machine_findings(const DoctorOptions& options) {
+/// The folder of checkpoints, if neither options nor a run name one.
+constexpr const char* kWorkingFolder = ".";
+
+/// Returns what is found of the machine, and of the run if there is one.
+Findings examine(const DoctorOptions& options) {
+  Findings findings;
   const std::unique_ptr<Files> files = make_system_files();
   MachineSources sources = this_machine(*files);
-  sources.folder = options.folder;
-  return examine_machine(sources);
+  sources.folder = kWorkingFolder;
+  if (options.run.load) {
+    ExaminedRun run = examine_run(options.run);
+    findings.run = std::move(run.findings);
+    sources.folder = run.folder;
+    sources.saves = run.saves;
+  }
+  if (!options.folder.empty()) sources.folder = options.folder;
+  WorkProgress work;
+  work.begin("measuring this machine");
+  const WorkMeter meter(work);
+  findings.machine = examine_machine(sources);
+  return findings;
 }
 
 int print(const DoctorOptions& options, const Findings& findings) {
@@ -80,15 +102,16 @@ int print(const DoctorOptions& options, const Findings& findings) {
 int doctor_command(const DoctorOptions& options) {
   if (!options.self_test) {
     log::configure(0, 1, "");
-    return print(options, {.machine = machine_findings(options), .self_test = {}});
+    return print(options, examine(options));
   }
   const std::unique_ptr<Ranks> ranks = make_world_ranks();
   log::configure(ranks->rank(), ranks->size(), "");
   return end_together(*ranks, [&] {
-    Findings findings;
-    findings.self_test = run_self_test(options.folder, *ranks);
+    std::vector<Finding> self_test =
+        run_self_test(options.folder.empty() ? kWorkingFolder : options.folder, *ranks);
     if (ranks->rank() != 0) return 0;
-    findings.machine = machine_findings(options);  // later: it takes the GPU for this process
+    Findings findings = examine(options);  // later: it takes the GPU for this process
+    findings.self_test = std::move(self_test);
     return print(options, findings);
   });
 }

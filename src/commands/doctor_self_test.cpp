@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 
+#include "strata/base/work_meter.h"
 #include "strata/doctor/self_test.h"
 
 namespace strata {
@@ -46,10 +47,13 @@ std::filesystem::path this_program() {
 std::vector<Finding> run_self_test(const std::filesystem::path& folder, Ranks& ranks) {
   const TemporaryFolder scratch(std::filesystem::absolute(folder) /
                                 ("strata-self-test-" + std::to_string(::getpid())));
+  WorkProgress work;
+  const WorkMeter meter(work);
   std::vector<Finding> findings =
       self_test({.backend = cuda_available() ? BackendKind::kCuda : BackendKind::kCpu,
                  .scratch = scratch.path(),
-                 .program = this_program()},
+                 .program = this_program(),
+                 .work = &work},
                 ranks);
   if (!scratch.error() || ranks.rank() != 0) return findings;
   findings.insert(findings.begin(), {.name = "folder",

@@ -5,10 +5,13 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "commands/generation_job.h"
 #include "commands/planned_machine.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/log.h"
+#include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
 #include "strata/plan/budget.h"
 #include "strata/plan/choose_placement.h"
@@ -26,9 +29,20 @@ std::string save_text(const Setup& setup, const std::string& device) {
   return predict_save(setup, device, setup.hardware.disk_gbs).to_string();
 }
 
+/// Returns what is planned and what is predicted of it, showing how long that takes.
+std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRank& planned) {
+  WorkProgress work;
+  work.begin("predicting steps");
+  const WorkMeter meter(work);
+  Placement placement = choose_placement(config, planned);
+  Prediction prediction = predict(placement.setup, planned.device);
+  return {std::move(placement), std::move(prediction)};
+}
+
 }  // namespace
 
 int plan_command(const RunConfig& config, const PlanOptions& options) {
+  log::configure(0, 1, "");
   if (options.generation) return plan_generation(config, options);
   const std::unique_ptr<Ranks> ranks = planned_ranks(options);
   const BackendChoice backend = planned_backend(config);
@@ -42,16 +56,16 @@ int plan_command(const RunConfig& config, const PlanOptions& options) {
   }
   const Budget budget = make_budget(config.memory, machine);
   const std::optional<std::int64_t> threads = planned_threads(config, options, *ranks);
-  const Placement placement = choose_placement(
-      config, PlannedRank{.place = planned_place(config, options, *ranks),
-                          .budget = budget,
-                          .device = device.name,
-                          .stored = find_stored_rates(config, device.name, threads)});
+  const auto [placement, prediction] =
+      placed(config, PlannedRank{.place = planned_place(config, options, *ranks),
+                                 .budget = budget,
+                                 .device = device.name,
+                                 .stored = find_stored_rates(config, device.name, threads)});
   if (ranks->rank() != 0) return 0;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
-                           setup.blocks_text() + placement.to_string() +
-                           predict(setup, device.name).to_string() + save_text(setup, device.name);
+                           setup.blocks_text() + placement.to_string() + prediction.to_string() +
+                           save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);
   return 0;
 }

@@ -79,7 +79,8 @@ std::vector<Finding> examine_machine(const MachineSources& sources) {
     append(findings, {judge_rates(measure_host(threads_of(host), free_bytes(host.memory)), gpu)});
     append(findings, judge_links(measure_links(sources.devices)));
   }
-  append(findings, {judge_folder(read_folder(*sources.files, sources.folder, sources.probe))});
+  append(findings,
+         {judge_folder(read_folder(*sources.files, sources.folder, sources.probe), sources.saves)});
   append(findings, judge_job(job, host, sources.devices.size(), sources.build));
   return findings;
 }

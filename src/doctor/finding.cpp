@@ -8,6 +8,21 @@
 
 namespace strata {
 
+namespace {
+
+/// Returns a remedy whose further lines begin below its first one; names have so many columns.
+std::string indented(std::string_view remedy, std::size_t width) {
+  constexpr std::size_t kVerdictAndArrow = 11;
+  std::string text;
+  for (const char c : remedy) {
+    text += c;
+    if (c == '\n') text.append(kVerdictAndArrow + width, ' ');
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string_view name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kOk: return "ok";
@@ -31,7 +46,7 @@ std::string to_string(std::span<const Finding> findings) {
     text += fmt::format("{:<5} {:<{}}  {}\n", name_of(finding.verdict), finding.name, width,
                         finding.found);
     if (!finding.remedy.empty())
-      text += fmt::format("{:<5} {:<{}}  -> {}\n", "", "", width, finding.remedy);
+      text += fmt::format("{:<5} {:<{}}  -> {}\n", "", "", width, indented(finding.remedy, width));
   }
   return text;
 }

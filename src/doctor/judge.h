@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "doctor/machine_facts.h"
 #include "strata/base/version.h"
 #include "strata/device/device.h"
+#include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
 
 namespace strata {
@@ -39,8 +41,9 @@ struct GpuContext {
 /// Judges AdamW's rate by what hosts of such GPUs usually have; `gpu` is its name, or empty.
 [[nodiscard]] Finding judge_rates(const HostRates& rates, const std::string& gpu);
 
-/// Judges the folder of checkpoints.
-[[nodiscard]] Finding judge_folder(const FolderFacts& facts);
+/// Judges the folder of checkpoints by what a run saves there, or by what many runs do.
+[[nodiscard]] Finding judge_folder(const FolderFacts& facts,
+                                   const std::optional<SavedBytes>& saves);
 
 /// Judges what starts ranks and connects them, on a host with so many GPUs.
 [[nodiscard]] std::vector<Finding> judge_job(const JobFacts& facts, const HostFacts& host,

@@ -66,9 +66,14 @@ std::vector<Finding> self_test(const SelfTestOptions& options, Ranks& ranks) {
   const auto add = [&](std::vector<Finding> findings) {
     std::ranges::move(findings, std::back_inserter(all));
   };
+  const auto begin = [&](std::string_view name) {
+    if (options.work != nullptr) options.work->begin("self-test: " + std::string(name));
+  };
   const auto run = [&](std::string_view name, const Check& check) {
+    begin(name);
     add(guarded(name, options.backend, [&] { return check(options); }));
   };
+  begin("collectives");
   add(collectives_of(options, ranks));
   if (ranks.rank() != 0) return {};
   // The program that is killed comes before this process takes the GPU, whose compute mode may let

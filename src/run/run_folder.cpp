@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -78,6 +79,15 @@ void remove_saves(const fs::path& folder) {
 
 }  // namespace
 
+std::string run_in_folder(const fs::path& folder) {
+  std::string held;
+  for (const std::string_view name :
+       std::initializer_list<std::string_view>{"config.json", "metrics.jsonl", kCheckpointsName}) {
+    if (is_there(folder / name)) held += (held.empty() ? "" : ", ") + std::string(name);
+  }
+  return held;
+}
+
 RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
   make();
   require_room(old_run);
@@ -118,10 +128,7 @@ void RunFolder::require_room(OldRun old_run) const {
                       "wrote; " +
                       std::string(kOtherFolder));
   }
-  std::string held;
-  for (const fs::path& file : {config(), metrics(), checkpoints()}) {
-    if (is_there(file)) held += (held.empty() ? "" : ", ") + file.filename().string();
-  }
+  const std::string held = run_in_folder(path_);
   if (held.empty() || old_run != OldRun::kRefuse) return;
   throw ConfigError("run.output: " + path_.string() + " holds a run (" + held + "); " +
                     std::string(kOtherFolder) +

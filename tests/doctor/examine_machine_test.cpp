@@ -114,6 +114,25 @@ TEST_CASE("the doctor finds a full disk") {
   check_found(machine.examine(), "disk", Verdict::kWarn, "checkpoint.keep");
 }
 
+TEST_CASE("a disk is judged by what a run saves, if that is known") {
+  PlantedMachine machine;
+  machine.sources().saves =
+      SavedBytes{.one = std::uint64_t{88} << 30, .all = std::uint64_t{264} << 30};
+  const auto with_free = [&](std::uint64_t gib) {
+    machine.set_free_bytes(gib << 30);
+    return machine.examine();
+  };
+  check_found(with_free(80), "disk", Verdict::kBad, "no checkpoint of this run fits");
+  check_found(with_free(200), "disk", Verdict::kWarn, "checkpoint.keep");
+  const Finding enough = finding_of(with_free(300), "disk");
+  CHECK(enough.verdict == Verdict::kOk);
+  CHECK_THAT(enough.found, ContainsSubstring("a checkpoint takes 88 GiB and ") &&
+                               ContainsSubstring("all that are kept 264 GiB"));
+  // Less than many runs need, and enough for this one.
+  machine.sources().saves = SavedBytes{.one = 1 << 20, .all = 3 << 20};
+  CHECK(finding_of(with_free(2), "disk").verdict == Verdict::kOk);
+}
+
 TEST_CASE("the doctor finds a folder that may not be written") {
   const PlantedMachine machine;
   const std::string folder = machine.folder().file("runs");

@@ -19,11 +19,12 @@ TEST_CASE("the worst finding decides, and none is ok") {
 
 TEST_CASE("findings stand in columns, each remedy below its own") {
   const std::vector<Finding> findings{{"link", Verdict::kOk, "55 GB/s", ""},
-                                      {"disk space", Verdict::kBad, "1 GiB", "make room"}};
+                                      {"disk space", Verdict::kBad, "1 GiB", "make room\nsoon"}};
   CHECK(to_string(findings) ==
         "ok    link        55 GB/s\n"
         "bad   disk space  1 GiB\n"
-        "                  -> make room\n");
+        "                  -> make room\n"
+        "                     soon\n");
 }
 
 }  // namespace

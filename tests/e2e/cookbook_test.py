@@ -30,7 +30,7 @@ SAID = {
     "strata tune": ["RTX 4090", "written: tuned.json"],
     "strata generate": ["20 tokens drawn", "house number"],
     "strata report": ["html"],
-    "strata doctor": ["host memory", "AdamW"],
+    "strata doctor": ["host memory", "AdamW", "a checkpoint takes", "ok    memory of the run"],
     "scripts/examples/pretrain.sh": ["validation loss ", "sample: The "],
     "TEMPLATE=chatml scripts/examples/fine_tune.sh": ["<|im_start|>", "validation loss "],
     "scripts/examples/other_hardware.sh": ["60 steps, loss "],

@@ -19,25 +19,31 @@ struct Examined {
   nlohmann::json json;
 
   [[nodiscard]] nlohmann::json of(const std::string& name) const {
-    for (const nlohmann::json& finding : json["machine"]) {
-      if (finding["name"] == name) return finding;
+    for (const char* const part : {"machine", "run"}) {
+      if (!json.contains(part)) continue;
+      for (const nlohmann::json& finding : json[part]) {
+        if (finding["name"] == name) return finding;
+      }
     }
     FAIL("no finding is called " << name << ": " << json.dump(2));
     return {};
   }
 };
 
-/// `before` stands before the program's name.
-Examined examine(const Folder& folder, const std::string& before, const std::string& place) {
-  const Outcome outcome =
-      run(folder, before + " " STRATA_PROGRAM " doctor --json --folder " + place);
+/// `before` stands before the program's name, `more` behind the command's.
+Examined examine(const Folder& folder, const std::string& before, const std::string& place,
+                 const std::string& more = {}) {
+  const std::string where = place.empty() ? "" : " --folder " + place;
+  const Outcome outcome = run(folder, before + " " STRATA_PROGRAM " doctor --json" + where + more);
   INFO(outcome.text);
   Examined examined{.code = outcome.code, .json = nlohmann::json::parse(outcome.text)};
   const nlohmann::json& json = examined.json;
   REQUIRE(json["machine"].is_array());
   std::set<std::string> names;
   bool bad = false;
-  for (const nlohmann::json& finding : json["machine"]) {
+  nlohmann::json all = json["machine"];
+  if (json.contains("run")) all.insert(all.end(), json["run"].begin(), json["run"].end());
+  for (const nlohmann::json& finding : all) {
     CHECK(names.insert(finding["name"]).second);
     const std::string verdict = finding["verdict"];
     CHECK((verdict == "ok" || verdict == "warn" || verdict == "bad"));
@@ -132,6 +138,57 @@ TEST_CASE("the doctor finds faults that are planted in this machine", "[long]") 
   const Examined examined = examine(folder, read_only, folder / "disk");
   CHECK(examined.of("disk")["verdict"] == "bad");
   CHECK_THAT(examined.of("disk")["remedy"].get<std::string>(), ContainsSubstring("Read-only"));
+}
+
+TEST_CASE("the doctor looks whether a run is right, has what it needs, and fits", "[long]") {
+  const Folder folder;
+  const std::string tiny = " " STRATA_CONFIGS "/tiny-cpu.json --set run.output=" + (folder / "run");
+  const auto found = [&](const std::string& sets) { return examine(folder, "", "", tiny + sets); };
+  const auto check_bad = [&](const std::string& name, const std::string& config,
+                             const std::string& remedy) {
+    const Examined examined = examine(folder, "", "", config);
+    INFO(examined.json.dump(2));
+    CHECK(examined.code == 1);
+    for (const nlohmann::json& finding : examined.json["run"]) {
+      CHECK(finding["verdict"] == (finding["name"] == name ? "bad" : "ok"));
+    }
+    CHECK_THAT(examined.of(name)["remedy"].get<std::string>(), ContainsSubstring(remedy));
+  };
+  {
+    const Examined good = found("");
+    for (const nlohmann::json& finding : good.json["run"]) CHECK(finding["verdict"] == "ok");
+    CHECK_THAT(good.of("memory of the run")["found"].get<std::string>(),
+               ContainsSubstring(" on the host"));
+    // 218 thousand parameters in f32 with two moments; two are kept and one is written.
+    CHECK_THAT(good.of("disk")["found"].get<std::string>(),
+               ContainsSubstring("a checkpoint takes 2.5") && ContainsSubstring("kept 7."));
+    CHECK_FALSE(fs::exists(folder / "run"));
+  }
+  check_bad("config", tiny + " --set run.stepps=3", "did you mean run.steps?");
+  fs::create_directories(folder / "model");  // without weights
+  fs::copy(STRATA_GOLDENS "/gqa_tied_llama3/config.json", folder / "model/config.json");
+  write_file(folder / "tune.json", R"({"run": {"steps": 9, "dtype": "f32", "output": ")" +
+                                       (folder / "run") + R"("}, "model": {"path": ")" +
+                                       (folder / "model") +
+                                       R"("}, "data": {"synthetic": true, "sequence_length": 8}})");
+  check_bad("model", " " + (folder / "tune.json"), "safetensors");
+  check_bad("data", tiny + " --set data.synthetic=false --set data.train=missing.bin",
+            "missing.bin: cannot be opened");
+  write_file(folder / "few.bin", std::string(20, '\1'));
+  check_bad("data",
+            tiny + " --set data.synthetic=false --set data.dtype=u16 --set data.train=" +
+                (folder / "few.bin"),
+            "few.bin");
+  check_bad("memory of the run", tiny + " --set memory.host_limit=40MiB", "memory.host_limit");
+  fs::create_directories(folder / "run");
+  write_file(folder / "run/metrics.jsonl", "");
+  CHECK(found("").of("run folder")["verdict"] == "warn");
+  const std::string full = on_disk(folder, "size=2m");
+  if (full.empty()) return;
+  const Examined examined =
+      examine(folder, full, "", tiny + " --set run.output=" + (folder / "disk/run"));
+  CHECK_THAT(examined.of("disk")["remedy"].get<std::string>(),
+             ContainsSubstring("No space left") || ContainsSubstring("no checkpoint of this run"));
 }
 
 }  // namespace strata::test

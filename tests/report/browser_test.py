@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Opens the report of a run in a headless browser: it must draw its charts, log nothing and ask for nothing.
+"""Opens the report of a run in a headless browser, in light, in dark and as wide as a phone: it must draw its charts,
+log nothing and ask for nothing. A page of 100,000 steps must be open within a second.
 
   tests/report/browser_test.py STRATA    exit code 77: skipped, because there is no Chromium here
 
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 HOSTILE = "</script><img src=x onerror=console.error(1)><b>bold</b>"
@@ -56,36 +58,96 @@ def write_odd_run(folder):
     (folder / "config.json").write_text("{}")
 
 
-def looked_at(strata, browser, scratch, runs, drawn):
-    """What is wrong with the page of these runs, of which so much must be drawn."""
+def write_long_run(folder, steps):
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    with open(folder / "metrics.jsonl", "w") as file:
+        for step in range(1, steps + 1):
+            line = {"event": "step", "step": step, "loss": 2 + step**-0.3 + step * 7 % 11 / 100, "lr": 1e-3,
+                    "grad_norm": 1 + step * 5 % 13 / 100, "tokens": 65536, "tokens_per_s": 13e3}
+            file.write(json.dumps(line) + "\n")
+
+
+class Browser:
+    LOOKS = {"light": ("--window-size=1100,800",), "phone": ("--window-size=360,800",),
+             "dark": ("--window-size=1100,800", "--blink-settings=preferredColorScheme=0")}
+
+    def __init__(self, program, scratch):
+        self.command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                        f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", "--dump-dom"]
+
+    def open(self, page, look="light"):
+        """What the page has become, and what the browser says of it: refused requests are logged, as errors are."""
+        opened = subprocess.run([*self.command, *self.LOOKS[look], f"file://{page}"], capture_output=True, text=True,
+                                timeout=120)
+        return opened.stdout, [line for line in opened.stderr.splitlines() if "CONSOLE" in line]
+
+    def open_s(self, page):
+        """The seconds that it takes, the best of three."""
+        def once():
+            begun = time.monotonic()
+            self.open(page)
+            return time.monotonic() - begun
+        return min(once() for _ in range(3))
+
+
+def report(strata, page, *runs):
+    subprocess.run([strata, "report", *runs, "--output", page], check=True, stderr=subprocess.DEVNULL)
+
+
+def looked_at(browser, page, drawn):
+    """What is wrong with a page, of which so much must be drawn."""
+    for look in Browser.LOOKS:
+        text, wrong = browser.open(page, look)
+        body = text[text.index("<main"):text.index("</main>")]
+        wrong += [f"not drawn: {what}" for what, count in drawn if body.count(what) < count]
+        wrong += [f"markup of a run: {tag}" for tag in ("<img", "<b>bold") if tag in body]
+        yield from (f"{look}: {what}" for what in wrong)
+
+
+def check(strata, browser, scratch):
+    """What is wrong with the pages of several runs."""
     page = scratch / "report.html"
-    subprocess.run([strata, "report", *runs, "--output", page], check=True)
-    opened = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-                             f"--user-data-dir={scratch}/profile", "--virtual-time-budget=3000", "--window-size=500,800",
-                             "--dump-dom", f"file://{page}"],
-                            capture_output=True, text=True, timeout=120)
-    # What a page asks for against its policy is refused, and the refusal is logged.
-    wrong = [line for line in opened.stderr.splitlines() if "CONSOLE" in line]
-    text = opened.stdout
-    body = text[text.index("<main"):text.index("</main>")]
-    wrong += [f"not drawn: {what}" for what, count in drawn if body.count(what) < count]
-    return wrong + [f"markup of a run: {tag}" for tag in ("<img", "<b>bold") if tag in body]
+    for name in ("one", "two"):
+        write_run(scratch / name)
+    report(strata, page, scratch / "one", scratch / "two")
+    yield from looked_at(browser, page, (("<figure", 6), ('class="line', 12), ("<canvas", 2), ('sample"', 2)))
+    # The same page with what it must not have: else nothing was looked at.
+    for planted in ("<img src=http://127.0.0.1:1/x>", "<script>undefined_name()</script>"):
+        spoilt = scratch / "spoilt.html"
+        spoilt.write_text(page.read_text().replace("</main>", planted + "</main>"))
+        if not browser.open(spoilt)[1]:
+            yield f"nobody noticed {planted}"
+    write_odd_run(scratch / "odd")
+    report(strata, page, scratch / "odd")
+    yield from looked_at(browser, page, (("<figure", 5), ('class="line', 5)))
+    write_long_run(scratch / "long", 100_000)
+    report(strata, page, scratch / "long")
+    empty = scratch / "empty.html"
+    empty.write_text("<!doctype html><title>empty</title>")
+    taken_s = browser.open_s(page) - browser.open_s(empty)
+    print(f"a page of 100,000 steps is open {taken_s:.2f} s after an empty one")
+    if taken_s > 1:
+        yield "that is more than a second"
+
+
+def find_browser():
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        program = shutil.which(name)
+        # Ubuntu has one by this name that only says where to get another.
+        if program and subprocess.run([program, "--version"], capture_output=True).returncode == 0:
+            return program
+    return None
 
 
 def main():
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if not browser:
+    program = find_browser()
+    if not program:
         print("skipped: there is no Chromium")
         return 77
     with tempfile.TemporaryDirectory() as scratch:
-        scratch = Path(scratch)
-        for name in ("one", "two"):
-            write_run(scratch / name)
-        write_odd_run(scratch / "odd")
-        wrong = looked_at(sys.argv[1], browser, scratch, (scratch / "one", scratch / "two"),
-                          (("<figure", 6), ('class="line', 12), ("<canvas", 2), ('sample"', 2)))
-        wrong += looked_at(sys.argv[1], browser, scratch, (scratch / "odd",), (("<figure", 5), ('class="line', 5)))
-    print("\n".join(wrong) if wrong else "the page draws, logs nothing and asks for nothing")
+        wrong = list(check(sys.argv[1], Browser(program, scratch), Path(scratch)))
+    print("\n".join(wrong) if wrong else "the pages draw, log nothing and ask for nothing")
     return 1 if wrong else 0
 
 

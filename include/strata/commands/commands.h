@@ -104,13 +104,6 @@ struct ReportOptions {
   int png_width = 2000;  ///< pixels of each, within the limits of strata/report/png_figures.h
 };
 
-/// This is what `doctor` is told.
-struct DoctorOptions {
-  std::filesystem::path folder = ".";  ///< where checkpoints are to be written
-  bool self_test = false;              ///< the program is tested, too
-  bool json = false;                   ///< the result is one JSON object
-};
-
 /// Reads and validates the config that the command line names.
 using LoadConfig = std::function<RunConfig()>;
 
@@ -121,6 +114,22 @@ struct PlanOptions {
       ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
   std::optional<int> ranks_per_node{};        ///< ranks of each host; all without it
   std::optional<GenerationJob> generation{};  ///< planned instead of a run
+};
+
+/// A run that `doctor` is asked about.
+struct DoctorRun {
+  std::string file;   ///< the config's name
+  LoadConfig load{};  ///< reads it; empty: there is no run
+  PlanOptions plan{};
+};
+
+/// This is what `doctor` is told.
+struct DoctorOptions {
+  /// Where checkpoints are to be written; empty: the run's folder, or the working folder.
+  std::filesystem::path folder{};
+  DoctorRun run{};         ///< that is looked at as well
+  bool self_test = false;  ///< the program is tested, too
+  bool json = false;       ///< the result is one JSON object
 };
 
 /// This is what `tune` is told.

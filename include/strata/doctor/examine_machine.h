@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,10 +20,17 @@
 
 namespace strata {
 
+/// What a run has on the disk.
+struct SavedBytes {
+  std::uint64_t one = 0;  ///< of one checkpoint
+  std::uint64_t all = 0;  ///< the most at a time: those that stay, and one that is being written
+};
+
 /// Where facts of a machine come from.
 struct MachineSources {
   std::filesystem::path root = "/";             ///< the folder that holds proc and sys
   std::filesystem::path folder = ".";           ///< where checkpoints are to be written
+  std::optional<SavedBytes> saves{};            ///< into that folder; absent: nobody knows
   ProbeSize probe{};                            ///< what is written there to see how fast it is
   Files* files = nullptr;                       ///< write there; must outlive the examination
   Environment environment{};                    ///< its PATH has nvidia-smi and mpirun

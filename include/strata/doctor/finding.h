@@ -33,7 +33,7 @@ struct Finding {
 /// Returns the worst verdict of a list, kOk of an empty one.
 [[nodiscard]] Verdict worst(std::span<const Finding> findings);
 
-/// Returns one line for each finding, "ok    name   found", with the remedy on a line of its own
+/// Returns one line for each finding, "ok    name   found", with the remedy on lines of its own
 /// below what is not ok. Names stand in one column.
 [[nodiscard]] std::string to_string(std::span<const Finding> findings);
 

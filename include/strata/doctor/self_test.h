@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "strata/base/work_progress.h"
 #include "strata/checkpoint/files.h"
 #include "strata/comm/ranks.h"
 #include "strata/doctor/finding.h"
@@ -26,6 +27,7 @@ struct SelfTestOptions {
   std::function<Backend(BackendKind, const BackendOptions&)> make_backend = strata::make_backend;
   Files* files = nullptr;         ///< that take checkpoints; null: those of this machine
   Ranks* single_ranks = nullptr;  ///< of the runs of one rank; null: the group of one
+  WorkProgress* work = nullptr;   ///< says which check runs; may be null
 };
 
 /// Runs all checks and returns what they found. Rank 0 runs what needs one rank, and all take part

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "strata/checkpoint/checkpoint_folder.h"
@@ -23,6 +24,10 @@ enum class OldRun : std::uint8_t {
 
 /// What `strata report` makes of a run, in its folder.
 inline constexpr std::string_view kReportName = "report.html";
+
+/// Returns the names of what tells that a folder holds a run, "config.json, checkpoints"; empty if
+/// it holds none, or is not there.
+[[nodiscard]] std::string run_in_folder(const std::filesystem::path& folder);
 
 /// A folder that this process alone writes to while the object lives, by a lock of the kernel.
 class RunFolder {

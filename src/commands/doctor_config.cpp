@@ -1,0 +1,209 @@
+// Each part of a run is asked by what a session asks itself, in the same order, so the errors are
+// those that `train` would end with. What a part throws is its finding, and the others are looked
+// at all the same, unless the config itself cannot be read.
+
+#include "commands/doctor_config.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "commands/planned_machine.h"
+#include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/host_memory.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/base/thread_pool.h"
+#include "strata/checkpoint/checkpoint_layout.h"
+#include "strata/data/batch.h"
+#include "strata/data/compatible.h"
+#include "strata/model/weights_check.h"
+#include "strata/ops/backend.h"
+#include "strata/plan/choose_placement.h"
+#include "strata/plan/prediction.h"
+#include "strata/run/run_folder.h"
+#include "strata/run/stored_rates.h"
+#include "strata/run/training_data.h"
+
+namespace strata {
+
+namespace {
+
+/// Returns what `look` writes into a finding of this name, which is bad if it throws. Until then it
+/// says what is looked at.
+template <class Look>
+Finding looked_at(std::string name, std::string what, Look&& look) {
+  Finding finding{.name = std::move(name), .found = std::move(what)};
+  try {
+    std::forward<Look>(look)(finding);
+  } catch (const Error& error) {
+    finding.verdict = Verdict::kBad;
+    finding.remedy = error.what();
+  }
+  return finding;
+}
+
+void warn(Finding& finding, const std::string& remedy) {
+  finding.verdict = Verdict::kWarn;
+  finding.remedy = remedy;
+}
+
+Finding examine_model(const RunConfig& config) {
+  const ModelSection& model = config.model;
+  const std::string of = format_count(model.llama.parameter_count()) + " parameters";
+  if (model.path.empty()) return {.name = "model", .found = of + ", drawn by run.seed"};
+  return looked_at("model", of + " from " + model.path, [&](Finding& finding) {
+    const SafetensorsDirectory files(model.path);
+    const ModelLayout layout = make_layout(model.llama);
+    const std::string unused = check_weights(files, layout);
+    require_shapes(files, layout);
+    if (!unused.empty()) warn(finding, unused);
+  });
+}
+
+/// Says how often the run reads its data, and whether tokens are those of the model.
+Finding examine_data(const RunConfig& config, int ranks) {
+  return looked_at("data", "data.train", [&](Finding& finding) {
+    const TrainingSet set = open_training_set(config);
+    const BatchOptions options = training_batches(config, 0, ranks);
+    const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config.model.path};
+    for (const auto& source : set.sources) require_tokenizer_of(tokenizer, *source);
+    ThreadPool pool(1);
+    const BatchLoader loader(set.shares(), options, pool);
+    loader.require_target(loader.samples());
+    if (config.data.synthetic) {
+      finding.found = "random tokens";
+      return;
+    }
+    const double read = static_cast<double>(config.run.steps) *
+                        static_cast<double>(loader.samples_per_step()) /
+                        static_cast<double>(loader.samples());
+    finding.found = fmt::format("{} rows of {} tokens, read {:.2f} times in {} steps",
+                                format_count(loader.samples()), config.data.sequence_length, read,
+                                format_count(config.run.steps));
+    if (config.data.validation.empty()) return;
+    const std::unique_ptr<TokenSource> validation = open_validation_set(config);
+    require_tokenizer_of(tokenizer, *validation);
+    for (const auto& source : set.sources) require_same_tokenizer(*source, *validation);
+    finding.found += ", validation on " + format_count(validation->size()) + " tokens";
+  });
+}
+
+Finding examine_folder(const RunConfig& config) {
+  return looked_at("run folder", config.run.output, [&](Finding& finding) {
+    const std::string held = run_in_folder(config.run.output);
+    if (held.empty()) return;
+    finding.found += " holds a run (" + held + ")";
+    warn(finding, "--resume auto goes on with it, --overwrite replaces it; train refuses it else");
+  });
+}
+
+/// The backend that `run.backend` stands for here.
+BackendChoice backend_here(const RunConfig& config) {
+  if (config.run.backend != BackendChoice::kAuto) return config.run.backend;
+  const bool gpu = cuda_available() && config.run.dtype != DType::kF64;
+  return gpu ? BackendChoice::kCuda : BackendChoice::kCpu;
+}
+
+/// A rank of the run on this machine, as it is planned if nobody else uses that.
+struct RankHere {
+  std::string device;  ///< its name, to which `planned` refers
+  PlannedRank planned{};
+};
+
+void plan_rank(const RunConfig& config, const PlanOptions& options, Ranks& ranks, RankHere& here) {
+  const BackendChoice backend = backend_here(config);
+  const DeviceInfo device = planned_device(backend, {});
+  if (backend == BackendChoice::kCuda && device.name.empty()) {
+    throw ConfigError("run.backend: there is no GPU that this program can use; set it to \"auto\"");
+  }
+  config.validate_for(backend, "on this machine");
+  here.device = device.name;
+  MachineMemory machine = planned_machine(backend, device);
+  machine.ranks_on_host = ranks_on_host(options, ranks);
+  machine.sharers = machine.ranks_on_host;
+  machine.host = read_host_memory();
+  here.planned = {
+      .place = planned_place(config, options, ranks),
+      .budget = make_budget(config.memory, machine),
+      .device = here.device,
+      .stored = find_stored_rates(config, here.device, planned_threads(config, options, ranks))};
+}
+
+std::string fit_text(const Setup& setup) {
+  const auto of = [](std::size_t bytes, const std::optional<std::size_t>& limit) {
+    return format_bytes(bytes) + (limit ? " of " + format_bytes(*limit) : std::string());
+  };
+  if (setup.budget.device_is_host) {
+    return of(setup.host_bytes(), setup.budget.host_limit) + " on the host";
+  }
+  return of(setup.device_bytes(), setup.budget.device_limit) + " on the device, " +
+         of(setup.host_bytes(), setup.budget.host_limit) + " on the host";
+}
+
+std::string speed_text(const Setup& setup, const std::string& device, std::int64_t steps) {
+  const Prediction p = predict(setup, device);
+  if (!p.unknown.empty()) return {};
+  const auto count = static_cast<double>(steps);
+  return fmt::format("; {} tokens/s are predicted, {} for {} steps",
+                     format_count(static_cast<std::int64_t>(p.tokens_per_s)),
+                     format_duration(p.mean_s(count) * count), format_count(steps));
+}
+
+/// What the run has on the disk at once: those that it keeps, and the one that it writes.
+SavedBytes saved_bytes(const Setup& setup) {
+  const CheckpointSection& keys = setup.config.checkpoint;
+  const CheckpointTypes& types = setup.snapshots->types;
+  SavedBytes saves{.one = make_checkpoint_layout(*setup.layout, types).bytes()};
+  saves.all = saves.one * static_cast<std::uint64_t>(keys.keep + 1);
+  if (keys.weights_every_steps) {
+    const std::uint64_t weights =
+        make_checkpoint_layout(*setup.layout, types.weights_alone()).bytes();
+    const std::int64_t saved = setup.config.run.steps / *keys.weights_every_steps;
+    saves.all += weights * static_cast<std::uint64_t>(keys.weights_keep.value_or(saved));
+  }
+  if (keys.milestone_steps) {
+    const std::int64_t stay = setup.config.run.steps / *keys.milestone_steps;
+    saves.all += saves.one * static_cast<std::uint64_t>(stay);
+  }
+  return saves;
+}
+
+/// Also says what the run saves, whether it fits or not.
+Finding examine_memory(const RunConfig& config, const PlanOptions& options, Ranks& ranks,
+                       std::optional<SavedBytes>& saves) {
+  return looked_at("memory of the run", "cannot be planned", [&](Finding& finding) {
+    RankHere here;
+    plan_rank(config, options, ranks, here);
+    finding.found = "does not fit";
+    const Setup by_rule = plan_setup(config, choices_by_rule(config), here.planned);
+    if (by_rule.snapshots) saves = saved_bytes(by_rule);
+    const Setup setup = choose_placement(config, here.planned).setup;
+    finding.found = fit_text(setup) + speed_text(setup, here.device, config.run.steps);
+    for (const std::string& warning : {setup.host_warning(), setup.speculation_warning()}) {
+      if (!warning.empty()) warn(finding, warning);
+    }
+  });
+}
+
+}  // namespace
+
+ExaminedRun examine_run(const DoctorRun& run) {
+  ExaminedRun examined;
+  std::optional<RunConfig> config;
+  examined.findings.push_back(looked_at("config", run.file, [&](Finding& finding) {
+    config = run.load();
+    finding.found += ": every key is right";
+  }));
+  if (!config) return examined;
+  examined.folder = config->run.output;
+  const std::unique_ptr<Ranks> ranks = planned_ranks(run.plan);
+  examined.findings.push_back(examine_model(*config));
+  examined.findings.push_back(examine_data(*config, ranks->size()));
+  examined.findings.push_back(examine_memory(*config, run.plan, *ranks, examined.saves));
+  examined.findings.push_back(examine_folder(*config));
+  return examined;
+}
+
+}  // namespace strata
