@@ -53,8 +53,8 @@ class Backward {
     const X* keys = k_.at(s.k_begin, head / group_);
     const X* values = v_.at(s.k_begin, head / group_);
     Scratch t(width, s.k_length);
-    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
-      t.block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
+    for (std::int64_t i = queries.begin; i < queries.end; i += kBlockLines) {
+      t.block.lines = static_cast<int>(std::min<std::int64_t>(kBlockLines, queries.end - i));
       for (int l = 0; l < t.block.lines; ++l) {
         const std::int64_t token = s.q_begin + i + l;
         t.first.load(l, q_.at(token, head), width);
@@ -97,8 +97,8 @@ class Backward {
     }
     const std::int64_t width = q_.width();
     Scratch t(width, longest);
-    for (std::int64_t key = begin; key < end; key += LineBlock::kMost) {
-      t.block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, end - key));
+    for (std::int64_t key = begin; key < end; key += kBlockLines) {
+      t.block.lines = static_cast<int>(std::min<std::int64_t>(kBlockLines, end - key));
       for (int l = 0; l < t.block.lines; ++l) {
         t.first.load(l, k_.at(key + l, kv_head), width);
         t.second.load(l, v_.at(key + l, kv_head), width);

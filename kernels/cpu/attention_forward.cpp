@@ -40,17 +40,18 @@ class Forward {
     Lines<A> sum(width);
     Lines<A> scores(s.k_length);
     LineBlock block{.width = width, .padded = query.padded(), .scores = scores.padded()};
-    for (std::int64_t i = queries.begin; i < queries.end; i += LineBlock::kMost) {
-      block.lines = static_cast<int>(std::min<std::int64_t>(LineBlock::kMost, queries.end - i));
+    for (std::int64_t i = queries.begin; i < queries.end; i += kBlockLines) {
+      block.lines = static_cast<int>(std::min<std::int64_t>(kBlockLines, queries.end - i));
       for (int l = 0; l < block.lines; ++l) {
         query.load(l, q_.at(s.q_begin + i + l, head), width);
         block.end[l] = s.visible(i + l);
       }
       block.stride = k_.stride();
       rows_.dots(block, query.data(), keys, scores.data());
-      A factors[LineBlock::kMost] = {};
+      A factors[kBlockLines] = {};
       for (int l = 0; l < block.lines; ++l) {
-        lse_[head][s.q_begin + i + l] = softmax(simd_, scale_, scores[l], block.end[l], factors[l]);
+        const SoftmaxRow<A> row{.scores = scores[l], .count = block.end[l], .scale = scale_};
+        lse_[head][s.q_begin + i + l] = softmax(simd_, row, factors[l]);
       }
       sum.clear();
       block.stride = v_.stride();

@@ -1,7 +1,6 @@
-// This file has what attention's forward and backward on the CPU have in common; both include it,
-// and nobody else. They work row by row: a thread holds the scores of four queries (or, for dk and
-// dv, of four keys) and nothing larger. The lines of scratch that it allocates are those of one
-// thread.
+// This file has what attention's operators on the CPU have in common; they include it, and nobody
+// else. Forward and backward work row by row: a thread holds the scores of four queries (or, for dk
+// and dv, of four keys) and nothing larger. Single queries are in attention_single.cpp.
 
 #pragma once
 
@@ -9,10 +8,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "kernels/cpu/attention_segments.h"
-#include "kernels/cpu/lane_sum.h"
 #include "kernels/cpu/operators.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/typed.h"
@@ -22,6 +21,9 @@ namespace strata::cpu {
 
 inline constexpr std::int64_t kAttentionBlock =
     32;  // queries or keys of one head that are one chunk of parallel work
+
+/// Lines that are multiplied together where each takes rows of its own. More would differ in more.
+inline constexpr std::int64_t kBlockLines = 4;
 
 /// Returns the loops over rows of X, or over int8 ones that X is computed with.
 template <Compute X, class Kept = X>
@@ -58,45 +60,59 @@ class Heads {
   std::int64_t width_;
 };
 
-/// Scratch of lines of `width` elements each, LineBlock::kMost or fewer, padded with zeros to whole
-/// registers.
+/// Scratch of lines of `width` elements each, padded to whole registers and aligned as the lines of
+/// a processor's caches are. They lie an odd number of paddings apart, so that equal places of all
+/// lines do not compete for the same places of a cache. Nothing is written to it at first.
 template <class A>
 class Lines {
  public:
-  explicit Lines(std::int64_t width, std::int64_t lines = LineBlock::kMost)
-      : padded_((width + LineBlock::kPadding - 1) / LineBlock::kPadding * LineBlock::kPadding),
-        data_(static_cast<std::size_t>(lines * padded_)) {}
+  explicit Lines(std::int64_t width, std::int64_t lines = kBlockLines)
+      : padded_(((width + LineBlock::kPadding - 1) / LineBlock::kPadding | 1) *
+                LineBlock::kPadding),
+        lines_(lines),
+        data_(std::make_unique_for_overwrite<A[]>(static_cast<std::size_t>(lines * padded_) +
+                                                  kAlignment / kSize)) {
+    const auto past = reinterpret_cast<std::uintptr_t>(data_.get()) % kAlignment;
+    first_ = data_.get() + (past == 0 ? 0 : (kAlignment - past) / kSize);
+  }
 
-  [[nodiscard]] A* data() { return data_.data(); }
-  [[nodiscard]] A* operator[](int line) { return data_.data() + line * padded_; }
+  [[nodiscard]] A* data() { return first_; }
+  [[nodiscard]] A* operator[](std::int64_t line) { return first_ + line * padded_; }
   [[nodiscard]] std::int64_t padded() const { return padded_; }
-  void clear() { std::fill(data_.begin(), data_.end(), A{0}); }
+  void clear() { std::fill_n(first_, lines_ * padded_, A{0}); }
+  /// Fills a line, with zeros at its end.
   template <Compute X>
-  void load(int line, const X* from, std::int64_t width) {
-    for (std::int64_t d = 0; d < width; ++d) (*this)[line][d] = static_cast<A>(from[d]);
+  void load(std::int64_t line, const X* from, std::int64_t width) {
+    A* to = (*this)[line];
+    for (std::int64_t d = 0; d < width; ++d) to[d] = static_cast<A>(from[d]);
+    std::fill(to + width, to + padded_, A{0});
   }
   template <Compute X>
-  void store(int line, A factor, std::int64_t width, X* to) {
+  void store(std::int64_t line, A factor, std::int64_t width, X* to) {
     for (std::int64_t d = 0; d < width; ++d) to[d] = X((*this)[line][d] * factor);
   }
 
  private:
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kSize = sizeof(A);
+
   std::int64_t padded_;
-  std::vector<A> data_;
+  std::int64_t lines_;
+  std::unique_ptr<A[]> data_;
+  A* first_;  ///< the first that is aligned
 };
 
-/// Turns dot products into exp(score - max), sets `factor` to 1 / their sum, and returns lse. A
-/// query that sees nothing has o = 0 and lse = -infinity.
+inline void compute(const SimdKernels& simd, SoftmaxRow<float>& row) { simd.softmax_f32(row); }
+inline void compute(const SimdKernels& simd, SoftmaxRow<double>& row) { simd.softmax_f64(row); }
+
+/// Computes the row, sets `factor` to 1 / its sum, and returns lse. A query that sees nothing has
+/// o = 0 and lse = -infinity.
 template <class A>
-A softmax(const SimdKernels& simd, A scale, A* scores, std::int64_t count, A& factor) {
-  if (count == 0) return -std::numeric_limits<A>::infinity();
-  for (std::int64_t j = 0; j < count; ++j) scores[j] *= scale;
-  const A top = lane_max(scores, count);
-  for (std::int64_t j = 0; j < count; ++j) scores[j] -= top;
-  exponentials(simd, scores, count);
-  const A sum = lane_sum<A>(count, [=](std::int64_t j) { return scores[j]; });
-  factor = 1 / sum;
-  return top + std::log(sum);
+A softmax(const SimdKernels& simd, SoftmaxRow<A> row, A& factor) {
+  if (row.count == 0) return -std::numeric_limits<A>::infinity();
+  compute(simd, row);
+  factor = 1 / row.sum;
+  return row.top + std::log(row.sum);
 }
 
 /// Calls run(block, head) for every block of queries and every head, in parallel. It returns when

@@ -1,15 +1,20 @@
 // This file computes attention where each segment has one query: then all the time goes to reading
 // keys and values. They are read for several heads that lie side by side in memory, some keys at a
 // time and the next ones ahead, so that memory sees long runs. Each head's sums are those of
-// attention_forward.cpp, in the same order. Keys and values may be int8: then the dots of a run of
-// keys are multiplied with the keys' scales, and the weights of a run of values with theirs.
+// attention_forward.cpp, in the same order. Keys and values may be int8: then dots are multiplied
+// with the keys' scales, and weights with the values'.
+//
+// A segment has three steps: dots of keys, softmax, sums of values. Where there are many segments,
+// a task takes some kv heads of one through all three. A few long segments are cut otherwise, step
+// by step: dots by keys, so that a task reads whole rows; sums, which are chains over the keys, by
+// columns.
 
 #include "kernels/cpu/attention_single.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <optional>
-#include <string>
 
 #include "kernels/cpu/attention_lines.h"
 
@@ -17,28 +22,42 @@ namespace strata::cpu {
 
 namespace {
 
-constexpr std::int64_t kRun = 16;        // keys that all heads of a task see before the next ones
-constexpr std::int64_t kLineBytes = 64;  // of the processor's caches
-constexpr std::int64_t kMostHeads = 8;   // kv heads of a task: what they need fits a core's cache
+constexpr std::int64_t kKeyRun = 16;    // keys that all heads of a task see before the next ones
+constexpr std::int64_t kValueRun = 32;  // values likewise: a run costs a load and a store of sums
+constexpr std::int64_t kMostBytes = 2048;  // of a row in a task: long runs in memory, and what is
+                                           // fetched ahead fits a core's cache
 constexpr std::int64_t kTasksEach = 4;  // a thread has at least so many, if there are as many heads
+constexpr std::int64_t kLong = 2048;    // keys of a segment that is worth cutting step by step
+constexpr std::int64_t kColumns = 64;   // of values that a task takes at least
+
+struct Range {
+  std::int64_t begin, end;
+};
+
+/// Returns how many parts of so many elements there are.
+constexpr std::int64_t parts(std::int64_t count, std::int64_t size) {
+  return (count + size - 1) / size;
+}
 
 /// Query heads of one kv head, which are multiplied with its keys together.
-template <class A>
-struct HeadLines {
-  HeadLines(std::int64_t width, std::int64_t keys, std::int64_t first, std::int64_t lines)
-      : head(first), query(width, lines), sum(width, lines), scores(keys, lines) {
-    block.lines = static_cast<int>(lines);
-    block.width = width;
-    block.padded = query.padded();
-    block.scores = scores.padded();
-  }
+struct HeadBlock {
+  std::int64_t kv_head;
+  std::int64_t line;  ///< of the first query head, in the scratch
+  LineBlock rows;
+};
 
-  std::int64_t head;  ///< the first
-  LineBlock block{};
-  Lines<A> query;
-  Lines<A> sum;
-  Lines<A> scores;
-  A factors[LineBlock::kMost] = {};
+/// What the query heads of a task need, a line for each.
+template <class A>
+struct TaskScratch {
+  TaskScratch(std::int64_t width, std::int64_t keys, std::int64_t lines)
+      : query(width, lines),
+        sum(width, lines),
+        scores(keys, lines),
+        factors(static_cast<std::size_t>(lines)) {}
+
+  Range heads{};  ///< kv heads
+  Lines<A> query, sum, scores;
+  std::vector<A> factors;  ///< of sums
 };
 
 /// Keys or values, each row of a head with a factor of its own if they are int8.
@@ -84,85 +103,167 @@ class SingleQueries {
     if (op.lse) lse_.emplace(op.lse);
   }
 
-  /// Computes a segment for the query heads of kv heads [begin, end).
-  void run(const Segment& s, std::int64_t begin, std::int64_t end) const {
-    const std::int64_t count = s.visible(0);
-    std::vector<HeadLines<A>> all = load(s, begin, end, count);
-    for_runs(all, count, k_, s.k_begin, [&](HeadLines<A>& h, const Kept* keys) {
-      rows_.dots(h.block, h.query.data(), keys, h.scores.data());
-      multiply_scales(h, k_, s.k_begin);
-    });
-    for (HeadLines<A>& h : all) {
-      for (int l = 0; l < h.block.lines; ++l) {
-        const A lse = softmax(simd_, scale_, h.scores[l], count, h.factors[l]);
-        if (lse_) (*lse_)[h.head + l][s.q_begin] = lse;
-      }
+  /// Makes the scratch of tasks of so many kv heads, and of segments of at most so many keys.
+  [[nodiscard]] TaskScratch<A> scratch(std::int64_t kv_heads, std::int64_t keys) const {
+    return TaskScratch<A>(q_.width(), keys, kv_heads * group_);
+  }
+
+  /// Computes a segment for the query heads of some kv heads.
+  void run(const Segment& s, Range heads, TaskScratch<A>& t) const {
+    load(s, heads, t);
+    multiply(s, {0, s.visible(0)}, t);
+    for (std::int64_t head = heads.begin * group_; head < heads.end * group_; ++head) {
+      weigh(s, head, t);
     }
-    for_runs(all, count, v_, s.k_begin, [&](HeadLines<A>& h, const Kept* values) {
-      multiply_scales(h, v_, s.k_begin);
-      rows_.weighted_sums(h.block, h.scores.data(), values, h.sum.data());
+    add_up(s, heads, {0, q_.width()}, t);
+  }
+
+  /// Computes a segment for all heads, each step in parallel.
+  void run_steps(const Segment& s, std::int64_t kv_heads, ThreadPool& pool,
+                 TaskScratch<A>& t) const {
+    load(s, {0, kv_heads}, t);
+    const std::int64_t keys = s.visible(0);
+    const std::int64_t runs = parts(keys, kKeyRun);
+    pool.parallel_for(runs, parts(runs, kTasksEach * pool.threads()),
+                      [&](std::int64_t begin, std::int64_t end) {
+                        multiply(s, {begin * kKeyRun, std::min(end * kKeyRun, keys)}, t);
+                      });
+    pool.parallel_for(kv_heads * group_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t head = begin; head < end; ++head) weigh(s, head, t);
     });
-    for (HeadLines<A>& h : all) {
-      for (int l = 0; l < h.block.lines; ++l) {
-        h.sum.store(l, h.factors[l], q_.width(), o_.at(s.q_begin, h.head + l));
-      }
-    }
+    const std::int64_t cuts = std::max<std::int64_t>(1, q_.width() / kColumns);  // of a head
+    pool.parallel_for(
+        kv_heads * cuts, parts(kv_heads * cuts, pool.threads()),
+        [&](std::int64_t begin, std::int64_t end) { add_up_cuts(s, {begin, end}, cuts, t); });
   }
 
  private:
-  [[nodiscard]] std::vector<HeadLines<A>> load(const Segment& s, std::int64_t begin,
-                                               std::int64_t end, std::int64_t keys) const {
-    std::vector<HeadLines<A>> all;
-    for (std::int64_t head = begin * group_; head < end * group_; head += all.back().block.lines) {
-      const std::int64_t lines = std::min<std::int64_t>(LineBlock::kMost, group_ - head % group_);
-      HeadLines<A>& h = all.emplace_back(q_.width(), keys, head, lines);
-      for (int l = 0; l < h.block.lines; ++l) {
-        h.query.load(l, q_.at(s.q_begin, head + l), q_.width());
-      }
+  /// Fills the lines of queries.
+  void load(const Segment& s, Range heads, TaskScratch<A>& t) const {
+    t.heads = heads;
+    for (std::int64_t line = 0; line < (heads.end - heads.begin) * group_; ++line) {
+      t.query.load(line, q_.at(s.q_begin, heads.begin * group_ + line), q_.width());
     }
-    return all;
   }
 
-  /// Calls run(head lines, their first row) for a run of keys of all heads, then for the next run.
+  /// Computes the scores of some keys for all heads of the scratch.
+  void multiply(const Segment& s, Range keys, TaskScratch<A>& t) const {
+    std::vector<HeadBlock> blocks = blocks_of(t.heads, k_.heads.stride(), t);
+    Lines<float> scales(kKeyRun, t.heads.end - t.heads.begin);
+    for_runs(kKeyRun, keys, [&](Range run, bool more) {
+      gather_scales(k_, s.k_begin, run, t.heads, scales);
+      for (HeadBlock& b : blocks) {
+        take(b.rows, run, more);
+        b.rows.scales = scales[b.kv_head - t.heads.begin];
+        rows_.dots(b.rows, t.query[b.line], k_.heads.at(s.k_begin, b.kv_head), t.scores[b.line]);
+      }
+    });
+  }
+
+  /// Turns the scores of a query head into weights.
+  void weigh(const Segment& s, std::int64_t head, TaskScratch<A>& t) const {
+    const std::int64_t line = head - t.heads.begin * group_;
+    const SoftmaxRow<A> row{.scores = t.scores[line], .count = s.visible(0), .scale = scale_};
+    A factor = 0;
+    const A lse = softmax(simd_, row, factor);
+    if (lse_) (*lse_)[head][s.q_begin] = lse;
+    t.factors[static_cast<std::size_t>(line)] = factor;
+  }
+
+  /// Computes some columns of o for some kv heads.
+  void add_up(const Segment& s, Range heads, Range columns, TaskScratch<A>& t) const {
+    std::vector<HeadBlock> blocks = blocks_of(heads, v_.heads.stride(), t);
+    Lines<float> scales(kValueRun, heads.end - heads.begin);
+    const std::int64_t width = columns.end - columns.begin;
+    for (HeadBlock& b : blocks) {
+      b.rows.width = width;
+      for (int l = 0; l < b.rows.lines; ++l) {
+        std::fill_n(t.sum[b.line + l] + columns.begin, width, A{0});
+      }
+    }
+    for_runs(kValueRun, {0, s.visible(0)}, [&](Range run, bool more) {
+      gather_scales(v_, s.k_begin, run, heads, scales);
+      for (HeadBlock& b : blocks) {
+        take(b.rows, run, more);
+        b.rows.scales = scales[b.kv_head - heads.begin];
+        rows_.weighted_sums(b.rows, t.scores[b.line],
+                            v_.heads.at(s.k_begin, b.kv_head) + columns.begin,
+                            t.sum[b.line] + columns.begin);
+      }
+    });
+    for (std::int64_t head = heads.begin * group_; head < heads.end * group_; ++head) {
+      const std::int64_t line = head - t.heads.begin * group_;
+      const A factor = t.factors[static_cast<std::size_t>(line)];
+      const A* sum = t.sum[line];
+      X* o = o_.at(s.q_begin, head);
+      for (std::int64_t d = columns.begin; d < columns.end; ++d) o[d] = X(sum[d] * factor);
+    }
+  }
+
+  /// Does so for some of the cuts of all kv heads, `cuts` of each: whole heads together.
+  void add_up_cuts(const Segment& s, Range some, std::int64_t cuts, TaskScratch<A>& t) const {
+    while (some.begin < some.end) {
+      const std::int64_t head = some.begin / cuts;
+      const std::int64_t first = some.begin % cuts;
+      const std::int64_t whole = first == 0 ? (some.end - some.begin) / cuts : 0;
+      const std::int64_t last = whole > 0 ? cuts : std::min(cuts, first + some.end - some.begin);
+      const Range columns{first * kColumns, last == cuts ? q_.width() : last * kColumns};
+      add_up(s, {head, head + std::max<std::int64_t>(1, whole)}, columns, t);
+      some.begin = whole > 0 ? some.begin + whole * cuts : head * cuts + last;
+    }
+  }
+
+  /// Returns the blocks of some kv heads. Those of a kv head have as many lines as each other, or
+  /// one less.
+  [[nodiscard]] std::vector<HeadBlock> blocks_of(Range heads, std::int64_t stride,
+                                                 const TaskScratch<A>& t) const {
+    std::vector<HeadBlock> blocks;
+    const std::int64_t count = parts(group_, LineBlock::kMost);  // of a kv head
+    for (std::int64_t i = heads.begin * count; i < heads.end * count; ++i) {
+      const std::int64_t first = i % count * group_ / count;
+      HeadBlock& b = blocks.emplace_back();
+      b.kv_head = i / count;
+      b.line = (b.kv_head - t.heads.begin) * group_ + first;
+      b.rows = {.lines = static_cast<int>((i % count + 1) * group_ / count - first),
+                .width = q_.width(),
+                .stride = stride,
+                .padded = t.query.padded(),
+                .scores = t.scores.padded()};
+    }
+    return blocks;
+  }
+
+  /// Calls run(keys, whether more come) for one run of keys and then for the next.
   template <class Run>
-  void for_runs(std::vector<HeadLines<A>>& all, std::int64_t count, const KeptHeads<Kept>& from,
-                std::int64_t first, const Run& run) const {
-    for (std::int64_t begin = 0; begin < count; begin += kRun) {
-      const std::int64_t end = std::min(begin + kRun, count);
-      const std::int64_t ahead = std::min(end + kRun, count);
-      if constexpr (KeptHeads<Kept>::kScaled) {  // those of all heads are in a line or two
-        fetch(from.scale(first, all.front().head / group_), from.scale_stride, 1, end, ahead);
-      }
-      for (HeadLines<A>& h : all) {
-        const Kept* rows = from.heads.at(first, h.head / group_);
-        fetch(rows, from.heads.stride(), q_.width(), end, ahead);
-        h.block.stride = from.heads.stride();
-        std::fill_n(h.block.begin, h.block.lines, begin);
-        std::fill_n(h.block.end, h.block.lines, end);
-        run(h, rows);
-      }
+  static void for_runs(std::int64_t length, Range keys, const Run& run) {
+    for (std::int64_t begin = keys.begin; begin < keys.end; begin += length) {
+      run(Range{begin, std::min(begin + length, keys.end)}, begin + length < keys.end);
     }
   }
 
-  /// Multiplies the scores of the rows of a run with their scales.
-  void multiply_scales(HeadLines<A>& h, const KeptHeads<Kept>& of, std::int64_t first) const {
+  /// Has a block take a run of rows, and fetch those of the next run if there is one.
+  static void take(LineBlock& rows, Range run, bool more) {
+    rows.ahead = more ? (run.end - run.begin) * rows.stride : 0;
+    std::fill_n(rows.begin, rows.lines, run.begin);
+    std::fill_n(rows.end, rows.lines, run.end);
+  }
+
+  /// Copies the scales of a run of rows, if there are any, and fetches as many of those behind
+  /// them.
+  static void gather_scales(const KeptHeads<Kept>& of, std::int64_t k_begin, Range run, Range heads,
+                            Lines<float>& to) {
     if constexpr (KeptHeads<Kept>::kScaled) {
-      const float* scale = of.scale(first + h.block.begin[0], h.head / group_);
-      for (std::int64_t j = h.block.begin[0]; j < h.block.end[0]; ++j) {
-        for (int l = 0; l < h.block.lines; ++l) h.scores[l][j] *= *scale;
-        scale += of.scale_stride;
+      const float* scale = of.scale(k_begin + run.begin, heads.begin);
+      const std::int64_t count = run.end - run.begin;
+      for (std::int64_t j = 0; j < count; ++j) {  // they are in a cache line or two
+        const float* later = scale + (count + j) * of.scale_stride;
+        __builtin_prefetch(later, 0, 2);
+        __builtin_prefetch(later + (heads.end - heads.begin), 0, 2);
       }
-    }
-  }
-
-  /// Has the processor read rows [begin, end), `width` elements of each, which are needed soon.
-  template <class T>
-  static void fetch(const T* rows, std::int64_t stride, std::int64_t width, std::int64_t begin,
-                    std::int64_t end) {
-    const std::int64_t bytes = width * static_cast<std::int64_t>(sizeof(T));
-    for (std::int64_t j = begin; j < end; ++j) {
-      const auto* row = reinterpret_cast<const std::byte*>(rows + j * stride);
-      for (std::int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(row + at, 0, 2);
+      for (std::int64_t line = 0; line < heads.end - heads.begin; ++line, ++scale) {
+        float* kept = to[line];
+        for (std::int64_t j = 0; j < count; ++j) kept[j] = scale[j * of.scale_stride];
+      }
     }
   }
 
@@ -176,10 +277,11 @@ class SingleQueries {
   std::int64_t group_;
 };
 
-/// Returns how many kv heads a task takes: as many as leave each thread some tasks.
-std::int64_t heads_of_task(std::int64_t segments, std::int64_t kv_heads, int threads) {
-  const std::int64_t tasks = (kTasksEach * threads + segments - 1) / segments;  // of a segment
-  return std::clamp<std::int64_t>(kv_heads / std::min(tasks, kv_heads), 1, kMostHeads);
+/// Returns how many kv heads a task takes: `most`, or as many as leave each thread some tasks.
+std::int64_t heads_of_task(std::int64_t segments, std::int64_t kv_heads, std::int64_t most,
+                           int threads) {
+  const std::int64_t tasks = std::min(kv_heads, parts(kTasksEach * threads, segments));
+  return parts(kv_heads, parts(kv_heads, std::min(most, kv_heads / tasks)));
 }
 
 template <Compute X, class Kept>
@@ -187,14 +289,30 @@ void attend(const Context& context, const SingleArguments<Kept>& op,
             const std::vector<Segment>& segments) {
   if (segments.empty()) return;
   const auto count = static_cast<std::int64_t>(segments.size());
-  const std::int64_t heads = heads_of_task(count, op.kv_heads, context.pool.threads());
-  const std::int64_t tasks = (op.kv_heads + heads - 1) / heads;  // of each segment
+  std::int64_t longest = 0;
+  std::int64_t keys = 0;
+  for (const Segment& s : segments) {
+    longest = std::max(longest, s.visible(0));
+    keys += s.visible(0);
+  }
+  const std::int64_t most = std::max<std::int64_t>(
+      1, kMostBytes / (op.q.shape[2] * static_cast<std::int64_t>(sizeof(Kept))));
+  const std::int64_t heads = heads_of_task(count, op.kv_heads, most, context.pool.threads());
   const SingleQueries<X, Kept> queries(op, context.simd);
-  context.pool.parallel_for(count * tasks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
+  if (heads < std::min(most, op.kv_heads) && keys >= kLong * count) {
+    auto scratch = queries.scratch(op.kv_heads, longest);
+    for (const Segment& s : segments) queries.run_steps(s, op.kv_heads, context.pool, scratch);
+    return;
+  }
+  const std::int64_t tasks = parts(op.kv_heads, heads);  // of each segment
+  std::atomic<std::int64_t> next = 0;
+  context.pool.parallel_for(context.pool.threads(), 1, [&](std::int64_t, std::int64_t) {
+    std::optional<TaskScratch<Accumulator<X>>> scratch;
+    for (std::int64_t i = next++; i < count * tasks; i = next++) {
+      if (!scratch) scratch.emplace(queries.scratch(heads, longest));
       const std::int64_t first = i % tasks * heads;
-      queries.run(segments[static_cast<std::size_t>(i / tasks)], first,
-                  std::min(first + heads, op.kv_heads));
+      queries.run(segments[static_cast<std::size_t>(i / tasks)],
+                  {first, std::min(first + heads, op.kv_heads)}, *scratch);
     }
   });
 }

@@ -1,9 +1,12 @@
 // Tests that the inner loops for each instruction set give the same bits, against plain chains of
 // std::fma, and that matmuls that are cut differently do, too.
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "kernels/cpu/operators.h"
 #include "support/catch.h"
@@ -182,6 +185,145 @@ TEST_CASE("attention to int8 has the same bits on every instruction set", "[ops]
   };
   check(DType::kF32, float{});
   check(DType::kF64, double{});
+}
+
+/// Returns the sum of 16 lanes as attention adds them: halves onto halves.
+float tree(std::array<float, 16> lane) {
+  for (std::size_t half = 8; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+  }
+  return lane[0];
+}
+
+/// Single queries over the first `keys` rows, in bf16 or int8; a row has the keys of all kv heads
+/// and then their values.
+struct SingleQueries {
+  std::int64_t heads, kv_heads, width, keys;
+  bool int8 = false;
+  double scale = 0.1;
+  std::vector<Bf16> q = typed<Bf16>(random_values(1, heads* width, DType::kBF16));
+  std::vector<Bf16> kv = typed<Bf16>(random_values(2, keys* row(), DType::kBF16));
+  std::vector<std::int8_t> levels = typed<std::int8_t>(random_integers(3, keys* row(), 127));
+  std::vector<float> scales = typed<float>(random_values(4, keys * 2 * kv_heads, DType::kF32));
+
+  [[nodiscard]] std::int64_t row() const { return 2 * kv_heads * width; }
+  [[nodiscard]] float element(std::int64_t key, std::int64_t at) const {
+    const auto i = static_cast<std::size_t>(key * row() + at);
+    return int8 ? static_cast<float>(levels[i]) : static_cast<float>(kv[i]);
+  }
+
+  [[nodiscard]] std::vector<Bf16> run(ThreadPool& pool, const cpu::SimdKernels& simd) const {
+    std::vector<Bf16> o(q.size());
+    std::vector<float> lse(static_cast<std::size_t>(heads));
+    const auto last = static_cast<std::int32_t>(keys);
+    const std::vector<std::int32_t> segment{0, 0, 1, last, last - 1};
+    const ConstTensorView table(segment.data(), DType::kI32, {1, 5});
+    const ConstTensorView query(q.data(), DType::kBF16, {1, heads, width});
+    const TensorView out(o.data(), DType::kBF16, {1, heads, width});
+    const std::int64_t values = kv_heads * width;
+    const Shape shape{keys, kv_heads, width};
+    const auto kept = [&](const auto* data, DType dtype) {
+      return std::pair{ConstTensorView(data, dtype, shape, row()),
+                       ConstTensorView(data + values, dtype, shape, row())};
+    };
+    if (int8) {
+      const auto [k, v] = kept(levels.data(), DType::kI8);
+      const Shape of{keys, kv_heads};
+      cpu::execute({pool, simd},
+                   AttendInt8Kv{.q = query,
+                                .cache = {.k = k,
+                                          .v = v,
+                                          .k_scale = {scales.data(), DType::kF32, of, 2 * kv_heads},
+                                          .v_scale = {scales.data() + kv_heads, DType::kF32, of,
+                                                      2 * kv_heads}},
+                                .segments = table,
+                                .o = out,
+                                .scale = scale});
+    } else {
+      const auto [k, v] = kept(kv.data(), DType::kBF16);
+      cpu::execute({pool, simd},
+                   AttentionForward{.q = query,
+                                    .k = k,
+                                    .v = v,
+                                    .segments = {.table = table},
+                                    .o = out,
+                                    .lse = TensorView(lse.data(), DType::kF32, {heads, 1}),
+                                    .scale = scale});
+    }
+    return o;
+  }
+
+  /// Returns o by loops that write the order of all additions down.
+  [[nodiscard]] std::vector<Bf16> expected() const {
+    std::vector<Bf16> o;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t kv_head = head / (heads / kv_heads);
+      std::vector<float> p;
+      for (std::int64_t j = 0; j < keys; ++j) {
+        std::array<float, 16> lane{};
+        for (std::int64_t d = 0; d < width; ++d) {
+          float& sum = lane[static_cast<std::size_t>(d % 16)];
+          const auto x = static_cast<float>(q[static_cast<std::size_t>(head * width + d)]);
+          sum = std::fma(x, element(j, kv_head * width + d), sum);
+        }
+        const float factor =
+            int8 ? scales[static_cast<std::size_t>(2 * j * kv_heads + kv_head)] : 1;
+        p.push_back(tree(lane) * factor * static_cast<float>(scale));
+      }
+      const float top = *std::ranges::max_element(p);
+      for (float& s : p) s -= top;
+      cpu::kPortable.exp_f32(p.data(), keys);
+      std::array<float, 16> lane{};
+      for (std::size_t j = 0; j < p.size(); ++j) lane[j % 16] += p[j];
+      for (std::int64_t d = 0; d < width; ++d) {
+        float sum = 0;
+        for (std::int64_t j = 0; j < keys; ++j) {
+          const auto at = static_cast<std::size_t>((2 * j + 1) * kv_heads + kv_head);
+          const float weight = p[static_cast<std::size_t>(j)] * (int8 ? scales[at] : 1);
+          sum = std::fma(weight, element(j, (kv_heads + kv_head) * width + d), sum);
+        }
+        o.push_back(Bf16(sum * (1 / tree(lane))));
+      }
+    }
+    return o;
+  }
+
+  void check(ThreadPool& pool) const {
+    const std::vector<Bf16> all = expected();
+    for (const cpu::SimdKernels* simd : cpu::usable_simd()) {
+      INFO(simd->name << (int8 ? ", int8, " : ", bf16, ") << heads << "/" << kv_heads
+                      << " heads of " << width << ", " << keys << " keys");
+      REQUIRE(same_bits(run(pool, *simd), all));
+    }
+  }
+};
+
+TEST_CASE("attention of single queries adds in one order for every group of heads", "[ops]") {
+  ThreadPool pool(2);
+  for (const bool int8 : {false, true}) {
+    for (std::int64_t group = 1; group <= 9; ++group) {
+      for (const std::int64_t width : {16, 24, 80, 128}) {
+        for (const std::int64_t keys : {1, 7, 16, 19, 70}) {
+          SingleQueries{
+              .heads = 2 * group, .kv_heads = 2, .width = width, .keys = keys, .int8 = int8}
+              .check(pool);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention of a long single query adds in that order on any number of threads", "[ops]") {
+  ThreadPool alone(1);
+  ThreadPool many(5);
+  for (const bool int8 : {false, true}) {
+    for (const std::int64_t heads : {3, 6}) {
+      const SingleQueries queries{
+          .heads = heads, .kv_heads = 3, .width = 136, .keys = 2500, .int8 = int8};
+      queries.check(alone);
+      queries.check(many);
+    }
+  }
 }
 
 TEST_CASE("exp of f32 is within 1.5 units in the last place, the same on every instruction set",

@@ -6,6 +6,7 @@
 #include "kernels/cpu/simd/exp.h"
 #include "kernels/cpu/simd/rows.h"
 #include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/simd/softmax.h"
 #include "kernels/cpu/simd/tile.h"
 
 namespace strata::cpu {
@@ -18,8 +19,10 @@ constinit const SimdKernels kPortable{.name = "portable",
                                       .rows_bf16 = row_kernels<float, Bf16>(),
                                       .rows_i8_f64 = row_kernels<double, std::int8_t>(),
                                       .rows_i8_f32 = row_kernels<float, std::int8_t>(),
-                                      .exp_f32 = exp_f32,
-                                      .exp_f64 = exp_f64,
+                                      .exp_f32 = exponentials<float>,
+                                      .exp_f64 = exponentials<double>,
+                                      .softmax_f32 = softmax<float>,
+                                      .softmax_f64 = softmax<double>,
                                       .adamw = adamw};
 
 }  // namespace strata::cpu

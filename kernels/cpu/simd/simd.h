@@ -5,8 +5,8 @@
 //
 // Code compiled for AVX must not leak into the rest of the program: the linker keeps one copy of an
 // inline function, and if that were the AVX copy, older processors would fault. So the headers that
-// the variants include (tile.h, rows.h, exp.h, adamw.h, vector.h) define everything in an anonymous
-// namespace and call no inline function of another header.
+// the variants include (tile.h, rows.h, exp.h, softmax.h, adamw.h, vector.h) define everything in
+// an anonymous namespace and call no inline function of another header.
 
 #pragma once
 
@@ -29,26 +29,42 @@ struct TileKernel {
 };
 
 /// Up to kMost lines (queries, or keys in the column pass of backward) that are multiplied with the
-/// same rows, so that a row is read once for all of them. Line l takes rows [begin[l], end[l]).
+/// same rows, so that a row is read once for several of them. Line l takes rows [begin[l], end[l]).
 struct LineBlock {
-  static constexpr int kMost = 4;
+  static constexpr int kMost = 8;
   static constexpr int kPadding = 16;  ///< lines of scratch are a multiple of it, zeros at the end
   int lines = 0;
   std::int64_t begin[kMost] = {};
   std::int64_t end[kMost] = {};
   std::int64_t width = 0;   ///< elements of a row
   std::int64_t stride = 0;  ///< elements from one row to the next
+  std::int64_t ahead = 0;   ///< elements from a row to one that is needed soon; 0: none is
+  /// Of int8 rows from begin[0] on, up to a multiple of kPadding; then all lines take the same
+  /// rows.
+  const float* scales = nullptr;
   std::int64_t padded = 0;  ///< elements from one line to the next: width, padded
   std::int64_t scores = 0;  ///< elements from one line's scores to the next line's
 };
 
-/// Row loops of attention. The result of a line does not depend on the others.
+/// Row loops of attention. The result of a line does not depend on the others. Where rows are int8,
+/// dots and weights are multiplied with the rows' scales.
 template <class A, class X>
 struct RowKernels {
-  /// Computes scores[l][j] = dot(lines[l], rows[j]).
+  /// Computes scores[l][j] = dot(lines[l], rows[j]). It may read rows that some other line takes.
   void (*dots)(const LineBlock& block, const A* lines, const X* rows, A* scores) = nullptr;
   /// Adds weights[l][j] * rows[j] to sums[l], an fma chain in ascending j.
   void (*weighted_sums)(const LineBlock& block, const A* weights, const X* rows, A* sums) = nullptr;
+};
+
+/// The dot products of a query, which become weights: with s_j = scale scores[j],
+/// scores[j] = exp(s_j - max s).
+template <class A>
+struct SoftmaxRow {
+  A* scores = nullptr;     ///< with room for a multiple of LineBlock::kPadding
+  std::int64_t count = 0;  ///< at least 1
+  A scale = 1;
+  A top = 0;  ///< out: max s
+  A sum = 0;  ///< out: of exp(s_j - max s)
 };
 
 /// The scalars of strata::AdamW, rounded to A.
@@ -89,6 +105,8 @@ struct SimdKernels {
   RowKernels<float, std::int8_t> rows_i8_f32;
   void (*exp_f32)(float* x, std::int64_t count) = nullptr;  ///< x = exp(x), in place
   void (*exp_f64)(double* x, std::int64_t count) = nullptr;
+  void (*softmax_f32)(SoftmaxRow<float>&) = nullptr;
+  void (*softmax_f64)(SoftmaxRow<double>&) = nullptr;
   /// Updates the range; returns true if every new weight is finite.
   bool (*adamw)(const AdamWRange&) = nullptr;
 };
