@@ -233,7 +233,7 @@ void draw(FusedAttend& op, TrialTensors& t, const TrialShape& s) {
     segments.insert(segments.end(), {static_cast<double>(n), last - 1, 1, 2, 1});
   }
   const double scores = of_products(s.head_dim) + kOfTurned.accumulator;
-  draw_append(op.added, t, s, unturned(t, s));
+  draw_append(op.added, t, s, t.consumed(unturned(t, s)));
   op.segments = t.values(segments, DType::kI32, {s.tokens, 5});
   op.o = t.out("o", t.compute(), queries, {.accumulator = scores, .intermediate = 8});
   op.lse = t.out("lse", t.accumulator(), {s.heads, s.tokens},

@@ -127,7 +127,10 @@ TensorView TrialTensors::out(std::string_view name, DType dtype, const Shape& sh
 }
 
 TensorView TrialTensors::scratch(DType dtype, const Shape& shape) {
-  const TensorView view = place(dtype, shape, 0);
+  return consumed(place(dtype, shape, 0));
+}
+
+TensorView TrialTensors::consumed(const TensorView& view) {
   may_change(view);
   return view;
 }

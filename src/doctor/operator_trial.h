@@ -97,6 +97,8 @@ class TrialTensors {
                  std::int64_t gap = 0);
   /// Adds memory whose contents are nobody's business afterwards.
   TensorView scratch(DType dtype, const Shape& shape);
+  /// Says that what an input holds afterwards is nobody's business.
+  TensorView consumed(const TensorView& view);
   /// Says that an input is changed, and compared. With `low` it is the high half of a split master
   /// weight, and the whole weight is compared as f32.
   TensorView changed(std::string_view name, const TensorView& view, const Allowed& allowed,
