@@ -19,9 +19,9 @@
 #include "strata/data/batch.h"
 #include "strata/data/compatible.h"
 #include "strata/model/weights_check.h"
-#include "strata/ops/backend.h"
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
+#include "strata/run/backend_choice.h"
 #include "strata/run/run_folder.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
@@ -101,9 +101,8 @@ Finding examine_folder(const RunConfig& config) {
 
 /// The backend that `run.backend` stands for here.
 BackendChoice backend_here(const RunConfig& config) {
-  if (config.run.backend != BackendChoice::kAuto) return config.run.backend;
-  const bool gpu = cuda_available() && config.run.dtype != DType::kF64;
-  return gpu ? BackendChoice::kCuda : BackendChoice::kCpu;
+  const BackendKind kind = backend_of(config.run.backend, config.run.dtype);
+  return kind == BackendKind::kCuda ? BackendChoice::kCuda : BackendChoice::kCpu;
 }
 
 /// A rank of the run on this machine, as it is planned if nobody else uses that.

@@ -12,6 +12,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
+#include "strata/run/backend_choice.h"
 #include "strata/run/stored_rates.h"
 
 namespace strata {
@@ -27,15 +28,12 @@ std::unique_ptr<Ranks> single_rank() {
   return ranks;
 }
 
-/// f64 exists on the cpu only.
 Backend make_generation_backend(const GenerationOptions& options) {
-  const bool f64 = options.dtype == DType::kF64;
-  if (f64 && options.backend == BackendChoice::kCuda) {
+  if (options.dtype == DType::kF64 && options.backend == BackendChoice::kCuda) {
     throw BackendError("the cuda backend has no f64: use --dtype f32 or bf16, or --backend cpu");
   }
-  const bool cuda = options.backend == BackendChoice::kCuda ||
-                    (options.backend == BackendChoice::kAuto && !f64 && cuda_available());
-  return make_backend(cuda ? BackendKind::kCuda : BackendKind::kCpu,
+  const DType dtype = options.dtype.value_or(DType::kBF16);  // that of weights is never f64
+  return make_backend(backend_of(options.backend, dtype),
                       {.device = options.device, .threads = options.threads});
 }
 

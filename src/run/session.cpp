@@ -25,6 +25,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
+#include "strata/run/backend_choice.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
@@ -56,15 +57,11 @@ std::string joined_lines(const std::vector<std::string>& lines) {
 /// Returns the backend that the config asks for or, with "auto", that can run it. Throws
 /// ConfigError if "auto" becomes a backend that cannot.
 BackendKind choose_backend(const RunConfig& config) {
-  switch (config.run.backend) {
-    case BackendChoice::kCpu: return BackendKind::kCpu;
-    case BackendChoice::kCuda: return BackendKind::kCuda;
-    case BackendChoice::kAuto: break;
+  const BackendKind kind = backend_of(config.run.backend, config.run.dtype);
+  if (config.run.backend == BackendChoice::kAuto && kind == BackendKind::kCuda) {
+    config.validate_for(BackendChoice::kCuda, "run.backend \"auto\" found a CUDA device");
   }
-  // f64 exists on the cpu only.
-  if (!cuda_available() || config.run.dtype == DType::kF64) return BackendKind::kCpu;
-  config.validate_for(BackendChoice::kCuda, "run.backend \"auto\" found a CUDA device");
-  return BackendKind::kCuda;
+  return kind;
 }
 
 BackendOptions backend_options(const RunConfig& config, const SessionHooks& hooks) {
