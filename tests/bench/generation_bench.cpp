@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "bench/operator_timer.h"
 #include "bench/program.h"
 #include "bench/times.h"
+#include "src/model/heads.h"
 #include "strata/ops/backend.h"
 
 namespace {
@@ -38,6 +40,22 @@ Int8Kv int8_cache(OperatorTimer& timer, const Model& m, std::int64_t rows) {
           .v = timer.pool().tensor(DType::kI8, kept),
           .k_scale = timer.f32({rows, m.kv_heads}),
           .v_scale = timer.f32({rows, m.kv_heads})};
+}
+
+/// The table of segments, of five numbers each.
+TensorView upload_segments(OperatorTimer& timer, const std::vector<std::int32_t>& entries) {
+  constexpr std::int64_t kEntries = 5;
+  TensorView view = timer.pool().upload(entries, DType::kI32);
+  view.shape = Shape{std::ssize(entries) / kEntries, kEntries};
+  view.row_stride = kEntries;
+  return view;
+}
+
+/// AttentionForward::parts of queries that see so many keys each.
+TensorView scratch_of_parts(OperatorTimer& timer, const Model& m, std::int64_t queries,
+                            std::int64_t keys) {
+  const std::int64_t parts = (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
+  return timer.f32({queries, parts, m.heads * (Model::kHeadDim + 2)});
 }
 
 /// What a linear layer of a single stream has around its product.
@@ -99,8 +117,7 @@ struct TokenLayer {
     const TensorView o = row(m.heads * d);
     const TensorView all = row((turned + m.kv_heads) * d);
     const auto heads = [&](const TensorView& of, std::int64_t first, std::int64_t count) {
-      auto* data = static_cast<std::byte*>(of.data) + first * d * 2;
-      return TensorView(data, of.dtype, Shape{1, count, d}, of.row_stride);
+      return heads_of(of, first * d, count, d);
     };
     const RmsNormForward norm{.x = x,
                               .residual = {},
@@ -129,9 +146,6 @@ struct TokenLayer {
     down = {.product = product(act, x), .residual = {.a = mid, .b = x, .y = x}};
     const auto last = static_cast<std::int32_t>(keys - 1);
     const TensorView place = timer.pool().upload(std::vector{last}, DType::kI32);
-    TensorView segment = timer.pool().upload(std::vector{0, 0, 1, last + 1, last}, DType::kI32);
-    segment.shape = Shape{1, 5};
-    segment.row_stride = 5;
     const Shape kept{keys, m.kv_heads, d};
     attend = {.added = {.rope = {.x = heads(all, 0, turned),
                                  .positions = place,
@@ -142,12 +156,10 @@ struct TokenLayer {
                                    .rows = place,
                                    .cache_k = timer.bf16(kept),
                                    .cache_v = timer.bf16(kept)}},
-              .segments = segment,
+              .segments = upload_segments(timer, {0, 0, 1, last + 1, last}),
               .o = heads(o, 0, m.heads),
               .lse = timer.f32({m.heads, 1}),
-              .parts = timer.f32(
-                  {1, (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys,
-                   m.heads * (d + 2)}),
+              .parts = scratch_of_parts(timer, m, 1, keys),
               .scale = 0.0884};
   }
 
@@ -182,20 +194,14 @@ void measure_token_layer(OperatorTimer& timer, const Model& m, std::int64_t keys
 void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t queries,
                        std::int64_t keys) {
   const std::int64_t rows = queries * keys;
-  const std::int64_t parts = (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
   std::vector<std::int32_t> segments;
   for (std::int64_t q = 0; q < queries; ++q) {
     for (const std::int64_t entry : {q, q * keys, std::int64_t{1}, keys, keys - 1}) {
       segments.push_back(static_cast<std::int32_t>(entry));
     }
   }
-  const auto table = [&] {
-    TensorView view = timer.pool().upload(segments, DType::kI32);
-    view.shape = Shape{queries, 5};
-    view.row_stride = 5;
-    return view;
-  };
-  const auto scratch = [&] { return timer.f32({queries, parts, m.heads * (Model::kHeadDim + 2)}); };
+  const auto table = [&] { return upload_segments(timer, segments); };
+  const auto scratch = [&] { return scratch_of_parts(timer, m, queries, keys); };
   const Shape of_queries{queries, m.heads, Model::kHeadDim};
   const Shape kept{rows, m.kv_heads, Model::kHeadDim};
   const double elements = 2 * count(kept.elements());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "src/model/heads.h"
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"
@@ -233,13 +234,8 @@ struct Qkv {
 Qkv split_columns(const TensorView& all, const AttentionCase& c) {
   const std::int64_t q_width = c.heads * c.head_dim;
   const std::int64_t k_width = c.kv_heads * c.head_dim;
-  const auto columns = [&](std::int64_t begin, std::int64_t heads) {
-    void* data =
-        static_cast<std::byte*>(all.data) + static_cast<std::size_t>(begin) * size_of(all.dtype);
-    return TensorView(data, all.dtype, {c.queries, heads, c.head_dim}, all.row_stride);
-  };
-  return {columns(0, c.heads), columns(q_width, c.kv_heads),
-          columns(q_width + k_width, c.kv_heads)};
+  return {heads_of(all, 0, c.heads, c.head_dim), heads_of(all, q_width, c.kv_heads, c.head_dim),
+          heads_of(all, q_width + k_width, c.kv_heads, c.head_dim)};
 }
 
 Qkv upload_qkv(OpRunner& runner, const Inputs& in, const AttentionCase& c, DType dtype) {
@@ -491,9 +487,7 @@ Outputs check_fused_attend(OpRunner& runner, DType dtype, const AttentionCase& c
     runner.reset();
     const TensorView all = runner.upload(qkv, dtype, {c.queries, width});
     const auto heads = [&](std::int64_t begin, std::int64_t count) {
-      auto* const data = static_cast<std::byte*>(all.data) +
-                         static_cast<std::size_t>(begin * c.head_dim) * size_of(dtype);
-      return TensorView(data, dtype, Shape{c.queries, count, c.head_dim}, width);
+      return heads_of(all, begin * c.head_dim, count, c.head_dim);
     };
     const FusedAttend op{
         .added = {.rope = {.x = heads(0, turned),

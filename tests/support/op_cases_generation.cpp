@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "src/model/heads.h"
 #include "strata/base/random.h"
 #include "support/catch.h"
 #include "support/op_cases.h"
@@ -68,9 +69,7 @@ Outputs check_fused_append(OpRunner& runner, DType dtype, const RopeCase& c) {
     const std::int64_t stride = width + c.gap;
     const TensorView all = runner.upload(qkv, dtype, {c.tokens, width}, stride);
     const auto heads = [&](std::int64_t begin, std::int64_t count) {
-      auto* const data = static_cast<std::byte*>(all.data) +
-                         static_cast<std::size_t>(begin * c.head_dim) * size_of(dtype);
-      return TensorView(data, dtype, Shape{c.tokens, count, c.head_dim}, stride);
+      return heads_of(all, begin * c.head_dim, count, c.head_dim);
     };
     const FusedAppend op{
         .rope = {.x = heads(0, turned),

@@ -6,12 +6,15 @@
 // Shapes: logits [N, V] with V <= 2^19, rows [N], token and logprob [N].
 // Tile: a cluster of 8 blocks of 1024 threads per row (before sm_90 one block), each with a range
 // of its tokens, over which it passes again for every step; logits stay in the L2 cache. Greedy
-// rows take two passes. A bit per token in shared memory tells which were seen. Numerics: adjusted
-// logits are f64, as on the CPU. The mass of a token is exp(x - top) rounded to a multiple of
-// 2^-44: sums of integers have no order, so that all sums are consistent, repeat, and do not depend
-// on the other rows. The k-th largest logit, and the one at which top_p is gathered, are found
-// digit by digit in keys that are ordered as the logits are. Of the log probability, exponentials
-// are f32 and their sum is f64, in an order that the vocabulary fixes. Naive version: kernels/cpu.
+// rows take two passes. A bit per token in shared memory tells which were seen.
+//
+// Numerics: adjusted logits are f64, as on the CPU. The mass of a token is exp(x - top) rounded to
+// a multiple of 2^-44: sums of integers have no order, so that all sums are consistent, repeat,
+// and do not depend on the other rows. The k-th largest logit, and the one at which top_p is
+// gathered, are found digit by digit in keys that are ordered as the logits are. Of the log
+// probability, exponentials are f32 and their sum is f64, in an order that the vocabulary fixes.
+//
+// Naive version: kernels/cpu.
 
 #include <cmath>
 #include <limits>
