@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -30,19 +29,22 @@ float scale_of_row(const X* x, std::int64_t width) {
   return std::bit_cast<float>(largest) / static_cast<float>(QuantizeRows::kLevels);
 }
 
-/// Rounds `width` elements to levels q, and returns their scale.
+/// Rounds `width` elements to levels q, and returns their scale. A level is below 2^8, however few
+/// bits a tiny scale has, so adding 1.5 * 2^(digits - 1) rounds it to a whole number, halves to
+/// even.
 template <Compute X>
 float quantize_row(const X* x, std::int64_t width, std::int8_t* q) {
   using A = Accumulator<X>;
-  constexpr auto kMost = static_cast<A>(QuantizeRows::kLevels);
+  constexpr std::int32_t kMost = QuantizeRows::kLevels;
+  constexpr A kWhole = A{3} * (std::uint64_t{1} << (std::numeric_limits<A>::digits - 2));
   const float scale = scale_of_row(x, width);
   if (!(scale > 0)) {
     std::fill_n(q, width, std::int8_t{0});
     return scale;
   }
   for (std::int64_t c = 0; c < width; ++c) {
-    const A level = std::nearbyint(static_cast<A>(x[c]) / A{scale});
-    q[c] = static_cast<std::int8_t>(std::clamp(level, -kMost, kMost));
+    const A level = static_cast<A>(x[c]) / A{scale} + kWhole - kWhole;
+    q[c] = static_cast<std::int8_t>(std::clamp(static_cast<std::int32_t>(level), -kMost, kMost));
   }
   return scale;
 }

@@ -320,9 +320,14 @@ void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
   CLI::Option* const json =
       bench.add_option("--json", options->bench.json, "also write the results to this file")
           ->type_name("FILE");
+  CLI::Option* const generate = bench.get_option("--generate");
+  bench
+      .add_option("--trace", options->bench.trace,
+                  "also write what each lane did in two sweeps halfway to this file, for Perfetto")
+      ->needs(generate)
+      ->type_name("FILE");
   CLI::Option* const suite = add_suite(bench, *options);
   CLI::Option* const compare = add_compare(bench, options->compare);
-  CLI::Option* const generate = bench.get_option("--generate");
   suite->excludes(config)->excludes(generate);
   for (CLI::Option* const other : {config, generate, json, suite}) compare->excludes(other);
   compare->excludes(bench.get_option("--set"));

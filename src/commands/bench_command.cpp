@@ -2,10 +2,13 @@
 // figures, work and lanes beside those that are predicted. The JSON object holds all that the table
 // prints.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string_view>
 
 #include "commands/generation_job.h"
 #include "commands/measured_steps.h"
@@ -239,24 +242,26 @@ void print_table(const nlohmann::json& j, const MeasuredSteps& r, const Session&
 
 }  // namespace
 
-void require_replaceable(const fs::path& file) {
+void require_replaceable(std::string_view option, const fs::path& file,
+                         std::span<const std::string_view> keys) {
   std::error_code ignored;
   const bool may_hold_anything =
       fs::is_regular_file(file, ignored) || fs::is_block_file(file, ignored);
   if (!may_hold_anything || fs::is_empty(file, ignored)) return;
   std::ifstream in(file);
   const nlohmann::json held = nlohmann::json::parse(in, nullptr, false);
-  if (held.is_object() && (held.contains("step_s_each") || held.contains("generated_tokens")))
-    return;
-  throw IoError("--json: " + file.string() +
-                " is there and holds no results of a benchmark; name another file");
+  const auto holds = [&](std::string_view key) { return held.contains(key); };
+  if (held.is_object() && std::ranges::any_of(keys, holds)) return;
+  throw IoError(std::string(option) + ": " + file.string() +
+                " is there and is not such a file; name another one");
 }
 
 int bench_command(const LoadConfig& load, const BenchOptions& options) {
   if (options.generation) return bench_generation(load(), options);
   return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
     const RunConfig synthetic = synthetic_run(config);
-    if (ranks.rank() == 0 && !options.json.empty()) require_replaceable(options.json);
+    if (ranks.rank() == 0 && !options.json.empty())
+      require_replaceable("--json", options.json, kResultKeys);
     Recorder recorder;
     Session session(synthetic, ranks, {.trace = &recorder});
     return end_together(ranks, [&] {

@@ -7,10 +7,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "commands/generation_job.h"
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
@@ -20,6 +26,8 @@
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/base/work_meter.h"
+#include "strata/device/trace.h"
+#include "strata/plan/lane_report.h"
 #include "strata/run/generation_session.h"
 #include "strata/run/generator.h"
 #include "strata/run/report.h"
@@ -47,9 +55,70 @@ std::vector<std::int32_t> random_prompt(std::int64_t tokens, std::int64_t vocabu
   return ids;
 }
 
+/// Adds up what has one lane and name, whatever its size; what takes longest comes first.
+std::vector<WorkReport> by_name(const std::vector<WorkReport>& work) {
+  std::map<std::pair<std::string, std::string>, WorkReport> sums;
+  for (const WorkReport& w : work) {
+    WorkReport& sum = sums.try_emplace({w.lane, w.name}, WorkReport{w.lane, w.name}).first->second;
+    sum.bytes = (sum.bytes * sum.count + w.bytes * w.count) / (sum.count + w.count);
+    sum.count += w.count;
+    sum.busy_s += w.busy_s;
+  }
+  std::vector<WorkReport> all;
+  for (const auto& [name, sum] : sums) all.push_back(sum);
+  std::ranges::sort(all, std::ranges::greater{}, &WorkReport::busy_s);
+  return all;
+}
+
+/// Traces two sweeps of a load, from where half of its tokens are drawn. The device is waited for
+/// before and after them.
+class SweepTrace {
+ public:
+  static constexpr int kSweeps = 2;
+
+  static constexpr std::string_view kKeys[] = {"traceEvents"};  ///< of the file
+
+  [[nodiscard]] Recorder& recorder() { return recorder_; }
+  /// Is told of each drawn token after its sweep, with the counts so far.
+  void drawn(const GenerationCounts& counts, const GenerationLoad& load, Device& device) {
+    if (first_ == 0 && 2 * counts.drawn_tokens >= load.sequences * load.drawn_tokens) {
+      device.synchronize();
+      first_ = counts.sweeps;
+      recorder_.start();
+    } else if (recorder_.active() && counts.sweeps == first_ + kSweeps) {
+      device.synchronize();
+      recorder_.stop();
+    }
+  }
+  /// Writes the trace and returns lines about its lanes and its work.
+  [[nodiscard]] std::string finish(const std::filesystem::path& file) {
+    recorder_.stop();
+    recorder_.write_chrome_trace(file.string());
+    std::string text;
+    for (const LaneReport& lane : lane_times(recorder_, kSweeps)) {
+      text += fmt::format("lane {:<15} busy {:.3f} ms, exposed {:.3f} ms a sweep\n", lane.lane,
+                          1e3 * lane.busy_s, 1e3 * lane.exposed_s);
+    }
+    constexpr std::size_t kMost = 10;
+    std::vector<WorkReport> work = by_name(work_times(recorder_, kSweeps));
+    work.resize(std::min(work.size(), kMost));
+    for (const WorkReport& w : work) {
+      text += fmt::format("work {:<15} {:.3f} ms a sweep, {} times {} of {}\n", w.lane,
+                          1e3 * w.busy_s, format_count(std::llround(w.count)), w.name,
+                          format_bytes(static_cast<std::size_t>(w.bytes)));
+    }
+    text += fmt::format("races in the traced sweeps: {}\n", recorder_.races().size());
+    return text + "trace           " + file.string() + "\n";
+  }
+
+ private:
+  Recorder recorder_;
+  std::int64_t first_ = 0;  ///< sweeps before the traced ones, once they have begun
+};
+
 /// Generates a load; returns its counts and the seconds until the first token.
 GenerationResult generate(GenerationSession& session, const GenerationLoad& load,
-                          const StopSignals& stop, WorkProgress& work) {
+                          const StopSignals& stop, WorkProgress& work, SweepTrace* trace) {
   Generator generator(session.assembly());
   const std::int64_t vocabulary = session.setup().model.vocab_size;
   std::int64_t taken = 0;
@@ -66,6 +135,7 @@ GenerationResult generate(GenerationSession& session, const GenerationLoad& load
       [&](const DrawnToken&) {
         if (const int signal = stop.received()) throw Interrupted(signal);
         if (result.first_token_s == 0) result.first_token_s = steady_seconds() - begin_s;
+        if (trace != nullptr) trace->drawn(generator.counts(), load, session.device());
         work.add(1);
         return true;
       });
@@ -73,7 +143,8 @@ GenerationResult generate(GenerationSession& session, const GenerationLoad& load
   return result;
 }
 
-GenerationResult measure(GenerationSession& session, const GenerationLoad& load) {
+GenerationResult measure(GenerationSession& session, const GenerationLoad& load,
+                         SweepTrace* trace) {
   const StopSignals stop;
   WorkProgress work;
   const WorkMeter meter(work);
@@ -81,10 +152,10 @@ GenerationResult measure(GenerationSession& session, const GenerationLoad& load)
   first.sequences = std::min(load.sequences, session.setup().sequences);
   first.drawn_tokens = std::min<std::int64_t>(load.drawn_tokens, 2);
   work.begin("warming up");
-  static_cast<void>(generate(session, first, stop, work));
+  static_cast<void>(generate(session, first, stop, work, nullptr));
   work.begin("measuring",
              {static_cast<std::uint64_t>(load.sequences * load.drawn_tokens), "tokens"});
-  GenerationResult result = generate(session, load, stop, work);
+  GenerationResult result = generate(session, load, stop, work, trace);
   result.memory = {.device_planned = session.setup().device_bytes(),
                    .device_measured = session.device().device_bytes_in_use(),
                    .host_planned = session.setup().host_bytes(),
@@ -163,7 +234,10 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
 
 int bench_generation(const RunConfig& config, const BenchOptions& options) {
   log::configure(0, 1, "");
-  if (!options.json.empty()) require_replaceable(options.json);
+  if (!options.json.empty()) require_replaceable("--json", options.json, kResultKeys);
+  if (!options.trace.empty()) require_replaceable("--trace", options.trace, SweepTrace::kKeys);
+  std::optional<SweepTrace> trace;
+  if (!options.trace.empty()) trace.emplace();
   const GenerationJob& job = *options.generation;
   GenerationSession session({.folder = {},
                              .random_model = config.model.llama,
@@ -175,9 +249,10 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
                              .kernels = config.kernels,
                              .needs = needs_of(config, job),
                              .sequences = job.sequences,
-                             .load = job.load});
+                             .load = job.load,
+                             .device = {.trace = trace ? &trace->recorder() : nullptr}});
   const DeviceInfo info = session.device().info();
-  const GenerationResult result = measure(session, job.load);
+  const GenerationResult result = measure(session, job.load, trace ? &*trace : nullptr);
   const GenerationPrediction prediction = session.predict();
   if (!options.json.empty()) {
     std::ofstream file(options.json);
@@ -185,6 +260,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
     if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
   }
   print_table(result, session, job.load, info, prediction);
+  if (trace) std::fputs(trace->finish(options.trace).c_str(), stdout);
   return 0;
 }
 

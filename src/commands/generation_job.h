@@ -4,7 +4,9 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "strata/commands/commands.h"
 #include "strata/plan/sweep_setup.h"
@@ -21,8 +23,11 @@ namespace strata {
 int plan_generation(const RunConfig& config, const PlanOptions& options);
 /// Generates the load with random weights and random prompts, and prints a table.
 int bench_generation(const RunConfig& config, const BenchOptions& options);
-/// Throws IoError if the results of a benchmark would replace a file that holds something else: a
-/// config, say, or a device.
-void require_replaceable(const std::filesystem::path& file);
+/// Keys of which each benchmark's results have one.
+inline constexpr std::string_view kResultKeys[] = {"step_s_each", "generated_tokens"};
+/// Throws IoError, naming the option, if what is to be written would replace a file that is no JSON
+/// object with one of `keys`: a config, say, or a device.
+void require_replaceable(std::string_view option, const std::filesystem::path& file,
+                         std::span<const std::string_view> keys);
 
 }  // namespace strata

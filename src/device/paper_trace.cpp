@@ -87,7 +87,8 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
   if (record.lane == Lane::kHost) {
     const bool task = record.what.kind == SubmissionKind::kHostTask && kind != CostKind::kPooled;
     if (task) return {r.task_us * 1e-6, seconds(bytes, r.task_gbs, 1e9), Share::kNone};
-    return {r.task_us * 1e-6, host_s(record, r), Share::kHost};
+    const bool attends = record.what.cost.flops > 0;
+    return {r.task_us * 1e-6, host_s(record, r), attends ? Share::kHostAttention : Share::kHost};
   }
   if (kind == CostKind::kLinkIn || kind == CostKind::kLinkOut) {
     const bool in = kind == CostKind::kLinkIn;

@@ -25,18 +25,22 @@ double speed(Share share, const Running& running, const CollectiveShares& collec
   const auto lost = [](double remaining, double part) { return 1 - (1 - remaining) * part; };
   const double ways =
       0.5 * ((count(Share::kLinkIn) > 0 ? 1 : 0) + (count(Share::kLinkOut) > 0 ? 1 : 0));
-  const bool host = count(Share::kHost) > 0;
+  const auto under_host = [&](double under_updates, double under_attention) {
+    if (count(Share::kHost) > 0) return under_updates;
+    return count(Share::kHostAttention) > 0 ? under_attention : 1;
+  };
   // Copies and a collective that want more than the link share it evenly, each by what it wants.
   const double link_left = 1 / (1 + collective.link_use);
   switch (share) {
     case Share::kDevice: return lost(r.device_under_copies, ways) * collective.kernels;
-    case Share::kHost: return lost(r.host_under_copies, ways);
+    case Share::kHost:
+    case Share::kHostAttention: return lost(r.host_under_copies, ways);
     case Share::kLinkIn:
       return (count(Share::kLinkOut) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_in_under_host : 1) * link_left;
+             under_host(r.link_in_under_host, r.link_in_under_attention) * link_left;
     case Share::kLinkOut:
       return (count(Share::kLinkIn) > 0 ? r.link_both_ways : 1) *
-             (host ? r.link_out_under_host : 1) * link_left;
+             under_host(r.link_out_under_host, 1) * link_left;
     case Share::kCollective:
       return (count(Share::kDevice) > 0 ? collective.own : 1) * (ways > 0 ? link_left : 1);
     case Share::kNone: break;

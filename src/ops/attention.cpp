@@ -133,7 +133,8 @@ Accesses AttendInt8Kv::accesses() const {
 Cost AttendInt8Kv::cost() const {
   const std::int64_t seen = pairs > 0 ? pairs : q.shape[0] * cache.k.rows();
   const auto elements = 2 * static_cast<std::size_t>(q.elements());
-  return {.bytes = elements * size_of(q.dtype) + int8_kv_bytes(seen, cache.k.shape)};
+  return {.flops = 4 * static_cast<double>(seen * q.shape[1] * q.shape[2]),
+          .bytes = elements * size_of(q.dtype) + int8_kv_bytes(seen, cache.k.shape)};
 }
 
 void AttentionBackward::check() const {

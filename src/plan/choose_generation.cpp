@@ -22,18 +22,35 @@ namespace {
 constexpr std::int64_t kUsualSequences = 16;
 constexpr std::int64_t kMostSequences = 256;  // more were not measured
 
-/// Where keys and values are, and attended to.
-enum class KeysOn : std::uint8_t { kDevice, kHostFetched, kHostAttended };
+/// Where keys and values are, who attends to them, and how long sweeps are.
+struct Way {
+  bool keys_on_device = false;
+  bool host_attention = false;
+  /// With it: the share of the layers whose keys are fetched nevertheless, so that the link carries
+  /// some while the host reads others.
+  double fetched = 0;
+  /// Sweeps have room for so many times the usual tokens, which pays where prompts wait for
+  /// weights.
+  std::int64_t long_sweeps = 1;
+};
+constexpr std::int64_t kLongSweeps = 4;
 
 GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
-                         std::int64_t sequences, std::optional<KeysOn> keys, const Budget& budget) {
+                         std::int64_t sequences, const std::optional<Way>& way,
+                         const Budget& budget) {
   GenerationNeeds needs = wish.needs;
   needs.sequences = sequences;
-  if (keys) {
-    needs.host_attention = *keys == KeysOn::kHostAttended;
-    needs.kv_slots = *keys == KeysOn::kDevice ? 0
-                     : needs.host_attention   ? kKvSlotsOfPrompts
-                                              : kKvSlots;
+  if (way) {
+    needs.host_attention = way->host_attention;
+    needs.fetched_layers =
+        static_cast<int>(way->fetched * static_cast<double>(model.num_hidden_layers));
+    if (way->long_sweeps > 1) {
+      needs.sweep_tokens = way->long_sweeps * usual_sweep_tokens(budget.device_is_host);
+    }
+    needs.kv_slots = way->keys_on_device         ? 0
+                     : !needs.host_attention     ? kKvSlots
+                     : needs.fetched_layers == 0 ? kKvSlotsOfPrompts
+                                                 : kKvSlotsOfSomeLayers;
   }
   return make_generation_setup(model, needs, budget);
 }
@@ -79,23 +96,35 @@ class Search {
   void run() {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
     std::size_t fit = 0;  // so many of the numbers
-    while (fit < tried.size() && attempt(tried[fit], KeysOn::kDevice)) ++fit;
+    while (fit < tried.size() && attempt(tried[fit], {.keys_on_device = true})) ++fit;
     if (budget_.device_is_host) return;
-    upwards(std::span(tried).subspan(fit), KeysOn::kHostFetched);
-    upwards(std::span(tried).subspan(fit - std::min(fit, kFewer)), KeysOn::kHostAttended);
+    upwards(std::span(tried).subspan(fit), {});
+    const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
+    for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
+      upwards(attended, {.host_attention = true, .fetched = fetched});
+    }
+    if (wish_.needs.sweep_tokens || !(best_.prediction.tokens_per_s > 0)) return;
+    const GenerationChoice usual = best_;
+    Way longer = best_way_;
+    longer.long_sweeps = kLongSweeps;
+    attempt(usual.setup.sequences, longer);
+    // The first token comes later.
+    const double worth_it = kWorthLonger * usual.prediction.tokens_per_s;
+    if (best_.prediction.tokens_per_s < worth_it) best_ = usual;
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
 
  private:
   /// Twice as many sequences have to bring at least this for still more to be tried.
   static constexpr double kWorthMore = 1.05;
-  static constexpr std::size_t kFewer = 2;  ///< numbers below those that do not fit
+  static constexpr double kWorthLonger = 1.02;  ///< what longer sweeps have to bring
+  static constexpr std::size_t kFewer = 2;      ///< numbers below those that do not fit
 
   /// Tries numbers of sequences as long as more of them are worth it.
-  void upwards(std::span<const std::int64_t> tried, KeysOn keys) {
+  void upwards(std::span<const std::int64_t> tried, const Way& way) {
     std::map<std::int64_t, double> rates;
     for (const std::int64_t sequences : tried) {
-      const std::optional<double> rate = attempt(sequences, keys);
+      const std::optional<double> rate = attempt(sequences, way);
       if (!rate) return;  // nor will more of them fit
       const auto half = rates.upper_bound(sequences / 2);
       if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) return;
@@ -104,12 +133,15 @@ class Search {
   }
 
   /// Returns the predicted tokens per second, or nothing if so many do not fit.
-  std::optional<double> attempt(std::int64_t sequences, KeysOn keys) {
+  std::optional<double> attempt(std::int64_t sequences, const Way& way) {
     constexpr PredictionEffort kLittle{.steps_per_doubling = 1, .batches = 3};
     try {
-      const GenerationSetup setup = setup_of(model_, wish_, sequences, keys, budget_);
+      const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
-      if (p.tokens_per_s > best_.prediction.tokens_per_s) best_ = {setup, p, {}};
+      if (p.tokens_per_s > best_.prediction.tokens_per_s) {
+        best_ = {setup, p, {}};
+        best_way_ = way;
+      }
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
       return std::nullopt;
@@ -121,13 +153,14 @@ class Search {
   const Budget& budget_;
   const RatedDevice& device_;
   GenerationChoice best_;
+  Way best_way_;  ///< its way
 };
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
   const auto described = [](const GenerationChoice& c) {
     return fmt::format("{} sequences at once, keys and values on the {}{}: {} tokens/s predicted",
                        format_count(c.setup.sequences), c.setup.kv.slots == 0 ? "device" : "host",
-                       c.setup.kv.attended_at_home ? ", attended to there" : "",
+                       c.setup.kv.who_attends(),
                        format_count(std::llround(c.prediction.tokens_per_s)));
   };
   return described(best) + "; by rule " + described(usual);

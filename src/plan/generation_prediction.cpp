@@ -126,7 +126,7 @@ SweepTime time_sweep(const GenerationSetup& s, const Rates& rates,
   std::array<std::size_t, 2> ends{};  // records of results that were read
   trace.start();
   for (std::size_t& end : ends) {
-    SweepWriter writer(assembly.tokens().host(), s.sizes.cell_tokens, s.kv.attended_at_home);
+    SweepWriter writer(assembly.tokens().host(), s.sizes.cell_tokens, s.kv.attended_at_home());
     for (const SweepShare& share : shares) {
       writer.add_share(share, std::span(ids).first(static_cast<std::size_t>(share.count)));
       if (share.draws) writer.draw({}, {});

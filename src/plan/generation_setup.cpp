@@ -9,6 +9,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
+#include "strata/base/spread.h"
 #include "strata/base/text.h"
 #include "strata/store/training_state.h"
 #include "strata/store/weight_store.h"
@@ -21,13 +22,9 @@ constexpr int kWeightSlots = 3;  // one computes while two load
 // Where the host attends, the layer before has its second half to come while one computes.
 constexpr int kWeightSlotsOfTwo = 4;
 
-/// Returns whether a layer is among the `resident` of all, which are spread evenly, so that loads
-/// of the others have the compute of many to hide under.
-bool is_resident(int layer, int resident, int layers) {
-  return (layer + 1) * resident / layers > layer * resident / layers;
-}
-
-/// Returns the rows of blocks that nobody trains. The first resident units are embedding and head.
+/// Returns the rows of blocks that nobody trains. The first resident units are embedding and head;
+/// resident layers are spread evenly, so that loads of the others have the compute of many to hide
+/// under.
 StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_units) {
   StatePlan plan;
   plan.compute = compute;
@@ -39,7 +36,7 @@ StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_u
     const int layer = b.value() - 1;  // -1: the embedding
     const bool resident = layer < 0         ? resident_units >= 1
                           : layer >= layers ? resident_units >= 2
-                                            : is_resident(layer, resident_layers, layers);
+                                            : is_among(layer, resident_layers, layers);
     plan.blocks.push_back({.weight = resident ? Home::kDevice : Home::kPinned,
                            .moments = Home::kNone,
                            .gradient = Home::kNone,
@@ -103,9 +100,9 @@ std::string GenerationSetup::to_string() const {
          " units resident, sequences at once " + format_count(sequences) + ", each up to " +
          format_count(sizes.positions) + " tokens, keys and values " +
          (kv.kept == KvDType::kInt8 ? "as int8 " : "") +
-         (kv.slots == 0 ? "on the device"
-                        : "on the host in " + std::to_string(kv.groups) + " groups" +
-                              (kv.attended_at_home ? ", attended to there" : ""));
+         (kv.slots == 0
+              ? "on the device"
+              : "on the host in " + std::to_string(kv.groups) + " groups" + kv.who_attends());
 }
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,

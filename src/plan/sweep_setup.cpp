@@ -13,7 +13,7 @@ namespace {
 constexpr int kKvGroups = 4;  // of sequences, where keys and values travel
 
 std::int64_t sweep_tokens_of(const GenerationNeeds& needs, bool device_is_host) {
-  return std::max(needs.sweep_tokens.value_or(device_is_host ? 2048 : 4096), needs.sequences);
+  return std::max(needs.sweep_tokens.value_or(usual_sweep_tokens(device_is_host)), needs.sequences);
 }
 
 }  // namespace
@@ -55,15 +55,17 @@ void SweepSetup::describe_sweeps(const LlamaConfig& of, const GenerationNeeds& n
         .head_size = of.head_size(),
         .dtype = needs.compute,
         .kept = needs.kv_dtype,
-        .slots = kv_slots,
-        .attended_at_home = needs.host_attention && kv_slots > 0};
+        .slots = kv_slots};
+  if (needs.host_attention && kv_slots > 0) {
+    kv.attended_layers = std::max(1, kv.layers - needs.fetched_layers);
+  }
   if (needs.kv_dtype == KvDType::kInt8) sizes.int8_rows = kv.rows;
 }
 
 void SweepSetup::list_memory(MemoryPlan& plan) const {
   const LlamaForward::Memory forward(model, sizes, plan);
   const KvStore::Memory keys_and_values(kv, plan);
-  if (kv.attended_at_home) const HostAttention::Memory attention(kv, host_attention(), plan);
+  if (kv.attended_at_home()) const HostAttention::Memory attention(kv, host_attention(), plan);
   const TokenStore::Memory tokens(sweep, plan);
   static_cast<void>(take_residual_stream(*this, plan));
 }

@@ -97,8 +97,10 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
   const GenerationNeeds open = needs;
   needs.sequences = choice.setup.sequences;
   needs.kv_slots = choice.setup.kv.slots;
-  needs.host_attention = choice.setup.kv.attended_at_home;
+  needs.host_attention = choice.setup.kv.attended_at_home();
+  needs.fetched_layers = choice.setup.kv.fetched_layers();
   needs.groups = choice.setup.kv.groups;
+  needs.sweep_tokens = choice.setup.sweep.tokens;
   const bool device_is_host = backend_.device->info().backend == "cpu";
   while (true) {
     try {
@@ -114,7 +116,9 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
       }
       needs.kv_slots = open.kv_slots;
       needs.host_attention = open.host_attention;
+      needs.fetched_layers = open.fetched_layers;
       needs.groups = open.groups;
+      needs.sweep_tokens = open.sweep_tokens;
     }
   }
 }

@@ -87,7 +87,7 @@ bool Generator::admit(const GenerateRequest& request) {
 
 SweepPlan Generator::plan_sweep(std::vector<std::size_t>& drawing) {
   SweepWriter writer(assembly_.tokens().host(), assembly_.setup().sizes.cell_tokens,
-                     assembly_.setup().kv.attended_at_home);
+                     assembly_.setup().kv.attended_at_home());
   for (const SweepShare& share : batch_.next_sweep()) {
     const Sequence& sequence = sequences_[share.slot];
     const auto count = static_cast<std::size_t>(share.count);

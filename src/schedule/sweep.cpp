@@ -79,10 +79,10 @@ void Sweep::layers(const SweepPlan& plan, const TokenLease& tokens) {
       visit(layer, weights, before ? &*before : nullptr, i, plan, tokens);
     }
     before.reset();
-    if (any_on_host) before = std::move(weights);
+    if (any_on_host && parts_.kv.shape().attended_at_home(layer)) before = std::move(weights);
   }
   for (const SweepCell& cell : plan.cells) {
-    if (cell.on_host) from_host(layers_ - 1, *before, cell, plan, tokens);
+    if (before && cell.on_host) from_host(layers_ - 1, *before, cell, plan, tokens);
   }
   if (parts_.host_attention) parts_.tokens.read_until(parts_.host_attention->read());
 }
@@ -92,12 +92,12 @@ void Sweep::visit(int layer, const UnitLease& weights, const UnitLease* before, 
   std::vector<const SweepCell*> through;
   for (const SweepCell& cell : plan.cells) {
     if (cell.visit != visit) continue;
-    if (!cell.on_host) {
+    if (cell.on_host && before != nullptr) from_host(layer - 1, *before, cell, plan, tokens);
+    if (cell.on_host && parts_.kv.shape().attended_at_home(layer)) {
+      to_host(layer, weights, cell, plan, tokens);
+    } else {
       through.push_back(&cell);
-      continue;
     }
-    if (before != nullptr) from_host(layer - 1, *before, cell, plan, tokens);
-    to_host(layer, weights, cell, plan, tokens);
   }
   if (through.empty()) return;
   const Tag tag = tag_of(layer, plan, visit);

@@ -60,12 +60,15 @@ void KvStore::begin_sweep(std::vector<KvVisit> visits) {
   visits_ = std::move(visits);
   if (at_home()) return;
   turns_.clear();
-  for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
-    if (!visits_[visit].added.empty()) turns_.push_back(visit);
-  }
   std::vector<std::int64_t> things;
   for (int layer = 0; layer < shape_.layers; ++layer) {
-    for (const std::size_t visit : turns_) things.push_back(thing(layer, visits_[visit].group));
+    for (std::size_t visit = 0; visit < visits_.size(); ++visit) {
+      const KvVisit& v = visits_[visit];
+      const bool elsewhere = !v.kept_elsewhere.empty() && !shape_.attended_at_home(layer);
+      if (v.added.empty() && !elsewhere) continue;
+      turns_.push_back(visit);
+      things.push_back(thing(layer, v.group));
+    }
   }
   plan_ = AccessPlan(std::move(things));
   for (int slot = 0; slot < memory_.slots.count(); ++slot) {
@@ -86,13 +89,17 @@ bool KvStore::load(std::int64_t needed_at, const Tag& tag) {
   const std::int64_t key = plan_.key(needed_at);
   const auto home = static_cast<std::size_t>(key);
   const auto layer = static_cast<int>(key / shape_.groups);
-  const KvVisit& visit = visits_[turns_[static_cast<std::size_t>(needed_at) % turns_.size()]];
+  const KvVisit& visit = visits_[turns_[static_cast<std::size_t>(needed_at)]];
   Stream& in = device_.stream(Lane::kActivationsIn);
   Lease lease = slots.fill(slot, key, in);
   slots.needed_at(slot, plan_.next_use(key));
   in.wait(sent_[home], WaitFor::kFilled);
-  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], visit.kept,
-                              {tag.phase, tag.pass, layer + 1, visit.group});
+  const Tag of_load{tag.phase, tag.pass, layer + 1, visit.group};
+  fetched_bytes_ += copy_rows(in, lease.data(), memory_.homes[home], visit.kept, of_load);
+  if (!shape_.attended_at_home(layer)) {
+    fetched_bytes_ +=
+        copy_rows(in, lease.data(), memory_.homes[home], visit.kept_elsewhere, of_load);
+  }
   lease.filled();
   fetched_[home] = in.record();
   return true;
@@ -114,7 +121,7 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
   const int slot = slots.find(key);
   slots.needed_at(slot, plan_.next_use(key));
   // The copy of what was added before has left.
-  if (!shape_.attended_at_home) compute.wait(sent_[home], WaitFor::kReuse);
+  if (!shape_.attended_at_home()) compute.wait(sent_[home], WaitFor::kReuse);
   result.lease = slots.use(slot, compute);
   result.views = views(result.lease.data());
   return result;
@@ -122,7 +129,7 @@ KvLease KvStore::acquire(int layer, std::size_t visit, Stream& compute, const Ta
 
 void KvStore::keep(KvLease lease, Stream& compute, const Tag& tag) {
   if (at_home()) return;
-  if (shape_.attended_at_home) {
+  if (shape_.attended_at_home()) {
     lease.lease.filled(compute);
     return;
   }

@@ -202,6 +202,21 @@ TEST_CASE("a lane that had the link in last is not first on the device") {
   CHECK(near(timeline.run(4).end_s, 3));
 }
 
+TEST_CASE("attention on the host leaves more to copies in than updates do") {
+  Rates rates = second_rates();
+  rates.host_attention_flops = 1;
+  rates.link_in_under_host = 0.5;
+  rates.link_in_under_attention = 0.8;
+  for (const bool attends : {false, true}) {
+    Graph graph;
+    graph.in(1);
+    graph.host(3);
+    if (attends) graph.records().back().what.cost.flops = 1;  // its bytes are still the bound
+    const PaperTrace paper = graph.paper(rates);
+    check_ends(Timeline(paper), {attends ? 1.25 : 2.0, 3});
+  }
+}
+
 TEST_CASE("host memory and copies take from each other") {
   Rates rates = second_rates();
   rates.host_under_copies = 0.5;

@@ -126,7 +126,7 @@ TEST_CASE("keys and values that the host attends to take its memory") {
   constexpr double kGbs = 0.01;
   const GenerationLoad load{.sequences = 16, .prompt_tokens = 200, .drawn_tokens = 50};
   const GenerationSetup setup = within({}, 16, 300, 3, true);
-  REQUIRE(setup.kv.attended_at_home);
+  REQUIRE(setup.kv.attended_at_home());
   const GenerationPrediction host =
       predicted(setup, load, [&](HardwareSection& h) { h.host_gbs = kGbs; });
   // With four query heads for each of keys the host computes for longer than it reads.
@@ -172,13 +172,13 @@ TEST_CASE("the host attends where the link would be the bound", "[long]") {
                       .load = {.sequences = 32, .prompt_tokens = 3900, .drawn_tokens = 100}};
   const GenerationChoice fast =
       choose_generation(large_llama(), wish, budget, {kNewDevice, hardware});
-  CHECK(fast.setup.kv.attended_at_home);
+  CHECK(fast.setup.kv.attended_at_home());
   CHECK(fast.setup.sequences == 32);
   CHECK_THAT(fast.text, ContainsSubstring("on the host, attended to there"));
   hardware.host_gbs = 10;
   const GenerationChoice slow =
       choose_generation(large_llama(), wish, budget, {kNewDevice, hardware});
-  CHECK_FALSE(slow.setup.kv.attended_at_home);
+  CHECK_FALSE(slow.setup.kv.attended_at_home());
 }
 
 TEST_CASE("a load too long to be played goes on like its middle") {

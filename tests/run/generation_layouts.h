@@ -55,11 +55,10 @@ inline std::vector<GenerationNeeds> in_all_places(const GenerationNeeds& first) 
   return all;
 }
 
-/// Keys and values on the host, which attends there: few and many groups, weights on the device and
-/// streamed, small cells and large ones.
+/// Keys and values on the host, which attends there, in the last layouts in some of the layers
+/// alone: few and many groups, weights on the device and streamed, small cells and large ones.
 inline std::vector<GenerationNeeds> attended_on_host(const GenerationNeeds& first) {
   std::vector<GenerationNeeds> all(3, first);
-  for (GenerationNeeds& needs : all) needs.host_attention = true;
   all[0].kv_slots = 2;
   all[0].groups = 2;
   all[1].resident_units = 0;
@@ -71,6 +70,11 @@ inline std::vector<GenerationNeeds> attended_on_host(const GenerationNeeds& firs
   all[2].sequences = 9;
   all[2].cell_tokens = 100;
   all[2].sweep_tokens = 200;
+  for (std::size_t i = 0; i < 3; ++i) {
+    all.push_back(all[i]);
+    all.back().fetched_layers = i == 1 ? 1 : 2;
+  }
+  for (GenerationNeeds& needs : all) needs.host_attention = true;
   return all;
 }
 

@@ -102,27 +102,28 @@ TEST_CASE("tokens beside a gpu that attend on the host have the same bytes in an
   if (without_gpu()) return;
   std::vector<GenerateRequest> all = requests();
   for (const DType dtype : {DType::kBF16, DType::kF32}) {
-    const LlamaConfig model = gpu_model(128);
-    GenerationNeeds one = gpu_layouts(dtype)[0];
-    one.kv_slots = 2;
-    one.host_attention = true;
-    std::vector<GenerationNeeds> layouts(3, one);
-    one.sequences = 1;
-    layouts[0].groups = 2;
-    layouts[1].groups = 4;
-    layouts[1].resident_units = 0;
-    layouts[2].sequences = 24;
-    layouts[2].cell_tokens = 1000;
-    layouts[2].sweep_tokens = 2000;
-    std::vector<Continuation> alone;
-    {
-      TinyGeneration generation({.model = model, .needs = one, .backend = BackendKind::kCuda});
-      alone = generation.run(all);
-    }
-    for (const GenerationNeeds& layout : layouts) {
-      TinyGeneration generation({.model = model, .needs = layout, .backend = BackendKind::kCuda});
-      INFO(name_of(dtype) << ", " << generation.setup().to_string());
-      CHECK(generation.run(all) == alone);
+    for (const int fetched_layers : {0, 1}) {
+      const LlamaConfig model = gpu_model(128);
+      GenerationNeeds one = gpu_layouts(dtype)[0];
+      one.kv_slots = 2;
+      one.host_attention = true;
+      one.fetched_layers = fetched_layers;
+      std::vector<GenerationNeeds> layouts(3, one);
+      one.sequences = 1;
+      layouts[0].groups = 2;
+      layouts[1].groups = 4;
+      layouts[1].resident_units = 0;
+      layouts[2].sequences = 24;
+      layouts[2].cell_tokens = 1000;
+      layouts[2].sweep_tokens = 2000;
+      const auto run = [&](const GenerationNeeds& needed) {
+        TinyGeneration generation({.model = model, .needs = needed, .backend = BackendKind::kCuda});
+        INFO(name_of(dtype) << ", " << generation.setup().to_string());
+        CHECK(generation.setup().kv.fetched_layers() == fetched_layers);
+        return generation.run(all);
+      };
+      const std::vector<Continuation> alone = run(one);
+      for (const GenerationNeeds& layout : layouts) CHECK(run(layout) == alone);
     }
   }
   // In f32 the likeliest tokens are those of attention on the device.
@@ -134,7 +135,7 @@ TEST_CASE("tokens beside a gpu that attend on the host have the same bytes in an
     layout.host_attention = host_attention;
     TinyGeneration generation(
         {.model = gpu_model(64), .needs = layout, .backend = BackendKind::kCuda});
-    CHECK(generation.setup().kv.attended_at_home == host_attention);
+    CHECK(generation.setup().kv.attended_at_home() == host_attention);
     results.push_back(generation.run(all));
   }
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(results[0][i].ids == results[1][i].ids);

@@ -53,6 +53,7 @@ struct CompareOptions {
 struct BenchOptions {
   std::filesystem::path json;  ///< the results are also written here; empty: only the table
   std::optional<GenerationJob> generation{};  ///< measured instead of steps
+  std::filesystem::path trace{};  ///< of two sweeps of the generation; empty: none is made
 };
 
 /// This is what `train` is told beside the config.

@@ -16,8 +16,16 @@
 namespace strata {
 
 /// What running work shares with other work.
-enum class Share : std::uint8_t { kDevice, kLinkIn, kLinkOut, kHost, kCollective, kNone };
-inline constexpr std::size_t kShareCount = 6;
+enum class Share : std::uint8_t {
+  kDevice,
+  kLinkIn,
+  kLinkOut,
+  kHost,
+  kHostAttention,  ///< which reads alone, and so leaves more to copies
+  kCollective,
+  kNone
+};
+inline constexpr std::size_t kShareCount = 7;
 
 /// What a collective and other work leave of each other's speed; by default nothing is taken.
 struct CollectiveShares {

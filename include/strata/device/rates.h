@@ -69,9 +69,10 @@ struct Rates {
   double device_under_copies = 1;
   double host_under_copies = 1;
   /// The share of its rate that remains to a copy beside one the other way, and beside work of the
-  /// host lane.
+  /// host lane; a copy in also beside attention there.
   double link_both_ways = 1;
   double link_in_under_host = 1;
+  double link_in_under_attention = 1;
   double link_out_under_host = 1;
 };
 

@@ -23,7 +23,7 @@ class SweepAssembly {
       : setup_(setup),
         model_(setup.model, setup.sizes, kernels, arenas),
         kv_(setup.kv, arenas),
-        host_attention_(setup.kv.attended_at_home
+        host_attention_(setup.kv.attended_at_home()
                             ? std::make_unique<HostAttention>(setup.host_attention(), kv_,
                                                               *host_kernels, arenas)
                             : nullptr),

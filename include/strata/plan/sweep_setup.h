@@ -18,6 +18,9 @@ namespace strata {
 inline constexpr int kKvSlots = 3;
 /// Likewise where the host attends: prompts alone need them, and seldom a fetch.
 inline constexpr int kKvSlotsOfPrompts = 2;
+/// Likewise where it does in most layers: the next of the others, all groups of it, travels
+/// meanwhile.
+inline constexpr int kKvSlotsOfSomeLayers = 4;
 
 /// What generation has to hold. What is absent is decided by the memory that there is.
 struct GenerationNeeds {
@@ -35,9 +38,14 @@ struct GenerationNeeds {
   std::optional<int> kv_slots{};  ///< 0: keys and values stay on the device
   /// With slots: tokens past their prompts attend on the host, where keys and values are.
   bool host_attention = false;
+  int fetched_layers = 0;       ///< with it: layers in which they attend on the device nevertheless
   std::optional<int> groups{};  ///< of sequences; one where keys and values stay
 };
 
+/// Returns how many tokens a sweep has room for where nothing else is said.
+[[nodiscard]] constexpr std::int64_t usual_sweep_tokens(bool device_is_host) {
+  return device_is_host ? 2048 : 4096;
+}
 /// Returns the sizes of forward for these needs, wherever keys and values live.
 [[nodiscard]] ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host);
 

@@ -27,7 +27,7 @@ struct SweepCell {
   std::int64_t single_pairs = 0;  ///< keys that the singles see, all together
   std::int64_t prompt_pairs = 0;  ///< likewise the other tokens
   std::int64_t prompt_rows = 0;   ///< rows of keys and values that the other tokens see
-  bool on_host = false;           ///< all are singles, and attend on the host
+  bool on_host = false;           ///< all are singles, and attend on the host in some layers
   std::int64_t first_single = 0;  ///< how many singles come before it in the sweep
 };
 
@@ -68,8 +68,8 @@ class Sweep {
   [[nodiscard]] UnitLease acquire(UnitId unit);
   void embedding(const SweepPlan& plan, const TokenLease& tokens);
   void layers(const SweepPlan& plan, const TokenLease& tokens);
-  /// Takes a visit's cells through a layer. Those that attend on the host first end `before`, the
-  /// layer before, which nothing is for the first one.
+  /// Takes a visit's cells through a layer. Those that attended on the host in the layer before
+  /// first end it with its weights, `before`, which nothing is where they did not.
   void visit(int layer, const UnitLease& weights, const UnitLease* before, std::size_t visit,
              const SweepPlan& plan, const TokenLease& tokens);
   void on_device(int layer, const UnitLease& weights, const SweepCell& cell, const KvViews& kv,

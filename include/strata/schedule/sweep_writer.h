@@ -22,12 +22,12 @@ namespace strata {
 class SweepWriter {
  public:
   /// With `host_attention` tokens past their prompts are in cells of their own, which attend on the
-  /// host.
+  /// host in some layers.
   SweepWriter(const SweepBuffers& buffers, std::int64_t cell_tokens, bool host_attention = false)
       : buffers_(buffers), cell_tokens_(cell_tokens), host_attention_(host_attention) {}
 
   void begin_group(int group) {
-    plan_.visits.push_back({.group = group, .kept = {}, .added = {}});
+    plan_.visits.push_back({.group = group, .kept = {}, .added = {}, .kept_elsewhere = {}});
     plan_.cells.push_back(cell_at(plan_.tokens));
   }
   /// Adds a share of a sweep, with its ids. Shares come in the order of the batch.
@@ -43,7 +43,11 @@ class SweepWriter {
   /// tokens of prompts.
   void add_single(std::int32_t id, std::int64_t position, std::int64_t row) {
     if (plan_.cells.back().tokens == 0) plan_.cells.back().on_host = host_attention_;
-    if (!host_attention_) visit(1, position, row);
+    if (host_attention_) {
+      plan_.visits.back().kept_elsewhere.push_back({row, position});
+    } else {
+      visit(1, position, row);
+    }
     put(std::span(&id, 1), position, row);
     SweepCell& cell = plan_.cells.back();
     ++singles_;

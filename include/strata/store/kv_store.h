@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "strata/base/kv_dtype.h"
+#include "strata/base/spread.h"
 #include "strata/device/slot_ring.h"
 #include "strata/model/llama_forward.h"
 #include "strata/store/access_plan.h"
@@ -29,10 +31,27 @@ struct KvShape {
   /// Slots on the device for a layer of a group each, whose homes are pinned; 0: everything stays
   /// on the device.
   int slots = 0;
-  /// With slots: tokens past their prompts attend at home, on the host. Slots are then for those of
-  /// prompts, and what is added is sent home by HostAttention.
-  bool attended_at_home = false;
+  /// With slots: in so many of the layers, spread evenly, tokens past their prompts attend at home,
+  /// on the host. Slots are then for the other layers and for tokens of prompts, and what is added
+  /// is sent home by HostAttention.
+  int attended_layers = 0;
 
+  [[nodiscard]] bool attended_at_home() const { return attended_layers > 0; }
+  [[nodiscard]] bool attended_at_home(int layer) const {
+    return is_among(layer, attended_layers, layers);
+  }
+  /// Returns in how many layers they attend on the device where others attend at home.
+  [[nodiscard]] int fetched_layers() const {
+    return attended_at_home() ? layers - attended_layers : 0;
+  }
+
+  /// Returns ", attended to there", or more if some layers are not, or "" if none is.
+  [[nodiscard]] std::string who_attends() const {
+    if (!attended_at_home()) return {};
+    if (fetched_layers() == 0) return ", attended to there";
+    return ", attended to there in " + std::to_string(attended_layers) + " of " +
+           std::to_string(layers) + " layers";
+  }
   /// Returns the bytes of one position: a key and a value, and scales if there are any.
   [[nodiscard]] std::size_t row_bytes() const {
     const auto elements = 2 * static_cast<std::size_t>(heads * head_size);
@@ -53,11 +72,13 @@ struct KvRows {
   std::int64_t count = 0;
 };
 
-/// What a sweep does with a group: the same in every layer.
+/// What a sweep does with a group: the same in every layer, but for who attends.
 struct KvVisit {
   int group = 0;
   std::vector<KvRows> kept;   ///< rows of earlier sweeps that are read on the device
   std::vector<KvRows> added;  ///< rows that this sweep writes there
+  /// Likewise what is read there only in layers that do not attend at home.
+  std::vector<KvRows> kept_elsewhere;
 };
 
 /// The lease is the right to read and add to one layer of a group on the compute lane.
@@ -128,7 +149,7 @@ class KvStore {
   Device& device_;
   Memory memory_;
   std::vector<KvVisit> visits_;
-  std::vector<std::size_t> turns_;  ///< visits that need a slot, in the order of a layer
+  std::vector<std::size_t> turns_;  ///< the visit of each access that needs a slot
   std::vector<Event> sent_;         ///< per thing: when its home was written
   std::vector<Event> fetched_;      ///< likewise: when it was read
   AccessPlan plan_;
