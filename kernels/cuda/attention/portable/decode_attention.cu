@@ -176,7 +176,8 @@ __device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeT
   }
 }
 
-/// A warp's running softmax of the heads 2 (lane % 4) and one more, over keys that lie across lanes.
+/// A warp's running softmax of the heads 2 (lane % 4) and one more, over keys that lie across
+/// lanes.
 struct RunningHeads {
   Statistics heads[2] = {kNothing, kNothing};
 

@@ -152,26 +152,35 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
 }
 
 /// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
-/// it. `results` [warps, kHeads, D] and `statistics` are in shared memory and there.
+/// it. `results` [warps, kHeads, D] and `statistics` are in shared memory and there; the maxima
+/// become the factors of what warps summed.
 template <int kHeadDim, int kHeads>
-__device__ __forceinline__ void join_warps(
-    const DecodeTask& p, const DecodeBlock& block, const float* results,
-    const Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
+__device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBlock& block,
+                                           const float* results,
+                                           Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
+  __shared__ Statistics joined[kHeads];
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < block.heads) {
+    Statistics all = kNothing;
+    for (const auto& warp : statistics) all.maximum = fmaxf(all.maximum, warp[thread].maximum);
+    for (auto& warp : statistics) {
+      Statistics& of = warp[thread];
+      of.maximum = rescale(of.maximum, all.maximum, p.scale_log2);
+      all.sum = fmaf(of.sum, of.maximum, all.sum);
+    }
+    joined[thread] = all;
+  }
+  __syncthreads();
   const bool alone = DecodeTask::parts_of(block.visible) <= 1;
-  for (int i = static_cast<int>(threadIdx.x); i < block.heads * kHeadDim; i += kDecodeThreads) {
+  for (int i = thread; i < block.heads * kHeadDim; i += kDecodeThreads) {
     const int row = i / kHeadDim;
     const int d = i % kHeadDim;
-    Statistics all = kNothing;
-    for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      all.maximum = fmaxf(all.maximum, statistics[w][row].maximum);
-    }
     float value = 0;
+#pragma unroll
     for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      const Statistics& of = statistics[w][row];
-      const float factor = rescale(of.maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(of.sum, factor, all.sum);
-      value = fmaf(results[(w * kHeads + row) * kHeadDim + d], factor, value);
+      value = fmaf(results[(w * kHeads + row) * kHeadDim + d], statistics[w][row].maximum, value);
     }
+    const Statistics& all = joined[row];
     if (alone) {
       write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
     } else {
@@ -278,14 +287,15 @@ template <int kHeads>
 template <int kHeadDim, int kHeads, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
-  launch({.name = name,
-          .stream = stream,
-          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads<kHeads>(task)),
-                       static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
-          .block = kDecodeThreads,
-          .shared_bytes = shared_bytes,
-          .chained = true},
-         kernel, params);
+  launch(
+      {.name = name,
+       .stream = stream,
+       .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads<kHeads>(task)),
+                    static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
+       .block = kDecodeThreads,
+       .shared_bytes = shared_bytes,
+       .chained = true},
+      kernel, params);
   if (task.most_parts <= 1) return;
   launch({.name = name,
           .stream = stream,

@@ -33,8 +33,8 @@ struct DecodeTile {
 };
 
 /// decode_attention.cu: each warp of a block has a ring whose stages are the keys of a strip, its
-/// values, the keys of the next one, and so on. Rings hold three stages, so that four blocks live on
-/// a multiprocessor, or all of a part where there are few blocks.
+/// values, the keys of the next one, and so on. Rings hold three stages, so that four blocks live
+/// on a multiprocessor, or all of a part where there are few blocks.
 struct DecodeBf16Tile {
   static constexpr int kHeads = 8;  ///< query heads of a block, those that do not exist included
   static constexpr int kFewStages = 3;
