@@ -218,6 +218,34 @@ void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t querie
                             .parts = scratch(),
                             .scale = kScale};
   });
+  timer.measure("fused_attend", shape, elements * kBf16, [&] {
+    std::vector<std::int32_t> last;  // where each query's own key goes
+    for (std::int64_t q = 1; q <= queries; ++q) {
+      last.push_back(static_cast<std::int32_t>(q * keys - 1));
+    }
+    const std::int64_t d = Model::kHeadDim;
+    const TensorView all = timer.bf16({queries, (m.heads + 2 * m.kv_heads) * d});
+    const auto heads = [&](std::int64_t first, std::int64_t of) {
+      return heads_of(all, first * d, of, d);
+    };
+    return FusedAttend{
+        .added = {.rope = {.x = heads(0, m.heads + m.kv_heads),
+                           .positions = timer.pool().upload(
+                               std::vector(last.size(), static_cast<std::int32_t>(keys - 1)),
+                               DType::kI32),
+                           .cos = timer.f32({keys, d / 2}),
+                           .sin = timer.f32({keys, d / 2})},
+                  .append = {.k = heads(m.heads, m.kv_heads),
+                             .v = heads(m.heads + m.kv_heads, m.kv_heads),
+                             .rows = timer.pool().upload(last, DType::kI32),
+                             .cache_k = timer.bf16(kept),
+                             .cache_v = timer.bf16(kept)}},
+        .segments = table(),
+        .o = timer.bf16(of_queries),
+        .lse = timer.f32({m.heads, queries}),
+        .parts = scratch(),
+        .scale = kScale};
+  });
   timer.measure("attend_int8_kv", shape, elements * (1 + kF32 / Model::kHeadDim), [&] {
     return AttendInt8Kv{.q = timer.bf16(of_queries),
                         .cache = int8_cache(timer, m, rows),

@@ -60,6 +60,13 @@ __device__ __forceinline__ void multiply_accumulate(float (&c)[4], const Bf16Pai
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// Transposes an 8x8 matrix of which lane 4 g + t has row g, columns 2 t and 2 t + 1.
+__device__ __forceinline__ Bf16Pair transposed(Bf16Pair from) {
+  Bf16Pair to;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(to) : "r"(from));
+  return to;
+}
+
 __device__ __forceinline__ Bf16Pair pack_bf16(float low, float high) {
   Bf16Pair pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));

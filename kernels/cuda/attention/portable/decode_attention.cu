@@ -41,10 +41,10 @@ namespace {
 using T = __nv_bfloat16;
 
 constexpr int kWarps = DecodeTile::kWarps;
-constexpr int kHeads = DecodeTile::kHeads;
+constexpr int kHeads = DecodeBf16Tile::kHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
-constexpr int kFewStages = DecodeTile::kFewStages;
-constexpr int kAllStages = DecodeTile::kPartStrips;
+constexpr int kFewStages = DecodeBf16Tile::kFewStages;
+constexpr int kAllStages = DecodeBf16Tile::kAllStages;
 constexpr int W = 8;  ///< elements of a piece of 16 bytes
 
 struct DecodeParams {
@@ -120,15 +120,21 @@ class NewKey {
     const HeadRows<T>& cache = has_key_ ? added.cache_k : added.cache_v;
     pieces_.store_to(cache.row(added.rows[block.query], block.kv_head), piece_);
   }
-  /// Called by all lanes when a strip's keys and values are in shared memory.
-  __device__ __forceinline__ void put(unsigned char* keys, unsigned char* values, int strip) const {
-    if (!is_here_ || strip != strip_) return;
-    if (has_key_) pieces_.store_to(keys, row_, piece_);
-    if (has_value_) pieces_.store_to(values, row_, piece_);
-    __syncwarp();
+  /// Called by all lanes when a strip's keys, or its values, are in shared memory.
+  __device__ __forceinline__ void put_key(unsigned char* stage, int strip) const {
+    put(stage, strip, has_key_);
+  }
+  __device__ __forceinline__ void put_value(unsigned char* stage, int strip) const {
+    put(stage, strip, has_value_);
   }
 
  private:
+  __device__ __forceinline__ void put(unsigned char* stage, int strip, bool mine) const {
+    if (!is_here_ || strip != strip_) return;
+    if (mine) pieces_.store_to(stage, row_, piece_);
+    __syncwarp();
+  }
+
   int strip_, row_, piece_;
   bool is_here_, has_key_, has_value_;
   Pieces<kHeadDim> pieces_;
@@ -170,18 +176,56 @@ __device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeT
   }
 }
 
+/// A warp's running softmax of the heads 2 (lane % 4) and one more, over keys that lie across
+/// lanes.
+struct RunningHeads {
+  Statistics heads[2] = {kNothing, kNothing};
+
+  /// Turns the scores of a strip (of keys lane / 4 and 8 more) into probabilities relative to the
+  /// new maximum and returns in `corrections` by what to multiply what was summed so far. Only the
+  /// first `keys` of the strip exist.
+  __device__ __forceinline__ void step(float (&s)[4], float (&corrections)[2], int keys,
+                                       float scale_log2, int lane) {
+    const int key = lane / 4;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if (key >= keys) s[i] = kNoScore;
+      if (key + 8 >= keys) s[2 + i] = kNoScore;
+      Statistics& head = heads[i];
+      const float maximum = fmaxf(head.maximum, over_keys_max(fmaxf(s[i], s[2 + i])));
+      corrections[i] = rescale(head.maximum, maximum, scale_log2);
+      s[i] = fast_exp2((s[i] - maximum) * scale_log2);
+      s[2 + i] = fast_exp2((s[2 + i] - maximum) * scale_log2);
+      head = {maximum, fmaf(head.sum, corrections[i], s[i] + s[2 + i])};
+    }
+  }
+  __device__ static float over_keys_max(float x) {
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) {
+      x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    }
+    return x;
+  }
+  __device__ static float over_keys_sum(float x) {
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+  }
+};
+
 template <int kHeadDim, int kStages, class Params>
-__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 3 : 1)
+__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     decode_attention(const Params p) {
   constexpr bool kFused = std::same_as<Params, FusedParams>;
   using Tile = SharedTile<kHeadDim>;
-  constexpr int kStripBytes = DecodeTile::strip_bytes(kHeadDim);
-  constexpr int kAhead = kStages == kDecodeStrips ? kStages : kStages - 1;
+  constexpr int kStageBytes = DecodeBf16Tile::stage_bytes(kHeadDim);
+  constexpr int kSteps = 2 * kDecodeStrips;
+  constexpr int kAhead = kStages == kSteps ? kStages : kStages - 1;
   let_next_start();
   if constexpr (!kFused) wait_for_previous();
   extern __shared__ __align__(1024) unsigned char shared[];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of(task);
+  const DecodeBlock block = DecodeBlock::of<kHeads>(task);
   if (!block.computes()) return;
   const int keys = block.keys;
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -189,27 +233,27 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 3 : 1)
   // Those that are in the cache: all but the last one that the query sees.
   const int old_keys = kFused ? min(keys, block.visible - 1 - block.begin) : keys;
 
-  // The q tile is brought by all warps; each warp brings its own keys and values.
-  unsigned char* const ring = shared + kHeads * Tile::kRowBytes + warp * kStages * kStripBytes;
-  const auto bring_strip = [&](int strip) {
-    const int first = DecodeBlock::first_key(strip, warp);
-    if (strip < kDecodeStrips && first < keys) {
-      const std::uint32_t to = shared_address(ring + strip % kStages * kStripBytes);
+  // The q tile is brought by all warps; each warp brings its own keys and values. Step 2 i are the
+  // keys of strip i, step 2 i + 1 its values.
+  unsigned char* const ring = shared + kHeads * Tile::kRowBytes + warp * kStages * kStageBytes;
+  const auto bring = [&](int step, const HeadRows<const std::uint16_t>& rows) {
+    const int first = DecodeBlock::first_key(step / 2, warp);
+    if (step < kSteps && first < keys) {
+      const std::uint32_t to = shared_address(ring + step % kStages * kStageBytes);
 #pragma unroll
       for (int i = 0; i < kStripKeys * Tile::kChunks / 32; ++i) {
         const int row = (i * 32 + lane) / Tile::kChunks;
         const int chunk = (i * 32 + lane) % Tile::kChunks;
         const bool valid = first + row < old_keys;
         const int at = block.segment.k_begin + block.begin + (valid ? first + row : 0);
-        const std::uint32_t offset = Tile::offset(row, chunk);
-        copy_async_16(to + offset, p.k.row(at, block.kv_head) + chunk * W, valid);
-        copy_async_16(to + kStripBytes / 2 + offset, p.v.row(at, block.kv_head) + chunk * W, valid);
+        copy_async_16(to + Tile::offset(row, chunk), rows.row(at, block.kv_head) + chunk * W,
+                      valid);
       }
     }
     end_copy_group();  // also of nothing, so that the groups can be counted
   };
 #pragma unroll
-  for (int strip = 0; strip < kAhead; ++strip) bring_strip(strip);
+  for (int step = 0; step < kAhead; ++step) bring(step, step % 2 == 0 ? p.k : p.v);
   NewKey<kHeadDim> added(block, old_keys, warp, lane);
   if constexpr (kFused) {
     Angles<W> angles;
@@ -222,33 +266,49 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 3 : 1)
     bring_queries<kHeadDim>(shared, task, block);
   }
   __syncthreads();  // q is there
-  Bf16Pair q[kHeadDim / 16][4];
-  Tile::load_operand(q, shared_address(shared) + Tile::lane_offset_a(lane));
+  // Operand b of two steps of k: heads are its columns.
+  Bf16Pair q[kHeadDim / 32][4];
+#pragma unroll
+  for (int k = 0; k < kHeadDim / 32; ++k) {
+    load_matrices(q[k], (shared_address(shared) + Tile::offset(lane % 8, lane / 8)) ^ (k << 6));
+  }
 
-  float o[1][kHeadDim / 8][4] = {};
-  Statistics rows[2] = {kNothing, kNothing};
+  float o[kHeadDim / 16][4] = {};
+  RunningHeads running;
+  const auto next_stage = [&](int step, const HeadRows<const std::uint16_t>& rows) {
+    wait_for_copy_groups<kAhead - 1>();
+    __syncwarp();  // this stage is there, and no lane reads the one before any more
+    bring(step + kAhead, rows);
+    return ring + step % kStages * kStageBytes;
+  };
   for (int strip = 0; strip < kDecodeStrips; ++strip) {
     const int left = keys - DecodeBlock::first_key(strip, warp);
     if (left <= 0) break;
-    wait_for_copy_groups<kAhead - 1>();
-    __syncwarp();  // this strip is there, and no lane reads the one before any more
-    bring_strip(strip + kAhead);
-    unsigned char* const stage = ring + strip % kStages * kStripBytes;
-    if constexpr (kFused) added.put(stage, stage + kStripBytes / 2, strip);
-    const std::uint32_t of_stage = shared_address(stage);
-    float s[2][4] = {};
-    Tile::template multiply_transposed<2>(s, q, of_stage + Tile::lane_offset_b(lane));
-    softmax_step<kHeadDim>(s, o[0], rows, left, task.scale_log2, lane);
-    float scores[1][2][4];
+    unsigned char* stage = next_stage(2 * strip, kAhead % 2 == 0 ? p.k : p.v);
+    if constexpr (kFused) added.put_key(stage, strip);
+    float s[4] = {};
+    const std::uint32_t of_keys = shared_address(stage) + Tile::lane_offset_a(lane);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) scores[0][n][i] = s[n][i];
+    for (int k = 0; k < kHeadDim / 16; ++k) {
+      Bf16Pair a[4];
+      load_matrices(a, of_keys ^ (k << 5));
+      multiply_accumulate(s, a, q[k / 2][k % 2 * 2], q[k / 2][k % 2 * 2 + 1]);
     }
-    Bf16Pair probabilities[1][1][4];
-    pack_operand<1, 1>(probabilities, scores);
-    Tile::template multiply<1, 1>(o, probabilities,
-                                  of_stage + kStripBytes / 2 + Tile::lane_offset_a(lane));
+    float corrections[2];
+    running.step(s, corrections, left, task.scale_log2, lane);
+    const Bf16Pair first = transposed(pack_bf16(s[0], s[1]));
+    const Bf16Pair second = transposed(pack_bf16(s[2], s[3]));
+    stage = next_stage(2 * strip + 1, kAhead % 2 == 0 ? p.v : p.k);
+    if constexpr (kFused) added.put_value(stage, strip);
+    const std::uint32_t of_values = shared_address(stage) + Tile::lane_offset_b(lane);
+#pragma unroll
+    for (int m = 0; m < kHeadDim / 16; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[m][i] *= corrections[i % 2];
+      Bf16Pair a[4];
+      load_matrices_transposed(a, of_values ^ (m << 5));
+      multiply_accumulate(o[m], a, first, second);
+    }
   }
   wait_for_copies();
   __syncthreads();  // rings are free for the results of warps
@@ -256,19 +316,20 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 3 : 1)
   float* const results = reinterpret_cast<float*>(shared);  // [warps, heads, D]
   __shared__ Statistics statistics[kWarps][kHeads];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = half * 8 + lane / 4;
-    const float sum = row_sum(rows[half].sum);
-    if (lane % 4 == 0) statistics[warp][row] = {rows[half].maximum, sum};
-    float* const to = results + (warp * kHeads + row) * kHeadDim + lane % 4 * 2;
+  for (int i = 0; i < 2; ++i) {
+    const int head = lane % 4 * 2 + i;
+    const Statistics& of = running.heads[i];
+    const float sum = RunningHeads::over_keys_sum(of.sum);
+    if (lane / 4 == 0) statistics[warp][head] = {of.maximum, sum};
+    float* const to = results + (warp * kHeads + head) * kHeadDim + lane / 4;
 #pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      to[n * 8] = o[0][n][2 * half];
-      to[n * 8 + 1] = o[0][n][2 * half + 1];
+    for (int m = 0; m < kHeadDim / 16; ++m) {
+      to[m * 16] = o[m][i];
+      to[m * 16 + 8] = o[m][2 + i];
     }
   }
   __syncthreads();
-  join_warps<kHeadDim>(task, block, results, statistics);
+  join_warps<kHeadDim, kHeads>(task, block, results, statistics);
 }
 
 DecodeParams decode_params(const AttentionForward& op) {
@@ -296,17 +357,19 @@ FusedParams fused_params(const FusedAttend& op) {
 
 template <int kHeadDim, int kStages, class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, const Params& params) {
-  launch_decode_parts<kHeadDim>(name, stream, params.task,
-                                decode_attention<kHeadDim, kStages, Params>, params,
-                                DecodeTile::shared_bytes(kHeadDim, kStages));
+  static_assert(DecodeTile::result_bytes(kHeads, kHeadDim) <=
+                DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
+  launch_decode_parts<kHeadDim, kHeads>(name, stream, params.task,
+                                        decode_attention<kHeadDim, kStages, Params>, params,
+                                        DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
 }
 
 template <class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, std::int64_t head_dim,
                    const Params& params) {
   static const int places = multiprocessors();
-  static const bool fits = most_shared_bytes() >= DecodeTile::shared_bytes(128, kAllStages);
-  const bool few = fits && blocks_of(params.task) <= places;
+  static const bool fits = most_shared_bytes() >= DecodeBf16Tile::shared_bytes(128, kAllStages);
+  const bool few = fits && blocks_of<kHeads>(params.task) <= places;
   if (head_dim == 64) {
     if (few) return launch_decode<64, kAllStages>(name, stream, params);
     return launch_decode<64, kFewStages>(name, stream, params);

@@ -33,7 +33,7 @@ namespace strata::cuda {
 
 namespace {
 
-constexpr int kHeads = DecodeTile::kHeads;
+constexpr int kHeads = DecodeInt8Tile::kHeads;
 
 /// Levels of keys or values, and the scales of their rows and heads.
 struct Int8Heads {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 3)
   extern __shared__ float results[];  // [warps, kHeads, D]
   __shared__ Statistics statistics[DecodeTile::kWarps][kHeads];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of(task);
+  const DecodeBlock block = DecodeBlock::of<kHeads>(task);
   if (!block.computes()) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -240,7 +240,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 3)
     }
   }
   __syncthreads();
-  join_warps<kHeadDim>(task, block, results, statistics);
+  join_warps<kHeadDim, kHeads>(task, block, results, statistics);
 }
 
 Int8Heads int8_heads(const ConstTensorView& levels, const ConstTensorView& scales) {
@@ -253,8 +253,9 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
   const DecodeInt8Params params{.task = task,
                                 .k = int8_heads(op.cache.k, op.cache.k_scale),
                                 .v = int8_heads(op.cache.v, op.cache.v_scale)};
-  launch_decode_parts<kHeadDim>(AttendInt8Kv::kName, stream, task, decode_int8_attention<kHeadDim>,
-                                params, DecodeTile::result_bytes(kHeadDim));
+  launch_decode_parts<kHeadDim, kHeads>(AttendInt8Kv::kName, stream, task,
+                                        decode_int8_attention<kHeadDim>, params,
+                                        DecodeTile::result_bytes(kHeads, kHeadDim));
 }
 
 }  // namespace

@@ -60,21 +60,22 @@ struct DecodeBlock {
   int part;
   int kv_head;
   int head;     ///< the first query head
-  int heads;    ///< DecodeTile::kHeads or fewer
+  int heads;    ///< as many as a block has, or fewer
   int visible;  ///< keys that the query sees
   int begin;    ///< the first key of the part, in the segment
   int keys;     ///< of the part; 0 or less if it has none
 
+  template <int kHeads>
   __device__ static DecodeBlock of(const DecodeTask& task) {
-    const int blocks_of_heads = (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
-    const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * DecodeTile::kHeads;
+    const int blocks_of_heads = (task.group + kHeads - 1) / kHeads;
+    const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * kHeads;
     DecodeBlock b{};
     b.query = static_cast<int>(blockIdx.z);
     b.part = static_cast<int>(blockIdx.y);
     b.segment = task.segments.at(b.query);
     b.kv_head = static_cast<int>(blockIdx.x) / blocks_of_heads;
     b.head = b.kv_head * task.group + first_head;
-    b.heads = min(DecodeTile::kHeads, task.group - first_head);
+    b.heads = min(kHeads, task.group - first_head);
     b.visible = DecodeTask::visible(b.segment);
     b.begin = b.part * kPartKeys;
     b.keys = min(b.visible - b.begin, kPartKeys);
@@ -151,26 +152,35 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
 }
 
 /// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
-/// it. `results` [warps, DecodeTile::kHeads, D] and `statistics` are in shared memory and there.
-template <int kHeadDim>
-__device__ __forceinline__ void join_warps(
-    const DecodeTask& p, const DecodeBlock& block, const float* results,
-    const Statistics (&statistics)[DecodeTile::kWarps][DecodeTile::kHeads]) {
+/// it. `results` [warps, kHeads, D] and `statistics` are in shared memory and there; the maxima
+/// become the factors of what warps summed.
+template <int kHeadDim, int kHeads>
+__device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBlock& block,
+                                           const float* results,
+                                           Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
+  __shared__ Statistics joined[kHeads];
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < block.heads) {
+    Statistics all = kNothing;
+    for (const auto& warp : statistics) all.maximum = fmaxf(all.maximum, warp[thread].maximum);
+    for (auto& warp : statistics) {
+      Statistics& of = warp[thread];
+      of.maximum = rescale(of.maximum, all.maximum, p.scale_log2);
+      all.sum = fmaf(of.sum, of.maximum, all.sum);
+    }
+    joined[thread] = all;
+  }
+  __syncthreads();
   const bool alone = DecodeTask::parts_of(block.visible) <= 1;
-  for (int i = static_cast<int>(threadIdx.x); i < block.heads * kHeadDim; i += kDecodeThreads) {
+  for (int i = thread; i < block.heads * kHeadDim; i += kDecodeThreads) {
     const int row = i / kHeadDim;
     const int d = i % kHeadDim;
-    Statistics all = kNothing;
-    for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      all.maximum = fmaxf(all.maximum, statistics[w][row].maximum);
-    }
     float value = 0;
+#pragma unroll
     for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      const Statistics& of = statistics[w][row];
-      const float factor = rescale(of.maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(of.sum, factor, all.sum);
-      value = fmaf(results[(w * DecodeTile::kHeads + row) * kHeadDim + d], factor, value);
+      value = fmaf(results[(w * kHeads + row) * kHeadDim + d], statistics[w][row].maximum, value);
     }
+    const Statistics& all = joined[row];
     if (alone) {
       write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
     } else {
@@ -261,28 +271,31 @@ DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_
 }
 
 /// Returns how many blocks have the parts of a kv head.
-[[nodiscard]] inline int blocks_of_heads(const DecodeTask& task) {
-  return (task.group + DecodeTile::kHeads - 1) / DecodeTile::kHeads;
+template <int kHeads>
+[[nodiscard]] int blocks_of_heads(const DecodeTask& task) {
+  return (task.group + kHeads - 1) / kHeads;
 }
 
 /// Returns how many blocks a task has.
-[[nodiscard]] inline std::int64_t blocks_of(const DecodeTask& task) {
-  return std::int64_t{task.heads / task.group * blocks_of_heads(task)} * task.most_parts *
+template <int kHeads>
+[[nodiscard]] std::int64_t blocks_of(const DecodeTask& task) {
+  return std::int64_t{task.heads / task.group * blocks_of_heads<kHeads>(task)} * task.most_parts *
          task.queries;
 }
 
 /// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these.
-template <int kHeadDim, class Params>
+template <int kHeadDim, int kHeads, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
-  launch({.name = name,
-          .stream = stream,
-          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads(task)),
-                       static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
-          .block = kDecodeThreads,
-          .shared_bytes = shared_bytes,
-          .chained = true},
-         kernel, params);
+  launch(
+      {.name = name,
+       .stream = stream,
+       .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads<kHeads>(task)),
+                    static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
+       .block = kDecodeThreads,
+       .shared_bytes = shared_bytes,
+       .chained = true},
+      kernel, params);
   if (task.most_parts <= 1) return;
   launch({.name = name,
           .stream = stream,

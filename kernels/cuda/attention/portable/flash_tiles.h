@@ -21,27 +21,36 @@ struct FlashForwardTile {
   }
 };
 
-/// decode_attention.cu: each warp of a block has a ring of strips of keys and values; the block has
-/// the query heads of a kv head. Rings hold two strips, so that several blocks live on a
-/// multiprocessor, or all of a part where there are few blocks. decode_int8_attention.cu has the
-/// same without rings.
+/// What both kernels of single queries over a cache have alike.
 struct DecodeTile {
   static constexpr int kWarps = 4;
-  static constexpr int kHeads = 16;      ///< query heads, those that do not exist included
   static constexpr int kStripKeys = 16;  ///< that a warp takes at once
   static constexpr int kPartStrips = 4;  ///< of a warp, in a part of keys
-  static constexpr int kFewStages = 2;   ///< of a ring, if several blocks share a multiprocessor
-  static constexpr int strip_bytes(int head_dim) {
-    return 2 * kStripKeys * flash_row_bytes(head_dim);
+  /// What warps summed: f32, for each head.
+  static constexpr std::size_t result_bytes(int heads, int head_dim) {
+    return sizeof(float) * static_cast<std::size_t>(kWarps * heads * head_dim);
+  }
+};
+
+/// decode_attention.cu: each warp of a block has a ring whose stages are the keys of a strip, its
+/// values, the keys of the next one, and so on. Rings hold three stages, so that four blocks live
+/// on a multiprocessor, or all of a part where there are few blocks.
+struct DecodeBf16Tile {
+  static constexpr int kHeads = 8;  ///< query heads of a block, those that do not exist included
+  static constexpr int kFewStages = 3;
+  static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
+  static constexpr int stage_bytes(int head_dim) {
+    return DecodeTile::kStripKeys * flash_row_bytes(head_dim);
   }
   static constexpr std::size_t shared_bytes(int head_dim, int stages) {
     return static_cast<std::size_t>(kHeads * flash_row_bytes(head_dim) +
-                                    kWarps * stages * strip_bytes(head_dim));
+                                    DecodeTile::kWarps * stages * stage_bytes(head_dim));
   }
-  /// What warps summed: f32, for each head.
-  static constexpr std::size_t result_bytes(int head_dim) {
-    return sizeof(float) * static_cast<std::size_t>(kWarps * kHeads * head_dim);
-  }
+};
+
+/// decode_int8_attention.cu, which has no rings.
+struct DecodeInt8Tile {
+  static constexpr int kHeads = 16;
 };
 
 /// The kernel of dk and dv in flash_backward.cu: two stages of queries and d_o, with lse and delta.
