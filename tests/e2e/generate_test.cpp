@@ -279,6 +279,33 @@ TEST_CASE(
   CHECK(json["prediction"].contains("unknown"));
 }
 
+TEST_CASE("a benchmark of generation traces two sweeps") {
+  const Folder folder;
+  const std::string file = folder / "trace.json";
+  const std::string bench = "bench " STRATA_CONFIGS
+                            "/tiny-cpu.json --generate --prompts 3 --prompt-tokens 4 --max-tokens 8"
+                            " --batch 3 --trace " +
+                            file;
+  REQUIRE(strata(folder, bench).code == 0);
+  const Outcome result = strata(folder, bench);  // a trace may be replaced
+  REQUIRE(result.code == 0);
+  CHECK_THAT(result.text, ContainsSubstring("lane compute"));
+  CHECK_THAT(result.text, ContainsSubstring("races in the traced sweeps: 0"));
+  constexpr int kLayers = 4;  // of the config
+  CHECK_THAT(result.text, ContainsSubstring(std::to_string(kLayers) + " times fused_attend"));
+  int attended = 0;
+  const auto trace = nlohmann::json::parse(read_file(file));
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "fused_attend") ++attended;
+  }
+  CHECK(attended == 2 * kLayers);
+  const std::string held = folder / "config.json";
+  write_file(held, "{}");
+  check_refused(folder, bench.substr(0, bench.size() - file.size()) + held, "--trace: " + held);
+  CHECK(read_file(held) == "{}");
+  check_refused(folder, "bench " STRATA_CONFIGS "/tiny-cpu.json --trace " + file, "--generate");
+}
+
 TEST_CASE("a load that cannot be generated is refused by the option that is wrong") {
   const Folder folder;
   const std::string tiny = STRATA_CONFIGS "/tiny-cpu.json --generate ";
