@@ -321,11 +321,14 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     const Statistics& of = running.heads[i];
     const float sum = RunningHeads::over_keys_sum(of.sum);
     if (lane / 4 == 0) statistics[warp][head] = {of.maximum, sum};
-    float* const to = results + (warp * kHeads + head) * kHeadDim + lane / 4;
+    if (head < block.heads) {
+      float* const to =
+          results + (warp * kHeads + head) * DecodeTile::result_stride(kHeadDim) + lane / 4;
 #pragma unroll
-    for (int m = 0; m < kHeadDim / 16; ++m) {
-      to[m * 16] = o[m][i];
-      to[m * 16 + 8] = o[m][2 + i];
+      for (int m = 0; m < kHeadDim / 16; ++m) {
+        to[DecodeTile::result_at(m * 16)] = o[m][i];
+        to[DecodeTile::result_at(m * 16 + 8)] = o[m][2 + i];
+      }
     }
   }
   __syncthreads();

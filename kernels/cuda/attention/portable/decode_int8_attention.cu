@@ -178,7 +178,7 @@ template <int kHeadDim>
 __global__ void __launch_bounds__(kDecodeThreads, 3)
     decode_int8_attention(const DecodeInt8Params p) {
   begin_chained();
-  extern __shared__ float results[];  // [warps, kHeads, D]
+  extern __shared__ __align__(16) float results[];  // [warps, kHeads, D]
   __shared__ Statistics statistics[DecodeTile::kWarps][kHeads];
   const DecodeTask& task = p.task;
   const DecodeBlock block = DecodeBlock::of<kHeads>(task);
@@ -232,11 +232,18 @@ __global__ void __launch_bounds__(kDecodeThreads, 3)
     const int row = half * 8 + lane / 4;
     const float sum = row_sum(rows[half].sum);
     if (lane % 4 == 0) statistics[warp][row] = {rows[half].maximum, sum};
-    float* const to = results + (warp * kHeads + row) * kHeadDim + lane % 4 * (kHeadDim / 4);
+    if (row < block.heads) {
+      float* const to = results + (warp * kHeads + row) * DecodeTile::result_stride(kHeadDim);
 #pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      to[n] = o[n][2 * half];
-      to[kHeadDim / 8 + n] = o[n][2 * half + 1];
+      for (int i = 0; i < 2; ++i) {
+        const int first = (lane % 4 * 2 + i) * (kHeadDim / 8);
+#pragma unroll
+        for (int n = 0; n < kHeadDim / 8; n += 4) {
+          const int at = 2 * half + i;
+          *reinterpret_cast<float4*>(to + DecodeTile::result_at(first + n)) =
+              make_float4(o[n][at], o[n + 1][at], o[n + 2][at], o[n + 3][at]);
+        }
+      }
     }
   }
   __syncthreads();

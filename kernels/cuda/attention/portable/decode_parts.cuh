@@ -152,8 +152,8 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
 }
 
 /// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
-/// it. `results` [warps, kHeads, D] and `statistics` are in shared memory and there; the maxima
-/// become the factors of what warps summed.
+/// it. `results` [warps, kHeads, D], spread as DecodeTile has it, and `statistics` are in shared
+/// memory and there; the maxima become the factors of what warps summed.
 template <int kHeadDim, int kHeads>
 __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBlock& block,
                                            const float* results,
@@ -178,7 +178,8 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
     float value = 0;
 #pragma unroll
     for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      value = fmaf(results[(w * kHeads + row) * kHeadDim + d], statistics[w][row].maximum, value);
+      const float* const of = results + (w * kHeads + row) * DecodeTile::result_stride(kHeadDim);
+      value = fmaf(of[DecodeTile::result_at(d)], statistics[w][row].maximum, value);
     }
     const Statistics& all = joined[row];
     if (alone) {
@@ -191,6 +192,47 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
         to[kHeadDim + 1] = all.sum;
       }
     }
+  }
+}
+
+/// Joins the parts of queries that have at most one for each warp: a warp has one head of one
+/// query. The bits are those of join_parts.
+template <int kHeadDim>
+__global__ void __launch_bounds__(kDecodeThreads) join_few_parts(const DecodeTask p) {
+  constexpr int kMost = DecodeTile::kWarps;
+  constexpr int kPerLane = kHeadDim / 32;
+  let_next_start();
+  const int head = static_cast<int>(blockIdx.x * kDecodeThreads + threadIdx.x) / 32;
+  const int query = static_cast<int>(blockIdx.z);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
+  wait_for_previous();
+  if (parts <= 1 || head >= p.heads) return;
+  float values[kMost][kPerLane] = {};
+  Statistics statistics[kMost] = {kNothing, kNothing, kNothing, kNothing};
+  static_assert(kMost == 4);
+#pragma unroll
+  for (int part = 0; part < kMost; ++part) {
+    if (part >= parts) break;
+    const float* const from = p.part<kHeadDim>(query, part, head);
+    statistics[part] = {from[kHeadDim], from[kHeadDim + 1]};
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) values[part][i] = from[i * 32 + lane];
+  }
+  Statistics all = kNothing;
+#pragma unroll
+  for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
+  float value[kPerLane] = {};
+#pragma unroll
+  for (int part = 0; part < kMost; ++part) {
+    const float factor = rescale(statistics[part].maximum, all.maximum, p.scale_log2);
+    all.sum = fmaf(statistics[part].sum, factor, all.sum);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) value[i] = fmaf(values[part][i], factor, value[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    write_result<kHeadDim>(p, query, head, i * 32 + lane, value[i], all);
   }
 }
 
@@ -297,12 +339,15 @@ void launch_decode_parts(std::string_view name, cudaStream_t stream, const Decod
        .chained = true},
       kernel, params);
   if (task.most_parts <= 1) return;
+  constexpr int kWarps = DecodeTile::kWarps;
+  const bool few = task.most_parts <= kWarps;
+  const int blocks = few ? (task.heads + kWarps - 1) / kWarps : task.heads;
   launch({.name = name,
           .stream = stream,
-          .grid = dim3(static_cast<unsigned>(task.heads), 1, static_cast<unsigned>(task.queries)),
+          .grid = dim3(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(task.queries)),
           .block = kDecodeThreads,
           .chained = true},
-         join_parts<kHeadDim>, task);
+         few ? join_few_parts<kHeadDim> : join_parts<kHeadDim>, task);
 }
 
 }  // namespace strata::cuda

@@ -26,9 +26,15 @@ struct DecodeTile {
   static constexpr int kWarps = 4;
   static constexpr int kStripKeys = 16;  ///< that a warp takes at once
   static constexpr int kPartStrips = 4;  ///< of a warp, in a part of keys
+  /// Where element d of a head is in what warps summed, and elements from one head to the next: so
+  /// that no lanes of a warp write to one bank of shared memory at once, in either kernel.
+  static constexpr int result_at(int d) { return d + d / 32 * 8; }
+  static constexpr int result_stride(int head_dim) {
+    return (result_at(head_dim - 1) / 32 + 1) * 32 + 4;
+  }
   /// What warps summed: f32, for each head.
   static constexpr std::size_t result_bytes(int heads, int head_dim) {
-    return sizeof(float) * static_cast<std::size_t>(kWarps * heads * head_dim);
+    return sizeof(float) * static_cast<std::size_t>(kWarps * heads * result_stride(head_dim));
   }
 };
 
