@@ -13,17 +13,31 @@
 namespace strata::test {
 namespace {
 
-/// Runs a check of op_cases.h twice, and with room for more parts, which changes nothing: a few,
-/// or so many that a second kernel joins them.
+/// Runs a check of op_cases.h twice, and with room for more parts, which changes nothing, though
+/// other kernels join a few, more and many.
 void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType), OpRunner& runner,
                  DType dtype, const AttentionCase& c) {
   const Outputs first = check(runner, dtype, c, dtype);
   CHECK(check(runner, dtype, c, dtype) == first);
-  for (const std::int64_t more : {3, 9}) {
+  for (const std::int64_t more : {3, 9, 40}) {
     AttentionCase longer = c;
     longer.parts += more;
     CHECK(check(runner, dtype, longer, dtype) == first);
   }
+}
+
+/// All cases, and one with many parts.
+std::vector<AttentionCase> all_decode_cases() {
+  std::vector<AttentionCase> cases = decode_cases();
+  cases.push_back({.name = "a query with many parts of keys beside one without keys",
+                   .queries = 3,
+                   .keys = 9001,
+                   .heads = 8,
+                   .kv_heads = 1,
+                   .head_dim = 128,
+                   .segments = {{0, 1, 1, 9000, 8999}, {1, 17, 1, 0, 0}, {2, 500, 1, 1023, 1022}},
+                   .parts = 36});
+  return cases;
 }
 
 }  // namespace
@@ -34,7 +48,7 @@ TEST_CASE("single queries over a cache on cuda follow the formula", "[cuda]") {
     Backend backend =
         make_backend(BackendKind::kCuda, {.device = {}, .threads = 1, .attention = kernels});
     OpRunner runner(backend);
-    for (const AttentionCase& c : decode_cases()) {
+    for (const AttentionCase& c : all_decode_cases()) {
       for (const DType dtype : {DType::kF32, DType::kBF16}) {
         check_twice(check_attention_forward, runner, dtype, c);
       }
@@ -50,7 +64,7 @@ TEST_CASE("what turns, appends and attends at once on cuda has the bits of its p
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const Outputs first = check_fused_attend(runner, dtype, c);
       AttentionCase longer = c;  // parts are then joined by a second kernel
-      longer.parts += 9;
+      longer.parts += 40;
       CHECK(check_fused_attend(runner, dtype, longer) == first);
     }
   }
@@ -60,16 +74,7 @@ TEST_CASE("single queries over int8 keys on cuda follow the formula", "[cuda]") 
   if (without_gpu()) return;
   Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
   OpRunner runner(backend);
-  std::vector<AttentionCase> cases = decode_cases();
-  cases.push_back({.name = "a query with many parts of keys beside one without keys",
-                   .queries = 3,
-                   .keys = 9001,
-                   .heads = 8,
-                   .kv_heads = 1,
-                   .head_dim = 128,
-                   .segments = {{0, 1, 1, 9000, 8999}, {1, 17, 1, 0, 0}, {2, 500, 1, 1023, 1022}},
-                   .parts = 36});
-  for (const AttentionCase& c : cases) {
+  for (const AttentionCase& c : all_decode_cases()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       check_twice(check_attend_int8_kv, runner, dtype, c);
     }

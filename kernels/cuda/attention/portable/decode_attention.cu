@@ -222,10 +222,10 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
   constexpr int kSteps = 2 * kDecodeStrips;
   constexpr int kAhead = kStages == kSteps ? kStages : kStages - 1;
   let_next_start();
-  if constexpr (!kFused) wait_for_previous();
   extern __shared__ __align__(1024) unsigned char shared[];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of<kHeads>(task);
+  const DecodeBlock block = DecodeBlock::of<kHeads>(task);  // by a table that no kernel writes
+  if constexpr (!kFused) wait_for_previous();
   if (!block.computes()) return;
   const int keys = block.keys;
   const int lane = static_cast<int>(threadIdx.x) % 32;

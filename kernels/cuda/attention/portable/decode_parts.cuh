@@ -236,63 +236,69 @@ __global__ void __launch_bounds__(kDecodeThreads) join_few_parts(const DecodeTas
   }
 }
 
-/// Joins the parts of queries that have several: a block has one head of one query, and each of its
-/// warps every fourth part.
-template <int kHeadDim>
+/// Joins the parts of queries that have several: a block has 32 * kPerLane elements of one head of
+/// one query, and each of its warps every fourth part, kAhead of which are under way.
+template <int kHeadDim, int kPerLane, int kAhead>
 __global__ void __launch_bounds__(kDecodeThreads) join_parts(const DecodeTask p) {
+  static_assert(kAhead <= 32);
+  constexpr int kWarps = DecodeTile::kWarps;
+  constexpr int kWidth = 32 * kPerLane;
+  constexpr int kSlices = kHeadDim / kWidth;  // of a head
   let_next_start();
-  const int head = static_cast<int>(blockIdx.x);
+  const int head = static_cast<int>(blockIdx.x) / kSlices;
+  const int first_element = static_cast<int>(blockIdx.x) % kSlices * kWidth;
   const int query = static_cast<int>(blockIdx.z);
   const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
   wait_for_previous();
   if (parts <= 1) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  constexpr int kPerLane = kHeadDim / 32;
   float sums[kPerLane] = {};
   Statistics own = kNothing;
-  constexpr int kAhead = 8;  // parts that are under way
-  for (int first = warp; first < parts; first += kAhead * DecodeTile::kWarps) {
+  for (int first = warp; first < parts; first += kAhead * kWarps) {
     float values[kAhead][kPerLane];
-    Statistics next[kAhead];
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
-      const int part = first + j * DecodeTile::kWarps;
-      if (part >= parts) break;
-      const float* const from = p.part<kHeadDim>(query, part, head);
-      next[j] = {from[kHeadDim], from[kHeadDim + 1]};
+      if (first + j * kWarps >= parts) break;
+      const float* const from = p.part<kHeadDim>(query, first + j * kWarps, head) + first_element;
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) values[j][i] = from[i * 32 + lane];
     }
+    Statistics next = kNothing;  // of the lane's part
+    if (lane < kAhead && first + lane * kWarps < parts) {
+      const float* const from = p.part<kHeadDim>(query, first + lane * kWarps, head);
+      next = {from[kHeadDim], from[kHeadDim + 1]};
+    }
 #pragma unroll
     for (int j = 0; j < kAhead; ++j) {
-      if (first + j * DecodeTile::kWarps >= parts) break;
-      const float maximum = fmaxf(own.maximum, next[j].maximum);
+      if (first + j * kWarps >= parts) break;
+      const Statistics of = {__shfl_sync(~0u, next.maximum, j), __shfl_sync(~0u, next.sum, j)};
+      const float maximum = fmaxf(own.maximum, of.maximum);
       const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
-      const float new_factor = rescale(next[j].maximum, maximum, p.scale_log2);
+      const float new_factor = rescale(of.maximum, maximum, p.scale_log2);
 #pragma unroll
       for (int i = 0; i < kPerLane; ++i) {
         sums[i] = fmaf(values[j][i], new_factor, sums[i] * old_factor);
       }
-      own = {maximum, fmaf(next[j].sum, new_factor, own.sum * old_factor)};
+      own = {maximum, fmaf(of.sum, new_factor, own.sum * old_factor)};
     }
   }
-  __shared__ float results[DecodeTile::kWarps][kHeadDim];
-  __shared__ Statistics statistics[DecodeTile::kWarps];
+  __shared__ float results[kWarps][kWidth];
+  __shared__ Statistics statistics[kWarps];
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) results[warp][i * 32 + lane] = sums[i];
   if (lane == 0) statistics[warp] = own;
   __syncthreads();
-  for (int d = static_cast<int>(threadIdx.x); d < kHeadDim; d += kDecodeThreads) {
+  for (int d = static_cast<int>(threadIdx.x); d < kWidth; d += kDecodeThreads) {
     Statistics all = kNothing;
     for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
     float value = 0;
-    for (int w = 0; w < DecodeTile::kWarps; ++w) {
+    for (int w = 0; w < kWarps; ++w) {
       const float factor = rescale(statistics[w].maximum, all.maximum, p.scale_log2);
       all.sum = fmaf(statistics[w].sum, factor, all.sum);
       value = fmaf(results[w][d], factor, value);
     }
-    write_result<kHeadDim>(p, query, head, d, value, all);
+    write_result<kHeadDim>(p, query, head, first_element + d, value, all);
   }
 }
 
@@ -325,6 +331,31 @@ template <int kHeads>
          task.queries;
 }
 
+/// Launches what joins parts, if a query may have several: where there are many of them, blocks of
+/// few elements, so that more parts are under way.
+template <int kHeadDim>
+void launch_join(std::string_view name, cudaStream_t stream, const DecodeTask& task) {
+  constexpr int kWarps = DecodeTile::kWarps;
+  constexpr int kPerLane = kHeadDim / 32;
+  constexpr int kManyParts = 8 * kWarps;
+  const auto launch_with = [&](void (*join)(DecodeTask), int blocks) {
+    launch({.name = name,
+            .stream = stream,
+            .grid = dim3(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(task.queries)),
+            .block = kDecodeThreads,
+            .chained = true},
+           join, task);
+  };
+  if (task.most_parts <= 1) return;
+  if (task.most_parts <= kWarps) {
+    launch_with(join_few_parts<kHeadDim>, (task.heads + kWarps - 1) / kWarps);
+  } else if (task.most_parts <= kManyParts) {
+    launch_with(join_parts<kHeadDim, kPerLane, 8>, task.heads);
+  } else {
+    launch_with(join_parts<kHeadDim, 1, 32>, task.heads * kPerLane);
+  }
+}
+
 /// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these.
 template <int kHeadDim, int kHeads, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
@@ -338,16 +369,7 @@ void launch_decode_parts(std::string_view name, cudaStream_t stream, const Decod
        .shared_bytes = shared_bytes,
        .chained = true},
       kernel, params);
-  if (task.most_parts <= 1) return;
-  constexpr int kWarps = DecodeTile::kWarps;
-  const bool few = task.most_parts <= kWarps;
-  const int blocks = few ? (task.heads + kWarps - 1) / kWarps : task.heads;
-  launch({.name = name,
-          .stream = stream,
-          .grid = dim3(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(task.queries)),
-          .block = kDecodeThreads,
-          .chained = true},
-         few ? join_few_parts<kHeadDim> : join_parts<kHeadDim>, task);
+  launch_join<kHeadDim>(name, stream, task);
 }
 
 }  // namespace strata::cuda
