@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "command_line/assignments.h"
 #include "strata/command_line/command_line.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
@@ -19,6 +20,7 @@ struct RunArguments {
 };
 
 RunConfig load(const RunArguments& arguments) {
+  warn_of_replaced(arguments.sets);
   RunConfig config = load_run_config(arguments.config, arguments.sets);
   config.validate(arguments.config);
   return config;
@@ -30,11 +32,7 @@ CLI::Option& add_run(CLI::App& doctor, DoctorRun& run, RunArguments& arguments) 
       *doctor.add_option("config", arguments.config,
                          "run config, a JSON file: also see whether it is right, whether its model "
                          "and data are there, and whether it fits this machine and its disk");
-  doctor
-      .add_option("--set", arguments.sets, "change a key of the config, as in --set run.steps=1000")
-      ->needs(&config)
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_assignments(doctor, arguments.sets)->needs(&config);
   CLI::Option* const ranks =
       doctor
           .add_option("--ranks", run.plan.ranks,

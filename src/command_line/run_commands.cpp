@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "command_line/assignments.h"
 #include "strata/base/fields.h"
-#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
@@ -41,21 +41,6 @@ struct RunArguments {
   TuneOptions tune;
 };
 
-/// Says which assignments a later one of the same key replaces.
-void warn_of_replaced(const std::vector<std::string>& sets) {
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    const std::string key = sets[i].substr(0, sets[i].find('=') + 1);
-    for (std::size_t j = sets.size() - 1; j > i; --j) {
-      if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
-      const auto shown = [](const std::string& text) {  // the log is not configured yet
-        return printable(shortened(text));
-      };
-      log::warn("--set {} is replaced by the later --set {}", shown(sets[i]), shown(sets[j]));
-      break;
-    }
-  }
-}
-
 /// Returns all assignments of the command line, those of options of their own last.
 std::vector<std::string> sets_of(const RunArguments& arguments) {
   std::vector<std::string> sets = arguments.sets;
@@ -81,10 +66,7 @@ CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::str
                           RunArguments& arguments) {
   CLI::App& command = *app.add_subcommand(name, description);
   command.add_option("config", arguments.config, "run config, a JSON file")->required();
-  command
-      .add_option("--set", arguments.sets, "change a key of the config, as in --set run.steps=1000")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_assignments(command, arguments.sets);
   command.footer(
       [] { return "Keys of the config:\n" + describe_fields(RunConfig{}, help_columns()); });
   return command;
@@ -237,10 +219,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
                   "threads that predict, one for each usable core without this")
       ->check(CLI::PositiveNumber)
       ->type_name("COUNT");
-  command
-      .add_option("--set", options->sets, "change a key of the config, as in --set run.steps=1000")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  add_assignments(command, options->sets);
   command.callback([options, &action] {
     action = [options] {
       warn_of_replaced(options->sets);

@@ -20,7 +20,8 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kUsualSequences = 16;
-constexpr std::int64_t kMostSequences = 256;  // more were not measured
+constexpr std::int64_t kMostOnDevice = 256;  // more were not measured
+constexpr std::int64_t kMostOnHost = 512;    // whose memory has room for more
 
 /// Where keys and values are, who attends to them, and how long sweeps are.
 struct Way {
@@ -73,7 +74,7 @@ GenerationSetup by_rule(const LlamaConfig& model, const GenerationWish& wish,
 /// between them, and those of the load.
 std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
   if (wish.sequences) return {*wish.sequences};
-  const std::int64_t most = std::min(wish.load.sequences, kMostSequences);
+  const std::int64_t most = std::min(wish.load.sequences, kMostOnHost);
   std::vector<std::int64_t> tried;
   for (std::int64_t n = 1; n < most; n *= 2) {
     tried.push_back(n);
@@ -90,27 +91,13 @@ class Search {
          const RatedDevice& device)
       : model_(model), wish_(wish), budget_(budget), device_(device) {}
 
-  /// Tries keys and values on the device, and on the host with more sequences than fit there.
-  /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
-  /// the host they leave room for weights, whatever the number.
   void run() {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
-    std::size_t fit = 0;  // so many of the numbers
-    while (fit < tried.size() && attempt(tried[fit], {.keys_on_device = true})) ++fit;
-    if (budget_.device_is_host) return;
-    upwards(std::span(tried).subspan(fit), {});
-    const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
-    for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
-      upwards(attended, {.host_attention = true, .fetched = fetched});
-    }
-    if (wish_.needs.sweep_tokens || !(best_.prediction.tokens_per_s > 0)) return;
-    const GenerationChoice usual = best_;
-    Way longer = best_way_;
-    longer.long_sweeps = kLongSweeps;
-    attempt(usual.setup.sequences, longer);
-    // The first token comes later.
-    const double worth_it = kWorthLonger * usual.prediction.tokens_per_s;
-    if (best_.prediction.tokens_per_s < worth_it) best_ = usual;
+    try_ways(tried);
+    if (!(best_.prediction.tokens_per_s > 0)) return;
+    const auto next = std::ranges::upper_bound(tried, best_.setup.sequences);
+    if (next != tried.end()) try_more_below(*next);
+    if (!budget_.device_is_host && !wish_.needs.sweep_tokens) try_longer_sweeps();
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
 
@@ -119,6 +106,58 @@ class Search {
   static constexpr double kWorthMore = 1.05;
   static constexpr double kWorthLonger = 1.02;  ///< what longer sweeps have to bring
   static constexpr std::size_t kFewer = 2;      ///< numbers below those that do not fit
+
+  /// Tries keys and values on the device, and on the host with more sequences than fit there.
+  /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
+  /// the host they leave room for weights, whatever the number.
+  void try_ways(const std::vector<std::int64_t>& tried) {
+    std::size_t fit = 0;  // so many of the numbers
+    while (fit < tried.size() && tried[fit] <= most_on_device() &&
+           attempt(tried[fit], {.keys_on_device = true})) {
+      ++fit;
+    }
+    if (budget_.device_is_host) return;
+    upwards(std::span(tried).subspan(fit), {});
+    const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
+    for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
+      upwards(attended, {.host_attention = true, .fetched = fetched});
+    }
+  }
+
+  /// Tries the most sequences below `too_many` that leave as many weights on the device as the best
+  /// setup has.
+  void try_more_below(std::int64_t too_many) {
+    const std::int64_t before = best_.setup.sequences;
+    std::int64_t most = before;
+    while (too_many - most > 1) {
+      const std::int64_t middle = most + (too_many - most) / 2;
+      (leaves_weights(middle) ? most : too_many) = middle;
+    }
+    if (most > before) attempt(most, best_way_);
+  }
+  [[nodiscard]] bool leaves_weights(std::int64_t sequences) const {
+    try {
+      const GenerationSetup setup = setup_of(model_, wish_, sequences, best_way_, budget_);
+      return setup.resident_units >= best_.setup.resident_units;
+    } catch (const OutOfMemory&) {
+      return false;
+    }
+  }
+
+  /// Tries sweeps of more tokens, after which the first token comes later.
+  void try_longer_sweeps() {
+    const GenerationChoice usual = best_;
+    Way longer = best_way_;
+    longer.long_sweeps = kLongSweeps;
+    attempt(usual.setup.sequences, longer);
+    const double worth_it = kWorthLonger * usual.prediction.tokens_per_s;
+    if (best_.prediction.tokens_per_s < worth_it) best_ = usual;
+  }
+
+  /// A number that is wished is tried, whatever it is.
+  [[nodiscard]] std::int64_t most_on_device() const {
+    return wish_.sequences.value_or(kMostOnDevice);
+  }
 
   /// Tries numbers of sequences as long as more of them are worth it.
   void upwards(std::span<const std::int64_t> tried, const Way& way) {

@@ -272,6 +272,26 @@ TEST_CASE("where the host is small, the choice is as good as any that fits") {
   }
 }
 
+TEST_CASE("as many sequences are chosen as leave the weights on the device") {
+  HardwareSection hardware = fast_machine().hardware;
+  hardware.device_gbs = 3000;
+  hardware.link_gbs = 10;
+  hardware.host_gbs = 10;
+  const GenerationLoad load{.sequences = 192, .prompt_tokens = 500, .drawn_tokens = 100};
+  for (const std::int64_t sequences : {21, 45}) {  // neither is tried on the way up
+    const GenerationSetup full = within({}, sequences, 600);
+    Budget budget;
+    budget.device_limit = full.device_bytes();
+    const GenerationChoice chosen = choose_generation(
+        large_llama(),
+        {.needs = {.compute = DType::kBF16, .context = 600}, .sequences = {}, .load = load}, budget,
+        {kNewDevice, hardware});
+    CHECK(chosen.setup.sequences == sequences);
+    CHECK(chosen.setup.resident_units == full.resident_units);
+    CHECK(within(budget.device_limit, sequences + 1, 600).resident_units < full.resident_units);
+  }
+}
+
 TEST_CASE("long sequences are predicted as soon as short ones") {
   const GenerationSetup setup = within({}, 8, 4096);
   const GenerationLoad load{.sequences = 1000, .prompt_tokens = 96, .drawn_tokens = 4000};
