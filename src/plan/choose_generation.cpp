@@ -30,11 +30,10 @@ struct Way {
   /// With it: the share of the layers whose keys are fetched nevertheless, so that the link carries
   /// some while the host reads others.
   double fetched = 0;
-  /// Sweeps have room for so many times the usual tokens, which pays where prompts wait for
-  /// weights.
-  std::int64_t long_sweeps = 1;
+  /// Sweeps have room for so many times the usual tokens, and cells too if that is less. More of
+  /// them pay where prompts wait for weights, fewer leave memory for more sequences.
+  double sweeps = 1;
 };
-constexpr std::int64_t kLongSweeps = 4;
 
 GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
                          std::int64_t sequences, const std::optional<Way>& way,
@@ -45,9 +44,11 @@ GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
     needs.host_attention = way->host_attention;
     needs.fetched_layers =
         static_cast<int>(way->fetched * static_cast<double>(model.num_hidden_layers));
-    if (way->long_sweeps > 1) {
-      needs.sweep_tokens = way->long_sweeps * usual_sweep_tokens(budget.device_is_host);
-    }
+    const auto times = [&](std::int64_t tokens) {
+      return static_cast<std::int64_t>(way->sweeps * static_cast<double>(tokens));
+    };
+    if (way->sweeps != 1) needs.sweep_tokens = times(usual_sweep_tokens(budget.device_is_host));
+    if (way->sweeps < 1) needs.cell_tokens = times(usual_cell_tokens(budget.device_is_host));
     needs.kv_slots = way->keys_on_device         ? 0
                      : !needs.host_attention     ? kKvSlots
                      : needs.fetched_layers == 0 ? kKvSlotsOfPrompts
@@ -95,17 +96,25 @@ class Search {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
     try_ways(tried);
     if (!(best_.prediction.tokens_per_s > 0)) return;
-    const auto next = std::ranges::upper_bound(tried, best_.setup.sequences);
-    if (next != tried.end()) try_more_below(*next);
-    if (!budget_.device_is_host && !wish_.needs.sweep_tokens) try_longer_sweeps();
+    try_more(tried, best_way_);
+    const bool said = wish_.needs.sweep_tokens || wish_.needs.cell_tokens;
+    if (said || budget_.device_is_host) return;
+    Way way = best_way_;
+    for (const double sweeps : {4.0, 0.5, 0.25}) {
+      way.sweeps = sweeps;
+      attempt(best_.setup.sequences, way);
+      if (sweeps < 1) try_more(tried, way);
+    }
   }
   [[nodiscard]] const GenerationChoice& best() const { return best_; }
 
  private:
   /// Twice as many sequences have to bring at least this for still more to be tried.
   static constexpr double kWorthMore = 1.05;
-  static constexpr double kWorthLonger = 1.02;  ///< what longer sweeps have to bring
-  static constexpr std::size_t kFewer = 2;      ///< numbers below those that do not fit
+  /// What other sweeps have to bring: after longer ones first tokens come later.
+  static constexpr double kWorthLonger = 1.02;
+  static constexpr double kWorthShorter = 1.01;
+  static constexpr std::size_t kFewer = 2;  ///< numbers below those that do not fit
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there.
   /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
@@ -124,34 +133,27 @@ class Search {
     }
   }
 
-  /// Tries the most sequences below `too_many` that leave as many weights on the device as the best
-  /// setup has.
-  void try_more_below(std::int64_t too_many) {
+  /// Tries the most sequences, up to the next number, that leave as many weights on the device as
+  /// the best setup has.
+  void try_more(const std::vector<std::int64_t>& tried, const Way& way) {
     const std::int64_t before = best_.setup.sequences;
+    const auto next = std::ranges::upper_bound(tried, before);
+    if (next == tried.end()) return;
     std::int64_t most = before;
+    std::int64_t too_many = *next;
     while (too_many - most > 1) {
       const std::int64_t middle = most + (too_many - most) / 2;
-      (leaves_weights(middle) ? most : too_many) = middle;
+      (leaves_weights(middle, way) ? most : too_many) = middle;
     }
-    if (most > before) attempt(most, best_way_);
+    if (most > before) attempt(most, way);
   }
-  [[nodiscard]] bool leaves_weights(std::int64_t sequences) const {
+  [[nodiscard]] bool leaves_weights(std::int64_t sequences, const Way& way) const {
     try {
-      const GenerationSetup setup = setup_of(model_, wish_, sequences, best_way_, budget_);
+      const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       return setup.resident_units >= best_.setup.resident_units;
     } catch (const OutOfMemory&) {
       return false;
     }
-  }
-
-  /// Tries sweeps of more tokens, after which the first token comes later.
-  void try_longer_sweeps() {
-    const GenerationChoice usual = best_;
-    Way longer = best_way_;
-    longer.long_sweeps = kLongSweeps;
-    attempt(usual.setup.sequences, longer);
-    const double worth_it = kWorthLonger * usual.prediction.tokens_per_s;
-    if (best_.prediction.tokens_per_s < worth_it) best_ = usual;
   }
 
   /// A number that is wished is tried, whatever it is.
@@ -177,7 +179,9 @@ class Search {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
-      if (p.tokens_per_s > best_.prediction.tokens_per_s) {
+      const bool other = way.sweeps != best_way_.sweeps;
+      const double worth = !other ? 1 : way.sweeps > 1 ? kWorthLonger : kWorthShorter;
+      if (p.tokens_per_s > worth * best_.prediction.tokens_per_s) {
         best_ = {setup, p, {}};
         best_way_ = way;
       }

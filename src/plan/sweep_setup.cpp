@@ -21,7 +21,7 @@ std::int64_t sweep_tokens_of(const GenerationNeeds& needs, bool device_is_host) 
 ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host) {
   const std::int64_t sweep_tokens = sweep_tokens_of(needs, device_is_host);
   const std::int64_t cell_tokens =
-      std::min(needs.cell_tokens.value_or(device_is_host ? 512 : 2048), sweep_tokens);
+      std::min(needs.cell_tokens.value_or(usual_cell_tokens(device_is_host)), sweep_tokens);
   // On a GPU the projection to logits should read its weights once for all sequences.
   const std::int64_t head_rows = device_is_host ? 64 : 256;
   // It also has much to run side by side: the parts of a sequence's keys.

@@ -101,6 +101,7 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
   needs.fetched_layers = choice.setup.kv.fetched_layers();
   needs.groups = choice.setup.kv.groups;
   needs.sweep_tokens = choice.setup.sweep.tokens;
+  needs.cell_tokens = choice.setup.sizes.cell_tokens;
   const bool device_is_host = backend_.device->info().backend == "cpu";
   while (true) {
     try {
@@ -119,6 +120,7 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
       needs.fetched_layers = open.fetched_layers;
       needs.groups = open.groups;
       needs.sweep_tokens = open.sweep_tokens;
+      needs.cell_tokens = open.cell_tokens;
     }
   }
 }

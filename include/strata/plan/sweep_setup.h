@@ -46,6 +46,10 @@ struct GenerationNeeds {
 [[nodiscard]] constexpr std::int64_t usual_sweep_tokens(bool device_is_host) {
   return device_is_host ? 2048 : 4096;
 }
+/// Likewise a cell.
+[[nodiscard]] constexpr std::int64_t usual_cell_tokens(bool device_is_host) {
+  return device_is_host ? 512 : 2048;
+}
 /// Returns the sizes of forward for these needs, wherever keys and values live.
 [[nodiscard]] ForwardSizes forward_sizes(const GenerationNeeds& needs, bool device_is_host);
 
