@@ -70,12 +70,10 @@ std::vector<WorkReport> by_name(const std::vector<WorkReport>& work) {
   return all;
 }
 
-/// Traces two sweeps of a load, from where half of its tokens are drawn. The device is waited for
-/// before and after them.
+/// Traces two sweeps of a load, or what is left of it, from where half of its tokens are drawn. The
+/// device is waited for before and after them.
 class SweepTrace {
  public:
-  static constexpr int kSweeps = 2;
-
   static constexpr std::string_view kKeys[] = {"traceEvents"};  ///< of the file
 
   [[nodiscard]] Recorder& recorder() { return recorder_; }
@@ -85,22 +83,26 @@ class SweepTrace {
       device.synchronize();
       first_ = counts.sweeps;
       recorder_.start();
-    } else if (recorder_.active() && counts.sweeps == first_ + kSweeps) {
-      device.synchronize();
-      recorder_.stop();
+    } else if (recorder_.active() && counts.sweeps > first_) {
+      sweeps_ = static_cast<int>(counts.sweeps - first_);
+      if (sweeps_ == kSweeps) stop(device);
     }
   }
-  /// Writes the trace and returns lines about its lanes and its work.
-  [[nodiscard]] std::string finish(const std::filesystem::path& file) {
+  void stop(Device& device) {
+    device.synchronize();
     recorder_.stop();
+  }
+  /// Writes the trace and returns lines about its lanes and its work.
+  [[nodiscard]] std::string finish(const std::filesystem::path& file) const {
     recorder_.write_chrome_trace(file.string());
+    if (sweeps_ == 0) return "no sweep follows where half of the tokens are drawn: no trace\n";
     std::string text;
-    for (const LaneReport& lane : lane_times(recorder_, kSweeps)) {
+    for (const LaneReport& lane : lane_times(recorder_, sweeps_)) {
       text += fmt::format("lane {:<15} busy {:.3f} ms, exposed {:.3f} ms a sweep\n", lane.lane,
                           1e3 * lane.busy_s, 1e3 * lane.exposed_s);
     }
     constexpr std::size_t kMost = 10;
-    std::vector<WorkReport> work = by_name(work_times(recorder_, kSweeps));
+    std::vector<WorkReport> work = by_name(work_times(recorder_, sweeps_));
     work.resize(std::min(work.size(), kMost));
     for (const WorkReport& w : work) {
       text += fmt::format("work {:<15} {:.3f} ms a sweep, {} times {} of {}\n", w.lane,
@@ -112,8 +114,11 @@ class SweepTrace {
   }
 
  private:
+  static constexpr int kSweeps = 2;
+
   Recorder recorder_;
   std::int64_t first_ = 0;  ///< sweeps before the traced ones, once they have begun
+  int sweeps_ = 0;          ///< traced
 };
 
 /// Generates a load; returns its counts and the seconds until the first token.
@@ -260,7 +265,10 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
     if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
   }
   print_table(result, session, job.load, info, prediction);
-  if (trace) std::fputs(trace->finish(options.trace).c_str(), stdout);
+  if (trace) {
+    trace->stop(session.device());
+    std::fputs(trace->finish(options.trace).c_str(), stdout);
+  }
   return 0;
 }
 

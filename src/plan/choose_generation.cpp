@@ -140,7 +140,7 @@ class Search {
     const auto next = std::ranges::upper_bound(tried, before);
     if (next == tried.end()) return;
     std::int64_t most = before;
-    std::int64_t too_many = *next;
+    std::int64_t too_many = way.keys_on_device ? std::min(*next, most_on_device() + 1) : *next;
     while (too_many - most > 1) {
       const std::int64_t middle = most + (too_many - most) / 2;
       (leaves_weights(middle, way) ? most : too_many) = middle;
@@ -156,7 +156,7 @@ class Search {
     }
   }
 
-  /// A number that is wished is tried, whatever it is.
+  /// What is wished is tried, whatever it is.
   [[nodiscard]] std::int64_t most_on_device() const {
     return wish_.sequences.value_or(kMostOnDevice);
   }

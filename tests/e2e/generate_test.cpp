@@ -299,6 +299,10 @@ TEST_CASE("a benchmark of generation traces two sweeps") {
     if (event["name"] == "fused_attend") ++attended;
   }
   CHECK(attended == 2 * kLayers);
+  std::string one = bench;
+  const Outcome brief = strata(folder, one.replace(one.find("tokens 8"), 8, "tokens 1"));
+  CHECK(brief.code == 0);
+  CHECK_THAT(brief.text, ContainsSubstring("no sweep follows"));
   const std::string held = folder / "config.json";
   write_file(held, "{}");
   check_refused(folder, bench.substr(0, bench.size() - file.size()) + held, "--trace: " + held);
