@@ -186,7 +186,8 @@ TEST_CASE("the doctor looks whether a run is right, has what it needs, and fits"
   const std::string full = on_disk(folder, "size=2m");
   if (full.empty()) return;
   const Examined examined =
-      examine(folder, full, "", tiny + " --set run.output=" + (folder / "disk/run"));
+      examine(folder, full, "",
+              " " STRATA_CONFIGS "/tiny-cpu.json --set run.output=" + (folder / "disk/run"));
   CHECK_THAT(examined.of("disk")["remedy"].get<std::string>(),
              ContainsSubstring("No space left") || ContainsSubstring("no checkpoint of this run"));
 }
