@@ -1,3 +1,6 @@
+// --set, as every command about a run has it: run_commands.cpp and doctor_commands.cpp declare it
+// and have replaced assignments said before they read the config.
+
 #include "command_line/assignments.h"
 
 #include <cstddef>

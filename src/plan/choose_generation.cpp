@@ -203,7 +203,7 @@ std::string text_of(const GenerationChoice& best, const GenerationChoice& usual)
   const auto described = [](const GenerationChoice& c) {
     return fmt::format("{} sequences at once, keys and values on the {}{}: {} tokens/s predicted",
                        format_count(c.setup.sequences), c.setup.kv.slots == 0 ? "device" : "host",
-                       c.setup.kv.who_attends(),
+                       c.setup.who_attends(),
                        format_count(std::llround(c.prediction.tokens_per_s)));
   };
   return described(best) + "; by rule " + described(usual);

@@ -95,6 +95,13 @@ bool GenerationSetup::fits() const {
          (!budget.host_limit || host_bytes() <= *budget.host_limit);
 }
 
+std::string GenerationSetup::who_attends() const {
+  if (!kv.attended_at_home()) return {};
+  if (kv.fetched_layers() == 0) return ", attended to there";
+  return ", attended to there in " + std::to_string(kv.attended_layers) + " of " +
+         std::to_string(kv.layers) + " layers";
+}
+
 std::string GenerationSetup::to_string() const {
   return std::to_string(resident_units) + " of " + std::to_string(layout->units.size()) +
          " units resident, sequences at once " + format_count(sequences) + ", each up to " +
@@ -102,7 +109,7 @@ std::string GenerationSetup::to_string() const {
          (kv.kept == KvDType::kInt8 ? "as int8 " : "") +
          (kv.slots == 0
               ? "on the device"
-              : "on the host in " + std::to_string(kv.groups) + " groups" + kv.who_attends());
+              : "on the host in " + std::to_string(kv.groups) + " groups" + who_attends());
 }
 
 GenerationSetup make_generation_setup(const LlamaConfig& model, const GenerationNeeds& needs,

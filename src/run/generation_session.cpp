@@ -111,16 +111,13 @@ void GenerationSession::take_memory(const LlamaConfig& model, GenerationNeeds ne
       return;
     } catch (const OutOfMemory&) {
       choice_text_.clear();
+      std::int64_t sequences = needs.sequences;
       if (needs.kv_slots == open.kv_slots) {  // wherever keys and values are
-        if (options_.sequences || needs.sequences == 1) throw;
-        needs.sequences /= 2;
+        if (options_.sequences || sequences == 1) throw;
+        sequences /= 2;
       }
-      needs.kv_slots = open.kv_slots;
-      needs.host_attention = open.host_attention;
-      needs.fetched_layers = open.fetched_layers;
-      needs.groups = open.groups;
-      needs.sweep_tokens = open.sweep_tokens;
-      needs.cell_tokens = open.cell_tokens;
+      needs = open;
+      needs.sequences = sequences;
     }
   }
 }

@@ -42,11 +42,17 @@ Int8Kv int8_cache(OperatorTimer& timer, const Model& m, std::int64_t rows) {
           .v_scale = timer.f32({rows, m.kv_heads})};
 }
 
-/// The table of segments, of five numbers each.
-TensorView upload_segments(OperatorTimer& timer, const std::vector<std::int32_t>& entries) {
+/// The table of segments, of five numbers each: of queries that see so many keys, side by side.
+TensorView upload_segments(OperatorTimer& timer, std::int64_t queries, std::int64_t keys) {
   constexpr std::int64_t kEntries = 5;
+  std::vector<std::int32_t> entries;
+  for (std::int64_t q = 0; q < queries; ++q) {
+    for (const std::int64_t entry : {q, q * keys, std::int64_t{1}, keys, keys - 1}) {
+      entries.push_back(static_cast<std::int32_t>(entry));
+    }
+  }
   TensorView view = timer.pool().upload(entries, DType::kI32);
-  view.shape = Shape{std::ssize(entries) / kEntries, kEntries};
+  view.shape = Shape{queries, kEntries};
   view.row_stride = kEntries;
   return view;
 }
@@ -56,6 +62,41 @@ TensorView scratch_of_parts(OperatorTimer& timer, const Model& m, std::int64_t q
                             std::int64_t keys) {
   const std::int64_t parts = (keys + AttentionForward::kPartKeys - 1) / AttentionForward::kPartKeys;
   return timer.f32({queries, parts, m.heads * (Model::kHeadDim + 2)});
+}
+
+constexpr double kAttentionScale = 0.0884;
+
+/// What turns, appends and attends for new tokens, each of which sees `keys` keys, its own the
+/// last. `all` [queries, (heads + 2 kv heads) * D] are their queries, keys and values, `o`
+/// [queries, heads, D] is written.
+FusedAttend fused_attend(OperatorTimer& timer, const Model& m, std::int64_t queries,
+                         std::int64_t keys, const TensorView& all, const TensorView& o) {
+  const std::int64_t d = Model::kHeadDim;
+  const std::int64_t turned = m.heads + m.kv_heads;
+  const auto heads = [&](std::int64_t first, std::int64_t count) {
+    return heads_of(all, first * d, count, d);
+  };
+  const std::vector positions(static_cast<std::size_t>(queries),
+                              static_cast<std::int32_t>(keys - 1));
+  std::vector<std::int32_t> rows;
+  for (std::int64_t q = 1; q <= queries; ++q) {
+    rows.push_back(static_cast<std::int32_t>(q * keys - 1));
+  }
+  const Shape kept{queries * keys, m.kv_heads, d};
+  return {.added = {.rope = {.x = heads(0, turned),
+                             .positions = timer.pool().upload(positions, DType::kI32),
+                             .cos = timer.f32({keys, d / 2}),
+                             .sin = timer.f32({keys, d / 2})},
+                    .append = {.k = heads(m.heads, m.kv_heads),
+                               .v = heads(turned, m.kv_heads),
+                               .rows = timer.pool().upload(rows, DType::kI32),
+                               .cache_k = timer.bf16(kept),
+                               .cache_v = timer.bf16(kept)}},
+          .segments = upload_segments(timer, queries, keys),
+          .o = o,
+          .lse = timer.f32({m.heads, queries}),
+          .parts = scratch_of_parts(timer, m, queries, keys),
+          .scale = kAttentionScale};
 }
 
 /// What a linear layer of a single stream has around its product.
@@ -108,17 +149,13 @@ void measure_layers(OperatorTimer& timer, const Model& m) {
 struct TokenLayer {
   TokenLayer(OperatorTimer& timer, const Model& m, std::int64_t keys) {
     const std::int64_t d = Model::kHeadDim;
-    const std::int64_t turned = m.heads + m.kv_heads;
     const auto row = [&](std::int64_t width) { return timer.bf16({1, width}); };
     const TensorView x = row(m.hidden);
     const TensorView n = row(m.hidden);
     const TensorView mid = row(m.hidden);
     const TensorView act = row(m.ffn);
     const TensorView o = row(m.heads * d);
-    const TensorView all = row((turned + m.kv_heads) * d);
-    const auto heads = [&](const TensorView& of, std::int64_t first, std::int64_t count) {
-      return heads_of(of, first * d, count, d);
-    };
+    const TensorView all = row((m.heads + 2 * m.kv_heads) * d);
     const RmsNormForward norm{.x = x,
                               .residual = {},
                               .weight = timer.bf16({m.hidden}),
@@ -144,23 +181,7 @@ struct TokenLayer {
                .product = product(normed, both),
                .gate = {.gate_up = both, .y = act}};
     down = {.product = product(act, x), .residual = {.a = mid, .b = x, .y = x}};
-    const auto last = static_cast<std::int32_t>(keys - 1);
-    const TensorView place = timer.pool().upload(std::vector{last}, DType::kI32);
-    const Shape kept{keys, m.kv_heads, d};
-    attend = {.added = {.rope = {.x = heads(all, 0, turned),
-                                 .positions = place,
-                                 .cos = timer.f32({keys, d / 2}),
-                                 .sin = timer.f32({keys, d / 2})},
-                        .append = {.k = heads(all, m.heads, m.kv_heads),
-                                   .v = heads(all, turned, m.kv_heads),
-                                   .rows = place,
-                                   .cache_k = timer.bf16(kept),
-                                   .cache_v = timer.bf16(kept)}},
-              .segments = upload_segments(timer, {0, 0, 1, last + 1, last}),
-              .o = heads(o, 0, m.heads),
-              .lse = timer.f32({m.heads, 1}),
-              .parts = scratch_of_parts(timer, m, 1, keys),
-              .scale = 0.0884};
+    attend = fused_attend(timer, m, 1, keys, all, heads_of(o, 0, m.heads, d));
   }
 
   FusedLinear qkv, out, gate_up, down;
@@ -194,18 +215,11 @@ void measure_token_layer(OperatorTimer& timer, const Model& m, std::int64_t keys
 void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t queries,
                        std::int64_t keys) {
   const std::int64_t rows = queries * keys;
-  std::vector<std::int32_t> segments;
-  for (std::int64_t q = 0; q < queries; ++q) {
-    for (const std::int64_t entry : {q, q * keys, std::int64_t{1}, keys, keys - 1}) {
-      segments.push_back(static_cast<std::int32_t>(entry));
-    }
-  }
-  const auto table = [&] { return upload_segments(timer, segments); };
+  const auto table = [&] { return upload_segments(timer, queries, keys); };
   const auto scratch = [&] { return scratch_of_parts(timer, m, queries, keys); };
   const Shape of_queries{queries, m.heads, Model::kHeadDim};
   const Shape kept{rows, m.kv_heads, Model::kHeadDim};
   const double elements = 2 * count(kept.elements());
-  constexpr double kScale = 0.0884;
   const std::string shape = text("%lld x %lld keys, %lld/%lld", number(queries), number(keys),
                                  number(m.heads), number(m.kv_heads));
   timer.measure("attention of single tokens", shape, elements * kBf16, [&] {
@@ -216,35 +230,12 @@ void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t querie
                             .o = timer.bf16(of_queries),
                             .lse = timer.f32({m.heads, queries}),
                             .parts = scratch(),
-                            .scale = kScale};
+                            .scale = kAttentionScale};
   });
   timer.measure("fused_attend", shape, elements * kBf16, [&] {
-    std::vector<std::int32_t> last;  // where each query's own key goes
-    for (std::int64_t q = 1; q <= queries; ++q) {
-      last.push_back(static_cast<std::int32_t>(q * keys - 1));
-    }
-    const std::int64_t d = Model::kHeadDim;
-    const TensorView all = timer.bf16({queries, (m.heads + 2 * m.kv_heads) * d});
-    const auto heads = [&](std::int64_t first, std::int64_t of) {
-      return heads_of(all, first * d, of, d);
-    };
-    return FusedAttend{
-        .added = {.rope = {.x = heads(0, m.heads + m.kv_heads),
-                           .positions = timer.pool().upload(
-                               std::vector(last.size(), static_cast<std::int32_t>(keys - 1)),
-                               DType::kI32),
-                           .cos = timer.f32({keys, d / 2}),
-                           .sin = timer.f32({keys, d / 2})},
-                  .append = {.k = heads(m.heads, m.kv_heads),
-                             .v = heads(m.heads + m.kv_heads, m.kv_heads),
-                             .rows = timer.pool().upload(last, DType::kI32),
-                             .cache_k = timer.bf16(kept),
-                             .cache_v = timer.bf16(kept)}},
-        .segments = table(),
-        .o = timer.bf16(of_queries),
-        .lse = timer.f32({m.heads, queries}),
-        .parts = scratch(),
-        .scale = kScale};
+    const std::int64_t width = (m.heads + 2 * m.kv_heads) * Model::kHeadDim;
+    return fused_attend(timer, m, queries, keys, timer.bf16({queries, width}),
+                        timer.bf16(of_queries));
   });
   timer.measure("attend_int8_kv", shape, elements * (1 + kF32 / Model::kHeadDim), [&] {
     return AttendInt8Kv{.q = timer.bf16(of_queries),
@@ -252,7 +243,7 @@ void measure_attention(OperatorTimer& timer, const Model& m, std::int64_t querie
                         .segments = table(),
                         .o = timer.bf16(of_queries),
                         .parts = scratch(),
-                        .scale = kScale,
+                        .scale = kAttentionScale,
                         .pairs = rows};
   });
 }

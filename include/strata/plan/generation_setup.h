@@ -33,6 +33,8 @@ struct GenerationSetup : SweepSetup {
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
   [[nodiscard]] bool fits() const;
+  /// Returns ", attended to there", or more if some layers are not, or "" if none is.
+  [[nodiscard]] std::string who_attends() const;
   /// Returns a line like "34 of 34 units resident, sequences at once 16, each up to 2,048 tokens,
   /// keys and values on the device".
   [[nodiscard]] std::string to_string() const;

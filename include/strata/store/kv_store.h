@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "strata/base/kv_dtype.h"
@@ -45,13 +44,6 @@ struct KvShape {
     return attended_at_home() ? layers - attended_layers : 0;
   }
 
-  /// Returns ", attended to there", or more if some layers are not, or "" if none is.
-  [[nodiscard]] std::string who_attends() const {
-    if (!attended_at_home()) return {};
-    if (fetched_layers() == 0) return ", attended to there";
-    return ", attended to there in " + std::to_string(attended_layers) + " of " +
-           std::to_string(layers) + " layers";
-  }
   /// Returns the bytes of one position: a key and a value, and scales if there are any.
   [[nodiscard]] std::size_t row_bytes() const {
     const auto elements = 2 * static_cast<std::size_t>(heads * head_size);
