@@ -43,6 +43,11 @@ void execute(const Context& context, const Accumulate& op) {
 }
 
 void execute(const Context& context, const Cast& op) {
+  if (op.x.dtype == DType::kI32) {
+    const auto* x = op.x.as<std::int32_t>();
+    std::copy_n(x, op.x.elements(), op.y.as<std::int32_t>());
+    return;
+  }
   with_compute_type(op.x.dtype, [&]<Compute From>(From) {
     with_compute_type(op.y.dtype, [&]<Compute To>(To) {
       const auto* x = op.x.as<From>();

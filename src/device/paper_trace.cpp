@@ -74,8 +74,9 @@ Demand collective_demand(const TraceRecord& record, const Rates& r) {
   return demand;
 }
 
-/// Returns how long a record would run alone, and what it shares with others.
-Demand demand_of(const TraceRecord& record, const Rates& r) {
+/// Returns how long a record would run alone, and what it shares with others. Of its bytes a kernel
+/// reads `over_link` in memory of the host.
+Demand demand_of(const TraceRecord& record, const Rates& r, std::size_t over_link) {
   if (record.by_submitter) return {};
   if (record.what.kind == SubmissionKind::kCollective) return collective_demand(record, r);
   const auto bytes = static_cast<double>(moved_bytes(record.what));
@@ -95,17 +96,31 @@ Demand demand_of(const TraceRecord& record, const Rates& r) {
     const double gbs = r.link_gbs * (in ? 1 : r.link_out_share);
     return {r.copy_us * 1e-6, seconds(bytes, gbs, 1e9), in ? Share::kLinkIn : Share::kLinkOut};
   }
-  return {r.kernel_us * 1e-6, device_s(record, r), Share::kDevice};
+  const double read_s = seconds(static_cast<double>(over_link), r.link_gbs, 1e9);
+  return {r.kernel_us * 1e-6, std::max(device_s(record, r), read_s), Share::kDevice};
 }
 
 }  // namespace
+
+std::size_t PaperTrace::read_over_link(const TraceRecord& record) const {
+  if (record.what.kind != SubmissionKind::kKernel || record.lane == Lane::kHost) return 0;
+  std::size_t pinned = 0;
+  for (const ByteRange& read : record.what.accesses.reads) {
+    const bool here = std::ranges::any_of(pinned_, [&](const ByteRange& arena) {
+      return read.begin >= arena.begin && read.begin < arena.begin + arena.bytes;
+    });
+    if (here) pinned += read.bytes;
+  }
+  // It may need few of the bytes that it could read; what it reads it writes to the device.
+  return std::min(pinned, moved_bytes(record.what) / 2);
+}
 
 void PaperTrace::add(const TraceRecord& record) {
   const Tag& tag = record.what.tag;
   const bool of_layer = tag.unit >= 1 && tag.unit <= weights_.layers;
   const double times = (tag.cell >= 0 ? weights_.cell : 1) * (of_layer ? weights_.layer : 1);
   const double pieces = times * (tag.chunk >= 0 ? weights_.chunk : 1);
-  const Demand demand = demand_of(record, rates_);
+  const Demand demand = demand_of(record, rates_, read_over_link(record));
   PaperWork work{.alone_s = pieces * demand.start_s + times * demand.moved_s,
                  .submit_s = pieces * rates_.submit_us * 1e-6,
                  .pieces = pieces,

@@ -33,7 +33,7 @@ LlamaForward::Memory::Memory(const LlamaConfig& c, const ForwardSizes& z, Alloca
   n = take("scratch.norm", x, {most, c.hidden_size});
   qkv = take("scratch.qkv", x, {most, c.query_width() + 2 * c.kv_width()});
   o = take("scratch.attention", x, {most, c.query_width()});
-  x_mid = take("scratch.x_mid", x, {most, c.hidden_size});
+  x_mid = take("scratch.x_mid", x, {std::min(most, FusedLinear::kMostRows), c.hidden_size});
   gate_up = take("scratch.gate_up", x, {most, 2 * c.intermediate_size});
   act = take("scratch.act", x, {most, c.intermediate_size});
   rstd = take("scratch.rstd", a, {most});
@@ -97,16 +97,16 @@ void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const C
 }
 
 void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
-                         const KvViews& kv, const TensorView& x, const Tag& tag) {
+                         const KvViews& kv, const ResidualStream& x, const Tag& tag) {
   const TensorView qkv = project(compute, w, x, tag);
-  const TensorView o = memory_.o.slice_rows(0, x.rows());
+  const TensorView o = memory_.o.slice_rows(0, qkv.rows());
   const std::int64_t h = config_.num_attention_heads;
   const std::int64_t kvh = config_.kv_heads();
   const std::int64_t d = config_.head_size();
   const NewKv added{.k = heads_of(qkv, h * d, kvh, d),
                     .v = heads_of(qkv, (h + kvh) * d, kvh, d),
                     .rows = cell.rows};
-  if (cell.singles == x.rows() && !cell.projected_is_read) {
+  if (cell.singles == qkv.rows() && !cell.projected_is_read) {
     turn_append_and_attend_to_kv(kernels_, compute, kv, turn(cell, qkv), added,
                                  singles_of(cell, qkv, o), tag);
   } else {
@@ -117,25 +117,28 @@ void LlamaForward::layer(Stream& compute, const LayerWeights& w, const ForwardCe
 }
 
 TensorView LlamaForward::before_attention(Stream& compute, const LayerWeights& w,
-                                          const ForwardCell& cell, const TensorView& x,
+                                          const ForwardCell& cell, const ResidualStream& x,
                                           const Tag& tag) {
   const TensorView qkv = project(compute, w, x, tag);
   kernels_.run(compute, turn(cell, qkv), tag);
   return qkv;
 }
 
-TensorView LlamaForward::project(Stream& compute, const LayerWeights& w, const TensorView& x,
+bool LlamaForward::may_add_later(std::int64_t tokens) { return tokens > FusedLinear::kMostRows; }
+
+TensorView LlamaForward::project(Stream& compute, const LayerWeights& w, const ResidualStream& x,
                                  const Tag& tag) {
   const CellRunner run(kernels_, compute, tag);
   const Memory& m = memory_;
-  const TensorView n = m.n.slice_rows(0, x.rows());
-  const TensorView qkv = m.qkv.slice_rows(0, x.rows());
-  run.by_row({.norm = {.x = x,
-                       .residual = {},
+  const std::int64_t rows = x.x.rows();
+  const TensorView n = m.n.slice_rows(0, rows);
+  const TensorView qkv = m.qkv.slice_rows(0, rows);
+  run.by_row({.norm = {.x = x.x,
+                       .residual = x.added,
                        .weight = w.attention_norm,
-                       .sum = {},
+                       .sum = x.added ? x.x : TensorView{},
                        .y = n,
-                       .rstd = m.rstd.slice_rows(0, x.rows()),
+                       .rstd = m.rstd.slice_rows(0, rows),
                        .eps = config_.rms_norm_eps},
               .product = linear_by_row(n, w.qkv, qkv)});
   return qkv;
@@ -150,16 +153,17 @@ Rope LlamaForward::turn(const ForwardCell& cell, const TensorView& qkv) const {
 }
 
 void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
-                                   const TensorView& x, const Tag& tag) {
+                                   const ResidualStream& x, const Tag& tag) {
   const CellRunner run(kernels_, compute, tag);
-  const auto of_cell = [&](const TensorView& view) { return view.slice_rows(0, x.rows()); };
+  const bool few = !may_add_later(x.x.rows());  // and all parts of a product are one operator
+  const auto of_cell = [&](const TensorView& view) { return view.slice_rows(0, x.x.rows()); };
   const Memory& m = memory_;
   const TensorView n = of_cell(m.n);
-  const TensorView x_mid = of_cell(m.x_mid);
+  const TensorView x_mid = few ? of_cell(m.x_mid) : x.x;
   const TensorView gate_up = of_cell(m.gate_up);
   const TensorView act = of_cell(m.act);
   run.by_row({.product = linear_by_row(o, w.attention_out, n)});
-  run.by_row({.norm = {.x = x,
+  run.by_row({.norm = {.x = x.x,
                        .residual = n,
                        .weight = w.mlp_norm,
                        .sum = x_mid,
@@ -168,7 +172,13 @@ void LlamaForward::after_attention(Stream& compute, const LayerWeights& w, const
                        .eps = config_.rms_norm_eps},
               .product = linear_by_row(n, w.gate_up, gate_up),
               .gate = {.gate_up = gate_up, .y = act}});
-  run.by_row({.product = linear_by_row(act, w.down, x), .residual = {.a = x_mid, .b = x, .y = x}});
+  const TensorView down = few ? x.x : x.adds ? x.adds : n;
+  if (few) {
+    return run.by_row({.product = linear_by_row(act, w.down, down),
+                       .residual = {.a = x_mid, .b = down, .y = down}});
+  }
+  run(linear_by_row(act, w.down, down));
+  if (!x.adds) run(ResidualAdd{.a = x.x, .b = down, .y = x.x});
 }
 
 TensorView LlamaForward::query_heads(const TensorView& of, std::int64_t begin,

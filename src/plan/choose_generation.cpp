@@ -20,8 +20,8 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kUsualSequences = 16;
-constexpr std::int64_t kMostOnDevice = 256;  // more were not measured
-constexpr std::int64_t kMostOnHost = 512;    // whose memory has room for more
+constexpr std::int64_t kMostOnDevice = 512;
+constexpr std::int64_t kMostOnHost = 512;
 
 /// Where keys and values are, who attends to them, and how long sweeps are.
 struct Way {
@@ -33,6 +33,7 @@ struct Way {
   /// Sweeps have room for so many times the usual tokens, and cells too if that is less. More of
   /// them pay where prompts wait for weights, fewer leave memory for more sequences.
   double sweeps = 1;
+  bool whole = false;  ///< all of a sweep goes through a layer at once: products of more rows
 };
 
 GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
@@ -49,6 +50,7 @@ GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
     };
     if (way->sweeps != 1) needs.sweep_tokens = times(usual_sweep_tokens(budget.device_is_host));
     if (way->sweeps < 1) needs.cell_tokens = times(usual_cell_tokens(budget.device_is_host));
+    if (way->whole) needs.cell_tokens = times(usual_sweep_tokens(budget.device_is_host));
     needs.kv_slots = way->keys_on_device         ? 0
                      : !needs.host_attention     ? kKvSlots
                      : needs.fetched_layers == 0 ? kKvSlotsOfPrompts
@@ -96,25 +98,50 @@ class Search {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
     try_ways(tried);
     if (!(best_.prediction.tokens_per_s > 0)) return;
+    balance();
     try_more(tried, best_way_);
     const bool said = wish_.needs.sweep_tokens || wish_.needs.cell_tokens;
     if (said || budget_.device_is_host) return;
     Way way = best_way_;
-    for (const double sweeps : {4.0, 0.5, 0.25}) {
+    for (const double sweeps : {1.0, 2.0, 4.0, 0.5, 0.25}) {
       way.sweeps = sweeps;
-      attempt(best_.setup.sequences, way);
-      if (sweeps < 1) try_more(tried, way);
+      for (const bool whole : {false, true}) {
+        if (sweeps == 1 && !whole) continue;  // that is known
+        way.whole = whole;
+        attempt(best_.setup.sequences, way);
+        if (sweeps < 1) try_more(tried, way);
+      }
     }
   }
-  [[nodiscard]] const GenerationChoice& best() const { return best_; }
+  /// Returns the best of those that came out best, each predicted with care.
+  [[nodiscard]] GenerationChoice best() const {
+    GenerationChoice best;
+    double most = 0;
+    for (const Finalist& f : finalists_) {
+      const GenerationPrediction p = predict_generation(f.setup, wish_.load, device_);
+      if (!(p.tokens_per_s / f.worth > most)) continue;
+      most = p.tokens_per_s / f.worth;
+      best = {f.setup, p, {}};
+    }
+    return best;
+  }
 
  private:
   /// Twice as many sequences have to bring at least this for still more to be tried.
   static constexpr double kWorthMore = 1.05;
-  /// What other sweeps have to bring: after longer ones first tokens come later.
-  static constexpr double kWorthLonger = 1.02;
-  static constexpr double kWorthShorter = 1.01;
   static constexpr std::size_t kFewer = 2;  ///< numbers below those that do not fit
+  static constexpr std::size_t kFinalists = 8;
+
+  /// Returns so many times as fast as others a way has to be: the usual sweeps were measured most,
+  /// and after longer ones first tokens come later.
+  [[nodiscard]] static double worth_of(const Way& way) { return way.sweeps == 1 ? 1 : 1.01; }
+
+  /// A setup that came out well by a prediction with little effort.
+  struct Finalist {
+    GenerationSetup setup;
+    double worth = 1;  ///< so many times as fast as others it has to be
+    double score = 0;  ///< tokens per second, divided by it
+  };
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there.
   /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
@@ -130,6 +157,19 @@ class Search {
     const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
     for (const double fetched : {0.0, 0.125, 0.25, 0.375, 0.5}) {
       upwards(attended, {.host_attention = true, .fetched = fetched});
+    }
+  }
+
+  /// Tries shares of fetched layers between those that were tried, where link and host both attend.
+  void balance() {
+    if (!best_way_.host_attention) return;
+    for (const double step : {0.0625, 0.03125}) {
+      const Way middle = best_way_;
+      for (const double sign : {-1.0, 1.0}) {
+        Way way = middle;
+        way.fetched += sign * step;
+        if (way.fetched > 0) attempt(best_.setup.sequences, way);
+      }
     }
   }
 
@@ -150,7 +190,7 @@ class Search {
   [[nodiscard]] bool leaves_weights(std::int64_t sequences, const Way& way) const {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
-      return setup.resident_units >= best_.setup.resident_units;
+      return setup.travelling_units() <= best_.setup.travelling_units();
     } catch (const OutOfMemory&) {
       return false;
     }
@@ -161,14 +201,18 @@ class Search {
     return wish_.sequences.value_or(kMostOnDevice);
   }
 
-  /// Tries numbers of sequences as long as more of them are worth it.
+  /// Tries numbers of sequences as long as more of them are worth it, and the last, which may be
+  /// all of the load and then leaves none for a last round of a few.
   void upwards(std::span<const std::int64_t> tried, const Way& way) {
     std::map<std::int64_t, double> rates;
     for (const std::int64_t sequences : tried) {
       const std::optional<double> rate = attempt(sequences, way);
       if (!rate) return;  // nor will more of them fit
       const auto half = rates.upper_bound(sequences / 2);
-      if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) return;
+      if (half != rates.begin() && *rate < kWorthMore * std::prev(half)->second) {
+        if (sequences != tried.back()) attempt(tried.back(), way);
+        return;
+      }
       rates[sequences] = *rate;
     }
   }
@@ -179,24 +223,33 @@ class Search {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
-      const bool other = way.sweeps != best_way_.sweeps;
-      const double worth = !other ? 1 : way.sweeps > 1 ? kWorthLonger : kWorthShorter;
-      if (p.tokens_per_s > worth * best_.prediction.tokens_per_s) {
+      const double worth = worth_of(way);
+      if (p.tokens_per_s * worth_of(best_way_) > worth * best_.prediction.tokens_per_s) {
         best_ = {setup, p, {}};
         best_way_ = way;
       }
+      add_finalist({setup, worth, p.tokens_per_s});
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
       return std::nullopt;
     }
   }
 
+  void add_finalist(Finalist f) {
+    f.score /= f.worth;
+    const auto behind = std::ranges::find_if(
+        finalists_, [&](const Finalist& other) { return other.score < f.score; });
+    finalists_.insert(behind, std::move(f));
+    if (finalists_.size() > kFinalists) finalists_.pop_back();
+  }
+
   const LlamaConfig& model_;
   const GenerationWish& wish_;
   const Budget& budget_;
   const RatedDevice& device_;
-  GenerationChoice best_;
-  Way best_way_;  ///< its way
+  GenerationChoice best_;  ///< by little effort
+  Way best_way_;           ///< its way
+  std::vector<Finalist> finalists_;
 };
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
@@ -220,9 +273,7 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   if (wish.needs.kv_slots) return usual;
   Search search(model, wish, budget, device);
   search.run();
-  if (!(search.best().prediction.tokens_per_s > 0)) return usual;
   GenerationChoice best = search.best();
-  best.prediction = predict_generation(best.setup, wish.load, device);
   if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;
   best.text = text_of(best, usual);
   return best;

@@ -22,20 +22,24 @@ constexpr int kWeightSlots = 3;  // one computes while two load
 // Where the host attends, the layer before has its second half to come while one computes.
 constexpr int kWeightSlotsOfTwo = 4;
 
-/// Returns the rows of blocks that nobody trains. The first resident units are embedding and head;
-/// resident layers are spread evenly, so that loads of the others have the compute of many to hide
-/// under.
+/// Returns the rows of blocks that nobody trains. The first resident unit is the head, with the
+/// embedding if it is tied; resident layers are spread evenly, so that loads of the others have the
+/// compute of many to hide under. The last one is an embedding of its own, of which a few rows are
+/// read wherever it is.
 StatePlan weights_alone(const ModelLayout& layout, DType compute, int resident_units) {
   StatePlan plan;
   plan.compute = compute;
   plan.gradient = compute;
   plan.moment = accumulator_of(compute);
   const int layers = layout.layers();
-  const int resident_layers = std::max(0, resident_units - 2);
+  plan.embedding_at_home = true;
+  const int resident_layers = std::clamp(resident_units - 1, 0, layers);
+  const bool tied = layout.units[layout.head()].blocks.size() > 1;
+  const int least_for_embedding = tied ? 1 : layers + 2;
   for (const BlockId b : layout.blocks.ids()) {
     const int layer = b.value() - 1;  // -1: the embedding
-    const bool resident = layer < 0         ? resident_units >= 1
-                          : layer >= layers ? resident_units >= 2
+    const bool resident = layer < 0         ? resident_units >= least_for_embedding
+                          : layer >= layers ? resident_units >= 1
                                             : is_among(layer, resident_layers, layers);
     plan.blocks.push_back({.weight = resident ? Home::kDevice : Home::kPinned,
                            .moments = Home::kNone,
@@ -103,8 +107,10 @@ std::string GenerationSetup::who_attends() const {
 }
 
 std::string GenerationSetup::to_string() const {
+  const bool from_host = state.blocks[BlockId(0)].weight == Home::kPinned;
   return std::to_string(resident_units) + " of " + std::to_string(layout->units.size()) +
-         " units resident, sequences at once " + format_count(sequences) + ", each up to " +
+         " units resident" + (from_host ? ", rows of the embedding read on the host" : "") +
+         ", sequences at once " + format_count(sequences) + ", each up to " +
          format_count(sizes.positions) + " tokens, keys and values " +
          (kv.kept == KvDType::kInt8 ? "as int8 " : "") +
          (kv.slots == 0

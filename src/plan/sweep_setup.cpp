@@ -70,9 +70,13 @@ void SweepSetup::list_memory(MemoryPlan& plan) const {
   static_cast<void>(take_residual_stream(*this, plan));
 }
 
-TensorView take_residual_stream(const SweepSetup& s, Allocator& memory) {
-  return memory.tensor(Space::kDevice, "residual_stream", s.sizes.compute,
-                       {s.sweep.tokens, s.model.hidden_size});
+SweepStream take_residual_stream(const SweepSetup& s, Allocator& memory) {
+  const auto take = [&](std::string_view name) {
+    return memory.tensor(Space::kDevice, name, s.sizes.compute,
+                         {s.sweep.tokens, s.model.hidden_size});
+  };
+  const TensorView x = take("residual_stream");
+  return {.x = x, .adds = take("residual_stream.adds")};
 }
 
 }  // namespace strata

@@ -66,13 +66,14 @@ UnitLease Sweep::acquire(UnitId unit) {
 void Sweep::embedding(const SweepPlan& plan, const TokenLease& tokens) {
   const UnitLease weights = acquire(Walk::embedding());
   parts_.model.embedding(compute_, weights.views.embedding, tokens.ids.slice_rows(0, plan.tokens),
-                         x_.slice_rows(0, plan.tokens),
+                         stream_.x.slice_rows(0, plan.tokens),
                          {.phase = "sweep", .unit = Walk::embedding().value()});
 }
 
 void Sweep::layers(const SweepPlan& plan, const TokenLease& tokens) {
   const bool any_on_host = std::ranges::any_of(plan.cells, &SweepCell::on_host);
-  std::optional<UnitLease> before;  // as long as cells that are on the host need its weights
+  parts_.kv.prefetch({.phase = "sweep"});  // the first layers may be the host's
+  std::optional<UnitLease> before;         // as long as cells that are on the host need its weights
   for (int layer = 0; layer < layers_; ++layer) {
     UnitLease weights = acquire(Walk::unit_of(layer));
     for (std::size_t i = 0; i < plan.visits.size(); ++i) {
@@ -105,6 +106,7 @@ void Sweep::visit(int layer, const UnitLease& weights, const UnitLease* before, 
   parts_.kv.prefetch(tag);
   for (const SweepCell* cell : through) on_device(layer, weights, *cell, kv.views, plan, tokens);
   parts_.kv.keep(std::move(kv), compute_, tag);
+  parts_.kv.prefetch(tag);  // now, since the next acquire may lie some layers of the host away
 }
 
 void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell, const KvViews& kv,
@@ -114,8 +116,7 @@ void Sweep::on_device(int layer, const UnitLease& weights, const SweepCell& cell
   if (host != nullptr) host->reuse(compute_);
   ForwardCell forward = forward_cell(cell, tokens);
   forward.projected_is_read = host != nullptr;
-  parts_.model.layer(compute_, weights.views.layer, forward, kv,
-                     x_.slice_rows(cell.begin, cell.tokens), tag);
+  parts_.model.layer(compute_, weights.views.layer, forward, kv, stream_of(layer, cell), tag);
   if (host == nullptr) return;
   host->keep(layer, host_cell(cell, plan, tokens), parts_.model.projected(cell.tokens), compute_,
              tag);
@@ -125,19 +126,27 @@ void Sweep::to_host(int layer, const UnitLease& weights, const SweepCell& cell,
                     const SweepPlan& plan, const TokenLease& tokens) {
   const Tag tag = tag_of(layer, plan, cell.visit);
   parts_.host_attention->reuse(compute_);
-  const ConstTensorView qkv =
-      parts_.model.before_attention(compute_, weights.views.layer, forward_cell(cell, tokens),
-                                    x_.slice_rows(cell.begin, cell.tokens), tag);
+  const ConstTensorView qkv = parts_.model.before_attention(
+      compute_, weights.views.layer, forward_cell(cell, tokens), stream_of(layer, cell), tag);
   parts_.host_attention->attend(layer, host_cell(cell, plan, tokens), qkv, compute_, tag);
 }
 
 void Sweep::from_host(int layer, const UnitLease& weights, const SweepCell& cell,
                       const SweepPlan& plan, const TokenLease& tokens) {
+  const Tag tag = tag_of(layer, plan, cell.visit);
   const ConstTensorView o =
-      parts_.host_attention->attended(host_cell(cell, plan, tokens), compute_);
-  parts_.model.after_attention(compute_, weights.views.layer, o,
-                               x_.slice_rows(cell.begin, cell.tokens),
-                               tag_of(layer, plan, cell.visit));
+      parts_.host_attention->attended(host_cell(cell, plan, tokens), compute_, tag);
+  parts_.model.after_attention(compute_, weights.views.layer, o, stream_of(layer, cell), tag);
+}
+
+ResidualStream Sweep::stream_of(int layer, const SweepCell& cell) const {
+  const bool later = LlamaForward::may_add_later(cell.tokens);
+  const auto adds_if = [&](bool wanted) {
+    return wanted ? stream_.adds.slice_rows(cell.begin, cell.tokens) : TensorView{};
+  };
+  return {.x = stream_.x.slice_rows(cell.begin, cell.tokens),
+          .added = adds_if(later && layer > 0),
+          .adds = adds_if(later && layer + 1 < layers_)};
 }
 
 void Sweep::head(const SweepPlan& plan, const TokenLease& tokens) {
@@ -145,7 +154,7 @@ void Sweep::head(const SweepPlan& plan, const TokenLease& tokens) {
   const UnitLease weights = acquire(unit);
   if (plan.sampled == 0) return;
   const Tag tag{.phase = "sweep", .unit = unit.value()};
-  const ConstTensorView x = x_.slice_rows(0, plan.tokens);
+  const ConstTensorView x = stream_.x.slice_rows(0, plan.tokens);
   const SampledTokens& all = tokens.sampled;
   const SampledTokens sampled{
       .after = all.after.slice_rows(0, plan.sampled),

@@ -22,11 +22,12 @@ HostAttention::Memory::Memory(const KvShape& kv, const HostAttentionShape& shape
   o_device = memory.tensor(Space::kDevice, "host_attention.o", kv.dtype, of_singles);
 }
 
-HostAttention::HostAttention(const HostAttentionShape& shape, KvStore& kv, Kernels& host_kernels,
-                             Arenas& arenas)
+HostAttention::HostAttention(const HostAttentionShape& shape, KvStore& kv, Kernels& kernels,
+                             Kernels& host_kernels, Arenas& arenas)
     : shape_(shape),
       kv_(kv),
-      kernels_(host_kernels),
+      kernels_(kernels),
+      host_kernels_(host_kernels),
       device_(arenas.device()),
       memory_(kv.shape(), shape, arenas) {}
 
@@ -40,10 +41,7 @@ TensorView HostAttention::heads(const TensorView& of, std::int64_t begin,
 
 void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView& qkv,
                          Stream& compute, const Tag& tag) {
-  if (taken_.size() <= cell.number) {
-    taken_.resize(cell.number + 1);
-    arrived_.resize(cell.number + 1);
-  }
+  if (taken_.size() <= cell.number) taken_.resize(cell.number + 1);
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
   const TensorView home = memory_.qkv.slice_rows(cell.begin, qkv.rows());
@@ -55,7 +53,7 @@ void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView&
   host.wait(kv_.fetched(layer, cell.group), WaitFor::kTaken);
   const KvViews kept = kv_.home(layer, cell.group);
   const std::int64_t kv_heads = kv_.shape().heads;
-  append_kv(kernels_, host, kept,
+  append_kv(host_kernels_, host, kept,
             {.k = heads(home, shape_.heads, kv_heads),
              .v = heads(home, shape_.heads + kv_heads, kv_heads),
              .rows = cell.rows},
@@ -77,7 +75,7 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
   const std::int64_t count = qkv.rows();
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
   const TensorView& lse = memory_.lse;
-  attend_to_kv(kernels_, host, kept,
+  attend_to_kv(host_kernels_, host, kept,
                {.q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
                 .segments = cell.segments,
                 .pairs = cell.pairs,
@@ -86,15 +84,21 @@ void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorVie
                tag);
   taken_[cell.number] = host.record();
   kv_.added(layer, cell.group, taken_[cell.number]);
-  Stream& in = device_.stream(Lane::kActivationsIn);
-  in.wait(taken_[cell.number], WaitFor::kFilled);
-  in.copy(memory_.o_device.slice_rows(cell.first_single, count).data, o.data, o.bytes().bytes, tag);
-  arrived_[cell.number] = in.record();
 }
 
-ConstTensorView HostAttention::attended(const HostCell& cell, Stream& compute) {
-  compute.wait(arrived_.at(cell.number), WaitFor::kFilled);
-  return memory_.o_device.slice_rows(cell.first_single, cell.rows.elements());
+/// A copy would wait in the device's one queue for what comes in behind whole layers of keys and of
+/// weights, so a kernel reads the host's memory.
+ConstTensorView HostAttention::attended(const HostCell& cell, Stream& compute, const Tag& tag) {
+  compute.wait(taken_.at(cell.number), WaitFor::kFilled);
+  const auto of_cell = [&](const TensorView& of) {
+    return of.slice_rows(cell.first_single, cell.rows.elements());
+  };
+  const auto flat = [](const TensorView& rows) {
+    return TensorView(rows.data, rows.dtype, Shape{rows.elements()});
+  };
+  const TensorView o = of_cell(memory_.o_device);
+  kernels_.run(compute, Cast{.x = flat(of_cell(memory_.o)), .y = flat(o)}, tag);
+  return o;
 }
 
 Event HostAttention::read() { return device_.stream(Lane::kHost).record(); }

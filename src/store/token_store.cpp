@@ -1,5 +1,6 @@
-// What a sweep reads lies side by side in one buffer, and what it writes in another, so that one
-// copy takes each to where it goes.
+// What a sweep reads lies side by side in one buffer, and what it writes in another, so that each
+// goes where it goes at once. What is read is brought by a kernel: a copy would wait in the
+// device's one queue for what comes in behind the weights that are loaded ahead.
 
 #include "strata/store/token_store.h"
 
@@ -29,6 +30,7 @@ struct Places {
     seen = targets + ints(s.sampled);
     sampling = round_up(seen + ints(s.seen), alignof(SamplingRow));
     inputs = sampling + static_cast<std::size_t>(s.sampled) * sizeof(SamplingRow);
+    static_assert(sizeof(SamplingRow) % sizeof(std::int32_t) == 0);
     const std::size_t logarithms = static_cast<std::size_t>(s.sampled) * size_of(s.accumulator);
     logprob = round_up(token + ints(s.sampled), 8);
     lse = round_up(logprob + logarithms, 8);
@@ -49,8 +51,8 @@ TokenStore::Memory::Memory(const SweepShape& shape, Allocator& memory)
       host_inputs(memory.allocate(Space::kPinned, "sweep.tokens", Places(shape).inputs)),
       host_outputs(memory.allocate(Space::kPinned, "sweep.drawn", Places(shape).outputs)) {}
 
-TokenStore::TokenStore(const SweepShape& shape, Arenas& arenas)
-    : shape_(shape), device_(arenas.device()), memory_(shape, arenas) {}
+TokenStore::TokenStore(const SweepShape& shape, Kernels& kernels, Arenas& arenas)
+    : shape_(shape), kernels_(kernels), device_(arenas.device()), memory_(shape, arenas) {}
 
 SweepBuffers TokenStore::host() {
   device_.wait(uploaded_);
@@ -71,13 +73,15 @@ SweepBuffers TokenStore::host() {
 
 TokenLease TokenStore::upload(Stream& compute, const Tag& tag) {
   const Places at(shape_);
-  Stream& in = device_.stream(Lane::kActivationsIn);
+  const Shape words{static_cast<std::int64_t>(at.inputs / sizeof(std::int32_t))};
   TokenLease lease;
-  lease.inputs = memory_.inputs.fill(0, 0, in);
-  in.copy(lease.inputs.data(), memory_.host_inputs, at.inputs, tag);
+  lease.inputs = memory_.inputs.fill(0, 0, compute);
+  kernels_.run(compute,
+               Cast{.x = ConstTensorView(memory_.host_inputs, DType::kI32, words),
+                    .y = TensorView(lease.inputs.data(), DType::kI32, words)},
+               tag);
   lease.inputs.filled();
-  uploaded_ = in.record();
-  lease.inputs.use(compute);
+  uploaded_ = compute.record();
   lease.outputs = memory_.outputs.fill(0, 0, compute);
 
   std::byte* const base = lease.inputs.data();

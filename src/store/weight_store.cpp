@@ -29,8 +29,9 @@ std::size_t unit_bytes(const ModelLayout& layout, UnitId unit, const StatePlan& 
   return bytes;
 }
 
-/// Returns true if a unit needs no slot: its weights are whole on the device and are read there.
+/// Returns true if a unit needs no slot: its weights are whole and are read where they live.
 bool at_home(const ModelLayout& layout, UnitId unit, const StatePlan& plan) {
+  if (plan.embedding_at_home && layout.units[unit].kind == UnitKind::kEmbedding) return true;
   return plan.ranks == 1 && std::ranges::all_of(layout.units[unit].blocks, [&](BlockId b) {
            return plan.blocks[b].weight == Home::kDevice;
          });

@@ -390,6 +390,34 @@ TEST_CASE("the submitting thread waits for what it joined") {
   CHECK(near(timeline.critical_path(2, 0).submit_s, 0.2));
 }
 
+TEST_CASE("a kernel that reads memory of the host takes the link's rate for what it reads") {
+  std::array<std::byte, 2> memory{};
+  const auto end_s = [&](Lane lane, std::byte* from, std::size_t bytes) {
+    PaperTrace trace([] {
+      Rates r = second_rates();
+      r.device_gbs = 100;
+      return r;
+    }());
+    trace.arena("pinned", Space::kPinned, {memory.data(), 1});
+    trace.arena("device", Space::kDevice, {memory.data() + 1, 1});
+    TraceRecord record;
+    record.lane = lane;
+    record.ticket = 1;
+    record.what.name = "cast";
+    record.what.kind = SubmissionKind::kKernel;
+    record.what.accesses.reads = {{from, bytes}};
+    record.what.cost.bytes = 6'000'000'000;  // half of it is written
+    trace.add(record);
+    return Timeline(trace).end_s();
+  };
+  constexpr std::size_t kTable = 50'000'000'000;  // of which it reads some rows
+  CHECK(near(end_s(Lane::kCompute, memory.data(), kTable), 3));
+  CHECK(near(end_s(Lane::kCompute, memory.data(), 1'000'000'000), 1));
+  CHECK(near(end_s(Lane::kCompute, memory.data(), 8), 0.06));
+  CHECK(near(end_s(Lane::kCompute, memory.data() + 1, kTable), 0.06));
+  CHECK(near(end_s(Lane::kHost, memory.data(), kTable), 6));
+}
+
 TEST_CASE("operators that move bytes have their own share of the rate") {
   Rates rates = second_rates();
   rates.operators = {{.name = "work", .device = 0.5, .host = 0.25}};

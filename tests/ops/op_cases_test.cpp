@@ -166,6 +166,7 @@ TEST_CASE("casts between all pairs of dtypes round once to nearest even", "[ops]
       with_sizes([=](OpRunner& runner, std::int64_t n) { return check_cast(runner, from, to, n); });
     }
   }
+  with_sizes([](OpRunner& runner, std::int64_t n) { return check_copy(runner, n); });
 }
 
 TEST_CASE("fill sets every element", "[ops]") {

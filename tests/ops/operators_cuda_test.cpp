@@ -162,6 +162,7 @@ TEST_CASE("casts on cuda round once to nearest even", "[cuda]") {
       with_sizes([=](OpRunner& r, std::int64_t n) { return check_cast(r, from, to, n); });
     }
   }
+  with_sizes([](OpRunner& r, std::int64_t n) { return check_copy(r, n); });
 }
 
 TEST_CASE("fill on cuda sets every element", "[cuda]") {

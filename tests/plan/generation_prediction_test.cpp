@@ -96,12 +96,13 @@ TEST_CASE("prompts take the FLOPs of their products") {
 
 TEST_CASE("weights that are not resident take the link in every sweep") {
   constexpr double kGbs = 1;
-  const GenerationSetup setup = within(2000 * kMiB, 4, 300);
-  REQUIRE(setup.resident_units < 6);
+  const GenerationSetup setup = within(1600 * kMiB, 4, 300);
+  REQUIRE(setup.travelling_units() > 0);
   REQUIRE(setup.kv.slots == 0);
   double streamed = 0;
   for (const BlockId b : setup.layout->blocks.ids()) {
     if (setup.state.blocks[b].weight == Home::kDevice) continue;
+    if (b == BlockId(0)) continue;  // of the embedding some rows are read
     streamed += 2.0 * static_cast<double>(setup.layout->blocks[b].elements);
   }
   const GenerationLoad load{.sequences = 4, .prompt_tokens = 200, .drawn_tokens = 50};
@@ -289,11 +290,15 @@ TEST_CASE("as many sequences are chosen as leave the weights on the device") {
         budget, {kNewDevice, hardware});
   };
   for (const std::int64_t sequences : {21, 45}) {  // neither is tried on the way up
-    const GenerationSetup full = within({}, sequences, 600);
+    // Of an embedding of its own rows are read on the host: all else stays on the device.
+    const GenerationSetup full = make_generation_setup(
+        large_llama(),
+        {.compute = DType::kBF16, .sequences = sequences, .context = 600, .resident_units = 5}, {});
+    REQUIRE(full.travelling_units() == 0);
     const GenerationChoice chosen = chosen_within(full.device_bytes(), 4096);
     CHECK(chosen.setup.sequences == sequences);
-    CHECK(chosen.setup.resident_units == full.resident_units);
-    CHECK(within(full.device_bytes(), sequences + 1, 600).resident_units < full.resident_units);
+    CHECK(chosen.setup.resident_units == 5);
+    CHECK(within(full.device_bytes(), sequences + 1, 600).travelling_units() > 0);
     // Shorter sweeps leave memory for more of them, and are taken if that is faster.
     const GenerationChoice open = chosen_within(full.device_bytes(), {});
     CHECK(open.prediction.tokens_per_s >= chosen.prediction.tokens_per_s);

@@ -2,6 +2,7 @@
 
 #include "strata/plan/generation_setup.h"
 
+#include <algorithm>
 #include <string>
 
 #include "strata/base/bytes.h"
@@ -80,13 +81,42 @@ TEST_CASE("weights leave the device before keys and values do, and those last") 
   CHECK(fetched.plan.bytes(Space::kDevice, "kv") == 0);
 }
 
-TEST_CASE("resident layers are spread over the model") {
+TEST_CASE(
+    "resident layers are spread over the model, the head comes first and the embedding last") {
   GenerationNeeds needs = kNeeds;
-  needs.resident_units = 6;
-  const GenerationSetup s = make_generation_setup(small_llama(), needs, {});
-  std::string homes;
-  for (const BlockPlan& row : s.state.blocks) homes += row.weight == Home::kDevice ? 'd' : 'p';
-  CHECK(homes == "dpdpdpdpdd");
+  const auto homes_of = [&](int resident, bool tied) {
+    needs.resident_units = resident;
+    LlamaConfig model = small_llama();
+    model.tie_word_embeddings = tied;
+    const GenerationSetup s = make_generation_setup(model, needs, {});
+    CHECK(s.travelling_units() == std::max(0, 9 - resident));
+    std::string homes;
+    for (const BlockPlan& row : s.state.blocks) homes += row.weight == Home::kDevice ? 'd' : 'p';
+    return homes;
+  };
+  CHECK(homes_of(0, false) == "pppppppppp");
+  CHECK(homes_of(1, false) == "pppppppppd");
+  CHECK(homes_of(5, false) == "ppdpdpdpdd");
+  CHECK(homes_of(9, false) == "pddddddddd");
+  CHECK(homes_of(10, false) == "dddddddddd");
+  CHECK(homes_of(0, true) == "pppppppppp");
+  CHECK(homes_of(1, true) == "dppppppppd");
+  CHECK(homes_of(9, true) == "dddddddddd");
+}
+
+TEST_CASE("an embedding that is not resident takes no memory of the device") {
+  GenerationNeeds needs = kNeeds;
+  const auto device_bytes = [&](int resident) {
+    needs.resident_units = resident;
+    const GenerationSetup s = make_generation_setup(small_llama(), needs, {});
+    CHECK(s.plan.bytes(Space::kDevice, "weights.embedding") == 0);
+    return s.device_bytes();
+  };
+  const std::size_t table = std::size_t{1000} * 256 * 2;
+  CHECK(device_bytes(10) - device_bytes(9) == table);
+  needs.resident_units = 9;
+  CHECK_THAT(make_generation_setup(small_llama(), needs, {}).to_string(),
+             ContainsSubstring("9 of 10 units resident, rows of the embedding read on the host"));
 }
 
 TEST_CASE("what fits nowhere is refused with what would help") {

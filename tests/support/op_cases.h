@@ -60,6 +60,7 @@ Outputs check_sample_tokens(OpRunner& runner, DType dtype, const RowsCase& c);
 [[nodiscard]] std::vector<std::int64_t> flat_sizes();
 Outputs check_accumulate(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n);
+Outputs check_copy(OpRunner& runner, std::int64_t n);  ///< a Cast of i32
 Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_squared_norm(OpRunner& runner, DType dtype, std::int64_t n);
 Outputs check_cast_squared_norm(OpRunner& runner, DType from, DType to, std::int64_t n);

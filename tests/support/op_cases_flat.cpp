@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "strata/base/random.h"
 #include "support/catch.h"
 #include "support/op_cases.h"
 #include "support/op_reference.h"
@@ -41,6 +42,21 @@ Outputs check_cast(OpRunner& runner, DType from, DType to, std::int64_t n) {
   std::vector<double> expected(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) expected[i] = rounded_to(to, x[i]);
   require_equal("y", got[0], expected);
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_copy(OpRunner& runner, std::int64_t n) {
+  runner.reset();
+  std::vector<double> x;
+  for (std::int64_t i = 0; i < n; ++i) {  // any bits, and those that are NaN as f32
+    const std::uint64_t bits = random_bits(7, 1, static_cast<std::uint64_t>(i));
+    x.push_back(static_cast<std::int32_t>(bits | (i % 3 == 0 ? 0x7f800000 : 0)));
+  }
+  const TensorView y = runner.output(DType::kI32, {n});
+  runner.run(Cast{.x = runner.upload(x, DType::kI32, {n}), .y = y});
+  const Outputs got{runner.download(y)};
+  require_equal("y", got[0], x);
   REQUIRE(runner.guards_intact());
   return got;
 }

@@ -148,6 +148,15 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
     got.push_back(runner.download(op.sum));
     require_equal("sum", got[2], sum);
   }
+  if (residual && c.in_place) {  // the other way round
+    const TensorView sum_over_x = runner.upload(x, dtype, shape, c.width + c.gap);
+    const TensorView y_over_residual = runner.upload(added, dtype, shape, c.width + c.gap);
+    op.x = op.sum = sum_over_x;
+    op.residual = op.y = y_over_residual;
+    runner.run(op);
+    require_equal("y over the residual", runner.download(op.y), got[0]);
+    require_equal("sum over x", runner.download(op.sum), sum);
+  }
   REQUIRE(runner.guards_intact());
   return got;
 }

@@ -69,7 +69,9 @@ class PaperTrace final : public TraceSink {
 
   void submitted(TraceRecord record) override { add(record); }
   void ran(Lane, std::uint64_t, double, double) override {}
-  void arena(std::string_view, Space, ByteRange) override {}
+  void arena(std::string_view, Space space, ByteRange range) override {
+    if (space == Space::kPinned) pinned_.push_back(range);
+  }
   [[nodiscard]] bool active() const override { return active_; }
   void start() { active_ = true; }
   void stop() { active_ = false; }
@@ -88,8 +90,12 @@ class PaperTrace final : public TraceSink {
   [[nodiscard]] const Rates& rates() const { return rates_; }
 
  private:
+  /// Returns how many bytes a kernel of the device reads in memory of the host.
+  [[nodiscard]] std::size_t read_over_link(const TraceRecord& record) const;
+
   Rates rates_;
   PaperWeights weights_;
+  std::vector<ByteRange> pinned_;  ///< arenas of pinned memory
   bool active_ = false;
   std::vector<PaperWork> works_;
   std::vector<Event> events_;

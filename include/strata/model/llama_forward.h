@@ -47,6 +47,14 @@ struct ForwardCell {
   bool projected_is_read = false;  ///< projected() must give what layer() has computed
 };
 
+/// The residual stream of a cell, in place. Where a cell has many rows a layer leaves what it adds
+/// to x apart, since the norm of the next one reads both anyway: that saves a pass over x.
+struct ResidualStream {
+  TensorView x;      ///< [N, C] X
+  TensorView added;  ///< [N, C] X: what the layer before left to be added to x, or absent
+  TensorView adds;   ///< [N, C] X: where this layer leaves the same, or absent: it adds it itself
+};
+
 /// Tokens that are drawn after some of the tokens of a sweep, on the device.
 struct SampledTokens {
   ConstTensorView after;  ///< [S] i32: tokens of the sweep
@@ -69,7 +77,7 @@ class LlamaForward {
     TensorView n;             ///< [N, C] X, the input of attention or MLP, normalised
     TensorView qkv;           ///< [N, (H + 2 K) * D] X, q and k rotated
     TensorView o;             ///< [N, H * D] X, what attention returns
-    TensorView x_mid;         ///< [N, C] X, the residual stream between attention and MLP
+    TensorView x_mid;         ///< [few, C] X, the residual stream between attention and MLP
     TensorView gate_up;       ///< [N, 2 F] X
     TensorView act;           ///< [N, F] X
     TensorView rstd;          ///< [N] A
@@ -96,14 +104,16 @@ class LlamaForward {
   /// x [T, C] X becomes the rows of the table that `ids` [T] i32 name.
   void embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,
                  const TensorView& x, const Tag& tag);
-  /// x = layer(x) in place, for the tokens [N, C] X of a cell, whose keys and values are added to
-  /// `kv` first: what before_attention() does, attention and after_attention().
+  /// Returns whether a layer may leave what it adds to x apart, for a cell of so many tokens.
+  [[nodiscard]] static bool may_add_later(std::int64_t tokens);
+  /// x = layer(x) in place, for the tokens of a cell, whose keys and values are added to `kv`
+  /// first: what before_attention() does, attention and after_attention().
   void layer(Stream& compute, const LayerWeights& w, const ForwardCell& cell, const KvViews& kv,
-             const TensorView& x, const Tag& tag);
-  /// Computes queries, keys and values of the tokens x [N, C] X of a cell, turned by position, and
-  /// returns them [N, (H + 2 K) * D] X on the device. Good until the next cell.
+             const ResidualStream& x, const Tag& tag);
+  /// Computes queries, keys and values of the tokens of a cell, turned by position, and returns
+  /// them [N, (H + 2 K) * D] X on the device. Good until the next cell.
   TensorView before_attention(Stream& compute, const LayerWeights& w, const ForwardCell& cell,
-                              const TensorView& x, const Tag& tag);
+                              const ResidualStream& x, const Tag& tag);
   /// Returns what before_attention() returned last, or layer() computed likewise for a cell whose
   /// `projected_is_read` says so.
   [[nodiscard]] ConstTensorView projected(std::int64_t tokens) const {
@@ -111,7 +121,7 @@ class LlamaForward {
   }
   /// x = the layer's output, in place, where attention gave o [N, H * D] X.
   void after_attention(Stream& compute, const LayerWeights& w, const ConstTensorView& o,
-                       const TensorView& x, const Tag& tag);
+                       const ResidualStream& x, const Tag& tag);
   /// Draws tokens by the logits of rows of x [T, C] X, head_rows at a time.
   void sample(Stream& compute, const HeadWeights& w, const ConstTensorView& x,
               const SampledTokens& sampled, const Tag& tag);
@@ -125,7 +135,8 @@ class LlamaForward {
 
  private:
   /// Returns queries, keys and values of x, not turned.
-  TensorView project(Stream& compute, const LayerWeights& w, const TensorView& x, const Tag& tag);
+  TensorView project(Stream& compute, const LayerWeights& w, const ResidualStream& x,
+                     const Tag& tag);
   /// Returns what turns the queries and keys of `qkv` by the positions of the cell.
   [[nodiscard]] Rope turn(const ForwardCell& cell, const TensorView& qkv) const;
   /// Returns these rows of the first H heads of `of`: [count, H, D].

@@ -27,8 +27,8 @@ struct Accumulate {
   [[nodiscard]] Accesses accesses() const;
 };
 
-/// y = x in the dtype of y: f64, f32 and bf16 in every pair, rounded to nearest, ties to even. Both
-/// contiguous. In place is allowed for equal dtypes only.
+/// y = x in the dtype of y: f64, f32 and bf16 in every pair, rounded to nearest, ties to even, and
+/// i32 as it is. Both contiguous. In place is allowed for equal dtypes only.
 struct Cast {
   static constexpr std::string_view kName = "cast";
   ConstTensorView x;  ///< [n]

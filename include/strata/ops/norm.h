@@ -10,7 +10,8 @@ namespace strata {
 
 /// s = x + residual (rounded to X and stored, if there is a residual, else s = x);
 /// y = s * rsqrt(mean(s^2) + eps) * weight, row by row, computed in A and rounded once.
-/// In place (y == x, y == residual, sum == x, sum == residual) is allowed, but one name at a time.
+/// In place (y == x, y == residual, sum == x, sum == residual) is allowed, but one name at a time,
+/// and sum == x together with y == residual.
 /// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019.
 struct RmsNormForward {
   static constexpr std::string_view kName = "rmsnorm_forward";

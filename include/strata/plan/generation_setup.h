@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -33,6 +34,10 @@ struct GenerationSetup : SweepSetup {
            (budget.device_is_host ? plan.total(Space::kDevice) : 0);
   }
   [[nodiscard]] bool fits() const;
+  /// Returns how many units come over the link in every sweep. The embedding never does.
+  [[nodiscard]] int travelling_units() const {
+    return std::max(0, static_cast<int>(layout->units.size()) - 1 - resident_units);
+  }
   /// Returns ", attended to there", or more if some layers are not, or "" if none is.
   [[nodiscard]] std::string who_attends() const;
   /// Returns a line like "34 of 34 units resident, sequences at once 16, each up to 2,048 tokens,

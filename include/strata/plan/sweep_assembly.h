@@ -24,10 +24,10 @@ class SweepAssembly {
         model_(setup.model, setup.sizes, kernels, arenas),
         kv_(setup.kv, arenas),
         host_attention_(setup.kv.attended_at_home()
-                            ? std::make_unique<HostAttention>(setup.host_attention(), kv_,
+                            ? std::make_unique<HostAttention>(setup.host_attention(), kv_, kernels,
                                                               *host_kernels, arenas)
                             : nullptr),
-        tokens_(setup.sweep, arenas),
+        tokens_(setup.sweep, kernels, arenas),
         sweep_({model_, weights, kv_, tokens_, host_attention_.get()}, setup.kv.layers,
                arenas.device().stream(Lane::kCompute), take_residual_stream(setup, arenas)) {}
   SweepAssembly(const SweepAssembly&) = delete;

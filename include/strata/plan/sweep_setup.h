@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "strata/model/llama_forward.h"
+#include "strata/schedule/sweep.h"
 #include "strata/store/host_attention.h"
 #include "strata/store/kv_store.h"
 #include "strata/store/memory_plan.h"
@@ -72,7 +73,7 @@ struct SweepSetup {
   void list_memory(MemoryPlan& plan) const;
 };
 
-/// Returns the residual stream of a sweep [T, C] X on the device.
-[[nodiscard]] TensorView take_residual_stream(const SweepSetup& setup, Allocator& memory);
+/// Takes the residual stream of a sweep.
+[[nodiscard]] SweepStream take_residual_stream(const SweepSetup& setup, Allocator& memory);
 
 }  // namespace strata

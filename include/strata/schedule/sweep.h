@@ -50,15 +50,21 @@ struct SweepParts {
   HostAttention* host_attention = nullptr;  ///< null: all tokens attend on the device
 };
 
+/// The residual stream of all tokens of a sweep, on the device.
+struct SweepStream {
+  TensorView x;  ///< [T, C] X
+  TensorView
+      adds;  ///< [T, C] X: what layers add to it, until the next norm does, see ResidualStream
+};
+
 /// Units go one after the other, and through each unit all cells while its weights are there
 /// (SpeedLoader, NeurIPS 2024, section 3). Where the host attends, a cell goes through the second
 /// half of a layer when the others of the layer have gone to the host: together with the first half
 /// of the next layer, so that host and device work at the same time on different cells.
 class Sweep {
  public:
-  /// `x` [T, C] X on the device: the residual stream of all tokens of a sweep, in place.
-  Sweep(const SweepParts& parts, int layers, Stream& compute, const TensorView& x)
-      : parts_(parts), layers_(layers), compute_(compute), x_(x) {}
+  Sweep(const SweepParts& parts, int layers, Stream& compute, const SweepStream& stream)
+      : parts_(parts), layers_(layers), compute_(compute), stream_(stream) {}
 
   /// Submits a sweep over the tokens that were filled in, and returns without waiting for it. Its
   /// results are the token store's.
@@ -80,10 +86,13 @@ class Sweep {
                  const TokenLease& tokens);
   void head(const SweepPlan& plan, const TokenLease& tokens);
 
+  /// Returns a cell's part of the residual stream, as it goes through a layer.
+  [[nodiscard]] ResidualStream stream_of(int layer, const SweepCell& cell) const;
+
   SweepParts parts_;
   int layers_;
   Stream& compute_;
-  TensorView x_;
+  SweepStream stream_;
 };
 
 }  // namespace strata

@@ -92,7 +92,10 @@ struct StatePlan {
   int replica = 0;                ///< which copy of the state this rank has a shard of
   int replicas = 1;               ///< copies, whose gradients are added
   int gradient_ring = 0;          ///< slots that gradients whose home is kRing share
-  int chunk_factor = 1;           ///< so many times as long are chunks; more than 1 on paper only
+  /// The device reads the rows of the embedding that it needs where they live, in memory of the
+  /// host too, so that it takes no slot. Of one rank, whose embedding nobody trains.
+  bool embedding_at_home = false;
+  int chunk_factor = 1;  ///< so many times as long are chunks; more than 1 on paper only
   PerBlock<BlockPlan> blocks;
 
   /// Returns the bytes of a chunk of what is long.

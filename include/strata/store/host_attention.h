@@ -44,10 +44,10 @@ class HostAttention {
     TensorView o_device;  ///< [S, H * D] X
   };
 
-  /// Takes the memory from `arenas`. Keys and values are those of `kv`, which attends at home; all
-  /// arguments outlive it. Throws OutOfMemory.
-  HostAttention(const HostAttentionShape& shape, KvStore& kv, Kernels& host_kernels,
-                Arenas& arenas);
+  /// Takes the memory from `arenas`. Keys and values are those of `kv`, which attends at home;
+  /// `kernels` are the device's. All arguments outlive it. Throws OutOfMemory.
+  HostAttention(const HostAttentionShape& shape, KvStore& kv, Kernels& kernels,
+                Kernels& host_kernels, Arenas& arenas);
 
   /// Lets `compute` write queries, keys and values of a cell to where those of the last one were.
   void reuse(Stream& compute) { compute.wait(sent_, WaitFor::kReuse); }
@@ -57,9 +57,10 @@ class HostAttention {
   /// Sends likewise what singles have, and has the host attend.
   void attend(int layer, const HostCell& cell, const ConstTensorView& qkv, Stream& compute,
               const Tag& tag);
-  /// Returns o [N, H * D] X on the device, of the cell that was sent last under this number, and
-  /// has `compute` wait for it. Good until the cell of that number is sent again.
-  [[nodiscard]] ConstTensorView attended(const HostCell& cell, Stream& compute);
+  /// Has `compute` bring o [N, H * D] X of the cell that was sent last under this number, when the
+  /// host is done with it, and returns where it is on the device. Good until the cell of that
+  /// number is sent again.
+  [[nodiscard]] ConstTensorView attended(const HostCell& cell, Stream& compute, const Tag& tag);
   /// Returns when the host has read all tables of cells that were sent so far.
   [[nodiscard]] Event read();
 
@@ -73,11 +74,11 @@ class HostAttention {
   HostAttentionShape shape_;
   KvStore& kv_;
   Kernels& kernels_;
+  Kernels& host_kernels_;
   Device& device_;
   Memory memory_;
-  Event sent_;                  ///< qkv of the last cell has left the device
-  std::vector<Event> taken_;    ///< by number of the cell: the host has read qkv
-  std::vector<Event> arrived_;  ///< likewise: o is on the device
+  Event sent_;                ///< qkv of the last cell has left the device
+  std::vector<Event> taken_;  ///< by number of the cell: the host has read qkv, and written o
 };
 
 }  // namespace strata

@@ -31,13 +31,13 @@ struct KvShape {
   /// on the device.
   int slots = 0;
   /// With slots: in so many of the layers, spread evenly, tokens past their prompts attend at home,
-  /// on the host. Slots are then for the other layers and for tokens of prompts, and what is added
-  /// is sent home by HostAttention.
+  /// on the host: in the first layer, so that keys of others can come meanwhile. Slots are then for
+  /// the other layers and for tokens of prompts, and what is added is sent home by HostAttention.
   int attended_layers = 0;
 
   [[nodiscard]] bool attended_at_home() const { return attended_layers > 0; }
   [[nodiscard]] bool attended_at_home(int layer) const {
-    return is_among(layer, attended_layers, layers);
+    return is_among(layers - 1 - layer, attended_layers, layers);
   }
   /// Returns in how many layers they attend on the device where others attend at home.
   [[nodiscard]] int fetched_layers() const {

@@ -70,15 +70,15 @@ class TokenStore {
     std::byte* host_outputs = nullptr;  ///< pinned
   };
 
-  /// Takes the buffers from `arenas`, which outlive the store. Throws OutOfMemory.
-  TokenStore(const SweepShape& shape, Arenas& arenas);
+  /// Takes the buffers from `arenas`. Both outlive the store. Throws OutOfMemory.
+  TokenStore(const SweepShape& shape, Kernels& kernels, Arenas& arenas);
 
   /// Returns the pinned memory, to be filled for a sweep. Blocks until the last upload has ended,
   /// and whoever else reads it.
   [[nodiscard]] SweepBuffers host();
   /// Says until when the host reads the tables in pinned memory.
   void read_until(Event event) { read_ = event; }
-  /// Copies it to the device on activations_in, for use on `compute`.
+  /// Has `compute` bring it to the device, and use it there.
   [[nodiscard]] TokenLease upload(Stream& compute, const Tag& tag);
   /// Copies what `compute` wrote to the host, on the out lane.
   void deliver(TokenLease lease, const Tag& tag);
@@ -89,6 +89,7 @@ class TokenStore {
 
  private:
   SweepShape shape_;
+  Kernels& kernels_;
   Device& device_;
   Memory memory_;
   Event uploaded_;

@@ -22,12 +22,13 @@ namespace strata {
 /// destroyed.
 struct UnitLease {
   Lease lease;        ///< of a slot; empty for a unit that is used where it lives
-  UnitWeights views;  ///< X, on the device
+  UnitWeights views;  ///< X, on the device, or an embedding in pinned memory
 };
 
 /// Takes weights to the device: home shards go over weights_in (and through an all-gather over
 /// ranks on comm) to device slots. The embedding and the head have a slot each, and layers share a
-/// ring. A unit whose blocks are all resident and whole (one rank) is used where it lives.
+/// ring. A unit whose blocks are all resident and whole (one rank) is used where it lives, and an
+/// embedding also in pinned memory if the plan says so.
 class WeightStore {
  public:
   /// These slots are on the device. A ring has no more slots than units pass through it, so it has

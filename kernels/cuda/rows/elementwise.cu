@@ -2,7 +2,7 @@
 // operators.h. They take tensors of any length and alignment and give the bits of the CPU's
 // kernels; dtypes other than bf16 and f32 throw BackendError, but fill also takes f64 and i32.
 //
-// y = a + b;  sum += x;  y = x in another dtype;  x = value.
+// y = a + b;  sum += x;  y = x in another dtype, or a copy;  x = value.
 //
 // Shapes: [N, C] (residual add, rows may be strided) or [n]; contiguous tensors are taken as one
 // row.
@@ -36,6 +36,12 @@ __global__ void residual_add(Rows<const T> a, Rows<const T> b, Rows<T> y, Extent
     for (int i = 0; i < W; ++i) left[i] += right[i];
     store(y.row(n) + c, left);
   });
+}
+
+template <class T, int W>
+__global__ void copy(const T* x, T* y, Extent extent) {
+  for_each_piece<W>(extent,
+                    [&](std::int64_t, std::int64_t i) { store_raw(y + i, load_raw<T, W>(x + i)); });
 }
 
 template <int W>
@@ -103,6 +109,15 @@ void enqueue(const Context& context, const Accumulate& op) {
 
 void enqueue(const Context& context, const Cast& op) {
   const Extent extent{1, op.x.elements()};
+  if (op.x.dtype == DType::kI32) {
+    const auto launch_copy = [&]<int W>() {
+      launch(over(op.kName, context.stream, extent, W), copy<std::int32_t, W>,
+             data<std::int32_t>(op.x), data<std::int32_t>(op.y), extent);
+    };
+    constexpr int kWhole = kWide<std::int32_t>;
+    if (is_wide(op.x.dtype, extent.columns, {op.x, op.y})) return launch_copy.operator()<kWhole>();
+    return launch_copy.operator()<1>();
+  }
   with_dtype(op.kName, op.x.dtype, [&]<class From>() {
     // The wider side decides the width: then neighbours in a warp leave no gaps on either side.
     const bool wide = is_wide(DType::kBF16, extent.columns, {op.x, op.y});
