@@ -11,6 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "strata/base/bytes.h"
+#include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
@@ -57,6 +59,15 @@ GenerationSetup setup_of(const LlamaConfig& model, const GenerationWish& wish,
                                                  : kKvSlotsOfSomeLayers;
   }
   return make_generation_setup(model, needs, budget);
+}
+
+/// Returns whether products of so many tokens are small enough. A backend that looks for algorithms
+/// of batch-invariant products does so in some GiB of the device (InvariantProducts), and what does
+/// not fit there runs on a kernel for few rows.
+bool may_be_whole(const LlamaConfig& model, std::int64_t tokens) {
+  constexpr std::size_t kMostBytes = kGiB;  // of the largest result; weights take as much at most
+  return 2 * model.intermediate_size * tokens * static_cast<std::int64_t>(size_of(DType::kBF16)) <=
+         static_cast<std::int64_t>(kMostBytes);
 }
 
 /// Returns the setup with the usual number of sequences, or the largest below that fits.
@@ -107,6 +118,8 @@ class Search {
       way.sweeps = sweeps;
       for (const bool whole : {false, true}) {
         if (sweeps == 1 && !whole) continue;  // that is known
+        const double tokens = sweeps * static_cast<double>(usual_sweep_tokens(false));
+        if (whole && !may_be_whole(model_, static_cast<std::int64_t>(tokens))) continue;
         way.whole = whole;
         attempt(best_.setup.sequences, way);
         if (sweeps < 1) try_more(tried, way);

@@ -52,9 +52,8 @@ struct SweepParts {
 
 /// The residual stream of all tokens of a sweep, on the device.
 struct SweepStream {
-  TensorView x;  ///< [T, C] X
-  TensorView
-      adds;  ///< [T, C] X: what layers add to it, until the next norm does, see ResidualStream
+  TensorView x;     ///< [T, C] X
+  TensorView adds;  ///< [T, C] X: what a layer adds to it, until the norm of the next one does
 };
 
 /// Units go one after the other, and through each unit all cells while its weights are there
