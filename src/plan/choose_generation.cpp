@@ -22,8 +22,7 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kUsualSequences = 16;
-constexpr std::int64_t kMostOnDevice = 512;
-constexpr std::int64_t kMostOnHost = 512;
+constexpr std::int64_t kMostSequences = 512;
 
 /// Where keys and values are, who attends to them, and how long sweeps are.
 struct Way {
@@ -88,7 +87,7 @@ GenerationSetup by_rule(const LlamaConfig& model, const GenerationWish& wish,
 /// between them, and those of the load.
 std::vector<std::int64_t> tried_sequences(const GenerationWish& wish) {
   if (wish.sequences) return {*wish.sequences};
-  const std::int64_t most = std::min(wish.load.sequences, kMostOnHost);
+  const std::int64_t most = std::min(wish.load.sequences, kMostSequences);
   std::vector<std::int64_t> tried;
   for (std::int64_t n = 1; n < most; n *= 2) {
     tried.push_back(n);
@@ -108,12 +107,13 @@ class Search {
   void run() {
     const std::vector<std::int64_t> tried = tried_sequences(wish_);
     try_ways(tried);
-    if (!(best_.prediction.tokens_per_s > 0)) return;
+    if (finalists_.empty()) return;
     balance();
-    try_more(tried, best_way_);
+    Way way = best().way;
+    try_more(tried, way);
     const bool said = wish_.needs.sweep_tokens || wish_.needs.cell_tokens;
     if (said || budget_.device_is_host) return;
-    Way way = best_way_;
+    way = best().way;
     for (const double sweeps : {1.0, 2.0, 4.0, 0.5, 0.25}) {
       way.sweeps = sweeps;
       for (const bool whole : {false, true}) {
@@ -121,22 +121,24 @@ class Search {
         const double tokens = sweeps * static_cast<double>(usual_sweep_tokens(false));
         if (whole && !may_be_whole(model_, static_cast<std::int64_t>(tokens))) continue;
         way.whole = whole;
-        attempt(best_.setup.sequences, way);
+        attempt(best().setup.sequences, way);
         if (sweeps < 1) try_more(tried, way);
       }
     }
   }
+
   /// Returns the best of those that came out best, each predicted with care.
-  [[nodiscard]] GenerationChoice best() const {
-    GenerationChoice best;
+  [[nodiscard]] GenerationChoice winner() const {
+    GenerationChoice winner;
     double most = 0;
     for (const Finalist& f : finalists_) {
       const GenerationPrediction p = predict_generation(f.setup, wish_.load, device_);
-      if (!(p.tokens_per_s / f.worth > most)) continue;
-      most = p.tokens_per_s / f.worth;
-      best = {f.setup, p, {}};
+      const double score = p.tokens_per_s / worth_of(f.way);
+      if (!(score > most)) continue;
+      most = score;
+      winner = {f.setup, p, {}};
     }
-    return best;
+    return winner;
   }
 
  private:
@@ -152,19 +154,19 @@ class Search {
   /// A setup that came out well by a prediction with little effort.
   struct Finalist {
     GenerationSetup setup;
-    double worth = 1;  ///< so many times as fast as others it has to be
-    double score = 0;  ///< tokens per second, divided by it
+    Way way;
+    double score = 0;  ///< tokens per second, divided by what the way has to be worth
   };
+
+  /// Returns the best by little effort, of which there is one.
+  [[nodiscard]] const Finalist& best() const { return finalists_.front(); }
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there.
   /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
   /// the host they leave room for weights, whatever the number.
   void try_ways(const std::vector<std::int64_t>& tried) {
     std::size_t fit = 0;  // so many of the numbers
-    while (fit < tried.size() && tried[fit] <= most_on_device() &&
-           attempt(tried[fit], {.keys_on_device = true})) {
-      ++fit;
-    }
+    while (fit < tried.size() && attempt(tried[fit], {.keys_on_device = true})) ++fit;
     if (budget_.device_is_host) return;
     upwards(std::span(tried).subspan(fit), {});
     const auto attended = std::span(tried).subspan(fit - std::min(fit, kFewer));
@@ -175,13 +177,13 @@ class Search {
 
   /// Tries shares of fetched layers between those that were tried, where link and host both attend.
   void balance() {
-    if (!best_way_.host_attention) return;
+    if (!best().way.host_attention) return;
     for (const double step : {0.0625, 0.03125}) {
-      const Way middle = best_way_;
+      const Way middle = best().way;
       for (const double sign : {-1.0, 1.0}) {
         Way way = middle;
         way.fetched += sign * step;
-        if (way.fetched > 0) attempt(best_.setup.sequences, way);
+        if (way.fetched > 0) attempt(best().setup.sequences, way);
       }
     }
   }
@@ -189,11 +191,11 @@ class Search {
   /// Tries the most sequences, up to the next number, that leave as many weights on the device as
   /// the best setup has.
   void try_more(const std::vector<std::int64_t>& tried, const Way& way) {
-    const std::int64_t before = best_.setup.sequences;
+    const std::int64_t before = best().setup.sequences;
     const auto next = std::ranges::upper_bound(tried, before);
     if (next == tried.end()) return;
     std::int64_t most = before;
-    std::int64_t too_many = way.keys_on_device ? std::min(*next, most_on_device() + 1) : *next;
+    std::int64_t too_many = *next;
     while (too_many - most > 1) {
       const std::int64_t middle = most + (too_many - most) / 2;
       (leaves_weights(middle, way) ? most : too_many) = middle;
@@ -203,15 +205,10 @@ class Search {
   [[nodiscard]] bool leaves_weights(std::int64_t sequences, const Way& way) const {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
-      return setup.travelling_units() <= best_.setup.travelling_units();
+      return setup.travelling_units() <= best().setup.travelling_units();
     } catch (const OutOfMemory&) {
       return false;
     }
-  }
-
-  /// What is wished is tried, whatever it is.
-  [[nodiscard]] std::int64_t most_on_device() const {
-    return wish_.sequences.value_or(kMostOnDevice);
   }
 
   /// Tries numbers of sequences as long as more of them are worth it, and the last, which may be
@@ -236,12 +233,7 @@ class Search {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
-      const double worth = worth_of(way);
-      if (p.tokens_per_s * worth_of(best_way_) > worth * best_.prediction.tokens_per_s) {
-        best_ = {setup, p, {}};
-        best_way_ = way;
-      }
-      add_finalist({setup, worth, p.tokens_per_s});
+      if (p.tokens_per_s > 0) add_finalist({setup, way, p.tokens_per_s / worth_of(way)});
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
       return std::nullopt;
@@ -249,7 +241,6 @@ class Search {
   }
 
   void add_finalist(Finalist f) {
-    f.score /= f.worth;
     const auto behind = std::ranges::find_if(
         finalists_, [&](const Finalist& other) { return other.score < f.score; });
     finalists_.insert(behind, std::move(f));
@@ -260,9 +251,8 @@ class Search {
   const GenerationWish& wish_;
   const Budget& budget_;
   const RatedDevice& device_;
-  GenerationChoice best_;  ///< by little effort
-  Way best_way_;           ///< its way
-  std::vector<Finalist> finalists_;
+  std::vector<Finalist>
+      finalists_;  ///< by descending score; of equal ones the first that was tried
 };
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
@@ -286,7 +276,7 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   if (wish.needs.kv_slots) return usual;
   Search search(model, wish, budget, device);
   search.run();
-  GenerationChoice best = search.best();
+  GenerationChoice best = search.winner();
   if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;
   best.text = text_of(best, usual);
   return best;

@@ -1,6 +1,7 @@
 // This file has residual add, accumulate, cast and fill on CUDA; CudaKernels launches them through
 // operators.h. They take tensors of any length and alignment and give the bits of the CPU's
-// kernels; dtypes other than bf16 and f32 throw BackendError, but fill also takes f64 and i32.
+// kernels; dtypes other than bf16 and f32 throw BackendError, but cast also takes i32, and fill f64
+// and i32.
 //
 // y = a + b;  sum += x;  y = x in another dtype, or a copy;  x = value.
 //
