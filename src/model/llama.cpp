@@ -3,12 +3,11 @@
 
 #include "strata/model/llama.h"
 
-#include <utility>
+#include <memory>
 
 #include "llama_scratch.h"
+#include "rope_copy.h"
 #include "strata/base/bytes.h"
-#include "strata/base/convert.h"
-#include "strata/model/rope_table.h"
 
 namespace strata {
 
@@ -37,15 +36,7 @@ Llama::Llama(const LlamaConfig& config, const LlamaSizes& sizes, Kernels& kernel
           make_scratch(config, sizes, [&](std::string_view name, DType dtype, Shape shape) {
             return device_arena.allocate_tensor(name, dtype, shape);
           }))) {
-  Device& device = device_arena.device();
-  Stream& in = device.stream(Lane::kActivationsIn);
-  const RopeTable table = make_rope_table(config_, sizes_.row_tokens);
-  for (const auto& [values, view] :
-       {std::pair{&table.cos, &scratch_->cos}, std::pair{&table.sin, &scratch_->sin}}) {
-    store_as(*values, view->dtype, staging);
-    in.copy(view->data, staging.data(), view->bytes().bytes, {.phase = "start"});
-    device.wait(in.record());
-  }
+  copy_rope_table(config_, device_arena.device(), scratch_->cos, scratch_->sin, staging);
 }
 
 Llama::~Llama() = default;

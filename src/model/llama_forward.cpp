@@ -9,9 +9,8 @@
 
 #include "cell_runner.h"
 #include "heads.h"
-#include "strata/base/convert.h"
+#include "rope_copy.h"
 #include "strata/model/llama.h"
-#include "strata/model/rope_table.h"
 
 namespace strata {
 
@@ -79,16 +78,8 @@ void LlamaForward::prepare(const LlamaConfig& c, const ForwardSizes& sizes, Kern
 LlamaForward::LlamaForward(const LlamaConfig& config, const ForwardSizes& sizes, Kernels& kernels,
                            Arenas& arenas)
     : config_(config), sizes_(sizes), kernels_(kernels), memory_(config, sizes, arenas) {
-  Device& device = arenas.device();
-  Stream& in = device.stream(Lane::kActivationsIn);
-  const RopeTable table = make_rope_table(config_, sizes_.positions);
-  for (const auto& [values, view] :
-       {std::pair{&table.cos, &memory_.cos}, std::pair{&table.sin, &memory_.sin}}) {
-    const std::size_t bytes = view->bytes().bytes;
-    store_as(*values, view->dtype, {memory_.rope_staging, bytes});
-    in.copy(view->data, memory_.rope_staging, bytes, {.phase = "start"});
-    device.wait(in.record());
-  }
+  copy_rope_table(config_, arenas.device(), memory_.cos, memory_.sin,
+                  {memory_.rope_staging, memory_.cos.bytes().bytes});
 }
 
 void LlamaForward::embedding(Stream& compute, const EmbeddingWeights& w, const ConstTensorView& ids,

@@ -26,16 +26,18 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 
 RopeTable make_rope_table(const LlamaConfig& config, std::int64_t positions) {
   const std::int64_t half = config.head_size() / 2;
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double frequency =
+        std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
+    const bool slowed = config.rope_scaling && config.rope_scaling->rope_type == RopeType::kLlama3;
+    frequencies.push_back(slowed ? llama3_frequency(frequency, *config.rope_scaling) : frequency);
+  }
   RopeTable table;
   table.cos.reserve(static_cast<std::size_t>(positions * half));
   table.sin.reserve(static_cast<std::size_t>(positions * half));
   for (std::int64_t p = 0; p < positions; ++p) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      double frequency =
-          std::pow(config.rope_theta, -static_cast<double>(i) / static_cast<double>(half));
-      if (config.rope_scaling && config.rope_scaling->rope_type == RopeType::kLlama3) {
-        frequency = llama3_frequency(frequency, *config.rope_scaling);
-      }
+    for (const double frequency : frequencies) {
       const double angle = static_cast<double>(p) * frequency;
       table.cos.push_back(std::cos(angle));
       table.sin.push_back(std::sin(angle));
