@@ -5,7 +5,7 @@ includes it. It takes seconds a file: what the time does not reach is named, and
   scripts/check_tidy.py [--all] [--seconds N]   --all: every source; no file is begun after N seconds
   scripts/check_tidy.py --self-test             checks how sources are chosen
 
-Needs build/cpu-clang configured, from whose compile commands it takes the flags; sources of the CUDA
+Needs build/cpu-debug configured, from whose compile commands it takes the flags; sources of the CUDA
 backend are not in there. It compares with where this branch left main; on main itself, or without it, with
 the commit before. A clone that has no commit before (depth 1) is looked at whole, as far as time allows.
 """
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build/cpu-clang"
+BUILD = ROOT / "build/cpu-debug"
 TIDY = os.environ.get("CLANG_TIDY", "clang-tidy")
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 

@@ -1,7 +1,12 @@
 // A library that has all functions of NCCL by name and says that it is a version of it: what
 // load_nccl accepts. None of them does anything.
+namespace strata {
+enum class NcclResult : int;  // sanitizers compare the type with the caller's
+}
+
+// NOLINTBEGIN(readability-identifier-naming): the names are NCCL's.
 extern "C" {
-int ncclGetVersion(int* version);
+strata::NcclResult ncclGetVersion(int* version);
 int ncclGetUniqueId();
 int ncclCommInitRank();
 int ncclCommDestroy();
@@ -13,9 +18,9 @@ int ncclAllGather();
 int ncclReduceScatter();
 int ncclAllReduce();
 
-int ncclGetVersion(int* version) {
+strata::NcclResult ncclGetVersion(int* version) {
   *version = 22803;
-  return 0;
+  return strata::NcclResult{0};
 }
 int ncclGetUniqueId() { return 0; }
 int ncclCommInitRank() { return 0; }
@@ -28,3 +33,4 @@ int ncclAllGather() { return 0; }
 int ncclReduceScatter() { return 0; }
 int ncclAllReduce() { return 0; }
 }
+// NOLINTEND(readability-identifier-naming)
