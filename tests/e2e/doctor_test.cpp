@@ -165,6 +165,8 @@ TEST_CASE("the doctor looks whether a run is right, has what it needs, and fits"
     CHECK_FALSE(fs::exists(folder / "run"));
   }
   check_bad("config", tiny + " --set run.stepps=3", "did you mean run.steps?");
+  CHECK_THAT(strata(folder, "doctor" + tiny + " --set run.steps=7 --set run.steps=8").text,
+             ContainsSubstring("--set run.steps=7 is replaced by the later --set run.steps=8"));
   fs::create_directories(folder / "model");  // without weights
   fs::copy(STRATA_GOLDENS "/gqa_tied_llama3/config.json", folder / "model/config.json");
   write_file(folder / "tune.json", R"({"run": {"steps": 9, "dtype": "f32", "output": ")" +

@@ -240,7 +240,7 @@ TEST_CASE(
   CHECK(chosen().text.empty());
 }
 
-TEST_CASE("where the host is small, the choice is as good as any that fits") {
+TEST_CASE("where the host is small, the choice is as good as any that fits", "[long]") {
   HardwareSection hardware = fast_machine().hardware;
   hardware.device_gbs = 3000;
   hardware.product_tflops = 600;
