@@ -98,7 +98,7 @@ TEST_CASE("a run with too few addresses ends, by the limit that its threads or m
   }
   int threads_refused = 0;
   // From where no thread can start to where the memory of the run is what is missing.
-  for (int mib = least; mib <= least + 64; mib += 16) {
+  for (int mib = least; mib <= least + 64; mib += 8) {
     const Outcome outcome = train_within(mib);
     INFO(mib << " MiB: " << outcome.text);
     CHECK((outcome.code == 0 || outcome.code == 3));

@@ -117,18 +117,24 @@ TEST_CASE("keys and values go to their rows of a cache and nowhere else", "[ops]
   });
 }
 
-TEST_CASE("tokens add a key and attend to it and to those before", "[ops]") {
-  with_threads([](OpRunner& runner) {
+void attend_in_parts(bool many) {
+  constexpr std::int64_t kMany = 32;  // thousands of keys, which take seconds
+  with_threads([many](OpRunner& runner) {
     std::vector<Outputs> outputs;
     for (const DType dtype : kComputeTypes) {
       for (const AttentionCase& c : fused_attend_cases()) {
-        if (c.parts > 8) continue;  // the CPU joins any number of them alike
-        outputs.push_back(check_fused_attend(runner, dtype, c));
+        if ((c.parts > kMany) == many) outputs.push_back(check_fused_attend(runner, dtype, c));
       }
     }
     return outputs;
   });
 }
+
+TEST_CASE("tokens add a key and attend to it and to those before", "[ops]") {
+  attend_in_parts(false);
+}
+
+TEST_CASE("tokens attend to keys in many parts", "[ops][long]") { attend_in_parts(true); }
 
 TEST_CASE("keys and values are rounded to int8 head by head, and only what is seen comes back",
           "[ops]") {
