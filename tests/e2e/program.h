@@ -34,7 +34,9 @@ namespace fs = std::filesystem;
 /// A folder that is empty at the beginning of a test and gone at its end.
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()))) {
+  /// Folders that a test has at the same time have different names.
+  explicit Folder(const std::string& name = "")
+      : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()) + name)) {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }

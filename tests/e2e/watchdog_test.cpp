@@ -1,14 +1,17 @@
 // Tests that a job of which one rank is stopped, killed or fails ends soon, and says which rank it
 // was.
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "e2e/saved_runs.h"
 #include "strata/base/process.h"
@@ -79,7 +82,7 @@ class Job {
 /// when the first one has ended.
 class PatientLauncher {
  public:
-  PatientLauncher() { ::setenv(kSeconds, "20", 1); }
+  PatientLauncher() { ::setenv(kSeconds, "10", 1); }
   ~PatientLauncher() { ::unsetenv(kSeconds); }
   PatientLauncher(const PatientLauncher&) = delete;
   PatientLauncher& operator=(const PatientLauncher&) = delete;
@@ -148,24 +151,32 @@ TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit 
     WARN("skipped: a sanitizer must be the first library");
     return;
   }
+  // The jobs run side by side: mpirun sleeps for as long as it is patient, twice.
   const PatientLauncher patient;
-  for (const int signal : {SIGUSR1, SIGTERM, SIGUSR2}) {
-    const Folder folder;
+  constexpr std::array kSignals{SIGUSR1, SIGTERM, SIGUSR2};
+  const std::array<Folder, kSignals.size()> folders{Folder("_a"), Folder("_b"), Folder("_c")};
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (const Folder& folder : folders) {
     const std::string wrapper = folder / "wrapper.sh";  // mpirun ends with rank 0's code
     std::ofstream(wrapper) << "trap : TERM\n"
                               "\"$@\"\n"
                               "code=$?\n"
                               "echo \"rank $OMPI_COMM_WORLD_RANK ends with $code\"\n"
                               "exit $code\n";
-    Job job(folder, 2, "", "LD_PRELOAD=" STRATA_LATE_END " LATE_RANK=1 LATE_MS=2000 sh " + wrapper);
-    job.send(SIGUSR1, 0);
-    wait_for(folder / "process.txt", "ended by SIGUSR1");
+    jobs.push_back(std::make_unique<Job>(
+        folder, 2, "", "LD_PRELOAD=" STRATA_LATE_END " LATE_RANK=1 LATE_MS=2000 sh " + wrapper));
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i]->send(SIGUSR1, 0);
+    wait_for(folders[i] / "process.txt", "ended by SIGUSR1");
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    job.send(signal, 1);
-    job.end();
-    INFO(job.text());
-    CHECK(job.code() == 75);
-    CHECK_THAT(job.text(), ContainsSubstring("rank 1 ends with 75"));
+    jobs[i]->send(kSignals[i], 1);
+  }
+  for (const std::unique_ptr<Job>& job : jobs) {
+    job->end();
+    INFO(job->text());
+    CHECK(job->code() == 75);
+    CHECK_THAT(job->text(), ContainsSubstring("rank 1 ends with 75"));
   }
 }
 #endif
