@@ -226,10 +226,14 @@ void execute(const Context& context, const AttentionBackward& op) {
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Backward<X> backward(op, context.simd);
     for_query_blocks(
-        context.pool, blocks, op.q.shape[1],
+        context.pool, blocks, op.q.shape[1], op.q.shape[2],
         [&](const QueryBlock& block, std::int64_t head) { backward.run_queries(block, head); });
+    const std::int64_t scores =
+        std::min(keys, kAttentionBlock) * op.q.rows();  // of a head, at most
+    const std::int64_t group = op.q.shape[1] / op.k.shape[1];
+    const std::int64_t grain = grain_for(group * scores * op.q.shape[2] / kProductsAtOnce);
     context.pool.parallel_for(
-        key_blocks * op.k.shape[1], 1, [&](std::int64_t begin, std::int64_t end) {
+        key_blocks * op.k.shape[1], grain, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t first = i % key_blocks * kAttentionBlock;
             backward.run_keys(segments, first, std::min(first + kAttentionBlock, keys),

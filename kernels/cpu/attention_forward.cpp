@@ -83,7 +83,7 @@ void execute(const Context& context, const AttentionForward& op) {
   const auto blocks = query_blocks(segments, kAttentionBlock);
   with_compute_type(op.q.dtype, [&]<Compute X>(X) {
     const Forward<X> forward(op, context.simd);
-    for_query_blocks(context.pool, blocks, op.q.shape[1],
+    for_query_blocks(context.pool, blocks, op.q.shape[1], op.q.shape[2],
                      [&](const QueryBlock& block, std::int64_t head) { forward.run(block, head); });
   });
 }

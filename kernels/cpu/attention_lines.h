@@ -115,13 +115,19 @@ A softmax(const SimdKernels& simd, SoftmaxRow<A> row, A& factor) {
   return row.top + std::log(row.sum);
 }
 
-/// Calls run(block, head) for every block of queries and every head, in parallel. It returns when
-/// all calls have.
+/// Calls run(block, head) for every block of queries and every one of `heads`, of `width` elements,
+/// in parallel. It returns when all calls have.
 template <class F>
 void for_query_blocks(ThreadPool& pool, const std::vector<QueryBlock>& blocks, std::int64_t heads,
-                      const F& run) {
+                      std::int64_t width, const F& run) {
   const auto count = static_cast<std::int64_t>(blocks.size());
-  pool.parallel_for(count * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+  std::int64_t most = 0;  // scores of a block
+  for (const QueryBlock& b : blocks) {
+    most = std::max(most, (b.end - b.begin) * b.segment.visible(b.end - 1));
+  }
+  constexpr std::int64_t kPasses = 2;  // at least: over keys and over values
+  const std::int64_t grain = grain_for(kPasses * most * width / kProductsAtOnce);
+  pool.parallel_for(count * heads, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       run(blocks[static_cast<std::size_t>(i % count)], i / count);
     }

@@ -305,8 +305,11 @@ void attend(const Context& context, const SingleArguments<Kept>& op,
     return;
   }
   const std::int64_t tasks = parts(op.kv_heads, heads);  // of each segment
+  const std::int64_t threads = context.pool.threads();
+  constexpr std::int64_t kPasses = 2;  // over keys and over values
+  const std::int64_t work = kPasses * keys * op.q.shape[1] * op.q.shape[2] / kProductsAtOnce;
   std::atomic<std::int64_t> next = 0;
-  context.pool.parallel_for(context.pool.threads(), 1, [&](std::int64_t, std::int64_t) {
+  context.pool.parallel_for(threads, grain_for(work / threads), [&](std::int64_t, std::int64_t) {
     std::optional<TaskScratch<Accumulator<X>>> scratch;
     for (std::int64_t i = next++; i < count * tasks; i = next++) {
       if (!scratch) scratch.emplace(queries.scratch(heads, longest));

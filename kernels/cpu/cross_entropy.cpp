@@ -59,7 +59,9 @@ void execute(const Context& context, const CrossEntropy& op) {
     A* lse = op.lse.as<A>();
     const std::int64_t width = op.logits.shape[1];
     const A grad_scale = op.d_logits ? op.grad_scale.as<A>()[0] : A{0};
-    context.pool.parallel_for(op.logits.rows(), 1, [&](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t kWork = 8;  // elementary operations of a logit: two exponentials
+    const std::int64_t grain = grain_for(kWork * width);
+    context.pool.parallel_for(op.logits.rows(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
         const X* row = logits[n];
         const std::int32_t target = targets[n];

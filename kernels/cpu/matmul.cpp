@@ -190,9 +190,13 @@ void execute(const Context& context, const Matmul& op) {
   with_compute_type(op.a.dtype, [&]<Compute X>(X) {
     const auto& kernel = tile_of<Accumulator<X>>(context.simd);
     const Product<X> product(op, kernel);
-    const Tiling tiling(m, n, kernel.rows, kernel.columns, context.pool.threads());
+    // A product of less than a chunk is not worth waking a thread.
+    const bool little = grain_for(m * n * op.k() / kProductsAtOnce) > 1;
+    const int threads = little ? 1 : context.pool.threads();
+    const Tiling tiling(m, n, kernel.rows, kernel.columns, threads);
     const std::int64_t across = tiling.across(n);
-    context.pool.parallel_for(tiling.tiles(m, n), 1, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t grain = grain_for(tiling.rows * tiling.columns * op.k() / kProductsAtOnce);
+    context.pool.parallel_for(tiling.tiles(m, n), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t tile = begin; tile < end; ++tile) {
         const std::int64_t m0 = tile / across * tiling.rows;
         const std::int64_t n0 = tile % across * tiling.columns;

@@ -79,6 +79,9 @@ class Rows {
   return std::max<std::int64_t>(1, kChunkWork / std::max<std::int64_t>(1, work));
 }
 
+/// Products of matrices that are multiplied and added in the time of an elementary operation.
+inline constexpr std::int64_t kProductsAtOnce = 8;
+
 /// Throws ShapeError, naming operator and tensor, unless 0 <= index < limit.
 inline void check_index(std::string_view op, std::string_view tensor, std::int64_t position,
                         std::int64_t index, std::int64_t limit) {

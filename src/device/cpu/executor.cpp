@@ -121,10 +121,15 @@ class ThreadsExecutor final : public Executor {
       run(lane, work);
       lock.lock();
       passed_[index_of(lane)] = work.ticket;
-      for (Queue& other : queues_) {
-        if (ready(other)) other.wake.notify_one();
+      std::array<bool, kLaneCount> wakes{};
+      for (std::size_t i = 0; i < kLaneCount; ++i) wakes[i] = ready(queues_[i]);
+      const bool ends_wait = awaited_.lane == lane && awaited_.ticket <= work.ticket;
+      lock.unlock();  // which those who wake would wait for
+      for (std::size_t i = 0; i < kLaneCount; ++i) {
+        if (wakes[i]) queues_[i].wake.notify_one();
       }
-      if (awaited_.lane == lane && awaited_.ticket <= work.ticket) submitter_.notify_one();
+      if (ends_wait) submitter_.notify_one();
+      lock.lock();
     }
   }
 
@@ -153,13 +158,14 @@ class ShuffledExecutor final : public Executor {
   }
 
   void push(Lane lane, Work work) override {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     queues_[index_of(lane)].push_back(std::move(work));
     ++unfinished_;
     // One piece at every other submission lets work pile up; now and then everything goes at once.
     constexpr std::uint64_t kDrainEvery = 16;
     const std::uint64_t bits = draw();
     choose(bits % kDrainEvery == 0 ? unfinished_ : bits & 1);
+    lock.unlock();
     wake_.notify_one();
   }
 
@@ -167,7 +173,9 @@ class ShuffledExecutor final : public Executor {
     std::unique_lock lock(mutex_);
     choose(unfinished_);
     wake_.notify_one();
+    awaited_ = event;
     submitter_.wait(lock, [&] { return passed_[index_of(event.lane)] >= event.ticket; });
+    awaited_ = {};
   }
 
  private:
@@ -206,7 +214,7 @@ class ShuffledExecutor final : public Executor {
       lock.lock();
       --unfinished_;
       passed_[index_of(lane)] = work.ticket;
-      submitter_.notify_one();
+      if (awaited_.lane == lane && awaited_.ticket <= work.ticket) submitter_.notify_one();
     }
   }
 
@@ -219,6 +227,7 @@ class ShuffledExecutor final : public Executor {
   std::deque<std::pair<Lane, Work>> chosen_;
   Tickets chosen_tickets_{};
   Tickets passed_{};
+  Event awaited_;  ///< what the submitting thread waits for
   std::uint64_t unfinished_ = 0;
   bool stop_ = false;
   std::jthread thread_;  // last: it uses the rest and must be joined before it goes
