@@ -41,6 +41,7 @@ std::string begin_run(const Folder& folder, const std::string& command, int step
 /// Checks what a run leaves that was told to end.
 void check_ended_by(const Folder& folder, const std::string& signal) {
   const std::vector<nlohmann::json> lines = metrics(folder / "run");
+  REQUIRE(!lines.empty());
   const nlohmann::json& end = lines.back();
   CHECK(end["event"] == "end");
   CHECK(end["reason"] == signal);
