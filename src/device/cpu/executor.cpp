@@ -38,6 +38,29 @@ bool all_passed(const Tickets& wanted, const Tickets& passed) {
   return !first_missing(wanted, passed);
 }
 
+/// Which work of each lane has passed, and the submitting thread's wait for some of it. The
+/// executor's mutex guards it.
+class Passed {
+ public:
+  [[nodiscard]] const Tickets& tickets() const { return tickets_; }
+  /// Returns whether the submitting thread waits for no more than that, and is to be woken.
+  [[nodiscard]] bool add(Lane lane, std::uint64_t ticket) {
+    tickets_[index_of(lane)] = ticket;
+    return awaited_ && awaited_->lane == lane && awaited_->ticket <= ticket;
+  }
+  void wait_for(Event event, std::unique_lock<std::mutex>& lock) {
+    awaited_ = event;
+    submitter_.wait(lock, [&] { return tickets_[index_of(event.lane)] >= event.ticket; });
+    awaited_.reset();
+  }
+  void wake_submitter() { submitter_.notify_one(); }
+
+ private:
+  Tickets tickets_{};
+  std::optional<Event> awaited_;
+  std::condition_variable submitter_;
+};
+
 /// Runs work inside the submitting call, so every wait has passed already.
 class EagerExecutor final : public Executor {
  public:
@@ -83,14 +106,12 @@ class ThreadsExecutor final : public Executor {
     return {.doing = LaneState::Doing::kWaits,
             .ticket = next.ticket,
             .work = next.label,
-            .waits_for = first_missing(next.after, passed_)};
+            .waits_for = first_missing(next.after, passed_.tickets())};
   }
 
   void wait(Event event) override {
     std::unique_lock lock(mutex_);
-    awaited_ = event;
-    submitter_.wait(lock, [&] { return passed_[index_of(event.lane)] >= event.ticket; });
-    awaited_ = {};
+    passed_.wait_for(event, lock);
   }
 
  private:
@@ -106,7 +127,7 @@ class ThreadsExecutor final : public Executor {
   };
 
   bool ready(const Queue& queue) const {
-    return !queue.work.empty() && all_passed(queue.work.front().after, passed_);
+    return !queue.work.empty() && all_passed(queue.work.front().after, passed_.tickets());
   }
 
   void serve(Lane lane) {
@@ -120,24 +141,21 @@ class ThreadsExecutor final : public Executor {
       lock.unlock();
       run(lane, work);
       lock.lock();
-      passed_[index_of(lane)] = work.ticket;
+      const bool ends_wait = passed_.add(lane, work.ticket);
       std::array<bool, kLaneCount> wakes{};
       for (std::size_t i = 0; i < kLaneCount; ++i) wakes[i] = ready(queues_[i]);
-      const bool ends_wait = awaited_.lane == lane && awaited_.ticket <= work.ticket;
       lock.unlock();  // which those who wake would wait for
       for (std::size_t i = 0; i < kLaneCount; ++i) {
         if (wakes[i]) queues_[i].wake.notify_one();
       }
-      if (ends_wait) submitter_.notify_one();
+      if (ends_wait) passed_.wake_submitter();
       lock.lock();
     }
   }
 
   mutable std::mutex mutex_;
   std::array<Queue, kLaneCount> queues_;
-  Tickets passed_{};
-  Event awaited_;  ///< what the submitting thread waits for
-  std::condition_variable submitter_;
+  Passed passed_;
   bool stop_ = false;
   std::array<std::jthread, kLaneCount>
       threads_;  // last: they use the rest and must be joined before it goes
@@ -173,9 +191,7 @@ class ShuffledExecutor final : public Executor {
     std::unique_lock lock(mutex_);
     choose(unfinished_);
     wake_.notify_one();
-    awaited_ = event;
-    submitter_.wait(lock, [&] { return passed_[index_of(event.lane)] >= event.ticket; });
-    awaited_ = {};
+    passed_.wait_for(event, lock);
   }
 
  private:
@@ -213,8 +229,7 @@ class ShuffledExecutor final : public Executor {
       run(lane, work);
       lock.lock();
       --unfinished_;
-      passed_[index_of(lane)] = work.ticket;
-      if (awaited_.lane == lane && awaited_.ticket <= work.ticket) submitter_.notify_one();
+      if (passed_.add(lane, work.ticket)) passed_.wake_submitter();
     }
   }
 
@@ -222,12 +237,10 @@ class ShuffledExecutor final : public Executor {
   std::uint64_t draws_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable submitter_;
   std::array<std::deque<Work>, kLaneCount> queues_;
   std::deque<std::pair<Lane, Work>> chosen_;
   Tickets chosen_tickets_{};
-  Tickets passed_{};
-  Event awaited_;  ///< what the submitting thread waits for
+  Passed passed_;
   std::uint64_t unfinished_ = 0;
   bool stop_ = false;
   std::jthread thread_;  // last: it uses the rest and must be joined before it goes
