@@ -53,15 +53,29 @@ class Job:
 
     def __init__(self, hosts, launcher, folder, *arguments, variables=()):
         self.launcher, self.folder, self.log = launcher, folder, folder.with_suffix(".log")
-        self._process = hosts.start("ash", *LAUNCHERS[launcher], "env", *variables, STRATA, "train",
-                                    SOURCES / "configs/tiny-cpu.json", "--output", folder, *arguments, log=self.log)
+        self._start = lambda: hosts.start("ash", *LAUNCHERS[launcher], "env", *variables, STRATA, "train",
+                                          SOURCES / "configs/tiny-cpu.json", "--output", folder, *arguments,
+                                          log=self.log)
+        self._process = self._start()
 
     def text(self):
         return self.log.read_text()
 
     def wait_for_step(self):
-        wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step"))
+        wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step")
+                 or self.crashed_in_mpi())
+        if self.crashed_in_mpi():
+            print(f"{self.launcher} is started again: a rank crashed before strata said anything\n{self.text()}")
+            self._process.kill()
+            wait_for("ranks of the crashed job end", lambda: not self.ranks())
+            self._process = self._start()
+            wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step"))
         assert self._process.poll() is None, f"{self.launcher} has ended"
+
+    def crashed_in_mpi(self):
+        """Returns whether a rank crashed while MPI started it: that of Debian 12 (Open MPI 4.1.4, PMIx 4.2.2) jumps
+        to a null pointer in one of a thousand starts by srun."""
+        return "Signal: Segmentation fault" in self.text() and "[info]" not in self.text()
 
     def ranks(self):
         """Returns the processes of the job that live, by rank."""
@@ -72,7 +86,7 @@ class Job:
                 variables = dict(v.split("=", 1) for v in (process / "environ").read_text().split("\0") if "=" in v)
             except OSError:  # it ends just now
                 continue
-            if arguments[0] == str(STRATA) and str(self.folder) in arguments:
+            if arguments[0] == str(STRATA) and str(self.folder) in arguments and "PMIX_RANK" in variables:
                 found[int(variables["PMIX_RANK"])] = int(process.name)
         return found
 
