@@ -1,7 +1,7 @@
 // This file has clusters of blocks (sm_90 and later): blocks that run at the same time on
 // neighbouring multiprocessors and may read and write each other's shared memory. cross_entropy.cu
-// and sampling.cu share rows out over them. Before sm_90 every block is alone, and the same calls
-// do nothing.
+// and sampling.cu share rows out over them, decode attention joins parts of keys. Before sm_90
+// every block is alone, and the same calls do nothing.
 
 #pragma once
 
@@ -10,6 +10,9 @@
 #include <cstdint>
 
 namespace strata::cuda {
+
+/// The largest cluster that every device with clusters has.
+inline constexpr int kMostClusterBlocks = 8;
 
 #if __CUDA_ARCH__ >= 900
 
@@ -46,6 +49,13 @@ __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t addr
   unsigned long long word;
   asm volatile("ld.shared::cluster.u64 %0, [%1];" : "=l"(word) : "r"(address));
   return word;
+}
+
+/// The same for 4 bytes.
+__device__ __forceinline__ float load_float_from_block(std::uint32_t address) {
+  float value;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address));
+  return value;
 }
 
 /// Exchanges two numbers of every block of a cluster, again and again. Blocks write to each other
@@ -98,12 +108,11 @@ class ClusterExchange {
   }
 
  private:
-  static constexpr int kMostBlocks = 8;  ///< the largest cluster that every such device has
   static __device__ std::uint32_t address(const void* shared) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   }
   std::uint64_t barriers_[2];
-  float2 pairs_[2][kMostBlocks];
+  float2 pairs_[2][kMostClusterBlocks];
 };
 
 #else
@@ -113,6 +122,7 @@ __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
 __device__ __forceinline__ void cluster_sync() {}
 __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned) { return shared; }
 __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t) { return 0; }
+__device__ __forceinline__ float load_float_from_block(std::uint32_t) { return 0; }
 class ClusterExchange {
  public:
   __device__ void init() {}

@@ -27,9 +27,14 @@ struct Launch {
   dim3 grid = 1;
   dim3 block = 1;
   std::size_t shared_bytes = 0;  ///< dynamic shared memory, up to what the device has
-  unsigned cluster = 1;          ///< blocks in x that form a cluster (sm_90 and later)
+  dim3 cluster = 1;              ///< blocks that form a cluster (sm_90 and later)
   bool chained = false;          ///< the kernel calls wait_for_previous(), see chain.cuh
 };
+
+/// Returns whether its blocks form clusters.
+[[nodiscard]] constexpr bool forms_clusters(const Launch& where) {
+  return where.cluster.x * where.cluster.y * where.cluster.z > 1;
+}
 
 /// Returns the launch of a kernel that calls wait_for_previous().
 [[nodiscard]] inline Launch chained(Launch where) {
@@ -81,10 +86,10 @@ class LaunchConfig {
     config_.dynamicSmemBytes = where.shared_bytes;
     config_.stream = where.stream;
     config_.attrs = attributes_.data();
-    if (where.cluster > 1) {
+    if (forms_clusters(where)) {
       cudaLaunchAttribute& cluster = attributes_[config_.numAttrs++];
       cluster.id = cudaLaunchAttributeClusterDimension;
-      cluster.val.clusterDim = {where.cluster, 1, 1};
+      cluster.val.clusterDim = {where.cluster.x, where.cluster.y, where.cluster.z};
     }
     if (where.chained && kernels_overlap()) {
       cudaLaunchAttribute& chained = attributes_[config_.numAttrs++];
@@ -131,7 +136,7 @@ template <class... Params>
     where.grid = where.cluster;
     const LaunchConfig config(where, reinterpret_cast<const void*>(kernel));
     int count = 0;
-    if (where.cluster > 1) {
+    if (forms_clusters(where)) {
       STRATA_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&count, kernel, config.get()));
     } else {
       STRATA_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(

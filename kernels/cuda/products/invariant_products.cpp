@@ -1,16 +1,24 @@
-// This file finds algorithms of cuBLASLt that can take the place of our own kernel, and launches
-// one or the other; invariant_products.h is the contract.
+// This file finds algorithms of cuBLASLt that can take the place of our own kernel, measures which
+// is fastest, and launches one or the other; invariant_products.h is the contract.
 //
 // An algorithm that does not split K adds in ascending k, as our kernel does. That is not promised
 // anywhere, so it is looked at: both multiply the same random operands, and where one bit differs
 // the algorithm is not used. The sizes that are tried have all rows of the weights, so a difference
-// would be among millions of sums.
+// would be among millions of sums. So the choice may differ from start to start, and no bit does.
+//
+// cuBLASLt's first proposal for some tens of rows is a tile of 128 columns of the result: without
+// split K too few blocks to fill a large GPU for the products of 8,192 columns that 70B models
+// have, while our own kernel has four times as many. So it is timed as well, and so are more
+// proposals.
 
 #include "kernels/cuda/products/invariant_products.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/invariant_tiles.h"
 #include "kernels/cuda/products/matmul_timer.h"
 #include "strata/base/log.h"
 
@@ -19,10 +27,9 @@ namespace {
 
 /// With so few rows our own kernel is the faster one.
 constexpr std::int64_t kFewRows = 16;
-/// Numbers of rows that algorithms are looked for, each the double of the one before: cuBLASLt's
-/// proposals for fewer rows are no faster (one H200, 2026-11-24).
-constexpr std::int64_t kFirstRows = 64;
-constexpr int kProposals = 4;
+/// Numbers of rows that are measured, each the double of the one before.
+constexpr std::int64_t kFirstRows = 2 * kFewRows;
+constexpr int kProposals = 6;
 
 MatmulKey of_any_size(MatmulKey key) {
   key.shape.m = 0;
@@ -44,6 +51,37 @@ Matmul product_of(const MatmulShape& s, const MatmulOperands& operands) {
 
 }  // namespace
 
+std::optional<InvariantProducts::Choice> InvariantProducts::fastest(const MatmulPlace& place,
+                                                                    const MatmulShape& shape,
+                                                                    MatmulTimer& timer) {
+  const MatmulTimer::Product own = [&](cudaStream_t stream, const MatmulOperands& operands) {
+    launch_invariant_matmul(stream, product_of(shape, operands));
+  };
+  const std::uint64_t wanted = timer.fingerprint(shape, own);
+  std::optional<Choice> best;
+  double best_s = std::numeric_limits<double>::infinity();
+  if (shape.m <= InvariantTile::kMostRows) {
+    best = {.rows = shape.m, .algorithm = std::nullopt};
+    best_s = timer.glance(shape, own);
+    log::debug("{}: {:.1f} us on our own kernel", to_string(shape), 1e6 * best_s);
+  }
+  const MatmulProblem problem({.shape = shape});
+  for (const cublasLtMatmulAlgo_t& algorithm :
+       problem.proposals(place, Reductions::kNone, kProposals)) {
+    const MatmulTimer::Product proposed = [&](cudaStream_t stream, const MatmulOperands& operands) {
+      STRATA_CUDA_CHECK(
+          problem.launch({place.handle, place.workspace, stream}, algorithm, operands));
+    };
+    if (timer.fingerprint(shape, proposed) != wanted) continue;
+    const double seconds = timer.glance(shape, proposed);
+    log::debug("{}: {:.1f} us by a proposal of cuBLASLt", to_string(shape), 1e6 * seconds);
+    if (seconds >= best_s) continue;
+    best = {.rows = shape.m, .algorithm = algorithm};
+    best_s = seconds;
+  }
+  return best;
+}
+
 void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
                                 std::size_t memory_bytes) {
   const MatmulKey key = key_of(op);
@@ -61,24 +99,11 @@ void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
   MatmulTimer timer(place.handle, place.workspace, shapes, memory_bytes);
   for (const MatmulShape& shape : shapes) {
     if (!timer.fits(shape)) break;
-    const std::uint64_t wanted =
-        timer.fingerprint(shape, [&](cudaStream_t stream, const MatmulOperands& operands) {
-          launch_invariant_matmul(stream, product_of(shape, operands));
-        });
-    const MatmulProblem problem({.shape = shape});
-    for (const cublasLtMatmulAlgo_t& algorithm :
-         problem.proposals(place, Reductions::kNone, kProposals)) {
-      const std::uint64_t hash =
-          timer.fingerprint(shape, [&](cudaStream_t stream, const MatmulOperands& operands) {
-            STRATA_CUDA_CHECK(
-                problem.launch({place.handle, place.workspace, stream}, algorithm, operands));
-          });
-      if (hash != wanted) continue;
-      found.push_back({.rows = shape.m, .algorithm = algorithm});
-      break;
-    }
+    if (const auto choice = fastest(place, shape, timer)) found.push_back(*choice);
   }
-  if (found.empty()) {
+  const bool none =
+      std::ranges::none_of(found, [](const Choice& c) { return c.algorithm.has_value(); });
+  if (none) {
     log::info("{}: many rows run on the kernel for few", to_string(key.shape));
   }
 }
@@ -90,9 +115,13 @@ const InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& plac
   Sized made{.problem = MatmulProblem(key), .algorithm = {}};
   const auto found = choices_.find(of_any_size(key));
   if (found != choices_.end()) {
-    const auto choice =
-        std::ranges::find_if(found->second, [&](const Choice& c) { return c.rows >= key.shape.m; });
-    if (choice != found->second.end() && made.problem.objection(place, choice->algorithm).empty()) {
+    // More rows than were measured run on what runs the most.
+    const auto& choices = found->second;
+    auto choice =
+        std::ranges::find_if(choices, [&](const Choice& c) { return c.rows >= key.shape.m; });
+    if (choice == choices.end() && !choices.empty()) choice = std::prev(choice);
+    if (choice != choices.end() && choice->algorithm &&
+        made.problem.objection(place, *choice->algorithm).empty()) {
       made.algorithm = choice->algorithm;
     }
   }

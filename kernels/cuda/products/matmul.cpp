@@ -109,7 +109,7 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
 }
 
 void MatmulPlans::prepare(const Matmul& op) {
-  constexpr std::size_t kMostBytes = std::size_t{2} << 30;
+  constexpr std::size_t kMostBytes = std::size_t{4} << 30;
   if (op.batch_invariant) invariant_.prepare(place(nullptr), op, kMostBytes);
 }
 

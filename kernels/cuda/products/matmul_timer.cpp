@@ -219,6 +219,28 @@ std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const Product& 
   return hash;
 }
 
+double MatmulTimer::glance(const MatmulShape& shape, const Product& product) {
+  Copies copies = fill(shape, pool_.size());
+  const Event begin = make_event();
+  const Event end = make_event();
+  const auto mean_of = [&](int products) {
+    STRATA_CUDA_CHECK(cudaEventRecord(begin.get(), place_.stream));
+    for (int i = 0; i < products; ++i) product(place_.stream, copies.take());
+    STRATA_CUDA_CHECK(cudaEventRecord(end.get(), place_.stream));
+    STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
+    float ms = 0;
+    STRATA_CUDA_CHECK(cudaEventElapsedTime(&ms, begin.get(), end.get()));
+    return 1e-3 * static_cast<double>(ms) / products;
+  };
+  (void)mean_of(1);  // loads the kernel
+  const int products =
+      static_cast<int>(std::clamp(std::ceil(kShortestGroupS / mean_of(1)), 1.0, kMostProducts));
+  double best = kNever;
+  constexpr int kGroups = 3;
+  for (int group = 0; group < kGroups; ++group) best = std::min(best, mean_of(products));
+  return best;
+}
+
 bool MatmulTimer::repeats(const MatmulProblem& problem, const MatmulShape& shape,
                           const cublasLtMatmulAlgo_t& algorithm) {
   constexpr int kMore = 2;

@@ -48,6 +48,9 @@ class MatmulTimer {
   /// Returns a number that differs, but for chance, if any bit of the product does. The operands
   /// are the same in every call for a shape.
   [[nodiscard]] std::uint64_t fingerprint(const MatmulShape& shape, const Product& product);
+  /// Returns the seconds of a product on operands that no cache holds: the best of some groups, at
+  /// whatever clock there is. For products that memory bounds, in a millisecond or two.
+  [[nodiscard]] double glance(const MatmulShape& shape, const Product& product);
 
  private:
   /// The operands, several times in a row, so that each product finds the caches cold.

@@ -15,6 +15,7 @@
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/portable/flash_tiles.h"
 #include "kernels/cuda/common/chain.cuh"
+#include "kernels/cuda/common/cluster.cuh"
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 
@@ -151,12 +152,71 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
   }
 }
 
+/// Joins the parts of a query that the blocks of a cluster have, and writes the result. Each block
+/// has `part` [kHeads, D], spread as DecodeTile has it, and its statistics in shared memory, and
+/// takes its share of the elements. The bits are those of join_parts.
+template <int kHeadDim, int kHeads>
+__device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBlock& block,
+                                             const float* part,
+                                             const Statistics (&statistics)[kHeads]) {
+  constexpr int kWarps = DecodeTile::kWarps;
+  const int parts = DecodeTask::parts_of(block.visible);
+  cluster_sync();  // parts are there
+  for (int i = block.part * kDecodeThreads + static_cast<int>(threadIdx.x);
+       i < block.heads * kHeadDim; i += parts * kDecodeThreads) {
+    const int row = i / kHeadDim;
+    const int d = i % kHeadDim;
+    const std::uint32_t value_at =
+        shared_address(part + row * DecodeTile::result_stride(kHeadDim) + DecodeTile::result_at(d));
+    const std::uint32_t statistics_at = shared_address(&statistics[row]);
+    float values[kMostClusterBlocks];
+    Statistics of[kMostClusterBlocks];
+#pragma unroll
+    for (int block_of = 0; block_of < kMostClusterBlocks; ++block_of) {
+      const bool there = block_of < parts;
+      const unsigned rank = static_cast<unsigned>(there ? block_of : 0);
+      const std::uint32_t at = in_block(statistics_at, rank);
+      values[block_of] = load_float_from_block(in_block(value_at, rank));
+      of[block_of] = {there ? load_float_from_block(at) : kNoScore,
+                      load_float_from_block(at + sizeof(float))};
+    }
+    // As join_parts does it: each of its warps has every fourth part.
+    float sums[kWarps] = {};
+    Statistics warps[kWarps] = {kNothing, kNothing, kNothing, kNothing};
+    static_assert(kWarps == 4);
+    Statistics all = kNothing;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      Statistics& own = warps[w];
+#pragma unroll
+      for (int block_of = w; block_of < kMostClusterBlocks; block_of += kWarps) {
+        const float maximum = fmaxf(own.maximum, of[block_of].maximum);
+        const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
+        const float new_factor = rescale(of[block_of].maximum, maximum, p.scale_log2);
+        sums[w] = fmaf(values[block_of], new_factor, sums[w] * old_factor);
+        own = {maximum, fmaf(of[block_of].sum, new_factor, own.sum * old_factor)};
+      }
+      all.maximum = fmaxf(all.maximum, own.maximum);
+    }
+    float value = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      const float factor = rescale(warps[w].maximum, all.maximum, p.scale_log2);
+      all.sum = fmaf(warps[w].sum, factor, all.sum);
+      value = fmaf(sums[w], factor, value);
+    }
+    write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
+  }
+  cluster_sync();  // nobody reads this block any more
+}
+
 /// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
 /// it. `results` [warps, kHeads, D], spread as DecodeTile has it, and `statistics` are in shared
-/// memory and there; the maxima become the factors of what warps summed.
+/// memory and there; the maxima become the factors of what warps summed, and in a cluster what the
+/// first warp summed becomes the part.
 template <int kHeadDim, int kHeads>
 __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBlock& block,
-                                           const float* results,
+                                           float* results,
                                            Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
   __shared__ Statistics joined[kHeads];
   const int thread = static_cast<int>(threadIdx.x);
@@ -172,6 +232,7 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
   }
   __syncthreads();
   const bool alone = DecodeTask::parts_of(block.visible) <= 1;
+  const bool clustered = !alone && cluster_blocks() > 1;
   for (int i = thread; i < block.heads * kHeadDim; i += kDecodeThreads) {
     const int row = i / kHeadDim;
     const int d = i % kHeadDim;
@@ -184,6 +245,8 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
     const Statistics& all = joined[row];
     if (alone) {
       write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
+    } else if (clustered) {
+      results[row * DecodeTile::result_stride(kHeadDim) + DecodeTile::result_at(d)] = value;
     } else {
       float* const to = p.part<kHeadDim>(block.query, block.part, block.head + row);
       to[d] = value;
@@ -193,6 +256,7 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
       }
     }
   }
+  if (clustered) join_cluster<kHeadDim, kHeads>(p, block, results, joined);
 }
 
 /// Joins the parts of queries that have at most one for each warp: a warp has one head of one
@@ -356,10 +420,14 @@ void launch_join(std::string_view name, cudaStream_t stream, const DecodeTask& t
   }
 }
 
-/// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these.
+/// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these, unless
+/// the parts of a query are few enough for a cluster, which joins them itself.
 template <int kHeadDim, int kHeads, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
+  const bool clustered =
+      task.most_parts > 1 && task.most_parts <= kMostClusterBlocks && kernels_overlap();
+  const dim3 cluster(1, clustered ? static_cast<unsigned>(task.most_parts) : 1);
   launch(
       {.name = name,
        .stream = stream,
@@ -367,9 +435,10 @@ void launch_decode_parts(std::string_view name, cudaStream_t stream, const Decod
                     static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
        .block = kDecodeThreads,
        .shared_bytes = shared_bytes,
+       .cluster = cluster,
        .chained = true},
       kernel, params);
-  launch_join<kHeadDim>(name, stream, task);
+  if (!clustered) launch_join<kHeadDim>(name, stream, task);
 }
 
 }  // namespace strata::cuda
