@@ -276,8 +276,8 @@ std::string Prediction::to_string() const {
   }
   if (ranks > 1) {
     text +=
-        "no run of several ranks has been compared with its prediction yet: rates of "
-        "collectives are those of single ones\n";
+        "steps of two and four GPUs of one host were compared with their predictions, those of "
+        "more GPUs or hosts were not\n";
   }
   return warning.empty() ? text : text + warning + "\n";
 }

@@ -1,6 +1,7 @@
 // A host has one memory, so copies and AdamW of its ranks share what it moves, of which a table
-// has what was measured. Collectives are rings: every rank sends all but a share of the buffer to
-// the next one, at the rate of the slowest place between two ranks.
+// has what was measured. GPUs of a kind differ, and collectives let all wait for the slowest. They
+// are rings: every rank sends all but a share of the buffer to the next one, at the rate of the
+// slowest place between two ranks.
 
 #include "plan/rank_rates.h"
 
@@ -105,6 +106,24 @@ void share_host(Rates& rates, int ranks_on_host) {
   rates.link_out_share = out / in;
   rates.link_both_ways = std::min(1.0, 2 * both / (in + out));
   rates.host_gbs *= totals.adamw / ranks_on_host;
+}
+
+void wait_for_slowest(Rates& rates, int ranks) {
+  // What GPUs of a kind take for the same step differs by a normal distribution with this standard
+  // deviation: four H200 of one host, each alone (docs/measurements/four-gpus-2026-11-26.md).
+  constexpr double kSpread = 0.012;
+  // How many standard deviations above the mean the largest of 1, 2, 4, ... draws is expected.
+  constexpr double kLargest[] = {0,     0.564, 1.029, 1.424, 1.766, 2.070,
+                                 2.343, 2.594, 2.825, 3.041, 3.242};
+  const double doublings =
+      std::min(std::log2(static_cast<double>(ranks)), std::size(kLargest) - 1.0);
+  const auto below = static_cast<std::size_t>(doublings);
+  const std::size_t above = std::min(below + 1, std::size(kLargest) - 1);
+  const double slower = 1 + kSpread * std::lerp(kLargest[below], kLargest[above],
+                                                doublings - static_cast<double>(below));
+  rates.product_tflops /= slower;
+  rates.attention_forward_tflops /= slower;
+  rates.attention_backward_tflops /= slower;
 }
 
 double shared_link_gbs(double link_gbs, int ranks_on_host) {

@@ -16,6 +16,10 @@ namespace strata {
 /// host do the same at the same time. Rates of one rank stay as they are.
 void share_host(Rates& rates, int ranks_on_host);
 
+/// Lowers a rank's rates of products and attention to those of the slowest among so many GPUs of a
+/// kind, for which all others wait. Rates of one rank stay as they are.
+void wait_for_slowest(Rates& rates, int ranks);
+
 /// Returns how much of a link, GB/s each way with copies both ways, a rank has beside others of a
 /// server.
 [[nodiscard]] double shared_link_gbs(double link_gbs, int ranks_on_host);

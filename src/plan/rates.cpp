@@ -153,6 +153,7 @@ KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
     const PeerLink peers = peers_of(gpu, hardware, layout, known.missing);
     r.collectives = collective_rates(peers, r.link_gbs, layout);
     if (gpu == nullptr || !gpu->owns_host()) share_host(r, layout.on_host);
+    wait_for_slowest(r, layout.world());
     if (hardware.collective_gbs) list(from.given_keys, "collective_gbs");
     if (hardware.nic_gbs) list(from.given_keys, "nic_gbs");
     ranks = ranks_text(layout, peers);

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
+#include <random>
 #include <string_view>
 #include <vector>
 
@@ -126,6 +129,36 @@ TEST_CASE("ranks of a host share its memory and what it carries to devices") {
   CHECK(shared_link_gbs(50, 1) == 50);
   CHECK(shared_link_gbs(50, 4) == 20);
   CHECK(shared_link_gbs(5, 4) == 5);
+}
+
+TEST_CASE("ranks wait for the slowest of their GPUs") {
+  // Seconds of a step of eight layers of a 7B on each of four H200 of one host, all alone.
+  const double alone[] = {0.3211, 0.3215, 0.3248, 0.3293};
+  const double mean = std::accumulate(std::begin(alone), std::end(alone), 0.0) / 4;
+  const Rates one = h200({}).rates;
+  const auto rates = [](int ranks) { return h200({.ranks = ranks, .on_host = 8}).rates; };
+  const auto slower = [&](int ranks) { return one.product_tflops / rates(ranks).product_tflops; };
+  CHECK(std::abs(slower(4) - *std::ranges::max_element(alone) / mean) < 0.006);
+  CHECK(slower(1) == 1);
+  // Against simulated draws of a normal distribution of that deviation.
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> seconds(1, 0.012);
+  for (const int ranks : {2, 3, 8, 100, 1024}) {
+    constexpr int kDraws = 2000;
+    double sum = 0;
+    for (int draw = 0; draw < kDraws; ++draw) {
+      double slowest = 0;
+      for (int rank = 0; rank < ranks; ++rank) slowest = std::max(slowest, seconds(random));
+      sum += slowest;
+    }
+    INFO(ranks << " ranks");
+    CHECK(std::abs(slower(ranks) - sum / kDraws) < 0.001);
+  }
+  CHECK(slower(5000) == slower(1024));
+  const Rates four = rates(4);
+  CHECK(within(1e-9, one.attention_forward_tflops / four.attention_forward_tflops, slower(4)));
+  CHECK(within(1e-9, one.attention_backward_tflops / four.attention_backward_tflops, slower(4)));
+  CHECK(four.device_gbs == one.device_gbs);
 }
 
 TEST_CASE("a GPU that has a host's memory to itself shares nothing of it") {
