@@ -62,15 +62,19 @@ class Job:
         return self.log.read_text()
 
     def wait_for_step(self):
-        wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step")
-                 or self.crashed_in_mpi())
+        self._wait_until_it_trains()
         if self.crashed_in_mpi():
             print(f"{self.launcher} is started again: a rank crashed before strata said anything\n{self.text()}")
             self._process.kill()
             wait_for("ranks of the crashed job end", lambda: not self.ranks())
+            self.log.unlink()
             self._process = self._start()
-            wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step"))
-        assert self._process.poll() is None, f"{self.launcher} has ended"
+            self._wait_until_it_trains()
+        assert self._process.poll() is None and not self.crashed_in_mpi(), f"{self.launcher} has ended"
+
+    def _wait_until_it_trains(self):
+        wait_for(f"{self.launcher} trains", lambda: self._process.poll() is not None or said(self.folder, "step")
+                 or self.crashed_in_mpi())
 
     def crashed_in_mpi(self):
         """Returns whether a rank crashed while MPI started it: that of Debian 12 (Open MPI 4.1.4, PMIx 4.2.2) jumps
