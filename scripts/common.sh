@@ -43,6 +43,7 @@ build() {
   if command -v ccache >/dev/null; then
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
     export CCACHE_SLOPPINESS=pch_defines,time_macros  # what it needs to cache users of a precompiled header
+    export CCACHE_INODECACHE=true  # it reads a header once, not again for each of its users: half the time of hits
   fi
   output=$(cmake --preset "$preset" "${options[@]}" 2>&1) || { echo "$output" >&2; return 1; }
   cmake --build --preset "$preset" ${@:+--target "$@"}

@@ -6,6 +6,7 @@
 #
 #   scripts/quickstart.sh                    builds strata
 #   STRATA=strata scripts/quickstart.sh      takes a program that is installed; counts no pairs, which has no program
+#   STEPS=250 scripts/quickstart.sh          trains for fewer steps than the config has
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -41,6 +42,9 @@ sets=(--set run.sample_every=250 --set model.tokenizer=data/quickstart/tokenizer
   --set 'run.sample_prompts=["The file "]')
 if nvidia-smi -L 2>/dev/null | grep -q '^GPU' && "$strata" --version | grep -q '^backends .*cuda'; then
   sets+=(--set run.dtype=bf16)
+fi
+if [ -n "${STEPS:-}" ]; then
+  sets+=(--set "run.steps=$STEPS")
 fi
 "$strata" train configs/quickstart.json "${sets[@]}" --output runs/quickstart --overwrite
 
