@@ -103,10 +103,10 @@ def self_test():
         ([("build", 10, 10, 10)], 121, (True, 1)),
     ]
     wrong = []
-    for *given, wanted in cases:
-        result = summary(given[0], budget, given[1])
+    for times, test_seconds, wanted in cases:
+        result = summary(times, budget, test_seconds)
         if (result["failed"], len(result["over"])) != wanted:
-            wrong.append(f"{given}: wanted {wanted}, found {result}")
+            wrong.append(f"{times}, {test_seconds}: wanted {wanted}, found {result}")
     print("\n".join(wrong) if wrong else f"stages: self-test passed, {len(cases)} cases")
     return 1 if wrong else 0
 

@@ -4,8 +4,10 @@ distribution that it begins with, made by mmdebstrap, under a mount namespace. s
 
   scripts/check_container.py           compares the two recipes
   scripts/check_container.py --use     also follows the stage that is shipped, with the .deb that build/cpu-release has,
-                                       and runs README's quick start by the program that is installed there
-  scripts/check_container.py --whole   likewise, with the .deb that the stage before builds from a fresh root: minutes
+                                       and runs README's quick start, of fewer steps, by the program that is installed
+                                       there
+  scripts/check_container.py --whole   likewise, of all steps, with the .deb that the stage before builds from a fresh
+                                       root: minutes
 
 Where no namespace can be made, mmdebstrap is missing, or the .deb is for another distribution, the recipes are only
 compared, and it says so.
@@ -29,10 +31,10 @@ DEFINITION = ROOT / "scripts/container/strata.def"
 BASES = {"debian:bookworm-slim": "bookworm"}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# README's quick start by the program of the image, of fewer steps, and ranks of the image's own MPI.
+# README's quick start by the program of the image, and ranks of the image's own MPI.
 USE = """set -eu
 {entry} --version
-STEPS=250 STRATA={entry} scripts/quickstart.sh
+STEPS={steps} STRATA={entry} scripts/quickstart.sh
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 mpirun -np 2 --bind-to none {entry} train configs/tiny-cpu.json --set run.steps=5
 for tool in c++ g++ gcc cmake; do if command -v "$tool"; then exit 1; fi; done
@@ -177,12 +179,12 @@ def follow(stage, root, roots):
         inside(root, line)
 
 
-def use(root, entry):
+def use(root, entry, steps):
     subprocess.run([ROOT / "scripts/english_text.sh", ROOT / "data/english"], check=True)
     for name in ("configs", "scripts", "data/english"):
         shutil.copytree(ROOT / name, root / "work" / name)
     print("\n== the program of the image", flush=True)
-    inside(root, "cd /work\n" + USE.format(entry=shlex.join(entry)))
+    inside(root, "cd /work\n" + USE.format(entry=shlex.join(entry), steps=steps))
 
 
 def packages_of_build(root):
@@ -229,7 +231,7 @@ def main():
                 continue
             follow(stage, root, roots)
             roots[name] = root
-        use(roots[""], stages[""].entry)
+        use(roots[""], stages[""].entry, 250 if how == "--use" else "")
     print("the image trains")
     return 0
 
