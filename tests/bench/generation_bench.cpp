@@ -1,19 +1,21 @@
 // Measures what generation of single tokens spends its time in, in TB/s of the weights or of the
-// keys and values that are read, and as a share of a plain read of device memory in the same run.
+// keys and values that are read, and as a share of what a plain read of as many bytes reaches in
+// the same run.
 //   generation_bench [--only TEXT] [--json FILE]     (TEXT: part of an operator's name or a shape)
-// The plain read is squared_norm, which reads everything and writes next to nothing. Operators
-// follow each other as in a sweep, so they may begin while the one before ends.
+// Operators follow each other as in a sweep, so they may begin while the one before ends.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <iterator>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "bench/llama_shapes.h"
 #include "bench/operator_timer.h"
+#include "bench/plain_read.h"
 #include "bench/program.h"
 #include "bench/times.h"
 #include "src/model/heads.h"
@@ -24,14 +26,28 @@ namespace {
 using namespace strata;
 using namespace bench;
 
-void measure_plain_read(OperatorTimer& timer) {
-  constexpr std::int64_t kElements = std::int64_t{1} << 26;
-  timer.measure("plain_read", "256 MiB", 4 * count(kElements), [&] {
-    return SquaredNorm{
-        .x = timer.f32({kElements}),
-        .partial = timer.pool().tensor(DType::kF64, {SquaredNorm::partials(kElements)})};
+/// Has what follows compared with plain reads of as many bytes, of a power of two of them at most:
+/// of a few, much of the time is a kernel's start and end.
+void compare_with_reads(OperatorTimer& timer) {
+  std::map<double, double> rates;  // by bytes, of the fastest way
+  for (std::int64_t mib = 1; mib <= 2048; mib *= 2) {
+    const double bytes = count(mib << 20);
+    for (const int block : kReadBlockBytes) {
+      timer.measure("plain_read",
+                    text("%lld MiB, blocks of %lld KiB", number(mib), number(block >> 10)), bytes,
+                    [&] {
+                      return [&timer, block, memory = timer.f32({mib << 18})] {
+                        submit_read(timer.compute(), memory, block);
+                      };
+                    });
+      rates[bytes] = std::max(rates[bytes], timer.last_tb_per_s());
+    }
+  }
+  std::printf("from here on compared with the fastest plain read of as many bytes\n");
+  timer.compare_with("plain_read", [rates](double bytes) {
+    const auto above = rates.upper_bound(bytes);
+    return (above == rates.begin() ? above : std::prev(above))->second;
   });
-  timer.compare_with_last();
 }
 
 Int8Kv int8_cache(OperatorTimer& timer, const Model& m, std::int64_t rows) {
@@ -273,7 +289,7 @@ void run(const bench::Options& options) {
   std::printf("%s; medians of %d groups of runs, device memory cold\n",
               backend.device->info().name.c_str(), OperatorTimer::kGroups);
   OperatorTimer timer(backend, times, "");
-  measure_plain_read(timer);
+  compare_with_reads(timer);
   timer.measure_only(options.only);
   const auto models = std::span(kModels).subspan(1);  // from the 7B on
   for (const Model& m : models) measure_layers(timer, m);

@@ -70,11 +70,13 @@ class OperatorTimer {
     measure(name, shape, bytes, make, [](const auto&) { return Views{}; });
   }
 
-  /// Has what follows compared with the case that was measured last, instead of the copy.
-  void compare_with_last() {
-    baseline_tb_per_s_ = results_.back()["tb_per_s"];
-    baseline_ = results_.back()["operator"];
-    std::printf("from here on compared with: %s\n", baseline_.c_str());
+  /// Of the case that was measured last.
+  [[nodiscard]] double last_tb_per_s() const { return results_.back()["tb_per_s"]; }
+  /// Has what follows compared with what moves so many TB/s by the number of bytes, instead of the
+  /// copy.
+  void compare_with(const std::string& what, std::function<double(double)> tb_per_s) {
+    baseline_ = what;
+    baseline_tb_per_s_ = std::move(tb_per_s);
   }
   /// Measures only cases with `only` in their name or shape from here on.
   void measure_only(std::string only) { only_ = std::move(only); }
@@ -138,9 +140,10 @@ class OperatorTimer {
                 tb_per_s);
     nlohmann::json result = {
         {"operator", name}, {"shape", shape}, {"bytes", bytes}, {"us", us}, {"tb_per_s", tb_per_s}};
-    if (baseline_tb_per_s_ > 0) {
-      std::printf(" %6.0f %%", 100 * tb_per_s / baseline_tb_per_s_);
-      result["of_" + baseline_] = tb_per_s / baseline_tb_per_s_;
+    if (baseline_tb_per_s_) {
+      const double share = tb_per_s / baseline_tb_per_s_(bytes);
+      std::printf(" %6.0f %%", 100 * share);
+      result["of_" + baseline_] = share;
     }
     std::printf("\n");
     std::fflush(stdout);
@@ -158,7 +161,7 @@ class OperatorTimer {
         });
     const double bytes = 2 * static_cast<double>(kBytes);
     report("copy", "256 MiB", bytes, us);
-    baseline_tb_per_s_ = bytes / us * 1e-6;
+    baseline_tb_per_s_ = [rate = bytes / us * 1e-6](double) { return rate; };
   }
 
   Backend& backend_;
@@ -167,7 +170,7 @@ class OperatorTimer {
   DevicePool pool_;
   Arena hold_arena_;
   std::byte* hold_;
-  double baseline_tb_per_s_ = 0;
+  std::function<double(double)> baseline_tb_per_s_;  // of so many bytes
   std::string baseline_ = "copy";
   nlohmann::json results_ = nlohmann::json::array();
 };

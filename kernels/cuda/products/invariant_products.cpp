@@ -15,7 +15,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
+#include <utility>
 
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/products/invariant_tiles.h"
@@ -54,32 +54,32 @@ Matmul product_of(const MatmulShape& s, const MatmulOperands& operands) {
 std::optional<InvariantProducts::Choice> InvariantProducts::fastest(const MatmulPlace& place,
                                                                     const MatmulShape& shape,
                                                                     MatmulTimer& timer) {
-  const MatmulTimer::Product own = [&](cudaStream_t stream, const MatmulOperands& operands) {
-    launch_invariant_matmul(stream, product_of(shape, operands));
+  const TimedProduct own = [&](const MatmulPlace& at, const MatmulOperands& operands) {
+    launch_invariant_matmul(at.stream, product_of(shape, operands));
+    return CUBLAS_STATUS_SUCCESS;
   };
   const std::uint64_t wanted = timer.fingerprint(shape, own);
-  std::optional<Choice> best;
-  double best_s = std::numeric_limits<double>::infinity();
+  std::vector<Choice> choices;
+  std::vector<TimedProduct> products;
   if (shape.m <= InvariantTile::kMostRows) {
-    best = {.rows = shape.m, .algorithm = std::nullopt};
-    best_s = timer.glance(shape, own);
-    log::debug("{}: {:.1f} us on our own kernel", to_string(shape), 1e6 * best_s);
+    choices.push_back({.rows = shape.m, .algorithm = std::nullopt});
+    products.push_back(own);
   }
   const MatmulProblem problem({.shape = shape});
   for (const cublasLtMatmulAlgo_t& algorithm :
        problem.proposals(place, Reductions::kNone, kProposals)) {
-    const MatmulTimer::Product proposed = [&](cudaStream_t stream, const MatmulOperands& operands) {
-      STRATA_CUDA_CHECK(
-          problem.launch({place.handle, place.workspace, stream}, algorithm, operands));
-    };
+    TimedProduct proposed = product_by(problem, algorithm);
     if (timer.fingerprint(shape, proposed) != wanted) continue;
-    const double seconds = timer.glance(shape, proposed);
-    log::debug("{}: {:.1f} us by a proposal of cuBLASLt", to_string(shape), 1e6 * seconds);
-    if (seconds >= best_s) continue;
-    best = {.rows = shape.m, .algorithm = algorithm};
-    best_s = seconds;
+    choices.push_back({.rows = shape.m, .algorithm = algorithm});
+    products.push_back(std::move(proposed));
   }
-  return best;
+  if (choices.empty()) return std::nullopt;
+  const std::vector<double> seconds = timer.glance(shape, products);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    log::debug("{}: {:.1f} us {}", to_string(shape), 1e6 * seconds[i],
+               choices[i].algorithm ? "by a proposal of cuBLASLt" : "on our own kernel");
+  }
+  return choices[static_cast<std::size_t>(std::ranges::min_element(seconds) - seconds.begin())];
 }
 
 void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
@@ -101,9 +101,8 @@ void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
     if (!timer.fits(shape)) break;
     if (const auto choice = fastest(place, shape, timer)) found.push_back(*choice);
   }
-  const bool none =
-      std::ranges::none_of(found, [](const Choice& c) { return c.algorithm.has_value(); });
-  if (none) {
+  constexpr std::int64_t kMostOwnRows = InvariantTile::kMostRows;
+  if (shapes.back().m > kMostOwnRows && (found.empty() || found.back().rows <= kMostOwnRows)) {
     log::info("{}: many rows run on the kernel for few", to_string(key.shape));
   }
 }

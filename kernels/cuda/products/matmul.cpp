@@ -57,17 +57,24 @@ void add_new(Algorithms& to, const cublasLtMatmulAlgo_t& algorithm) {
   if (index_of(to, algorithm) == to.size()) to.push_back(algorithm);
 }
 
+std::vector<TimedProduct> products_by(const MatmulProblem& problem, const Algorithms& algorithms) {
+  std::vector<TimedProduct> products;
+  for (const cublasLtMatmulAlgo_t& a : algorithms) products.push_back(product_by(problem, a));
+  return products;
+}
+
 /// Returns the plan with the fastest of the algorithms that repeats its results, or with the plain
 /// kernel if none does.
 MatmulPlan measured_plan(MatmulTimer& timer, const MatmulProblem& problem, const MatmulShape& shape,
                          const Algorithms& algorithms) {
-  const std::vector<double> seconds = timer.race(problem, shape, algorithms, 0);
+  const std::vector<TimedProduct> products = products_by(problem, algorithms);
+  const std::vector<double> seconds = timer.race(shape, products, 0);
   std::vector<std::size_t> order(seconds.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return seconds[i]; });
   for (const std::size_t i : order) {
     if (!std::isfinite(seconds[i])) break;
-    if (!timer.repeats(problem, shape, algorithms[i])) continue;
+    if (!timer.repeats(shape, products[i])) continue;
     return {.shape = shape, .algorithm = hex_of(algorithms[i]), .measured_us = 1e6 * seconds[i]};
   }
   log::warn("no algorithm of cuBLASLt runs and repeats its bits for {}; a slow kernel does",
@@ -178,7 +185,8 @@ std::vector<MatmulComparison> MatmulPlans::compare(std::span<const MatmulShape> 
          aligned.proposals(place(nullptr), Reductions::kAny, kComparedProposals)) {
       add_new(algorithms, algorithm);
     }
-    const std::vector<double> seconds = timer.race(plan.problem, shape, algorithms, kept);
+    const std::vector<double> seconds =
+        timer.race(shape, products_by(plan.problem, algorithms), kept);
     comparison = {.planned_s = seconds[0],
                   .first_s = seconds[index_of(algorithms, *first)],
                   .best_s = *std::ranges::min_element(seconds)};

@@ -1,5 +1,5 @@
-// This file measures algorithms of matrix products: cold operands, a clock that has settled, rounds
-// in which all algorithms take turns, and slow ones that drop out. matmul_timer.h is the contract;
+// This file measures what runs matrix products: cold operands, rounds in which all take turns, and,
+// in a race, a clock that has settled and slow ones that drop out. matmul_timer.h is the contract;
 // MatmulPlans calls it when a run tunes its products.
 
 #include "kernels/cuda/products/matmul_timer.h"
@@ -69,16 +69,27 @@ std::size_t bytes_b(const MatmulShape& s) { return region_bytes(s.rows_b(), s.st
 std::size_t bytes_out(const MatmulShape& s) { return region_bytes(s.m, s.stride_out, s.out); }
 std::size_t bytes_of(const MatmulShape& s) { return bytes_a(s) + bytes_b(s) + bytes_out(s); }
 
+/// Returns how many products make a group that is long enough to be timed.
+int group_of(double product_s) {
+  return static_cast<int>(std::clamp(std::ceil(kShortestGroupS / product_s), 1.0, kMostProducts));
+}
+
 }  // namespace
 
-/// One algorithm in a race.
+/// One product among those that are timed.
 struct MatmulTimer::Runner {
-  const cublasLtMatmulAlgo_t* algorithm = nullptr;
+  const TimedProduct* product = nullptr;
   bool running = true;
   Event begin = make_event();
   Event end = make_event();
   std::vector<double> seconds{};  ///< the time of a product, one entry a round
 };
+
+TimedProduct product_by(const MatmulProblem& problem, const cublasLtMatmulAlgo_t& algorithm) {
+  return [&problem, algorithm](const MatmulPlace& place, const MatmulOperands& operands) {
+    return problem.launch(place, algorithm, operands);
+  };
+}
 
 MatmulOperands MatmulTimer::Copies::take() {
   std::byte* at = first + bytes * next;
@@ -132,8 +143,20 @@ MatmulTimer::Copies MatmulTimer::fill(const MatmulShape& shape, std::size_t most
   return copies;
 }
 
-double MatmulTimer::warm_up(const MatmulProblem& problem, const Runner& runner, Copies& copies,
-                            double seconds) const {
+std::vector<MatmulTimer::Runner> MatmulTimer::start(std::span<const TimedProduct> products,
+                                                    Copies& copies) const {
+  std::vector<Runner> runners;
+  for (const TimedProduct& product : products) {
+    Runner& runner = runners.emplace_back();
+    runner.product = &product;
+    runner.running = product(place_, copies.take()) == CUBLAS_STATUS_SUCCESS;
+    if (!runner.running) (void)cudaGetLastError();
+  }
+  STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
+  return runners;
+}
+
+double MatmulTimer::warm_up(const Runner& runner, Copies& copies, double seconds) const {
   constexpr double kBetweenLooksS = 0.02;
   const auto begin = std::chrono::steady_clock::now();
   double mean = 0;
@@ -141,7 +164,7 @@ double MatmulTimer::warm_up(const MatmulProblem& problem, const Runner& runner, 
        products = std::ceil(kBetweenLooksS / mean)) {
     const auto group = std::chrono::steady_clock::now();
     for (int i = 0; i < static_cast<int>(products); ++i) {
-      STRATA_CUDA_CHECK(problem.launch(place_, *runner.algorithm, copies.take()));
+      STRATA_CUDA_CHECK((*runner.product)(place_, copies.take()));
     }
     STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
     mean = seconds_since(group) / products;
@@ -149,14 +172,14 @@ double MatmulTimer::warm_up(const MatmulProblem& problem, const Runner& runner, 
   return mean;
 }
 
-void MatmulTimer::time_round(const MatmulProblem& problem, std::vector<Runner>& runners,
-                             std::size_t first, Copies& copies, int products) const {
+void MatmulTimer::time_round(std::vector<Runner>& runners, std::size_t first, Copies& copies,
+                             int products) const {
   for (std::size_t i = 0; i < runners.size(); ++i) {
     Runner& runner = runners[(first + i) % runners.size()];
     if (!runner.running) continue;
     STRATA_CUDA_CHECK(cudaEventRecord(runner.begin.get(), place_.stream));
     for (int product = 0; product < products; ++product) {
-      STRATA_CUDA_CHECK(problem.launch(place_, *runner.algorithm, copies.take()));
+      STRATA_CUDA_CHECK((*runner.product)(place_, copies.take()));
     }
     STRATA_CUDA_CHECK(cudaEventRecord(runner.end.get(), place_.stream));
   }
@@ -169,30 +192,19 @@ void MatmulTimer::time_round(const MatmulProblem& problem, std::vector<Runner>& 
   }
 }
 
-std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const MatmulShape& shape,
-                                      std::span<const cublasLtMatmulAlgo_t> algorithms,
-                                      std::size_t kept) {
+std::vector<double> MatmulTimer::race(const MatmulShape& shape,
+                                      std::span<const TimedProduct> products, std::size_t kept) {
   Copies copies = fill(shape, pool_.size());
-  std::vector<Runner> runners;
-  for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
-    Runner& runner = runners.emplace_back();
-    runner.algorithm = &algorithm;
-    // It runs once without a clock, since the first launch loads the kernel.
-    runner.running = problem.launch(place_, algorithm, copies.take()) == CUBLAS_STATUS_SUCCESS;
-    if (!runner.running) (void)cudaGetLastError();
-  }
-  STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
+  std::vector<Runner> runners = start(products, copies);
   const auto starter = std::ranges::find(runners, true, &Runner::running);
-  if (starter == runners.end()) return std::vector<double>(algorithms.size(), kNever);
-  const double mean_s =
-      warm_up(problem, *starter, copies, std::exchange(warm_, true) ? kWarmUpS : kFirstWarmUpS);
-  const int products =
-      static_cast<int>(std::clamp(std::ceil(kShortestGroupS / mean_s), 1.0, kMostProducts));
+  if (starter == runners.end()) return std::vector<double>(products.size(), kNever);
+  const int group =
+      group_of(warm_up(*starter, copies, std::exchange(warm_, true) ? kWarmUpS : kFirstWarmUpS));
 
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t round = 0; round < kRounds; ++round) {
     if (round >= kFewestRounds && seconds_since(begin) > kMostRaceS) break;
-    time_round(problem, runners, round, copies, products);
+    time_round(runners, round, copies, group);
     const auto cut = std::ranges::find(kCuts, round + 1, &Cut::rounds);
     if (cut == kCuts.end()) continue;
     double best = kNever;
@@ -208,10 +220,31 @@ std::vector<double> MatmulTimer::race(const MatmulProblem& problem, const Matmul
   return medians;
 }
 
-std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const Product& product) {
+std::vector<double> MatmulTimer::glance(const MatmulShape& shape,
+                                        std::span<const TimedProduct> products) {
+  constexpr std::size_t kGroups = 3;
+  Copies copies = fill(shape, pool_.size());
+  std::vector<Runner> runners = start(products, copies);
+  time_round(runners, 0, copies, 1);
+  double one_s = kNever;
+  for (Runner& r : runners) {
+    if (r.running) one_s = std::min(one_s, r.seconds.front());
+    r.seconds.clear();
+  }
+  for (std::size_t round = 0; round < kGroups; ++round) {
+    time_round(runners, round, copies, group_of(one_s));
+  }
+  std::vector<double> best;
+  for (const Runner& r : runners) {
+    best.push_back(r.running ? *std::ranges::min_element(r.seconds) : kNever);
+  }
+  return best;
+}
+
+std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const TimedProduct& product) {
   Copies copies = fill(shape, 1);
   const MatmulOperands operands = copies.take();
-  product(place_.stream, operands);
+  STRATA_CUDA_CHECK(product(place_, operands));
   launch_hash(place_.stream, {static_cast<std::byte*>(operands.out), bytes_out(shape)}, hash_);
   STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
   std::uint64_t hash = 0;
@@ -219,34 +252,8 @@ std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const Product& 
   return hash;
 }
 
-double MatmulTimer::glance(const MatmulShape& shape, const Product& product) {
-  Copies copies = fill(shape, pool_.size());
-  const Event begin = make_event();
-  const Event end = make_event();
-  const auto mean_of = [&](int products) {
-    STRATA_CUDA_CHECK(cudaEventRecord(begin.get(), place_.stream));
-    for (int i = 0; i < products; ++i) product(place_.stream, copies.take());
-    STRATA_CUDA_CHECK(cudaEventRecord(end.get(), place_.stream));
-    STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
-    float ms = 0;
-    STRATA_CUDA_CHECK(cudaEventElapsedTime(&ms, begin.get(), end.get()));
-    return 1e-3 * static_cast<double>(ms) / products;
-  };
-  (void)mean_of(1);  // loads the kernel
-  const int products =
-      static_cast<int>(std::clamp(std::ceil(kShortestGroupS / mean_of(1)), 1.0, kMostProducts));
-  double best = kNever;
-  constexpr int kGroups = 3;
-  for (int group = 0; group < kGroups; ++group) best = std::min(best, mean_of(products));
-  return best;
-}
-
-bool MatmulTimer::repeats(const MatmulProblem& problem, const MatmulShape& shape,
-                          const cublasLtMatmulAlgo_t& algorithm) {
+bool MatmulTimer::repeats(const MatmulShape& shape, const TimedProduct& product) {
   constexpr int kMore = 2;
-  const Product product = [&](cudaStream_t /*stream*/, const MatmulOperands& operands) {
-    STRATA_CUDA_CHECK(problem.launch(place_, algorithm, operands));
-  };
   const std::uint64_t hash = fingerprint(shape, product);
   for (int run = 0; run < kMore; ++run) {
     if (fingerprint(shape, product) != hash) return false;

@@ -20,7 +20,13 @@
 
 namespace strata::cuda {
 
-/// Times algorithms on random data in memory of its own, at the clock that the device holds under
+/// Puts the product of these operands on the place's stream, and returns whether it runs.
+using TimedProduct = std::function<cublasStatus_t(const MatmulPlace&, const MatmulOperands&)>;
+/// Returns the product by an algorithm of cuBLASLt; the problem must outlive it.
+[[nodiscard]] TimedProduct product_by(const MatmulProblem& problem,
+                                      const cublasLtMatmulAlgo_t& algorithm);
+
+/// Times products on random data in memory of its own, at the clock that the device holds under
 /// load. It blocks; nothing else may run on the device meanwhile. Throws BackendError if a call
 /// fails.
 class MatmulTimer {
@@ -33,24 +39,22 @@ class MatmulTimer {
   /// Returns true if there is memory for the operands of one such product.
   [[nodiscard]] bool fits(const MatmulShape& shape) const;
 
-  /// Returns the median seconds of a product with each algorithm, in their order. The algorithms
-  /// run in turns, so that a clock that drifts is the same for all. The time is infinite for one
-  /// that does not run, or that was clearly slower than the best and dropped out early; the first
-  /// `kept` do not drop out.
-  [[nodiscard]] std::vector<double> race(const MatmulProblem& problem, const MatmulShape& shape,
-                                         std::span<const cublasLtMatmulAlgo_t> algorithms,
-                                         std::size_t kept);
-  /// Returns true if repeated products of the same operands have the same bits.
-  [[nodiscard]] bool repeats(const MatmulProblem& problem, const MatmulShape& shape,
-                             const cublasLtMatmulAlgo_t& algorithm);
-  /// Puts the product of these operands on a stream.
-  using Product = std::function<void(cudaStream_t, const MatmulOperands&)>;
+  /// Returns the median seconds of each product of a shape, in their order. They run in turns, so
+  /// that a clock that drifts is the same for all. The time is infinite for one that does not run,
+  /// or that was clearly slower than the best and dropped out early; the first `kept` do not drop
+  /// out.
+  [[nodiscard]] std::vector<double> race(const MatmulShape& shape,
+                                         std::span<const TimedProduct> products, std::size_t kept);
+  /// Returns the seconds of each product of a shape at whatever clock there is: the best of a few
+  /// turns, and infinite for one that does not run. For products that memory bounds, in a
+  /// millisecond or two each.
+  [[nodiscard]] std::vector<double> glance(const MatmulShape& shape,
+                                           std::span<const TimedProduct> products);
   /// Returns a number that differs, but for chance, if any bit of the product does. The operands
-  /// are the same in every call for a shape.
-  [[nodiscard]] std::uint64_t fingerprint(const MatmulShape& shape, const Product& product);
-  /// Returns the seconds of a product on operands that no cache holds: the best of some groups, at
-  /// whatever clock there is. For products that memory bounds, in a millisecond or two.
-  [[nodiscard]] double glance(const MatmulShape& shape, const Product& product);
+  /// are the same in every call for a shape. Throws BackendError if the product does not run.
+  [[nodiscard]] std::uint64_t fingerprint(const MatmulShape& shape, const TimedProduct& product);
+  /// Returns true if repeated products of the same operands have the same bits.
+  [[nodiscard]] bool repeats(const MatmulShape& shape, const TimedProduct& product);
 
  private:
   /// The operands, several times in a row, so that each product finds the caches cold.
@@ -63,11 +67,14 @@ class MatmulTimer {
   struct Runner;
   [[nodiscard]] std::size_t wanted_copies(std::size_t bytes) const;
   [[nodiscard]] Copies fill(const MatmulShape& shape, std::size_t most_copies);
+  /// Returns those that run each product, after a first run, which loads the kernel.
+  [[nodiscard]] std::vector<Runner> start(std::span<const TimedProduct> products,
+                                          Copies& copies) const;
   /// Keeps the device busy for so long; returns the mean seconds of a product.
-  double warm_up(const MatmulProblem& problem, const Runner& runner, Copies& copies,
-                 double seconds) const;
-  void time_round(const MatmulProblem& problem, std::vector<Runner>& runners, std::size_t first,
-                  Copies& copies, int products) const;
+  double warm_up(const Runner& runner, Copies& copies, double seconds) const;
+  /// Times one group of products of each runner, beginning with `first`.
+  void time_round(std::vector<Runner>& runners, std::size_t first, Copies& copies,
+                  int products) const;
 
   Owned<cudaStream_t, cudaStreamDestroy> stream_;
   MatmulPlace place_;

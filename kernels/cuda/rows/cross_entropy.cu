@@ -30,7 +30,6 @@
 // moves 4.1): 3.7 at V = 32000, 3.8 at 128256, 3.7 at 262144; the loss alone 3.6, 3.9 and 3.9.
 // Naive version: kernels/cpu.
 
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -42,8 +41,6 @@
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
 #include "kernels/cuda/rows/row_rings.h"
-#include "src/device/cuda/architectures.h"
-#include "strata/base/version.h"
 
 namespace strata::cuda {
 namespace {
@@ -614,15 +611,9 @@ __global__ void __launch_bounds__(kPlainThreads)
   target.correct(gradient, rule.exponent, rule.scale);
 }
 
-/// Returns what this device has for rings. Kernels know of clusters if they were compiled for 9.0
-/// or later, which PTX for an older GPU was not.
+/// Returns what this device has for rings.
 RingDevice ring_device() {
-  const int capability = 10 * device_attribute(cudaDevAttrComputeCapabilityMajor) +
-                         device_attribute(cudaDevAttrComputeCapabilityMinor);
-  const std::optional<GpuCode> code = code_for(build_info().gpu_architectures, capability);
-  return {.shared_bytes = most_shared_bytes(),
-          .clusters =
-              device_attribute(cudaDevAttrClusterLaunch) != 0 && code && code->architecture >= 90};
+  return {.shared_bytes = most_shared_bytes(), .clusters = has_clusters()};
 }
 
 /// Launches persistent blocks with rings, in clusters of `blocks`.

@@ -488,7 +488,7 @@ void enqueue(const Context& context, const SampleTokens& op) {
                                  .token = data<std::int32_t>(op.token),
                                  .logprob = data<float>(op.logprob),
                                  .vocabulary = static_cast<int>(vocabulary)};
-    const unsigned blocks = kernels_overlap() ? kBlocksOfRow : 1;
+    const unsigned blocks = has_clusters() ? kBlocksOfRow : 1;
     launch({.name = op.kName,
             .stream = context.stream,
             .grid = blocks_for(op.logits.rows() * blocks, 1),

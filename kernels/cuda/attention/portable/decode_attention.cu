@@ -7,12 +7,12 @@
 //
 // A query's keys are cut into parts of 256 (Flash-Decoding, Dao et al. 2023), so that one long
 // sequence fills the GPU too. A block owns a part for one kv head: all query heads that read it
-// together, 16 of them at once, which are the 16 rows of tensor-core products. Each of its 4 warps
-// walks over strips of 16 keys with a running maximum and sum, through a ring in shared memory of
-// its own: no barriers. Then warps are joined in their order, and the parts in theirs: eight or
-// fewer by their blocks, which are a cluster and read each other's sums (compute capability 9.0),
-// more by a second kernel. Where there are fewer blocks than multiprocessors, rings hold all strips
-// of a part at once.
+// together, 8 of them at once, which are the columns of tensor-core products whose rows are keys.
+// Each of its 4 warps walks over strips of 16 keys with a running maximum and sum, through a ring
+// in shared memory of its own: no barriers. Then warps are joined in their order, and the parts in
+// theirs: two by their blocks, which are a cluster and read each other's sums (compute capability
+// 9.0), more by a second kernel. Where there are fewer blocks than multiprocessors, rings hold all
+// strips of a part at once.
 //
 // FusedAttend turns q and the new keys before: every block the heads that it has, and the one whose
 // part has the new key also that one, which it puts into its strip and adds to the cache with the

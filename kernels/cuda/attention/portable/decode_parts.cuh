@@ -26,6 +26,9 @@ inline constexpr int kPartKeys = static_cast<int>(AttentionForward::kPartKeys);
 /// Strips of keys of a warp in each part.
 inline constexpr int kDecodeStrips = DecodeTile::kPartStrips;
 static_assert(kDecodeStrips * DecodeTile::kWarps * DecodeTile::kStripKeys == kPartKeys);
+/// Parts of a query that a cluster joins. Clusters of eight start so much later that a second
+/// kernel is the faster way (docs/measurements/generation-2026-11-26.md).
+inline constexpr int kMostClusterParts = 2;
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
 /// Queries, where results go, and sizes.
@@ -91,7 +94,7 @@ struct DecodeBlock {
 };
 
 /// What is summed of a row relative to the maximum.
-struct Statistics {
+struct alignas(8) Statistics {
   float maximum;
   float sum;
 };
@@ -111,6 +114,27 @@ __device__ __forceinline__ void write_result(const DecodeTask& p, int query, int
   if (d != 0 || p.lse == nullptr) return;
   p.lse[static_cast<std::int64_t>(head) * p.queries + query] =
       all.sum > 0 ? fmaf(all.maximum, p.scale, logf(all.sum)) : kNoScore;
+}
+
+/// Joins what kMany sums, of kPerLane elements each, have of a row, in their order: `values` to
+/// `value`, and what they are relative to is returned. One that is kNothing adds nothing.
+template <int kMany, int kPerLane>
+__device__ __forceinline__ Statistics join_in_order(const Statistics (&statistics)[kMany],
+                                                    const float (&values)[kMany][kPerLane],
+                                                    float scale_log2, float (&value)[kPerLane]) {
+  Statistics all = kNothing;
+#pragma unroll
+  for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) value[i] = 0;
+#pragma unroll
+  for (int from = 0; from < kMany; ++from) {
+    const float factor = rescale(statistics[from].maximum, all.maximum, scale_log2);
+    all.sum = fmaf(statistics[from].sum, factor, all.sum);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) value[i] = fmaf(values[from][i], factor, value[i]);
+  }
+  return all;
 }
 
 /// Turns the scores of a strip into probabilities relative to the new maximum and rescales what was
@@ -154,12 +178,11 @@ __device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadD
 
 /// Joins the parts of a query that the blocks of a cluster have, and writes the result. Each block
 /// has `part` [kHeads, D], spread as DecodeTile has it, and its statistics in shared memory, and
-/// takes its share of the elements. The bits are those of join_parts.
+/// takes its share of the elements. The bits are those of join_few_parts.
 template <int kHeadDim, int kHeads>
 __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBlock& block,
                                              const float* part,
                                              const Statistics (&statistics)[kHeads]) {
-  constexpr int kWarps = DecodeTile::kWarps;
   const int parts = DecodeTask::parts_of(block.visible);
   cluster_sync();  // parts are there
   for (int i = block.part * kDecodeThreads + static_cast<int>(threadIdx.x);
@@ -169,43 +192,19 @@ __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBl
     const std::uint32_t value_at =
         shared_address(part + row * DecodeTile::result_stride(kHeadDim) + DecodeTile::result_at(d));
     const std::uint32_t statistics_at = shared_address(&statistics[row]);
-    float values[kMostClusterBlocks];
-    Statistics of[kMostClusterBlocks];
+    float values[kMostClusterParts][1] = {};
+    Statistics of[kMostClusterParts] = {kNothing, kNothing};
+    static_assert(kMostClusterParts == 2);
 #pragma unroll
-    for (int block_of = 0; block_of < kMostClusterBlocks; ++block_of) {
-      const bool there = block_of < parts;
-      const unsigned rank = static_cast<unsigned>(there ? block_of : 0);
-      const std::uint32_t at = in_block(statistics_at, rank);
-      values[block_of] = load_float_from_block(in_block(value_at, rank));
-      of[block_of] = {there ? load_float_from_block(at) : kNoScore,
-                      load_float_from_block(at + sizeof(float))};
+    for (int block_of = 0; block_of < kMostClusterParts; ++block_of) {
+      if (block_of >= parts) break;
+      const unsigned rank = static_cast<unsigned>(block_of);
+      values[block_of][0] = load_float_from_block(in_block(value_at, rank));
+      of[block_of] = __builtin_bit_cast(Statistics, load_from_block(in_block(statistics_at, rank)));
     }
-    // As join_parts does it: each of its warps has every fourth part.
-    float sums[kWarps] = {};
-    Statistics warps[kWarps] = {kNothing, kNothing, kNothing, kNothing};
-    static_assert(kWarps == 4);
-    Statistics all = kNothing;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      Statistics& own = warps[w];
-#pragma unroll
-      for (int block_of = w; block_of < kMostClusterBlocks; block_of += kWarps) {
-        const float maximum = fmaxf(own.maximum, of[block_of].maximum);
-        const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
-        const float new_factor = rescale(of[block_of].maximum, maximum, p.scale_log2);
-        sums[w] = fmaf(values[block_of], new_factor, sums[w] * old_factor);
-        own = {maximum, fmaf(of[block_of].sum, new_factor, own.sum * old_factor)};
-      }
-      all.maximum = fmaxf(all.maximum, own.maximum);
-    }
-    float value = 0;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) {
-      const float factor = rescale(warps[w].maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(warps[w].sum, factor, all.sum);
-      value = fmaf(sums[w], factor, value);
-    }
-    write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
+    float value[1];
+    const Statistics all = join_in_order(of, values, p.scale_log2, value);
+    write_result<kHeadDim>(p, block.query, block.head + row, d, value[0], all);
   }
   cluster_sync();  // nobody reads this block any more
 }
@@ -283,17 +282,8 @@ __global__ void __launch_bounds__(kDecodeThreads) join_few_parts(const DecodeTas
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) values[part][i] = from[i * 32 + lane];
   }
-  Statistics all = kNothing;
-#pragma unroll
-  for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
-  float value[kPerLane] = {};
-#pragma unroll
-  for (int part = 0; part < kMost; ++part) {
-    const float factor = rescale(statistics[part].maximum, all.maximum, p.scale_log2);
-    all.sum = fmaf(statistics[part].sum, factor, all.sum);
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) value[i] = fmaf(values[part][i], factor, value[i]);
-  }
+  float value[kPerLane];
+  const Statistics all = join_in_order(statistics, values, p.scale_log2, value);
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     write_result<kHeadDim>(p, query, head, i * 32 + lane, value[i], all);
@@ -354,15 +344,12 @@ __global__ void __launch_bounds__(kDecodeThreads) join_parts(const DecodeTask p)
   if (lane == 0) statistics[warp] = own;
   __syncthreads();
   for (int d = static_cast<int>(threadIdx.x); d < kWidth; d += kDecodeThreads) {
-    Statistics all = kNothing;
-    for (const Statistics& of : statistics) all.maximum = fmaxf(all.maximum, of.maximum);
-    float value = 0;
-    for (int w = 0; w < kWarps; ++w) {
-      const float factor = rescale(statistics[w].maximum, all.maximum, p.scale_log2);
-      all.sum = fmaf(statistics[w].sum, factor, all.sum);
-      value = fmaf(results[w][d], factor, value);
-    }
-    write_result<kHeadDim>(p, query, head, first_element + d, value, all);
+    float of_warps[kWarps][1];
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) of_warps[w][0] = results[w][d];
+    float value[1];
+    const Statistics all = join_in_order(statistics, of_warps, p.scale_log2, value);
+    write_result<kHeadDim>(p, query, head, first_element + d, value[0], all);
   }
 }
 
@@ -426,7 +413,7 @@ template <int kHeadDim, int kHeads, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
   const bool clustered =
-      task.most_parts > 1 && task.most_parts <= kMostClusterBlocks && kernels_overlap();
+      task.most_parts > 1 && task.most_parts <= kMostClusterParts && has_clusters();
   const dim3 cluster(1, clustered ? static_cast<unsigned>(task.most_parts) : 1);
   launch(
       {.name = name,
