@@ -73,14 +73,25 @@ void Sweep::embedding(const SweepPlan& plan, const TokenLease& tokens) {
 void Sweep::layers(const SweepPlan& plan, const TokenLease& tokens) {
   const bool any_on_host = std::ranges::any_of(plan.cells, &SweepCell::on_host);
   parts_.kv.prefetch({.phase = "sweep"});  // the first layers may be the host's
-  std::optional<UnitLease> before;         // as long as cells that are on the host need its weights
+  const auto at_home = [&](int layer) {
+    return any_on_host && layer < layers_ && parts_.kv.shape().attended_at_home(layer);
+  };
+  std::optional<UnitLease> before;  // as long as cells that are on the host need its weights
+  std::optional<UnitLease> next;    // likewise
   for (int layer = 0; layer < layers_; ++layer) {
-    UnitLease weights = acquire(Walk::unit_of(layer));
+    const bool sent = next.has_value();
+    UnitLease weights = sent ? std::move(*next) : acquire(Walk::unit_of(layer));
+    next.reset();
     for (std::size_t i = 0; i < plan.visits.size(); ++i) {
-      visit(layer, weights, before ? &*before : nullptr, i, plan, tokens);
+      visit(layer, weights, {.before = before ? &*before : nullptr, .sent = sent}, i, plan, tokens);
+      if (at_home(layer) || !at_home(layer + 1)) continue;
+      if (!next) next = acquire(Walk::unit_of(layer + 1));
+      for (const SweepCell& cell : plan.cells) {
+        if (cell.visit == i && cell.on_host) to_host(layer + 1, *next, cell, plan, tokens);
+      }
     }
     before.reset();
-    if (any_on_host && parts_.kv.shape().attended_at_home(layer)) before = std::move(weights);
+    if (at_home(layer)) before = std::move(weights);
   }
   for (const SweepCell& cell : plan.cells) {
     if (before && cell.on_host) from_host(layers_ - 1, *before, cell, plan, tokens);
@@ -88,16 +99,18 @@ void Sweep::layers(const SweepPlan& plan, const TokenLease& tokens) {
   if (parts_.host_attention) parts_.tokens.read_until(parts_.host_attention->read());
 }
 
-void Sweep::visit(int layer, const UnitLease& weights, const UnitLease* before, std::size_t visit,
+void Sweep::visit(int layer, const UnitLease& weights, const HostWork& host, std::size_t visit,
                   const SweepPlan& plan, const TokenLease& tokens) {
   std::vector<const SweepCell*> through;
   for (const SweepCell& cell : plan.cells) {
     if (cell.visit != visit) continue;
-    if (cell.on_host && before != nullptr) from_host(layer - 1, *before, cell, plan, tokens);
-    if (cell.on_host && parts_.kv.shape().attended_at_home(layer)) {
-      to_host(layer, weights, cell, plan, tokens);
-    } else {
+    if (cell.on_host && host.before != nullptr) {
+      from_host(layer - 1, *host.before, cell, plan, tokens);
+    }
+    if (!cell.on_host || !parts_.kv.shape().attended_at_home(layer)) {
       through.push_back(&cell);
+    } else if (!host.sent) {
+      to_host(layer, weights, cell, plan, tokens);
     }
   }
   if (through.empty()) return;

@@ -1,6 +1,8 @@
-// A cell's numbers have their places on the host by token, and o by single, so a layer writes them
-// where the layer before did. Most of that is in order by what depends on what: queries of a layer
-// come of what the host attended to in the layer before.
+// A cell's numbers have their places on the host by token, and those of singles and o by single, so
+// a layer writes them where the layer before did. Most of that is in order by what depends on what:
+// queries of a layer come of what the host attended to in the layer before. What singles add where
+// they attend on the device has a place of its own: it is taken behind what the host attends to for
+// other cells, and the next layer's queries go out before that.
 
 #include "strata/store/host_attention.h"
 
@@ -13,9 +15,10 @@ namespace strata {
 HostAttention::Memory::Memory(const KvShape& kv, const HostAttentionShape& shape,
                               Allocator& memory) {
   const std::int64_t width = shape.heads * kv.head_size;
+  const std::int64_t qkv_width = width + 2 * kv.heads * kv.head_size;
   const Shape of_singles{shape.singles, width};
-  qkv = memory.tensor(Space::kPinned, "host_attention.qkv", kv.dtype,
-                      {shape.tokens, width + 2 * kv.heads * kv.head_size});
+  kept = memory.tensor(Space::kPinned, "host_attention.kept", kv.dtype, {shape.tokens, qkv_width});
+  sent = memory.tensor(Space::kPinned, "host_attention.sent", kv.dtype, {shape.singles, qkv_width});
   o = memory.tensor(Space::kPinned, "host_attention.o", kv.dtype, of_singles);
   lse = memory.tensor(Space::kPinned, "host_attention.lse", accumulator_of(kv.dtype),
                       {shape.singles * shape.heads});
@@ -40,13 +43,11 @@ TensorView HostAttention::heads(const TensorView& of, std::int64_t begin,
 }
 
 void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView& qkv,
-                         Stream& compute, const Tag& tag) {
-  if (taken_.size() <= cell.number) taken_.resize(cell.number + 1);
+                         const TensorView& home, Event taken, Stream& compute, const Tag& tag) {
   Stream& out = device_.stream(Lane::kOut);
   Stream& host = device_.stream(Lane::kHost);
-  const TensorView home = memory_.qkv.slice_rows(cell.begin, qkv.rows());
   out.wait(compute.record(), WaitFor::kFilled);
-  out.wait(taken_[cell.number], WaitFor::kTaken);
+  out.wait(taken, WaitFor::kTaken);
   out.copy(home.data, qkv.data, home.bytes().bytes, tag);
   sent_ = out.record();
   host.wait(sent_, WaitFor::kArrived);
@@ -60,36 +61,43 @@ void HostAttention::send(int layer, const HostCell& cell, const ConstTensorView&
             tag);
 }
 
+Event HostAttention::put(int layer, const HostCell& cell) {
+  const Event event = device_.stream(Lane::kHost).record();
+  kv_.added(layer, cell.group, event);
+  return event;
+}
+
 void HostAttention::keep(int layer, const HostCell& cell, const ConstTensorView& qkv,
                          Stream& compute, const Tag& tag) {
-  send(layer, cell, qkv, compute, tag);
-  taken_[cell.number] = device_.stream(Lane::kHost).record();
-  kv_.added(layer, cell.group, taken_[cell.number]);
+  if (kept_.size() <= cell.number) kept_.resize(cell.number + 1);
+  const TensorView home = memory_.kept.slice_rows(cell.begin, qkv.rows());
+  send(layer, cell, qkv, home, kept_[cell.number], compute, tag);
+  kept_[cell.number] = put(layer, cell);
 }
 
 void HostAttention::attend(int layer, const HostCell& cell, const ConstTensorView& qkv,
                            Stream& compute, const Tag& tag) {
-  send(layer, cell, qkv, compute, tag);
-  Stream& host = device_.stream(Lane::kHost);
-  const KvViews kept = kv_.home(layer, cell.group);
+  if (attended_.size() <= cell.number) attended_.resize(cell.number + 1);
   const std::int64_t count = qkv.rows();
+  const TensorView home = memory_.sent.slice_rows(cell.first_single, count);
+  send(layer, cell, qkv, home, attended_[cell.number], compute, tag);
+  const KvViews kept = kv_.home(layer, cell.group);
   const TensorView o = memory_.o.slice_rows(cell.first_single, count);
   const TensorView& lse = memory_.lse;
-  attend_to_kv(host_kernels_, host, kept,
-               {.q = heads(memory_.qkv.slice_rows(cell.begin, count), 0, shape_.heads),
+  attend_to_kv(host_kernels_, device_.stream(Lane::kHost), kept,
+               {.q = heads(home, 0, shape_.heads),
                 .segments = cell.segments,
                 .pairs = cell.pairs,
                 .o = heads(o, 0, shape_.heads),
                 .lse = TensorView(lse.data, lse.dtype, Shape{shape_.heads, count})},
                tag);
-  taken_[cell.number] = host.record();
-  kv_.added(layer, cell.group, taken_[cell.number]);
+  attended_[cell.number] = put(layer, cell);
 }
 
 /// A copy would wait in the device's one queue for what comes in behind whole layers of keys and of
 /// weights, so a kernel reads the host's memory.
 ConstTensorView HostAttention::attended(const HostCell& cell, Stream& compute, const Tag& tag) {
-  compute.wait(taken_.at(cell.number), WaitFor::kFilled);
+  compute.wait(attended_.at(cell.number), WaitFor::kFilled);
   const auto of_cell = [&](const TensorView& of) {
     return of.slice_rows(cell.first_single, cell.rows.elements());
   };

@@ -59,7 +59,9 @@ struct SweepStream {
 /// Units go one after the other, and through each unit all cells while its weights are there
 /// (SpeedLoader, NeurIPS 2024, section 3). Where the host attends, a cell goes through the second
 /// half of a layer when the others of the layer have gone to the host: together with the first half
-/// of the next layer, so that host and device work at the same time on different cells.
+/// of the next layer, so that host and device work at the same time on different cells. Where it
+/// attends on the device in between, it goes to the host for the layer after at once, so that the
+/// host need not wait for the others either.
 class Sweep {
  public:
   Sweep(const SweepParts& parts, int layers, Stream& compute, const SweepStream& stream)
@@ -73,9 +75,13 @@ class Sweep {
   [[nodiscard]] UnitLease acquire(UnitId unit);
   void embedding(const SweepPlan& plan, const TokenLease& tokens);
   void layers(const SweepPlan& plan, const TokenLease& tokens);
-  /// Takes a visit's cells through a layer. Those that attended on the host in the layer before
-  /// first end it with its weights, `before`, which nothing is where they did not.
-  void visit(int layer, const UnitLease& weights, const UnitLease* before, std::size_t visit,
+  /// What cells that attend on the host have to do with a layer's neighbours.
+  struct HostWork {
+    const UnitLease* before;  ///< they attended there in the layer before, and end it with these
+    bool sent;                ///< they went to the host for this layer already
+  };
+  /// Takes a visit's cells through a layer.
+  void visit(int layer, const UnitLease& weights, const HostWork& host, std::size_t visit,
              const SweepPlan& plan, const TokenLease& tokens);
   void on_device(int layer, const UnitLease& weights, const SweepCell& cell, const KvViews& kv,
                  const SweepPlan& plan, const TokenLease& tokens);

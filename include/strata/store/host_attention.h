@@ -38,7 +38,8 @@ class HostAttention {
   struct Memory {
     Memory(const KvShape& kv, const HostAttentionShape& shape, Allocator& memory);
 
-    TensorView qkv;       ///< [T, (H + 2 K) * D] X, pinned
+    TensorView kept;      ///< [T, (H + 2 K) * D] X, pinned: of cells that attend on the device
+    TensorView sent;      ///< [S, (H + 2 K) * D] X, pinned: of singles
     TensorView o;         ///< [S, H * D] X, pinned
     TensorView lse;       ///< [S * H] A, pinned, scratch
     TensorView o_device;  ///< [S, H * D] X
@@ -51,7 +52,7 @@ class HostAttention {
 
   /// Lets `compute` write queries, keys and values of a cell to where those of the last one were.
   void reuse(Stream& compute) { compute.wait(sent_, WaitFor::kReuse); }
-  /// Sends qkv [N, (H + 2 K) * D] X of a cell home, whose tokens are parts of prompts.
+  /// Sends qkv [N, (H + 2 K) * D] X of a cell home that attends on the device.
   void keep(int layer, const HostCell& cell, const ConstTensorView& qkv, Stream& compute,
             const Tag& tag);
   /// Sends likewise what singles have, and has the host attend.
@@ -65,9 +66,12 @@ class HostAttention {
   [[nodiscard]] Event read();
 
  private:
-  /// Copies qkv to the host and adds keys and values to those of the group.
-  void send(int layer, const HostCell& cell, const ConstTensorView& qkv, Stream& compute,
-            const Tag& tag);
+  /// Copies qkv to `home` on the host, which was read before `taken`, and adds keys and values to
+  /// those of the group.
+  void send(int layer, const HostCell& cell, const ConstTensorView& qkv, const TensorView& home,
+            Event taken, Stream& compute, const Tag& tag);
+  /// Returns the event of a cell that has just been put on the host lane.
+  Event put(int layer, const HostCell& cell);
   [[nodiscard]] TensorView heads(const TensorView& of, std::int64_t begin,
                                  std::int64_t count) const;
 
@@ -77,8 +81,10 @@ class HostAttention {
   Kernels& host_kernels_;
   Device& device_;
   Memory memory_;
-  Event sent_;                ///< qkv of the last cell has left the device
-  std::vector<Event> taken_;  ///< by number of the cell: the host has read qkv, and written o
+  Event sent_;  ///< qkv of the last cell has left the device
+  // By number of the cell.
+  std::vector<Event> kept_;      ///< the host has read qkv
+  std::vector<Event> attended_;  ///< likewise, and written o
 };
 
 }  // namespace strata
