@@ -273,10 +273,13 @@ int tune_command(const TuneOptions& options) {
   std::fputs(premises(model, space, target).c_str(), stdout);
   std::fflush(stdout);
   ThreadPool pool(options.threads);
+  TuneLimits limits;
+  limits.shown = std::max(limits.shown, static_cast<std::size_t>(options.measure));
+  limits.placed = std::max(limits.placed, limits.shown);
   const auto search = [&] {
     WorkProgress work;
     const WorkMeter meter(work);
-    return tune(model.base, space, target.planned, pool, {}, &work);
+    return tune(model.base, space, target.planned, pool, limits, &work);
   };
   TuneResult result = search();
   if (!result.unknown.empty()) {

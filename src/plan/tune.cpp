@@ -99,7 +99,7 @@ class Search {
   std::vector<Placed> place() && {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < sketches_.size(); ++i) {
-      if (sketches_[i].step_s) left.push_back(i);
+      if (sketches_[i].step_s && !has_twin(sketches_[i])) left.push_back(i);
     }
     std::ranges::stable_sort(left, {}, [&](std::size_t i) { return *sketches_[i].step_s; });
     if (limits_.exhaustive) {
@@ -119,6 +119,14 @@ class Search {
   }
 
  private:
+  /// Returns whether another candidate is the same run by a simpler name.
+  [[nodiscard]] bool has_twin(const Sketch& sketch) const {
+    if (!sketch.as_before_use) return false;
+    TuneKeys twin = sketch.keys;
+    twin.timing = UpdateTiming::kBeforeUse;
+    return std::ranges::find(sketches_, twin, &Sketch::keys) != sketches_.end();
+  }
+
   void place_all(const std::vector<std::size_t>& which) {
     std::vector<Placed> found(which.size());
     pool_.parallel_for(

@@ -22,6 +22,7 @@ void draw(const RunConfig& base, const PlannedRank& planned, Sketch& sketch) {
   sketch.fits = shortage_of(setup) == Shortage::kNone;
   sketch.short_bytes = Room(planned.budget, config.memory).beyond_limits(sketch.use);
   if (sketch.fits) sketch.step_s = predict_step_s(setup, planned.device);
+  sketch.as_before_use = !setup.speculation_warning().empty();
 }
 
 void for_each(std::size_t count, ThreadPool& pool, const std::function<void(std::size_t)>& body) {

@@ -21,6 +21,7 @@ struct Sketch {
   MemoryUse use{};
   std::size_t short_bytes = 0;     ///< what it takes beyond both limits
   std::optional<double> step_s{};  ///< absent: it does not fit, or cannot be predicted
+  bool as_before_use = false;      ///< it is speculative, but by the rules updates nothing early
 };
 
 /// Plans and predicts the candidates, in their order. Each is counted in `work`, if that is given.

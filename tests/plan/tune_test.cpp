@@ -142,6 +142,25 @@ TEST_CASE("a search on one thread and on three chooses the same") {
   CHECK(chosen[0] == chosen[1]);
 }
 
+TEST_CASE("speculative ways that can update nothing early are left out") {
+  const RunConfig base = fast_machine_with_large_layers();
+  PlannedRank planned{.place = {}, .budget = {}, .device = kNewDevice};
+  ThreadPool pool(2);
+  const auto found = [&](UpdateTiming timing) {
+    const TuneLimits all{.shown = 100, .exhaustive = true};
+    std::vector<Tuned> best = tune(base, {.step_rows = 1}, planned, pool, all).best;
+    std::erase_if(best, [&](const Tuned& tuned) { return tuned.keys.timing != timing; });
+    return best;
+  };
+  const std::vector<Tuned> free = found(UpdateTiming::kBeforeUse);
+  REQUIRE(free.size() == 1);
+  CHECK(found(UpdateTiming::kSpeculative).size() == 1);
+  // Without room for the old state of a layer.
+  planned.budget.host_limit = free.front().placement.setup.host_bytes() + 1;
+  CHECK(found(UpdateTiming::kBeforeUse).size() == 1);
+  CHECK(found(UpdateTiming::kSpeculative).empty());
+}
+
 TEST_CASE("how many are shown does not change which one is chosen") {
   // A device so slow that all ways to run it take as long, but for less than what counts.
   RunConfig base = fast_machine_with_large_layers();
