@@ -231,6 +231,9 @@ TEST_CASE("logits are PyTorch's, in f64") {
   }
 }
 
+/// The same for logits, which add up fewer roundings.
+constexpr double kLogitsRoom = 1.2;
+
 TEST_CASE("logits in f32 and bf16 are as close to f64 as PyTorch's own") {
   for (const std::string name : kGoldenModels) {
     INFO(name);
@@ -238,7 +241,8 @@ TEST_CASE("logits in f32 and bf16 are as close to f64 as PyTorch's own") {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       INFO(std::string(strata::name_of(dtype)));
       const Evaluation found = evaluate_golden(golden, golden_config(golden, dtype));
-      CHECK(relative_error(found.logits, golden.logits) < kRoom * errors_of(golden, dtype).logits);
+      const double allowed = kLogitsRoom * errors_of(golden, dtype).logits;
+      CHECK(relative_error(found.logits, golden.logits) < allowed);
     }
   }
 }
