@@ -92,10 +92,12 @@ class SweepTrace {
     device.synchronize();
     recorder_.stop();
   }
-  /// Writes the trace and returns lines about its lanes and its work.
+  /// Writes the trace, if there is one, and returns lines about its lanes and its work.
   [[nodiscard]] std::string finish(const std::filesystem::path& file) const {
+    if (sweeps_ == 0) {
+      return "no sweep follows where half of the tokens are drawn, so no trace is written\n";
+    }
     recorder_.write_chrome_trace(file.string());
-    if (sweeps_ == 0) return "no sweep follows where half of the tokens are drawn: no trace\n";
     std::string text;
     for (const LaneReport& lane : lane_times(recorder_, sweeps_)) {
       text += fmt::format("lane {:<15} busy {:.3f} ms, exposed {:.3f} ms a sweep\n", lane.lane,

@@ -303,6 +303,7 @@ TEST_CASE("a benchmark of generation traces two sweeps") {
   const Outcome brief = strata(folder, one.replace(one.find("tokens 8"), 8, "tokens 1"));
   CHECK(brief.code == 0);
   CHECK_THAT(brief.text, ContainsSubstring("no sweep follows"));
+  CHECK(nlohmann::json::parse(read_file(file)) == trace);  // the file of before is left
   const std::string held = folder / "config.json";
   write_file(held, "{}");
   check_refused(folder, bench.substr(0, bench.size() - file.size()) + held, "--trace: " + held);
