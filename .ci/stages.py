@@ -3,7 +3,8 @@
 
   .ci/stages.py report TIMES OUTPUT [--test-seconds FILE]
                              reads lines "SECONDS<tab>STAGE<tab>COMPILATIONS<tab>NEW", where ccache lacked NEW of the
-                             compilations, writes them as JSON, prints a table and what is over its budget
+                             compilations (a kernel counts as several), writes them as JSON, prints a table and what
+                             is over its budget
   .ci/stages.py --self-test  checks that what is over is found
 
 --test-seconds names a file with the user and system seconds of the default tests. Machines differ, so what is over is
