@@ -231,7 +231,7 @@ TEST_CASE("logits are PyTorch's, in f64") {
   }
 }
 
-/// The same for logits, which add up fewer roundings.
+/// Room likewise for logits, which no step of training has moved apart.
 constexpr double kLogitsRoom = 1.2;
 
 TEST_CASE("logits in f32 and bf16 are as close to f64 as PyTorch's own") {
