@@ -74,15 +74,19 @@ std::size_t status_bytes(const std::string& key) {
 
 }  // namespace
 
-HostMemory read_host_memory(const fs::path& root) {
-  HostMemory memory;
-  memory.available_bytes = available_bytes(root / "proc/meminfo");
+std::optional<GroupMemory> read_group_memory(const fs::path& root) {
+  std::optional<GroupMemory> least;
   for (const fs::path& folder : control_groups("memory", root)) {
     const std::optional<GroupMemory> found = memory_of(folder);
     if (!found) continue;
-    if (!memory.group || found->free_bytes < memory.group->free_bytes) memory.group = found;
+    if (!least || found->free_bytes < least->free_bytes) least = found;
   }
-  return memory;
+  return least;
+}
+
+HostMemory read_host_memory(const fs::path& root) {
+  return {.group = read_group_memory(root),
+          .available_bytes = available_bytes(root / "proc/meminfo")};
 }
 
 std::size_t resident_bytes() { return status_bytes("VmRSS:"); }

@@ -27,7 +27,8 @@ struct HostMemory {
 };
 
 /// Reads /proc and /sys: control groups of version 1 and 2, the process's own and all above it.
-/// `root` stands for "/" in tests.
+/// `root` stands for "/" in tests. The first returns the groups' part of the second.
+[[nodiscard]] std::optional<GroupMemory> read_group_memory(const std::filesystem::path& root = "/");
 [[nodiscard]] HostMemory read_host_memory(const std::filesystem::path& root = "/");
 
 /// Returns the bytes of memory that this process holds now (VmRSS), or 0 if the system does not

@@ -86,7 +86,7 @@ class CpuDevice final : public Device {
     const std::size_t available = host.available_bytes.value_or(0);
     return {.backend = "cpu",
             .name = name,
-            .memory_bytes = host_memory_bytes(host),
+            .memory_bytes = host_memory_bytes(host.group),
             .free_bytes = host.group ? std::min(available, host.group->free_bytes) : available};
   }
 

@@ -1,6 +1,5 @@
 // Maps anonymous memory. The kernel promises more than it has, so a request larger than the machine
-// or than
-// its control group leaves is refused here, as a GPU would.
+// or than its control group leaves is refused here, as a GPU would.
 
 #include "device/cpu/cpu_memory.h"
 
@@ -48,23 +47,22 @@ class Mapping final : public DeviceMemory {
 };
 
 /// The most that could be taken now.
-std::size_t most_of(const HostMemory& host) {
-  return std::min(host_memory_bytes(host),
-                  host.group ? host.group->free_bytes : host_memory_bytes(host));
+std::size_t most_of(const std::optional<GroupMemory>& group) {
+  return std::min(host_memory_bytes(group), group ? group->free_bytes : host_memory_bytes(group));
 }
 
-[[noreturn]] void refuse(std::size_t bytes, const HostMemory& host) {
-  const std::size_t free = std::min(most_of(host), pages_in_bytes(_SC_AVPHYS_PAGES));
+[[noreturn]] void refuse(std::size_t bytes, const std::optional<GroupMemory>& group) {
+  const std::size_t free = std::min(most_of(group), pages_in_bytes(_SC_AVPHYS_PAGES));
   throw OutOfMemory("host memory: " + format_bytes(bytes) + " were asked for, " +
-                    format_bytes(free) + " of " + format_bytes(host_memory_bytes(host)) +
+                    format_bytes(free) + " of " + format_bytes(host_memory_bytes(group)) +
                     " are free" + address_limit());
 }
 
 }  // namespace
 
-std::size_t host_memory_bytes(const HostMemory& host) {
+std::size_t host_memory_bytes(const std::optional<GroupMemory>& group) {
   const std::size_t machine = pages_in_bytes(_SC_PHYS_PAGES);
-  return host.group ? std::min(machine, host.group->limit_bytes) : machine;
+  return group ? std::min(machine, group->limit_bytes) : machine;
 }
 
 std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_t& in_use) {
@@ -73,12 +71,12 @@ std::unique_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::size_
   // look whether a few pages fit would take longer than to map them.
   constexpr std::size_t kHugePage = 2 * kMiB;
   if (mapped >= kHugePage) {
-    const HostMemory host = read_host_memory();
-    if (mapped > most_of(host)) refuse(bytes, host);
+    const std::optional<GroupMemory> group = read_group_memory();
+    if (mapped > most_of(group)) refuse(bytes, group);
   }
   void* const data =
       mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) refuse(bytes, read_host_memory());
+  if (data == MAP_FAILED) refuse(bytes, read_group_memory());
   if (mapped >= kHugePage)
     madvise(data, mapped, MADV_HUGEPAGE);  // a hint: failure costs speed only
   return std::make_unique<Mapping>(data, mapped, in_use);

@@ -11,7 +11,7 @@
 namespace strata {
 
 /// Returns the bytes of memory of the machine, or the limit of its control group if that is less.
-[[nodiscard]] std::size_t host_memory_bytes(const HostMemory& host);
+[[nodiscard]] std::size_t host_memory_bytes(const std::optional<GroupMemory>& group);
 
 /// Returns page-aligned host memory, in huge pages where the system has them. While it lives,
 /// `bytes` are added to `in_use`, which must outlive it. Throws OutOfMemory if the machine cannot
