@@ -51,11 +51,11 @@ __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t addr
   return word;
 }
 
-/// The same for 4 bytes.
-__device__ __forceinline__ float load_float_from_block(std::uint32_t address) {
-  float value;
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address));
-  return value;
+/// The same for 16 bytes.
+__device__ __forceinline__ void load_floats_from_block(std::uint32_t address, float (&to)[4]) {
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+               : "r"(address));
 }
 
 /// Exchanges two numbers of every block of a cluster, again and again. Blocks write to each other
@@ -122,7 +122,7 @@ __device__ __forceinline__ unsigned cluster_blocks() { return 1; }
 __device__ __forceinline__ void cluster_sync() {}
 __device__ __forceinline__ std::uint32_t in_block(std::uint32_t shared, unsigned) { return shared; }
 __device__ __forceinline__ unsigned long long load_from_block(std::uint32_t) { return 0; }
-__device__ __forceinline__ float load_float_from_block(std::uint32_t) { return 0; }
+__device__ __forceinline__ void load_floats_from_block(std::uint32_t, float (&)[4]) {}
 class ClusterExchange {
  public:
   __device__ void init() {}

@@ -25,6 +25,15 @@ __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from
                "r"(valid ? 16 : 0));
 }
 
+/// Does the same with what is not read again soon: it is the first to leave the L2 cache, where
+/// what kernels leave for each other stays.
+__device__ __forceinline__ void copy_async_16_once(std::uint32_t to, const void* from, bool valid) {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to),
+               "l"(from), "r"(valid ? 16 : 0), "l"(policy));
+}
+
 /// Starts to copy 4 bytes; without `valid` it writes zeros and reads nothing.
 __device__ __forceinline__ void copy_async_4(std::uint32_t to, const void* from, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),

@@ -223,8 +223,8 @@ class Ring {
 #pragma unroll
       for (int row = 0; row < kRowsOfWarp; ++row) {
         const bool valid = row < rows_left_ && column < p_.k;
-        copy_async_16(stage + Tile::offset(row, lane_),
-                      valid ? b_ + row * p_.b.stride + column : p_.b.data, valid);
+        copy_async_16_once(stage + Tile::offset(row, lane_),
+                           valid ? b_ + row * p_.b.stride + column : p_.b.data, valid);
       }
       ++brought_;
       if (++step_ == p_.steps) begin_tile(tile_ + static_cast<int>(gridDim.x));

@@ -12,7 +12,8 @@
 // in shared memory of its own: no barriers. Then warps are joined in their order, and the parts in
 // theirs: two by their blocks, which are a cluster and read each other's sums (compute capability
 // 9.0), more by a second kernel. Where there are fewer blocks than multiprocessors, rings hold all
-// strips of a part at once.
+// strips of a part at once. Keys and values leave the L2 cache first, so that it keeps parts,
+// tables and the kernels themselves.
 //
 // FusedAttend turns q and the new keys before: every block the heads that it has, and the one whose
 // part has the new key also that one, which it puts into its strip and adds to the cache with the
@@ -21,7 +22,7 @@
 // Numerics: as flash_forward.cu. What becomes of a query depends on its keys alone: not on other
 // queries, nor on how many parts those have.
 //
-// Measured on one H200 (docs/measurements/generation-2026-11-24.md).
+// Measured on one H200 (docs/measurements/generation-2026-11-26-evening.md).
 // The plain version of the same is attention_reference.cu.
 
 #include <cuda_bf16.h>
@@ -30,6 +31,7 @@
 #include <concepts>
 
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
+#include "kernels/cuda/attention/portable/decode_join.cuh"
 #include "kernels/cuda/attention/portable/decode_parts.cuh"
 #include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/operators.h"
@@ -247,8 +249,8 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
         const int chunk = (i * 32 + lane) % Tile::kChunks;
         const bool valid = first + row < old_keys;
         const int at = block.segment.k_begin + block.begin + (valid ? first + row : 0);
-        copy_async_16(to + Tile::offset(row, chunk), rows.row(at, block.kv_head) + chunk * W,
-                      valid);
+        copy_async_16_once(to + Tile::offset(row, chunk), rows.row(at, block.kv_head) + chunk * W,
+                           valid);
       }
     }
     end_copy_group();  // also of nothing, so that the groups can be counted

@@ -25,6 +25,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/portable/decode_join.cuh"
 #include "kernels/cuda/attention/portable/decode_parts.cuh"
 #include "kernels/cuda/common/dispatch.h"
 #include "kernels/cuda/operators.h"
@@ -77,7 +78,7 @@ struct KeyPiece {
       const std::int8_t* const row = k.levels.row(first_row + (own < keys ? own : 0), kv_head);
 #pragma unroll
       for (int run = 0; run < kRuns; ++run) {
-        levels[n][run] = __ldg(reinterpret_cast<const uint4*>(row + 64 * run + lane % 4 * 16));
+        levels[n][run] = __ldcs(reinterpret_cast<const uint4*>(row + 64 * run + lane % 4 * 16));
       }
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -106,13 +107,13 @@ struct ValuePiece {
         const int row = first_row + (key < keys ? key : 0);
         const std::int8_t* const from = v.levels.row(row, kv_head) + lane / 4 * (kHeadDim / 8);
         if constexpr (kWords == 4) {
-          const uint4 words = __ldg(reinterpret_cast<const uint4*>(from));
+          const uint4 words = __ldcs(reinterpret_cast<const uint4*>(from));
           levels[n][i][0] = words.x;
           levels[n][i][1] = words.y;
           levels[n][i][2] = words.z;
           levels[n][i][3] = words.w;
         } else {
-          const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
+          const uint2 words = __ldcs(reinterpret_cast<const uint2*>(from));
           levels[n][i][0] = words.x;
           levels[n][i][1] = words.y;
         }
@@ -271,7 +272,7 @@ void enqueue(const Context& context, const AttendInt8Kv& op) {
   const std::int64_t head_dim = op.q.shape[2];
   const bool tensor_cores = op.q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) &&
                             op.parts && op.scale > 0 &&
-                            rows_aligned({op.q, op.cache.k, op.cache.v});
+                            rows_aligned({op.q, op.cache.k, op.cache.v, op.o});
   if (!tensor_cores) {
     launch_reference_attend_int8(context.stream, op);
   } else if (head_dim == 64) {

@@ -1,6 +1,7 @@
 // This file has what both kernels of single queries over a cache do alike: decode_attention.cu,
 // whose keys and values are bf16, and decode_int8_attention.cu. It says which block computes what,
-// has the step of a running softmax, and joins warps in their order and parts of keys in theirs.
+// has the step of a running softmax, and joins warps in their order, and two parts of keys in a
+// cluster. decode_join.cuh joins more.
 
 #pragma once
 
@@ -10,14 +11,13 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
-#include <string_view>
 
 #include "kernels/cuda/attention/attention_segments.cuh"
 #include "kernels/cuda/attention/portable/flash_tiles.h"
-#include "kernels/cuda/common/chain.cuh"
 #include "kernels/cuda/common/cluster.cuh"
-#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/common/vector.cuh"
+#include "strata/base/narrow.h"
 
 namespace strata::cuda {
 
@@ -31,13 +31,21 @@ static_assert(kDecodeStrips * DecodeTile::kWarps * DecodeTile::kStripKeys == kPa
 inline constexpr int kMostClusterParts = 2;
 inline constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
+/// What is summed of a row relative to the maximum.
+struct alignas(8) Statistics {
+  float maximum;
+  float sum;
+};
+inline constexpr Statistics kNothing{kNoScore, 0};
+
 /// Queries, where results go, and sizes.
 struct DecodeTask {
   Segments segments;
   HeadRows<const std::uint16_t> q;
   HeadRows<std::uint16_t> o;
   float* lse;    ///< or null
-  float* parts;  ///< [queries, most_parts, heads, D + 2]: unscaled sums of v, maximum, sum
+  float* parts;  ///< [queries, most_parts, heads, D] unscaled sums of v, then Statistics of them,
+                 ///< [queries, heads, most_parts]
   int queries;
   int heads;
   int group;  ///< query heads of a kv head
@@ -50,10 +58,19 @@ struct DecodeTask {
     return max(0, min(s.k_length, s.q_offset + 1));
   }
   __device__ static int parts_of(int keys) { return (keys + kPartKeys - 1) / kPartKeys; }
+  /// Returns what a part of a query's keys adds to a head.
   template <int kHeadDim>
   __device__ float* part(int query, int part, int head) const {
     const std::int64_t at = (static_cast<std::int64_t>(query) * most_parts + part) * heads + head;
-    return parts + at * (kHeadDim + 2);
+    return parts + at * kHeadDim;
+  }
+  /// Returns what the parts of a query's head are relative to.
+  template <int kHeadDim>
+  __device__ Statistics* statistics(int query, int head) const {
+    const std::int64_t rows = static_cast<std::int64_t>(queries) * heads;
+    float* const all = parts + rows * most_parts * kHeadDim;
+    const std::int64_t row = static_cast<std::int64_t>(query) * heads + head;
+    return reinterpret_cast<Statistics*>(all) + row * most_parts;
   }
 };
 
@@ -93,24 +110,32 @@ struct DecodeBlock {
   }
 };
 
-/// What is summed of a row relative to the maximum.
-struct alignas(8) Statistics {
-  float maximum;
-  float sum;
-};
-inline constexpr Statistics kNothing{kNoScore, 0};
-
 /// Returns the factor that makes what is relative to `from` relative to `to`.
 __device__ __forceinline__ float rescale(float from, float to, float scale_log2) {
   return from == kNoScore ? 0.0f : fast_exp2((from - to) * scale_log2);
 }
 
-/// Writes o and lse of one head, of which this thread has some elements.
-template <int kHeadDim>
+/// Elements of a head that a thread joins.
+inline constexpr int kJoined = 4;
+
+/// Returns the largest of a warp's numbers.
+__device__ __forceinline__ float warp_maximum(float of_lane) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    of_lane = fmaxf(of_lane, __shfl_xor_sync(~0u, of_lane, step));
+  }
+  return of_lane;
+}
+
+/// Writes o of kMany elements of a head from `d` on, and lse with the first ones.
+template <int kMany>
 __device__ __forceinline__ void write_result(const DecodeTask& p, int query, int head, int d,
-                                             float value, const Statistics& all) {
+                                             const float (&value)[kMany], const Statistics& all) {
   const float inverse = all.sum > 0 ? 1 / all.sum : 0.0f;
-  p.o.row(query, head)[d] = __bfloat16_as_ushort(__float2bfloat16_rn(value * inverse));
+  float o[kMany];
+#pragma unroll
+  for (int i = 0; i < kMany; ++i) o[i] = value[i] * inverse;
+  store(reinterpret_cast<__nv_bfloat16*>(p.o.row(query, head)) + d, o);
   if (d != 0 || p.lse == nullptr) return;
   p.lse[static_cast<std::int64_t>(head) * p.queries + query] =
       all.sum > 0 ? fmaf(all.maximum, p.scale, logf(all.sum)) : kNoScore;
@@ -186,25 +211,25 @@ __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBl
   const int parts = DecodeTask::parts_of(block.visible);
   cluster_sync();  // parts are there
   for (int i = block.part * kDecodeThreads + static_cast<int>(threadIdx.x);
-       i < block.heads * kHeadDim; i += parts * kDecodeThreads) {
-    const int row = i / kHeadDim;
-    const int d = i % kHeadDim;
+       i < block.heads * kHeadDim / kJoined; i += parts * kDecodeThreads) {
+    const int row = i / (kHeadDim / kJoined);
+    const int d = i % (kHeadDim / kJoined) * kJoined;
     const std::uint32_t value_at =
         shared_address(part + row * DecodeTile::result_stride(kHeadDim) + DecodeTile::result_at(d));
     const std::uint32_t statistics_at = shared_address(&statistics[row]);
-    float values[kMostClusterParts][1] = {};
+    float values[kMostClusterParts][kJoined] = {};
     Statistics of[kMostClusterParts] = {kNothing, kNothing};
     static_assert(kMostClusterParts == 2);
 #pragma unroll
     for (int block_of = 0; block_of < kMostClusterParts; ++block_of) {
       if (block_of >= parts) break;
       const unsigned rank = static_cast<unsigned>(block_of);
-      values[block_of][0] = load_float_from_block(in_block(value_at, rank));
+      load_floats_from_block(in_block(value_at, rank), values[block_of]);
       of[block_of] = __builtin_bit_cast(Statistics, load_from_block(in_block(statistics_at, rank)));
     }
-    float value[1];
+    float value[kJoined];
     const Statistics all = join_in_order(of, values, p.scale_log2, value);
-    write_result<kHeadDim>(p, block.query, block.head + row, d, value[0], all);
+    write_result(p, block.query, block.head + row, d, value, all);
   }
   cluster_sync();  // nobody reads this block any more
 }
@@ -219,6 +244,8 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
                                            Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
   __shared__ Statistics joined[kHeads];
   const int thread = static_cast<int>(threadIdx.x);
+  const bool alone = DecodeTask::parts_of(block.visible) <= 1;
+  const bool clustered = !alone && cluster_blocks() > 1;
   if (thread < block.heads) {
     Statistics all = kNothing;
     for (const auto& warp : statistics) all.maximum = fmaxf(all.maximum, warp[thread].maximum);
@@ -228,129 +255,36 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
       all.sum = fmaf(of.sum, of.maximum, all.sum);
     }
     joined[thread] = all;
+    if (!alone && !clustered) {
+      p.statistics<kHeadDim>(block.query, block.head + thread)[block.part] = all;
+    }
   }
   __syncthreads();
-  const bool alone = DecodeTask::parts_of(block.visible) <= 1;
-  const bool clustered = !alone && cluster_blocks() > 1;
-  for (int i = thread; i < block.heads * kHeadDim; i += kDecodeThreads) {
-    const int row = i / kHeadDim;
-    const int d = i % kHeadDim;
-    float value = 0;
+  for (int i = thread; i < block.heads * kHeadDim / kJoined; i += kDecodeThreads) {
+    const int row = i / (kHeadDim / kJoined);
+    const int d = i % (kHeadDim / kJoined) * kJoined;
+    const auto result = [&](int warp) {
+      return results + (warp * kHeads + row) * DecodeTile::result_stride(kHeadDim) +
+             DecodeTile::result_at(d);
+    };
+    float value[kJoined] = {};
 #pragma unroll
     for (int w = 0; w < DecodeTile::kWarps; ++w) {
-      const float* const of = results + (w * kHeads + row) * DecodeTile::result_stride(kHeadDim);
-      value = fmaf(of[DecodeTile::result_at(d)], statistics[w][row].maximum, value);
+      const float factor = statistics[w][row].maximum;
+      float of_warp[kJoined];
+      load(result(w), of_warp);
+#pragma unroll
+      for (int j = 0; j < kJoined; ++j) value[j] = fmaf(of_warp[j], factor, value[j]);
     }
-    const Statistics& all = joined[row];
     if (alone) {
-      write_result<kHeadDim>(p, block.query, block.head + row, d, value, all);
+      write_result(p, block.query, block.head + row, d, value, joined[row]);
     } else if (clustered) {
-      results[row * DecodeTile::result_stride(kHeadDim) + DecodeTile::result_at(d)] = value;
+      store(result(0), value);
     } else {
-      float* const to = p.part<kHeadDim>(block.query, block.part, block.head + row);
-      to[d] = value;
-      if (d == 0) {
-        to[kHeadDim] = all.maximum;
-        to[kHeadDim + 1] = all.sum;
-      }
+      store(p.part<kHeadDim>(block.query, block.part, block.head + row) + d, value);
     }
   }
   if (clustered) join_cluster<kHeadDim, kHeads>(p, block, results, joined);
-}
-
-/// Joins the parts of queries that have at most one for each warp: a warp has one head of one
-/// query. The bits are those of join_parts.
-template <int kHeadDim>
-__global__ void __launch_bounds__(kDecodeThreads) join_few_parts(const DecodeTask p) {
-  constexpr int kMost = DecodeTile::kWarps;
-  constexpr int kPerLane = kHeadDim / 32;
-  let_next_start();
-  const int head = static_cast<int>(blockIdx.x * kDecodeThreads + threadIdx.x) / 32;
-  const int query = static_cast<int>(blockIdx.z);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
-  wait_for_previous();
-  if (parts <= 1 || head >= p.heads) return;
-  float values[kMost][kPerLane] = {};
-  Statistics statistics[kMost] = {kNothing, kNothing, kNothing, kNothing};
-  static_assert(kMost == 4);
-#pragma unroll
-  for (int part = 0; part < kMost; ++part) {
-    if (part >= parts) break;
-    const float* const from = p.part<kHeadDim>(query, part, head);
-    statistics[part] = {from[kHeadDim], from[kHeadDim + 1]};
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) values[part][i] = from[i * 32 + lane];
-  }
-  float value[kPerLane];
-  const Statistics all = join_in_order(statistics, values, p.scale_log2, value);
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    write_result<kHeadDim>(p, query, head, i * 32 + lane, value[i], all);
-  }
-}
-
-/// Joins the parts of queries that have several: a block has 32 * kPerLane elements of one head of
-/// one query, and each of its warps every fourth part, kAhead of which are under way.
-template <int kHeadDim, int kPerLane, int kAhead>
-__global__ void __launch_bounds__(kDecodeThreads) join_parts(const DecodeTask p) {
-  static_assert(kAhead <= 32);
-  constexpr int kWarps = DecodeTile::kWarps;
-  constexpr int kWidth = 32 * kPerLane;
-  constexpr int kSlices = kHeadDim / kWidth;  // of a head
-  let_next_start();
-  const int head = static_cast<int>(blockIdx.x) / kSlices;
-  const int first_element = static_cast<int>(blockIdx.x) % kSlices * kWidth;
-  const int query = static_cast<int>(blockIdx.z);
-  const int parts = DecodeTask::parts_of(DecodeTask::visible(p.segments.at(query)));
-  wait_for_previous();
-  if (parts <= 1) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  float sums[kPerLane] = {};
-  Statistics own = kNothing;
-  for (int first = warp; first < parts; first += kAhead * kWarps) {
-    float values[kAhead][kPerLane];
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      if (first + j * kWarps >= parts) break;
-      const float* const from = p.part<kHeadDim>(query, first + j * kWarps, head) + first_element;
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) values[j][i] = from[i * 32 + lane];
-    }
-    Statistics next = kNothing;  // of the lane's part
-    if (lane < kAhead && first + lane * kWarps < parts) {
-      const float* const from = p.part<kHeadDim>(query, first + lane * kWarps, head);
-      next = {from[kHeadDim], from[kHeadDim + 1]};
-    }
-#pragma unroll
-    for (int j = 0; j < kAhead; ++j) {
-      if (first + j * kWarps >= parts) break;
-      const Statistics of = {__shfl_sync(~0u, next.maximum, j), __shfl_sync(~0u, next.sum, j)};
-      const float maximum = fmaxf(own.maximum, of.maximum);
-      const float old_factor = rescale(own.maximum, maximum, p.scale_log2);
-      const float new_factor = rescale(of.maximum, maximum, p.scale_log2);
-#pragma unroll
-      for (int i = 0; i < kPerLane; ++i) {
-        sums[i] = fmaf(values[j][i], new_factor, sums[i] * old_factor);
-      }
-      own = {maximum, fmaf(of.sum, new_factor, own.sum * old_factor)};
-    }
-  }
-  __shared__ float results[kWarps][kWidth];
-  __shared__ Statistics statistics[kWarps];
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) results[warp][i * 32 + lane] = sums[i];
-  if (lane == 0) statistics[warp] = own;
-  __syncthreads();
-  for (int d = static_cast<int>(threadIdx.x); d < kWidth; d += kDecodeThreads) {
-    float of_warps[kWarps][1];
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) of_warps[w][0] = results[w][d];
-    float value[1];
-    const Statistics all = join_in_order(statistics, of_warps, p.scale_log2, value);
-    write_result<kHeadDim>(p, query, head, first_element + d, value[0], all);
-  }
 }
 
 /// Returns the task of an operator on single queries; `O` is AttentionForward or AttendInt8Kv.
@@ -380,52 +314,6 @@ template <int kHeads>
 [[nodiscard]] std::int64_t blocks_of(const DecodeTask& task) {
   return std::int64_t{task.heads / task.group * blocks_of_heads<kHeads>(task)} * task.most_parts *
          task.queries;
-}
-
-/// Launches what joins parts, if a query may have several: where there are many of them, blocks of
-/// few elements, so that more parts are under way.
-template <int kHeadDim>
-void launch_join(std::string_view name, cudaStream_t stream, const DecodeTask& task) {
-  constexpr int kWarps = DecodeTile::kWarps;
-  constexpr int kPerLane = kHeadDim / 32;
-  constexpr int kManyParts = 8 * kWarps;
-  const auto launch_with = [&](void (*join)(DecodeTask), int blocks) {
-    launch({.name = name,
-            .stream = stream,
-            .grid = dim3(static_cast<unsigned>(blocks), 1, static_cast<unsigned>(task.queries)),
-            .block = kDecodeThreads,
-            .chained = true},
-           join, task);
-  };
-  if (task.most_parts <= 1) return;
-  if (task.most_parts <= kWarps) {
-    launch_with(join_few_parts<kHeadDim>, (task.heads + kWarps - 1) / kWarps);
-  } else if (task.most_parts <= kManyParts) {
-    launch_with(join_parts<kHeadDim, kPerLane, 8>, task.heads);
-  } else {
-    launch_with(join_parts<kHeadDim, 1, 32>, task.heads * kPerLane);
-  }
-}
-
-/// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these, unless
-/// the parts of a query are few enough for a cluster, which joins them itself.
-template <int kHeadDim, int kHeads, class Params>
-void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
-                         void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
-  const bool clustered =
-      task.most_parts > 1 && task.most_parts <= kMostClusterParts && has_clusters();
-  const dim3 cluster(1, clustered ? static_cast<unsigned>(task.most_parts) : 1);
-  launch(
-      {.name = name,
-       .stream = stream,
-       .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads<kHeads>(task)),
-                    static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
-       .block = kDecodeThreads,
-       .shared_bytes = shared_bytes,
-       .cluster = cluster,
-       .chained = true},
-      kernel, params);
-  if (!clustered) launch_join<kHeadDim>(name, stream, task);
 }
 
 }  // namespace strata::cuda
