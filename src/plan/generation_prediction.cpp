@@ -215,7 +215,7 @@ GenerationPrediction predict_generation(const GenerationSetup& s, const Generati
   p.seconds = played_s;
   const auto more = static_cast<double>(load.sequences - some.sequences);
   if (more > 0) p.seconds += more * seconds_each(all, times, s.sequences, effort.batches);
-  p.sweeps = sweeps * p.seconds / played_s;
+  p.sweeps = sweeps * (p.seconds / played_s);
   p.prompt_share = prompts_s / played_s;
   p.draw_s = draws > 0 ? draws_s / draws : 0;
   p.tokens_per_s =
