@@ -5,9 +5,9 @@
 // block.
 //
 // A join starts when the last part is there and is waited for, so what counts is how soon its
-// blocks start and how many loads follow each other. They take 40 registers, which one block that
-// computed a part leaves, and spill none: what is in no cache costs a block a microsecond, be it
-// spilled registers or unrolled code.
+// blocks start and how many loads follow each other. They take 40 registers, so that the first one
+// or two blocks that end leave room for one, and spill none: what is in no cache costs a
+// microsecond, be it spilled registers or unrolled code.
 
 #pragma once
 
