@@ -26,7 +26,8 @@ void check_twice(Outputs (*check)(OpRunner&, DType, const AttentionCase&, DType)
   }
 }
 
-/// All cases, and one with many parts.
+/// All cases, and some with as many parts as one kernel or another joins: two (a cluster), and more
+/// than a block has sums.
 std::vector<AttentionCase> all_decode_cases() {
   std::vector<AttentionCase> cases = decode_cases();
   cases.push_back({.name = "a query with many parts of keys beside one without keys",
@@ -37,6 +38,33 @@ std::vector<AttentionCase> all_decode_cases() {
                    .head_dim = 128,
                    .segments = {{0, 1, 1, 9000, 8999}, {1, 17, 1, 0, 0}, {2, 500, 1, 1023, 1022}},
                    .parts = 36});
+  cases.push_back({.name = "queries with one part, with two and with an uneven half of two",
+                   .queries = 4,
+                   .keys = 1400,
+                   .heads = 16,
+                   .kv_heads = 2,
+                   .head_dim = 128,
+                   .segments = {{0, 0, 1, 512, 511},
+                                {1, 512, 1, 257, 256},
+                                {2, 769, 1, 256, 255},
+                                {3, 1025, 1, 300, 299}},
+                   .parts = 2});
+  cases.push_back({.name = "narrow heads with two parts",
+                   .queries = 2,
+                   .keys = 800,
+                   .heads = 6,
+                   .kv_heads = 2,
+                   .head_dim = 64,
+                   .segments = {{0, 0, 1, 500, 499}, {1, 500, 1, 300, 299}},
+                   .parts = 2});
+  cases.push_back({.name = "narrow heads with many parts",
+                   .queries = 1,
+                   .keys = 5600,
+                   .heads = 3,
+                   .kv_heads = 3,
+                   .head_dim = 64,
+                   .segments = {{0, 0, 1, 5600, 5599}},
+                   .parts = 22});
   return cases;
 }
 
@@ -63,7 +91,7 @@ TEST_CASE("what turns, appends and attends at once on cuda has the bits of its p
   for (const AttentionCase& c : fused_attend_cases()) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       const Outputs first = check_fused_attend(runner, dtype, c);
-      AttentionCase longer = c;  // parts are then joined by a second kernel
+      AttentionCase longer = c;  // parts are then joined by other kernels
       longer.parts += 40;
       CHECK(check_fused_attend(runner, dtype, longer) == first);
     }
@@ -79,6 +107,21 @@ TEST_CASE("single queries over int8 keys on cuda follow the formula", "[cuda]") 
       check_twice(check_attend_int8_kv, runner, dtype, c);
     }
   }
+}
+
+TEST_CASE("a query with more parts than lanes look at together follows the formula", "[cuda]") {
+  if (without_gpu()) return;
+  Backend backend = make_backend(BackendKind::kCuda, {.device = {}, .threads = 1});
+  OpRunner runner(backend);
+  const AttentionCase c{.name = "520 parts",
+                        .queries = 1,
+                        .keys = 133000,
+                        .heads = 1,
+                        .kv_heads = 1,
+                        .head_dim = 64,
+                        .segments = {{0, 0, 1, 133000, 132999}},
+                        .parts = 520};
+  check_twice(check_attention_forward, runner, DType::kBF16, c);
 }
 
 TEST_CASE("attention to int8 keys on cuda differs from the cpu's by rounding alone", "[cuda]") {

@@ -453,7 +453,7 @@ std::vector<AttentionCase> fused_attend_cases() {
   for (AttentionCase& c : cases) {
     if (c.queries == 6) c.segments.back() = {5, 1680, 1, 20, 9};
   }
-  for (const int parts : {5, 8, 36}) {
+  for (const int parts : {2, 5, 8, 36}) {
     const int keys = parts * static_cast<int>(AttentionForward::kPartKeys) - 7;
     cases.push_back({.name = std::to_string(parts) + " parts beside one key alone",
                      .queries = 2,

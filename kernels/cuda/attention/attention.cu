@@ -68,7 +68,7 @@ void enqueue(const Context& context, const AttentionForward& op) {
   check_supported(op);
   // The bits of a query over a cache must not depend on the tile that it falls in.
   const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
-  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o})) {
+  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o}) || !begins_aligned(op.parts)) {
     launch_reference_attention_forward(context.stream, op);
   } else if (op.parts) {
     launch_decode_attention(context.stream, op);
@@ -83,7 +83,7 @@ void enqueue(const Context& context, const FusedAttend& op) {
   const AttentionForward attention = op.attention();
   const Rope& rope = op.added.rope;
   const AppendKv& append = op.added.append;
-  const bool at_once = context.cudnn == nullptr && op.parts &&
+  const bool at_once = context.cudnn == nullptr && op.parts && begins_aligned(op.parts) &&
                        suits_tensor_cores(attention.q, {attention.k, attention.v, attention.o,
                                                         append.k, append.v}) &&
                        rows_aligned({rope.cos, rope.sin});

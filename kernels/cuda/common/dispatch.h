@@ -63,6 +63,11 @@ void with_dtype_and_width(std::string_view name, DType dtype, bool wide, const B
   });
 }
 
+/// Returns true if a view begins at a multiple of 16 bytes, or is absent.
+[[nodiscard]] inline bool begins_aligned(const TensorView& view) {
+  return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0;
+}
+
 /// Returns true if all of these begin at multiples of 16 bytes.
 [[nodiscard]] inline bool rows_aligned(std::initializer_list<ConstTensorView> views) {
   return rows_aligned_to(16, views);

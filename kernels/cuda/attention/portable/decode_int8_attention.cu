@@ -271,7 +271,7 @@ void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
 void enqueue(const Context& context, const AttendInt8Kv& op) {
   const std::int64_t head_dim = op.q.shape[2];
   const bool tensor_cores = op.q.dtype == DType::kBF16 && (head_dim == 64 || head_dim == 128) &&
-                            op.parts && op.scale > 0 &&
+                            op.parts && begins_aligned(op.parts) && op.scale > 0 &&
                             rows_aligned({op.q, op.cache.k, op.cache.v, op.o});
   if (!tensor_cores) {
     launch_reference_attend_int8(context.stream, op);
