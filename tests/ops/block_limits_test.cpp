@@ -48,17 +48,16 @@ TEST_CASE("the tiles of portable attention fit every architecture") {
       CHECK(cuda::FlashForwardTile::shared_bytes(head_dim) <= limits.shared_bytes);
       CHECK(cuda::FlashKeyGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
       CHECK(cuda::FlashQueryGradientTile::shared_bytes(head_dim) <= limits.shared_bytes);
-      // Beside the tiles it has a maximum and a sum of each head of each warp.
+      // Beside the tiles single queries have a maximum and a sum of each head of each warp, and of
+      // all of them. Results of warps take the place of their rings.
       constexpr std::size_t kStatistics =
-          sizeof(float) * 2 * cuda::DecodeTile::kWarps * cuda::DecodeBf16Tile::kHeads;
-      const std::size_t rings =
-          cuda::DecodeBf16Tile::shared_bytes(head_dim, cuda::DecodeBf16Tile::kFewStages);
-      CHECK(rings + kStatistics <= limits.shared_bytes);
-      // Results of warps take the place of their rings, and are all that int8 has.
-      CHECK(cuda::DecodeTile::result_bytes(cuda::DecodeBf16Tile::kHeads, head_dim) <= rings);
-      CHECK(cuda::DecodeTile::result_bytes(cuda::DecodeInt8Tile::kHeads, head_dim) +
-                2 * kStatistics <=
-            limits.shared_bytes);
+          sizeof(float) * 2 * (cuda::DecodeTile::kWarps + 1) * cuda::DecodeTile::kHeads;
+      for (const std::size_t rings :
+           {cuda::DecodeBf16Tile::shared_bytes(head_dim, cuda::DecodeBf16Tile::kFewStages),
+            cuda::DecodeInt8Tile::shared_bytes(head_dim, cuda::DecodeInt8Tile::kFewStages)}) {
+        CHECK(rings + kStatistics <= limits.shared_bytes);
+        CHECK(cuda::DecodeTile::result_bytes(head_dim) <= rings);
+      }
     }
   }
   CHECK(cuda::FlashQueryGradientTile::shared_bytes(128) == 96 * 1024);  // 3 KiB below the least

@@ -44,7 +44,7 @@ namespace {
 using T = __nv_bfloat16;
 
 constexpr int kWarps = DecodeTile::kWarps;
-constexpr int kHeads = DecodeBf16Tile::kHeads;
+constexpr int kHeads = kDecodeHeads;
 constexpr int kStripKeys = DecodeTile::kStripKeys;
 constexpr int kFewStages = DecodeBf16Tile::kFewStages;
 constexpr int kAllStages = DecodeBf16Tile::kAllStages;
@@ -179,43 +179,6 @@ __device__ __forceinline__ void bring_queries(unsigned char* tile, const DecodeT
   }
 }
 
-/// A warp's running softmax of the heads 2 (lane % 4) and one more, over keys that lie across
-/// lanes.
-struct RunningHeads {
-  Statistics heads[2] = {kNothing, kNothing};
-
-  /// Turns the scores of a strip (of keys lane / 4 and 8 more) into probabilities relative to the
-  /// new maximum and returns in `corrections` by what to multiply what was summed so far. Only the
-  /// first `keys` of the strip exist.
-  __device__ __forceinline__ void step(float (&s)[4], float (&corrections)[2], int keys,
-                                       float scale_log2, int lane) {
-    const int key = lane / 4;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      if (key >= keys) s[i] = kNoScore;
-      if (key + 8 >= keys) s[2 + i] = kNoScore;
-      Statistics& head = heads[i];
-      const float maximum = fmaxf(head.maximum, over_keys_max(fmaxf(s[i], s[2 + i])));
-      corrections[i] = rescale(head.maximum, maximum, scale_log2);
-      s[i] = fast_exp2((s[i] - maximum) * scale_log2);
-      s[2 + i] = fast_exp2((s[2 + i] - maximum) * scale_log2);
-      head = {maximum, fmaf(head.sum, corrections[i], s[i] + s[2 + i])};
-    }
-  }
-  __device__ static float over_keys_max(float x) {
-#pragma unroll
-    for (int distance = 4; distance < 32; distance *= 2) {
-      x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
-    }
-    return x;
-  }
-  __device__ static float over_keys_sum(float x) {
-#pragma unroll
-    for (int distance = 4; distance < 32; distance *= 2) x += __shfl_xor_sync(~0u, x, distance);
-    return x;
-  }
-};
-
 template <int kHeadDim, int kStages, class Params>
 __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     decode_attention(const Params p) {
@@ -227,7 +190,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
   let_next_start();
   extern __shared__ __align__(1024) unsigned char shared[];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of<kHeads>(task);  // by a table that no kernel writes
+  const DecodeBlock block = DecodeBlock::of(task);  // by a table that no kernel writes
   if constexpr (!kFused) wait_for_previous();
   if (!block.computes()) return;
   const int keys = block.keys;
@@ -335,7 +298,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     }
   }
   __syncthreads();
-  join_warps<kHeadDim, kHeads>(task, block, results, statistics);
+  join_warps<kHeadDim>(task, block, results, statistics);
 }
 
 DecodeParams decode_params(const AttentionForward& op) {
@@ -363,19 +326,17 @@ FusedParams fused_params(const FusedAttend& op) {
 
 template <int kHeadDim, int kStages, class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, const Params& params) {
-  static_assert(DecodeTile::result_bytes(kHeads, kHeadDim) <=
+  static_assert(DecodeTile::result_bytes(kHeadDim) <=
                 DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
-  launch_decode_parts<kHeadDim, kHeads>(name, stream, params.task,
-                                        decode_attention<kHeadDim, kStages, Params>, params,
-                                        DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
+  launch_decode_parts<kHeadDim>(name, stream, params.task,
+                                decode_attention<kHeadDim, kStages, Params>, params,
+                                DecodeBf16Tile::shared_bytes(kHeadDim, kStages));
 }
 
 template <class Params>
 void launch_decode(std::string_view name, cudaStream_t stream, std::int64_t head_dim,
                    const Params& params) {
-  static const int places = multiprocessors();
-  static const bool fits = most_shared_bytes() >= DecodeBf16Tile::shared_bytes(128, kAllStages);
-  const bool few = fits && blocks_of<kHeads>(params.task) <= places;
+  const bool few = may_have_all_stages<DecodeBf16Tile>(params.task);
   if (head_dim == 64) {
     if (few) return launch_decode<64, kAllStages>(name, stream, params);
     return launch_decode<64, kFewStages>(name, stream, params);

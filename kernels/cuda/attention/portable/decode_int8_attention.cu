@@ -6,35 +6,41 @@
 // per head, see AttendInt8Kv. q [N, H, D], o [N, H, D] bf16, k, v [R, K, D] int8, scales [R, K]
 // f32; query n sees the keys of segment n alone.
 //
-// Parts of keys, blocks and warps are those of decode_attention.cu: a block owns 256 keys for one
-// kv head, and its 16 query heads are the rows of tensor-core products. But levels go from global
-// memory to registers: int8 has no use for ldmatrix, and a lane can choose which columns of a
+// Parts of keys, blocks, warps and their rings are those of decode_attention.cu: keys are the rows
+// of tensor-core products, and up to 8 query heads their columns. But levels go from shared memory
+// to registers as they are: int8 has no use for ldmatrix, and a lane can choose which columns of a
 // product are its own. Of a strip of 16 keys it takes whole runs of 16 bytes for the dots, over
 // which all sums go, in an order that q follows, and for the sums of v a run of D / 8 bytes of each
-// of its keys. The next keys are asked for as soon as the registers of the last ones are free. They
-// become bf16, which has every level exactly, in two operations for each.
+// of its keys. They become bf16, which has every level exactly, in four operations for two.
 //
 // Numerics: dots in f32 of exact products; scores, maximum and sum in f32; exp(scores - max) *
 // v_scale is rounded to bf16 as the operand of a product, as the probabilities are in
 // flash_forward.cu. A scale of NaN makes NaN of what sees it. What becomes of a query depends on
 // its keys alone: not on other queries, nor on how many parts those have.
 //
-// Measured on one H100 (docs/measurements/generation-2026-11-25-overlap.md). The plain version of
-// the same is attention_reference.cu.
+// Measured on one H200 (docs/measurements/generation-2026-11-27.md). The plain version of the same
+// is attention_reference.cu.
 
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/attention/portable/decode_join.cuh"
 #include "kernels/cuda/attention/portable/decode_parts.cuh"
+#include "kernels/cuda/common/chain.cuh"
+#include "kernels/cuda/common/copy_async.cuh"
 #include "kernels/cuda/common/dispatch.h"
+#include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/operators.h"
 
 namespace strata::cuda {
 
 namespace {
 
-constexpr int kHeads = DecodeInt8Tile::kHeads;
+constexpr int kWarps = DecodeTile::kWarps;
+constexpr int kHeads = kDecodeHeads;
+constexpr int kStripKeys = DecodeTile::kStripKeys;
+constexpr int kFewStages = DecodeInt8Tile::kFewStages;
+constexpr int kAllStages = DecodeInt8Tile::kAllStages;
 
 /// Levels of keys or values, and the scales of their rows and heads.
 struct Int8Heads {
@@ -42,7 +48,9 @@ struct Int8Heads {
   const float* scales;
   std::int64_t scale_stride;
 
-  __device__ float scale(int row, int head) const { return scales[row * scale_stride + head]; }
+  __device__ const float* scale(int row, int head) const {
+    return scales + row * scale_stride + head;
+  }
 };
 
 struct DecodeInt8Params {
@@ -50,44 +58,161 @@ struct DecodeInt8Params {
   Int8Heads k, v;
 };
 
+/// Returns (word & mask) | more in one instruction, which the compiler makes two of otherwise.
+template <std::uint32_t kMask>
+__device__ __forceinline__ std::uint32_t masked_or(std::uint32_t word, std::uint32_t more) {
+  std::uint32_t result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "n"(kMask), "r"(more));
+  return result;
+}
+
 /// Returns bytes 0 and 2 of a word, which are levels, as a pair of bf16. A bf16 of 128 to 256 has
 /// no fraction: the lower 7 bits are added to 128, from which 128 is taken, or 256 if the level is
 /// negative.
 __device__ __forceinline__ Bf16Pair pair_of_levels(std::uint32_t word) {
   constexpr std::uint32_t k128 = 0x43004300u;
   constexpr std::uint32_t kMinusOne = 0xbf80bf80u;
-  const std::uint32_t raised = (word & 0x007f007fu) | k128;
-  const std::uint32_t offset = (word & 0x00800080u) | k128;
+  const std::uint32_t raised = masked_or<0x007f007fu>(word, k128);
+  const std::uint32_t offset = masked_or<0x00800080u>(word, k128);
   Bf16Pair pair;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(offset), "r"(kMinusOne), "r"(raised));
   return pair;
 }
 
-/// What a lane has of a strip's keys: of keys lane / 4 and 8 more, 16 bytes of every 64.
+/// A strip of keys or values in shared memory. Chunks of 16 bytes change places so that what lanes
+/// read at once, two rows or every other row, is in different banks.
 template <int kHeadDim>
-struct KeyPiece {
-  static constexpr int kRuns = kHeadDim / 64;
-  uint4 levels[2][kRuns];
-  float scales[2][2];  ///< of the keys whose scores are the lane's: 2 (lane % 4) and 1, 8, 9 more
+struct LevelTile {
+  static constexpr int kChunks = kHeadDim / 16;  ///< of a row
+  static constexpr int kBytes = DecodeInt8Tile::stage_bytes(kHeadDim);
 
-  __device__ __forceinline__ void load(const Int8Heads& k, int kv_head, int first_row, int keys,
-                                       int lane) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const int own = n * 8 + lane / 4;
-      const std::int8_t* const row = k.levels.row(first_row + (own < keys ? own : 0), kv_head);
-#pragma unroll
-      for (int run = 0; run < kRuns; ++run) {
-        levels[n][run] = __ldcs(reinterpret_cast<const uint4*>(row + 64 * run + lane % 4 * 16));
-      }
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int key = n * 8 + lane % 4 * 2 + i;
-        scales[n][i] = k.scale(first_row + (key < keys ? key : 0), kv_head);
-      }
-    }
+  __device__ static int offset(int row, int chunk) {
+    int moved = row & 6;
+    if constexpr (kHeadDim == 128) moved ^= (row & 1) * 4;
+    return ((row * kChunks + chunk) ^ moved) * 16;
+  }
+  /// Returns what to change of an offset, `rows` rows on, a multiple of 4, before they are added.
+  __device__ static constexpr std::uint32_t moved_after(int rows) {
+    return static_cast<std::uint32_t>((rows & 6) * 16);
   }
 };
+
+/// What a lane brings of keys or values: chunks of its rows of a strip, and the scale of one row.
+template <int kHeadDim>
+class Source {
+ public:
+  using Tile = LevelTile<kHeadDim>;
+  static constexpr int kRowsAtOnce = 32 / Tile::kChunks;
+
+  __device__ Source(const Int8Heads& rows, const DecodeBlock& block, int warp, int lane) {
+    const int first = block.segment.k_begin + block.begin + DecodeBlock::first_key(0, warp);
+    levels_ =
+        rows.levels.row(first + lane / Tile::kChunks, block.kv_head) + lane % Tile::kChunks * 16;
+    scale_ = rows.scale(first + lane, block.kv_head);
+    stride_ = rows.levels.stride;
+    scale_stride_ = rows.scale_stride;
+  }
+  /// Begins to bring the lane's part of the next strip, of which `left` rows exist, and goes on.
+  __device__ __forceinline__ void bring(unsigned char* stage, float* scales, int left, int lane) {
+    const std::uint32_t to =
+        shared_address(stage) +
+        static_cast<std::uint32_t>(Tile::offset(lane / Tile::kChunks, lane % Tile::kChunks));
+#pragma unroll
+    for (int i = 0; i < DecodeTile::kStripKeys / kRowsAtOnce; ++i) {
+      copy_async_16_once((to ^ Tile::moved_after(i * kRowsAtOnce)) + i * 32 * 16,
+                         levels_ + i * kRowsAtOnce * stride_,
+                         lane / Tile::kChunks + i * kRowsAtOnce < left);
+    }
+    if (lane < DecodeTile::kStripKeys) {
+      copy_async_4(shared_address(scales + lane), scale_, lane < left);
+    }
+    levels_ += kStep * stride_;
+    scale_ += kStep * scale_stride_;
+  }
+
+ private:
+  static constexpr int kStep = DecodeTile::kWarps * DecodeTile::kStripKeys;
+  const std::int8_t* levels_;
+  const float* scale_;
+  std::int64_t stride_;
+  std::int64_t scale_stride_;
+};
+
+/// A warp's ring: step 2 i are the keys of strip i, step 2 i + 1 its values.
+template <int kHeadDim, int kStages>
+struct Ring {
+  static constexpr int kSteps = 2 * kDecodeStrips;
+  static constexpr int kAhead = kStages == kSteps ? kStages : kStages - 1;
+  static constexpr int kStageBytes = LevelTile<kHeadDim>::kBytes;
+  unsigned char* stages;
+  float* all_scales;
+
+  __device__ Ring(unsigned char* shared, int warp)
+      : stages(shared + warp * kStages * kStageBytes),
+        all_scales(
+            reinterpret_cast<float*>(shared + DecodeInt8Tile::rings_bytes(kHeadDim, kStages)) +
+            warp * kStages * kStripKeys) {}
+  __device__ unsigned char* stage(int step) const { return stages + step % kStages * kStageBytes; }
+  __device__ float* scales(int step) const { return all_scales + step % kStages * kStripKeys; }
+
+  /// Begins to bring a step, of a part with so many keys, from where they are.
+  __device__ __forceinline__ void bring(int step, Source<kHeadDim>& from, int keys, int warp,
+                                        int lane) const {
+    const int left = keys - DecodeBlock::first_key(step / 2, warp);
+    if (step < kSteps && left > 0) from.bring(stage(step), scales(step), left, lane);
+    end_copy_group();  // also of nothing, so that the groups can be counted
+  }
+};
+
+/// Loads the lane's part of q, of head lane / 4 of the block: two words for each step of the
+/// product, in the order in which pair_of_levels() has keys: of four elements the first and the
+/// third, the second and the last. A head that does not exist is zero.
+template <int kHeadDim>
+__device__ __forceinline__ void load_queries(Bf16Pair (&q)[kHeadDim / 16][2],
+                                             const DecodeTask& task, const DecodeBlock& block,
+                                             int lane) {
+  const bool there = lane / 4 < block.heads;
+  const std::uint16_t* const from = task.q.row(block.query, block.head + (there ? lane / 4 : 0));
+#pragma unroll
+  for (int piece = 0; piece < kHeadDim / 32; ++piece) {  // 8 elements: two steps of the product
+    const int at = piece / 2 * 64 + lane % 4 * 16 + piece % 2 * 8;
+    const uint4 words = there ? *reinterpret_cast<const uint4*>(from + at) : make_uint4(0, 0, 0, 0);
+    q[2 * piece][0] = __byte_perm(words.x, words.y, 0x5410);
+    q[2 * piece][1] = __byte_perm(words.x, words.y, 0x7632);
+    q[2 * piece + 1][0] = __byte_perm(words.z, words.w, 0x5410);
+    q[2 * piece + 1][1] = __byte_perm(words.z, words.w, 0x7632);
+  }
+}
+
+/// Computes the dots of the strip's keys, lane / 4 and 8 more, with two heads: of the keys the lane
+/// has 16 bytes of every 64.
+template <int kHeadDim>
+__device__ __forceinline__ void multiply_keys(float (&s)[4], const Bf16Pair (&q)[kHeadDim / 16][2],
+                                              const unsigned char* stage, const float* scales,
+                                              int lane) {
+  using Tile = LevelTile<kHeadDim>;
+#pragma unroll
+  for (int run = 0; run < kHeadDim / 64; ++run) {
+    std::uint32_t words[2][4];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int at = Tile::offset(half * 8 + lane / 4, 4 * run + lane % 4);
+      const uint4 levels = *reinterpret_cast<const uint4*>(stage + at);
+      words[half][0] = levels.x;
+      words[half][1] = levels.y;
+      words[half][2] = levels.z;
+      words[half][3] = levels.w;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const Bf16Pair a[4] = {pair_of_levels(words[0][i]), pair_of_levels(words[1][i]),
+                             pair_of_levels(words[0][i] >> 8), pair_of_levels(words[1][i] >> 8)};
+      multiply_accumulate(s, a, q[4 * run + i][0], q[4 * run + i][1]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) s[i] *= scales[i / 2 * 8 + lane / 4];
+}
 
 /// What a lane has of a strip's values: of keys 2 (lane % 4) and 1, 8, 9 more, D / 8 bytes from
 /// element lane / 4 * D / 8 on.
@@ -95,29 +220,27 @@ template <int kHeadDim>
 struct ValuePiece {
   static constexpr int kWords = kHeadDim / 32;
   std::uint32_t levels[2][2][kWords];
-  float scales[2][2];  ///< 0 for keys that do not exist
 
-  __device__ __forceinline__ void load(const Int8Heads& v, int kv_head, int first_row, int keys,
-                                       int lane) {
+  __device__ __forceinline__ void load(const unsigned char* stage, int lane) {
+    const int first = lane / 4 * (kHeadDim / 8);
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int key = n * 8 + lane % 4 * 2 + i;
-        const int row = first_row + (key < keys ? key : 0);
-        const std::int8_t* const from = v.levels.row(row, kv_head) + lane / 4 * (kHeadDim / 8);
+        const int row = n * 8 + lane % 4 * 2 + i;
+        const unsigned char* const from =
+            stage + LevelTile<kHeadDim>::offset(row, first / 16) + first % 16;
         if constexpr (kWords == 4) {
-          const uint4 words = __ldcs(reinterpret_cast<const uint4*>(from));
+          const uint4 words = *reinterpret_cast<const uint4*>(from);
           levels[n][i][0] = words.x;
           levels[n][i][1] = words.y;
           levels[n][i][2] = words.z;
           levels[n][i][3] = words.w;
         } else {
-          const uint2 words = __ldcs(reinterpret_cast<const uint2*>(from));
+          const uint2 words = *reinterpret_cast<const uint2*>(from);
           levels[n][i][0] = words.x;
           levels[n][i][1] = words.y;
         }
-        scales[n][i] = key < keys ? v.scale(row, kv_head) : 0.0f;
       }
     }
   }
@@ -129,141 +252,115 @@ struct ValuePiece {
   }
 };
 
-/// Loads the lane's part of q: rows lane / 4 and 8 more of the product, and columns in the order of
-/// KeyPiece. A row without a head is zero.
-template <int kHeadDim>
-__device__ __forceinline__ void load_queries(Bf16Pair (&q)[kHeadDim / 16][4],
-                                             const DecodeTask& task, const DecodeBlock& block,
-                                             int lane) {
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = half * 8 + lane / 4;
-    const bool there = row < block.heads;
-    const std::uint16_t* const from = task.q.row(block.query, block.head + (there ? row : 0));
-#pragma unroll
-    for (int piece = 0; piece < kHeadDim / 32; ++piece) {  // 8 elements: two steps of the product
-      const int at = piece / 2 * 64 + lane % 4 * 16 + piece % 2 * 8;
-      const uint4 words =
-          there ? *reinterpret_cast<const uint4*>(from + at) : make_uint4(0, 0, 0, 0);
-      q[2 * piece][half] = words.x;
-      q[2 * piece][2 + half] = words.y;
-      q[2 * piece + 1][half] = words.z;
-      q[2 * piece + 1][2 + half] = words.w;
-    }
-  }
-}
-
-/// Computes the dots of the strip's keys.
-template <int kHeadDim>
-__device__ __forceinline__ void multiply_keys(float (&s)[2][4],
-                                              const Bf16Pair (&q)[kHeadDim / 16][4],
-                                              const KeyPiece<kHeadDim>& keys) {
-#pragma unroll
-  for (int n = 0; n < 2; ++n) {
-#pragma unroll
-    for (int run = 0; run < KeyPiece<kHeadDim>::kRuns; ++run) {
-      const uint4 levels = keys.levels[n][run];
-      const std::uint32_t words[4] = {levels.x, levels.y, levels.z, levels.w};
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        multiply_accumulate(s[n], q[4 * run + i], pair_of_levels(__byte_perm(words[i], 0, 0x0100)),
-                            pair_of_levels(__byte_perm(words[i], 0, 0x0302)));
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < 4; ++i) s[n][i] *= keys.scales[n][i % 2];
-  }
-}
-
-template <int kHeadDim>
-__global__ void __launch_bounds__(kDecodeThreads, 3)
+template <int kHeadDim, int kStages>
+__global__ void __launch_bounds__(kDecodeThreads, kStages == kFewStages ? 4 : 1)
     decode_int8_attention(const DecodeInt8Params p) {
-  begin_chained();
-  extern __shared__ __align__(16) float results[];  // [warps, kHeads, D]
-  __shared__ Statistics statistics[DecodeTile::kWarps][kHeads];
+  using WarpRing = Ring<kHeadDim, kStages>;
+  constexpr int kAhead = WarpRing::kAhead;
+  let_next_start();
+  extern __shared__ __align__(128) unsigned char shared[];
+  __shared__ Statistics statistics[kWarps][kHeads];
   const DecodeTask& task = p.task;
-  const DecodeBlock block = DecodeBlock::of<kHeads>(task);
+  const DecodeBlock block = DecodeBlock::of(task);  // by a table that no kernel writes
+  wait_for_previous();
   if (!block.computes()) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int first_row = block.segment.k_begin + block.begin;
-  KeyPiece<kHeadDim> key_piece;
-  ValuePiece<kHeadDim> value_piece;
-  const auto load_keys = [&](int strip) {
-    const int first = DecodeBlock::first_key(strip, warp);
-    if (strip >= kDecodeStrips || first >= block.keys) return;
-    key_piece.load(p.k, block.kv_head, first_row + first, block.keys - first, lane);
-  };
-  const auto load_values = [&](int strip) {
-    const int first = DecodeBlock::first_key(strip, warp);
-    if (strip >= kDecodeStrips || first >= block.keys) return;
-    value_piece.load(p.v, block.kv_head, first_row + first, block.keys - first, lane);
-  };
-  load_keys(0);
-  load_values(0);
-  Bf16Pair q[kHeadDim / 16][4];
+  const WarpRing ring(shared, warp);
+  Source<kHeadDim> keys(p.k, block, warp, lane);
+  Source<kHeadDim> values(p.v, block, warp, lane);
+#pragma unroll
+  for (int step = 0; step < kAhead; ++step) {
+    ring.bring(step, step % 2 == 0 ? keys : values, block.keys, warp, lane);
+  }
+  Bf16Pair q[kHeadDim / 16][2];
   load_queries<kHeadDim>(q, task, block, lane);
 
-  float o[kHeadDim / 8][4] = {};
-  Statistics rows[2] = {kNothing, kNothing};
+  float o[kHeadDim / 16][4] = {};
+  RunningHeads running;
+  const auto next_step = [&](int step, Source<kHeadDim>& from) {
+    wait_for_copy_groups<kAhead - 1>();
+    __syncwarp();  // this stage is there, and no lane reads the one before any more
+    ring.bring(step + kAhead, from, block.keys, warp, lane);
+  };
   for (int strip = 0; strip < kDecodeStrips; ++strip) {
     const int left = block.keys - DecodeBlock::first_key(strip, warp);
     if (left <= 0) break;
-    float s[1][2][4] = {};
-    multiply_keys<kHeadDim>(s[0], q, key_piece);
-    load_keys(strip + 1);
-    softmax_step<kHeadDim>(s[0], o, rows, left, task.scale_log2, lane);
+    const int keys_step = 2 * strip;
+    const int values_step = 2 * strip + 1;
+    next_step(keys_step, kAhead % 2 == 0 ? keys : values);
+    float s[4] = {};
+    multiply_keys<kHeadDim>(s, q, ring.stage(keys_step), ring.scales(keys_step), lane);
+    float corrections[2];
+    running.step(s, corrections, left, task.scale_log2, lane);
+    next_step(values_step, kAhead % 2 == 0 ? values : keys);
+    const float* const scales = ring.scales(values_step);
 #pragma unroll
-    for (int n = 0; n < 2; ++n) {
+    for (int i = 0; i < 4; ++i) s[i] *= scales[i / 2 * 8 + lane / 4];
+    const Bf16Pair first = transposed(pack_bf16(s[0], s[1]));
+    const Bf16Pair second = transposed(pack_bf16(s[2], s[3]));
+    ValuePiece<kHeadDim> piece;
+    piece.load(ring.stage(values_step), lane);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) s[0][n][i] *= value_piece.scales[n][i % 2];
+    for (int m = 0; m < kHeadDim / 16; ++m) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) o[m][i] *= corrections[i % 2];
+      const Bf16Pair a[4] = {piece.pair(0, 2 * m), piece.pair(0, 2 * m + 1), piece.pair(1, 2 * m),
+                             piece.pair(1, 2 * m + 1)};
+      multiply_accumulate(o[m], a, first, second);
     }
-    Bf16Pair weights[1][1][4];
-    pack_operand<1, 1>(weights, s);
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      multiply_accumulate(o[n], weights[0][0], value_piece.pair(0, n), value_piece.pair(1, n));
-    }
-    load_values(strip + 1);
   }
+  wait_for_copies();
+  __syncthreads();  // rings are free for the results of warps
 
-  // Column c of product n is element c * D / 8 + n.
+  // Rows lane / 4 and 8 more of product m are elements 2 m and 1 more of the lane's run.
+  float* const results = reinterpret_cast<float*>(shared);  // [warps, heads, D]
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = half * 8 + lane / 4;
-    const float sum = row_sum(rows[half].sum);
-    if (lane % 4 == 0) statistics[warp][row] = {rows[half].maximum, sum};
-    if (row < block.heads) {
-      float* const to = results + (warp * kHeads + row) * DecodeTile::result_stride(kHeadDim);
+  for (int i = 0; i < 2; ++i) {
+    const int head = lane % 4 * 2 + i;
+    const Statistics& of = running.heads[i];
+    const float sum = RunningHeads::over_keys_sum(of.sum);
+    if (lane / 4 == 0) statistics[warp][head] = {of.maximum, sum};
+    if (head < block.heads) {
+      float* const to = results + (warp * kHeads + head) * DecodeTile::result_stride(kHeadDim);
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int first = (lane % 4 * 2 + i) * (kHeadDim / 8);
-#pragma unroll
-        for (int n = 0; n < kHeadDim / 8; n += 4) {
-          const int at = 2 * half + i;
-          *reinterpret_cast<float4*>(to + DecodeTile::result_at(first + n)) =
-              make_float4(o[n][at], o[n + 1][at], o[n + 2][at], o[n + 3][at]);
-        }
+      for (int m = 0; m < kHeadDim / 16; m += 2) {
+        *reinterpret_cast<float4*>(to + DecodeTile::result_at(lane / 4 * (kHeadDim / 8) + 2 * m)) =
+            make_float4(o[m][i], o[m][2 + i], o[m + 1][i], o[m + 1][2 + i]);
       }
     }
   }
   __syncthreads();
-  join_warps<kHeadDim, kHeads>(task, block, results, statistics);
+  join_warps<kHeadDim>(task, block, results, statistics);
 }
 
 Int8Heads int8_heads(const ConstTensorView& levels, const ConstTensorView& scales) {
   return {head_rows<const std::int8_t>(levels), scales.as<float>(), scales.row_stride};
 }
 
+DecodeInt8Params decode_params(const AttendInt8Kv& op) {
+  return {.task = decode_task(op, op.segments, op.cache.k.shape[1]),
+          .k = int8_heads(op.cache.k, op.cache.k_scale),
+          .v = int8_heads(op.cache.v, op.cache.v_scale)};
+}
+
+template <int kHeadDim, int kStages>
+void launch_with(cudaStream_t stream, const DecodeInt8Params& params) {
+  static_assert(DecodeTile::result_bytes(kHeadDim) <=
+                DecodeInt8Tile::shared_bytes(kHeadDim, kStages));
+  launch_decode_parts<kHeadDim>(AttendInt8Kv::kName, stream, params.task,
+                                decode_int8_attention<kHeadDim, kStages>, params,
+                                DecodeInt8Tile::shared_bytes(kHeadDim, kStages));
+}
+
 template <int kHeadDim>
 void launch_decode_int8(cudaStream_t stream, const AttendInt8Kv& op) {
-  const DecodeTask task = decode_task(op, op.segments, op.cache.k.shape[1]);
-  const DecodeInt8Params params{.task = task,
-                                .k = int8_heads(op.cache.k, op.cache.k_scale),
-                                .v = int8_heads(op.cache.v, op.cache.v_scale)};
-  launch_decode_parts<kHeadDim, kHeads>(AttendInt8Kv::kName, stream, task,
-                                        decode_int8_attention<kHeadDim>, params,
-                                        DecodeTile::result_bytes(kHeads, kHeadDim));
+  const DecodeInt8Params params = decode_params(op);
+  if (may_have_all_stages<DecodeInt8Tile>(params.task)) {
+    launch_with<kHeadDim, kAllStages>(stream, params);
+  } else {
+    launch_with<kHeadDim, kFewStages>(stream, params);
+  }
 }
 
 }  // namespace
@@ -283,7 +380,7 @@ void enqueue(const Context& context, const AttendInt8Kv& op) {
 }
 
 const void* decode_int8_attention_module() {
-  return reinterpret_cast<const void*>(&decode_int8_attention<128>);
+  return reinterpret_cast<const void*>(&decode_int8_attention<128, kFewStages>);
 }
 
 }  // namespace strata::cuda

@@ -13,6 +13,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -184,23 +185,31 @@ void launch_join(std::string_view name, cudaStream_t stream, const DecodeTask& t
 
 /// Launches `kernel`, which takes `params`, for all parts of a task, and what joins these, unless
 /// the parts of a query are few enough for a cluster, which joins them itself.
-template <int kHeadDim, int kHeads, class Params>
+template <int kHeadDim, class Params>
 void launch_decode_parts(std::string_view name, cudaStream_t stream, const DecodeTask& task,
                          void (*kernel)(Params), const Params& params, std::size_t shared_bytes) {
   const bool clustered =
       task.most_parts > 1 && task.most_parts <= kMostClusterParts && has_clusters();
   const dim3 cluster(1, clustered ? static_cast<unsigned>(task.most_parts) : 1);
-  launch(
-      {.name = name,
-       .stream = stream,
-       .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads<kHeads>(task)),
-                    static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
-       .block = kDecodeThreads,
-       .shared_bytes = shared_bytes,
-       .cluster = cluster,
-       .chained = true},
-      kernel, params);
+  launch({.name = name,
+          .stream = stream,
+          .grid = dim3(static_cast<unsigned>(task.heads / task.group * blocks_of_heads(task)),
+                       static_cast<unsigned>(task.most_parts), static_cast<unsigned>(task.queries)),
+          .block = kDecodeThreads,
+          .shared_bytes = shared_bytes,
+          .cluster = cluster,
+          .chained = true},
+         kernel, params);
   if (!clustered) launch_join<kHeadDim>(name, stream, task);
+}
+
+/// Returns true if there are so few blocks that each may have a multiprocessor's shared memory, and
+/// that holds all stages of `Tile`.
+template <class Tile>
+[[nodiscard]] bool may_have_all_stages(const DecodeTask& task) {
+  static const int places = multiprocessors();
+  static const bool fits = most_shared_bytes() >= Tile::shared_bytes(128, Tile::kAllStages);
+  return fits && blocks_of(task) <= places;
 }
 
 }  // namespace strata::cuda

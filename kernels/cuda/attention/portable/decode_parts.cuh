@@ -1,7 +1,7 @@
 // This file has what both kernels of single queries over a cache do alike: decode_attention.cu,
 // whose keys and values are bf16, and decode_int8_attention.cu. It says which block computes what,
-// has the step of a running softmax, and joins warps in their order, and two parts of keys in a
-// cluster. decode_join.cuh joins more.
+// has a running softmax, and joins warps in their order, and two parts of keys in a cluster.
+// decode_join.cuh joins more.
 
 #pragma once
 
@@ -23,6 +23,7 @@ namespace strata::cuda {
 
 inline constexpr int kDecodeThreads = 32 * DecodeTile::kWarps;
 inline constexpr int kPartKeys = static_cast<int>(AttentionForward::kPartKeys);
+inline constexpr int kDecodeHeads = DecodeTile::kHeads;
 /// Strips of keys of a warp in each part.
 inline constexpr int kDecodeStrips = DecodeTile::kPartStrips;
 static_assert(kDecodeStrips * DecodeTile::kWarps * DecodeTile::kStripKeys == kPartKeys);
@@ -86,17 +87,16 @@ struct DecodeBlock {
   int begin;    ///< the first key of the part, in the segment
   int keys;     ///< of the part; 0 or less if it has none
 
-  template <int kHeads>
   __device__ static DecodeBlock of(const DecodeTask& task) {
-    const int blocks_of_heads = (task.group + kHeads - 1) / kHeads;
-    const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * kHeads;
+    const int blocks_of_heads = (task.group + kDecodeHeads - 1) / kDecodeHeads;
+    const int first_head = static_cast<int>(blockIdx.x) % blocks_of_heads * kDecodeHeads;
     DecodeBlock b{};
     b.query = static_cast<int>(blockIdx.z);
     b.part = static_cast<int>(blockIdx.y);
     b.segment = task.segments.at(b.query);
     b.kv_head = static_cast<int>(blockIdx.x) / blocks_of_heads;
     b.head = b.kv_head * task.group + first_head;
-    b.heads = min(kHeads, task.group - first_head);
+    b.heads = min(kDecodeHeads, task.group - first_head);
     b.visible = DecodeTask::visible(b.segment);
     b.begin = b.part * kPartKeys;
     b.keys = min(b.visible - b.begin, kPartKeys);
@@ -162,52 +162,50 @@ __device__ __forceinline__ Statistics join_in_order(const Statistics (&statistic
   return all;
 }
 
-/// Turns the scores of a strip into probabilities relative to the new maximum and rescales what was
-/// summed so far. Only the first `keys` of the strip exist.
-template <int kHeadDim>
-__device__ __forceinline__ void softmax_step(float (&s)[2][4], float (&o)[kHeadDim / 8][4],
-                                             Statistics (&rows)[2], int keys, float scale_log2,
-                                             int lane) {
+/// A warp's running softmax of the heads 2 (lane % 4) and one more, over keys that lie across
+/// lanes.
+struct RunningHeads {
+  Statistics heads[2] = {kNothing, kNothing};
+
+  /// Turns the scores of a strip (of keys lane / 4 and 8 more) into probabilities relative to the
+  /// new maximum and returns in `corrections` by what to multiply what was summed so far. Only the
+  /// first `keys` of the strip exist.
+  __device__ __forceinline__ void step(float (&s)[4], float (&corrections)[2], int keys,
+                                       float scale_log2, int lane) {
+    const int key = lane / 4;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    Statistics& row = rows[half];
-    float maximum = row.maximum;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        if (n * 8 + lane % 4 * 2 + i >= keys) s[n][2 * half + i] = kNoScore;
-        maximum = fmaxf(maximum, s[n][2 * half + i]);
-      }
-    }
-    maximum = row_max(maximum);  // of at least one key
-    const float correction = rescale(row.maximum, maximum, scale_log2);
-    row.maximum = maximum;
-    row.sum *= correction;
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        float& score = s[n][2 * half + i];
-        score = fast_exp2((score - maximum) * scale_log2);
-        row.sum += score;
-      }
-    }
-#pragma unroll
-    for (int n = 0; n < kHeadDim / 8; ++n) {
-      o[n][2 * half] *= correction;
-      o[n][2 * half + 1] *= correction;
+    for (int i = 0; i < 2; ++i) {
+      if (key >= keys) s[i] = kNoScore;
+      if (key + 8 >= keys) s[2 + i] = kNoScore;
+      Statistics& head = heads[i];
+      const float maximum = fmaxf(head.maximum, over_keys_max(fmaxf(s[i], s[2 + i])));
+      corrections[i] = rescale(head.maximum, maximum, scale_log2);
+      s[i] = fast_exp2((s[i] - maximum) * scale_log2);
+      s[2 + i] = fast_exp2((s[2 + i] - maximum) * scale_log2);
+      head = {maximum, fmaf(head.sum, corrections[i], s[i] + s[2 + i])};
     }
   }
-}
+  __device__ static float over_keys_max(float x) {
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) {
+      x = fmaxf(x, __shfl_xor_sync(~0u, x, distance));
+    }
+    return x;
+  }
+  __device__ static float over_keys_sum(float x) {
+#pragma unroll
+    for (int distance = 4; distance < 32; distance *= 2) x += __shfl_xor_sync(~0u, x, distance);
+    return x;
+  }
+};
 
 /// Joins the parts of a query that the blocks of a cluster have, and writes the result. Each block
-/// has `part` [kHeads, D], spread as DecodeTile has it, and its statistics in shared memory, and
-/// takes its share of the elements. The bits are those of join_few_parts.
-template <int kHeadDim, int kHeads>
+/// has `part` [heads of a block, D], spread as DecodeTile has it, and its statistics in shared
+/// memory, and takes its share of the elements. The bits are those of join_few_parts.
+template <int kHeadDim>
 __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBlock& block,
                                              const float* part,
-                                             const Statistics (&statistics)[kHeads]) {
+                                             const Statistics (&statistics)[kDecodeHeads]) {
   const int parts = DecodeTask::parts_of(block.visible);
   cluster_sync();  // parts are there
   for (int i = block.part * kDecodeThreads + static_cast<int>(threadIdx.x);
@@ -235,14 +233,14 @@ __device__ __forceinline__ void join_cluster(const DecodeTask& p, const DecodeBl
 }
 
 /// Joins what the warps of a block summed, in their order, and writes it: the result, or a part of
-/// it. `results` [warps, kHeads, D], spread as DecodeTile has it, and `statistics` are in shared
-/// memory and there; the maxima become the factors of what warps summed, and in a cluster what the
-/// first warp summed becomes the part.
-template <int kHeadDim, int kHeads>
-__device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBlock& block,
-                                           float* results,
-                                           Statistics (&statistics)[DecodeTile::kWarps][kHeads]) {
-  __shared__ Statistics joined[kHeads];
+/// it. `results` [warps, kDecodeHeads, D], spread as DecodeTile has it, and `statistics` are in
+/// shared memory and there; the maxima become the factors of what warps summed, and in a cluster
+/// what the first warp summed becomes the part.
+template <int kHeadDim>
+__device__ __forceinline__ void join_warps(
+    const DecodeTask& p, const DecodeBlock& block, float* results,
+    Statistics (&statistics)[DecodeTile::kWarps][kDecodeHeads]) {
+  __shared__ Statistics joined[kDecodeHeads];
   const int thread = static_cast<int>(threadIdx.x);
   const bool alone = DecodeTask::parts_of(block.visible) <= 1;
   const bool clustered = !alone && cluster_blocks() > 1;
@@ -264,7 +262,7 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
     const int row = i / (kHeadDim / kJoined);
     const int d = i % (kHeadDim / kJoined) * kJoined;
     const auto result = [&](int warp) {
-      return results + (warp * kHeads + row) * DecodeTile::result_stride(kHeadDim) +
+      return results + (warp * kDecodeHeads + row) * DecodeTile::result_stride(kHeadDim) +
              DecodeTile::result_at(d);
     };
     float value[kJoined] = {};
@@ -284,7 +282,7 @@ __device__ __forceinline__ void join_warps(const DecodeTask& p, const DecodeBloc
       store(p.part<kHeadDim>(block.query, block.part, block.head + row) + d, value);
     }
   }
-  if (clustered) join_cluster<kHeadDim, kHeads>(p, block, results, joined);
+  if (clustered) join_cluster<kHeadDim>(p, block, results, joined);
 }
 
 /// Returns the task of an operator on single queries; `O` is AttentionForward or AttendInt8Kv.
@@ -304,15 +302,13 @@ DecodeTask decode_task(const O& op, const ConstTensorView& segments, std::int64_
 }
 
 /// Returns how many blocks have the parts of a kv head.
-template <int kHeads>
-[[nodiscard]] int blocks_of_heads(const DecodeTask& task) {
-  return (task.group + kHeads - 1) / kHeads;
+[[nodiscard]] inline int blocks_of_heads(const DecodeTask& task) {
+  return (task.group + kDecodeHeads - 1) / kDecodeHeads;
 }
 
 /// Returns how many blocks a task has.
-template <int kHeads>
-[[nodiscard]] std::int64_t blocks_of(const DecodeTask& task) {
-  return std::int64_t{task.heads / task.group * blocks_of_heads<kHeads>(task)} * task.most_parts *
+[[nodiscard]] inline std::int64_t blocks_of(const DecodeTask& task) {
+  return std::int64_t{task.heads / task.group * blocks_of_heads(task)} * task.most_parts *
          task.queries;
 }
 

@@ -24,6 +24,7 @@ struct FlashForwardTile {
 /// What both kernels of single queries over a cache have alike.
 struct DecodeTile {
   static constexpr int kWarps = 4;
+  static constexpr int kHeads = 8;  ///< query heads of a block, those that do not exist included
   static constexpr int kStripKeys = 16;  ///< that a warp takes at once
   static constexpr int kPartStrips = 4;  ///< of a warp, in a part of keys
   /// Where element d of a head is in what warps summed, and elements from one head to the next: so
@@ -33,8 +34,8 @@ struct DecodeTile {
     return (result_at(head_dim - 1) / 32 + 1) * 32 + 4;
   }
   /// What warps summed: f32, for each head.
-  static constexpr std::size_t result_bytes(int heads, int head_dim) {
-    return sizeof(float) * static_cast<std::size_t>(kWarps * heads * result_stride(head_dim));
+  static constexpr std::size_t result_bytes(int head_dim) {
+    return sizeof(float) * static_cast<std::size_t>(kWarps * kHeads * result_stride(head_dim));
   }
 };
 
@@ -42,21 +43,31 @@ struct DecodeTile {
 /// values, the keys of the next one, and so on. Rings hold three stages, so that four blocks live
 /// on a multiprocessor, or all of a part where there are few blocks.
 struct DecodeBf16Tile {
-  static constexpr int kHeads = 8;  ///< query heads of a block, those that do not exist included
   static constexpr int kFewStages = 3;
   static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
   static constexpr int stage_bytes(int head_dim) {
     return DecodeTile::kStripKeys * flash_row_bytes(head_dim);
   }
   static constexpr std::size_t shared_bytes(int head_dim, int stages) {
-    return static_cast<std::size_t>(kHeads * flash_row_bytes(head_dim) +
+    return static_cast<std::size_t>(DecodeTile::kHeads * flash_row_bytes(head_dim) +
                                     DecodeTile::kWarps * stages * stage_bytes(head_dim));
   }
 };
 
-/// decode_int8_attention.cu, which has no rings.
+/// decode_int8_attention.cu: the same with stages of half the size, of which there are so many more
+/// that as many bytes are under way, and the scales of each stage behind all rings.
 struct DecodeInt8Tile {
-  static constexpr int kHeads = 16;
+  static constexpr int kFewStages = 4;
+  static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
+  static constexpr int stage_bytes(int head_dim) { return DecodeTile::kStripKeys * head_dim; }
+  static constexpr int rings_bytes(int head_dim, int stages) {
+    return DecodeTile::kWarps * stages * stage_bytes(head_dim);
+  }
+  static constexpr std::size_t shared_bytes(int head_dim, int stages) {
+    constexpr int kScales = DecodeTile::kStripKeys * static_cast<int>(sizeof(float));
+    return static_cast<std::size_t>(rings_bytes(head_dim, stages) +
+                                    DecodeTile::kWarps * stages * kScales);
+  }
 };
 
 /// The kernel of dk and dv in flash_backward.cu: two stages of queries and d_o, with lse and delta.
