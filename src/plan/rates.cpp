@@ -33,7 +33,7 @@ Rates common_shares() {
                         {.name = "fused_linear", .device = 1.12},
                         {.name = "fused_attend", .device = 1.11},
                         {.name = "attention_forward", .device = 1.11, .host = 0.6},
-                        {.name = "attend_int8_kv", .device = 1.00, .host = 0.55},
+                        {.name = "attend_int8_kv", .device = 0.87, .host = 0.55},
                         {.name = "cast", .host = 0.52},
                         {.name = "squared_norm", .host = 0.29},
                         {.name = "save_state", .host = 0.58}},
