@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -109,22 +111,13 @@ class Search {
     try_ways(tried);
     if (finalists_.empty()) return;
     balance();
-    Way way = best().way;
-    try_more(tried, way);
+    try_more(tried, best(), best().way);
     const bool said = wish_.needs.sweep_tokens || wish_.needs.cell_tokens;
     if (said || budget_.device_is_host) return;
-    way = best().way;
-    for (const double sweeps : {1.0, 2.0, 4.0, 0.5, 0.25}) {
-      way.sweeps = sweeps;
-      for (const bool whole : {false, true}) {
-        if (sweeps == 1 && !whole) continue;  // that is known
-        const double tokens = sweeps * static_cast<double>(usual_sweep_tokens(false));
-        if (whole && !may_be_whole(model_, static_cast<std::int64_t>(tokens))) continue;
-        way.whole = whole;
-        attempt(best().setup.sequences, way);
-        if (sweeps < 1) try_more(tried, way);
-      }
-    }
+    const bool on_device = best().way.keys_on_device;
+    vary_sweeps(tried, best().way);
+    // Shorter sweeps may leave room for weights that keys and values took.
+    if (!on_device && best_on_device_) vary_sweeps(tried, best_on_device_->way);
   }
 
   /// Returns the best of those that came out best, each predicted with care.
@@ -160,6 +153,10 @@ class Search {
 
   /// Returns the best by little effort, of which there is one.
   [[nodiscard]] const Finalist& best() const { return finalists_.front(); }
+  /// Returns the best of the ways that are to be compared with this one.
+  [[nodiscard]] const Finalist& best_like(const Way& way) const {
+    return way.keys_on_device ? *best_on_device_ : best();
+  }
 
   /// Tries keys and values on the device, and on the host with more sequences than fit there.
   /// Fetched, with no more of them, as many bytes of weights travel in their place; attended to on
@@ -188,26 +185,42 @@ class Search {
     }
   }
 
+  /// Tries sweeps of other lengths on a way.
+  void vary_sweeps(const std::vector<std::int64_t>& tried, Way way) {
+    for (const double sweeps : {1.0, 2.0, 4.0, 0.5, 0.25}) {
+      way.sweeps = sweeps;
+      for (const bool whole : {false, true}) {
+        if (sweeps == 1 && !whole) continue;  // that is known
+        const double tokens = sweeps * static_cast<double>(usual_sweep_tokens(false));
+        if (whole && !may_be_whole(model_, static_cast<std::int64_t>(tokens))) continue;
+        way.whole = whole;
+        attempt(best_like(way).setup.sequences, way);
+        if (sweeps < 1) try_more(tried, best_like(way), way);
+      }
+    }
+  }
+
   /// Tries the most sequences, up to the next number, that leave as many weights on the device as
-  /// the best setup has.
-  void try_more(const std::vector<std::int64_t>& tried, const Way& way) {
-    const std::int64_t before = best().setup.sequences;
+  /// `like` has.
+  void try_more(const std::vector<std::int64_t>& tried, const Finalist& like, const Way& way) {
+    const std::int64_t before = like.setup.sequences;
+    const int travelling = like.setup.travelling_units();
     const auto next = std::ranges::upper_bound(tried, before);
     if (next == tried.end()) return;
     std::int64_t most = before;
     std::int64_t too_many = *next;
     while (too_many - most > 1) {
       const std::int64_t middle = most + (too_many - most) / 2;
-      (leaves_weights(middle, way) ? most : too_many) = middle;
+      (travelling_units(middle, way) <= travelling ? most : too_many) = middle;
     }
     if (most > before) attempt(most, way);
   }
-  [[nodiscard]] bool leaves_weights(std::int64_t sequences, const Way& way) const {
+  /// Returns how many units travel, or more than there are if so many sequences do not fit.
+  [[nodiscard]] int travelling_units(std::int64_t sequences, const Way& way) const {
     try {
-      const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
-      return setup.travelling_units() <= best().setup.travelling_units();
+      return setup_of(model_, wish_, sequences, way, budget_).travelling_units();
     } catch (const OutOfMemory&) {
-      return false;
+      return std::numeric_limits<int>::max();
     }
   }
 
@@ -241,6 +254,9 @@ class Search {
   }
 
   void add_finalist(Finalist f) {
+    if (f.way.keys_on_device && (!best_on_device_ || f.score > best_on_device_->score)) {
+      best_on_device_ = f;
+    }
     const auto behind = std::ranges::find_if(
         finalists_, [&](const Finalist& other) { return other.score < f.score; });
     finalists_.insert(behind, std::move(f));
@@ -253,6 +269,7 @@ class Search {
   const RatedDevice& device_;
   std::vector<Finalist>
       finalists_;  ///< by descending score; of equal ones the first that was tried
+  std::optional<Finalist> best_on_device_;  ///< of those whose keys and values are there
 };
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
