@@ -54,8 +54,8 @@ struct DecodeBf16Tile {
   }
 };
 
-/// decode_int8_attention.cu: the same with stages of half the size, of which there are so many more
-/// that as many bytes are under way, and the scales of each stage behind all rings.
+/// decode_int8_attention.cu: the same with stages of half the size, four of them or all of a part,
+/// and their scales behind all rings.
 struct DecodeInt8Tile {
   static constexpr int kFewStages = 4;
   static constexpr int kAllStages = 2 * DecodeTile::kPartStrips;
