@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build
-  catch2 libcli11-dev libspdlog-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libzstd-dev
+  catch2 libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libzstd-dev
   libopenmpi-dev openmpi-bin
 )
 

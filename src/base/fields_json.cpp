@@ -313,9 +313,9 @@ std::vector<std::string> given_paths(const FieldList& fields, std::string_view j
   return paths;
 }
 
-std::string field_text(const Field& field) { return to_json(field.get()).dump(); }
+std::string field_text(const Field& field) { return json_text(to_json(field.get())); }
 
-std::string write_fields(const FieldList& fields) { return to_json(fields).dump(2) + '\n'; }
+std::string write_fields(const FieldList& fields) { return json_text(to_json(fields), 2) + '\n'; }
 
 std::vector<std::string> differing_fields(const FieldList& a, const FieldList& b) {
   std::vector<std::string> paths;

@@ -105,7 +105,7 @@ Json schema_of(const Field& field) {
   if (field.type == FieldType::kSection) {
     if (absent) field.set({});  // listing its fields has brought it to life
   } else if (!field.required) {
-    schema["default"] = Json::parse(field_text(field));
+    schema["default"] = parse_json<Json>(field_text(field));
   }
   if (field.optional) allow_null(schema);
   schema["description"] = without_links(field.description);
@@ -128,7 +128,7 @@ std::string schema_of_fields(const FieldList& fields, const SchemaHead& head) {
   schema.update(schema_of_section(fields));
   schema["properties"]["$schema"] = {
       {"type", "string"}, {"description", "Names this schema to editors; strata ignores it."}};
-  return schema.dump(2) + '\n';
+  return json_text(schema, 2) + '\n';
 }
 
 }  // namespace strata

@@ -7,8 +7,10 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -19,9 +21,32 @@
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 
+namespace {
+
+/// A format string with what it is about, itself a value of one: spdlog formats it where it catches
+/// what formatting throws.
+struct Message {
+  fmt::string_view format;
+  fmt::format_args values;
+};
+
+}  // namespace
+
+template <>
+struct fmt::formatter<Message> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  auto format(const Message& message, fmt::format_context& context) const {
+    return fmt::vformat_to(context.out(), message.format, message.values);
+  }
+};
+
 namespace strata::log {
 
 namespace {
+
+/// spdlog's names, by Level.
+constexpr std::array kLevels{spdlog::level::debug, spdlog::level::info, spdlog::level::warn,
+                             spdlog::level::err};
 
 /// Standard error, with a live line below what was logged if that is a terminal.
 class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
@@ -113,6 +138,11 @@ void configure(int rank, int ranks, const std::string& file) {
         });
       });
   spdlog::set_default_logger(std::move(logger));
+}
+
+void write(Level level, fmt::string_view format, fmt::format_args values) {
+  spdlog::default_logger_raw()->log(kLevels.at(static_cast<std::size_t>(level)), "{}",
+                                    Message{format, values});
 }
 
 void live(std::string_view text) {

@@ -12,6 +12,7 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -55,7 +56,7 @@ struct RowText {
 
 template <HasFields T>
 Json written(const T& object) {
-  return Json::parse(write_fields(object));
+  return parse_json<Json>(write_fields(object));
 }
 
 /// Reads the members of an object that the fields know.
@@ -66,7 +67,7 @@ void read_known(T& object, const Json& json, const std::string& place) {
   for (const auto& [key, value] : json.items()) {
     if (fields.find(key) != nullptr) known[key] = value;
   }
-  read_fields(fields, known.dump(-1, ' ', false, Json::error_handler_t::replace), place);
+  read_fields(fields, json_text(known, kOneLine, NotUtf8::kReplace), place);
 }
 
 /// Returns a member of an object. Throws ConfigError if it is missing or of another type.
@@ -82,7 +83,7 @@ const Json& member(const Json& json, const char* key, Json::value_t type,
 
 Json to_json(const RunRecord& run) {
   Json json = written(RunText{run.date, run.wall_s, run.exit_code, run.error});
-  json["result"] = run.json.empty() ? Json(nullptr) : Json::parse(run.json);
+  json["result"] = run.json.empty() ? Json(nullptr) : parse_json<Json>(run.json);
   return json;
 }
 
@@ -95,7 +96,8 @@ Json to_json(const RowRecord& row) {
     if (figures->spread) json["spread"] = *figures->spread;
   }
   json["config"] = Json::object();
-  for (const FieldText& field : row.config) json["config"][field.path] = Json::parse(field.value);
+  for (const FieldText& field : row.config)
+    json["config"][field.path] = parse_json<Json>(field.value);
   json["runs"] = Json::array();
   for (const RunRecord& run : row.runs) json["runs"].push_back(to_json(run));
   return json;
@@ -133,7 +135,7 @@ RowRecord read_row_record(const Json& json, const std::string& place) {
                 .config = {},
                 .runs = {}};
   for (const auto& [path, value] : member(json, "config", Json::value_t::object, where).items()) {
-    row.config.push_back({.path = path, .value = value.dump()});
+    row.config.push_back({.path = path, .value = json_text(value)});
   }
   const Json& runs = member(json, "runs", Json::value_t::array, where);
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -202,7 +204,7 @@ std::string to_json(const SuiteResults& results) {
   json["provenance"] = written(results.provenance);
   json["rows"] = Json::array();
   for (const RowRecord& row : results.rows) json["rows"].push_back(to_json(row));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json, 2, NotUtf8::kReplace) + '\n';
 }
 
 SuiteResults read_results(const fs::path& file) {

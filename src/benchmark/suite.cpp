@@ -71,7 +71,7 @@ void read_object(T& object, const Json& json, const std::string& place) {
   if (!json.is_object()) {
     throw ConfigError(place + ": is " + shown(json) + ", and an object is expected");
   }
-  read_fields(object, json.dump(-1, ' ', false, Json::error_handler_t::replace), place);
+  read_fields(object, json_text(json, kOneLine, NotUtf8::kReplace), place);
   ConfigProblems problems;
   check_limits(fields_of(object), "", problems);
   problems.throw_if_any(place);
@@ -154,7 +154,7 @@ SuiteRow read_row(const Json& json, const std::string& place, const SuiteHead& h
 Json parse_suite(const fs::path& file) {
   const std::string text = read_text_file(file, kMostBytes);
   try {
-    return parse_json<Json>(text, JsonComments::kIgnore, [](auto, const Json&) {});
+    return parse_json<Json>(text, JsonComments::kIgnore);
   } catch (const Json::exception& error) {
     throw ConfigError(file.string() + ": is not JSON: " + json_problem(error));
   } catch (const ConfigError& error) {

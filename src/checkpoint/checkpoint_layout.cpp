@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "strata/base/bytes.h"
+#include "strata/base/json.h"
 #include "strata/base/narrow.h"
 #include "strata/checkpoint/files.h"
 
@@ -64,7 +65,7 @@ class StateFileBuilder {
 
   StateFile build() {
     constexpr std::size_t kLengthBytes = 8;
-    const std::string text = header_.dump();
+    const std::string text = json_text(header_);
     const std::size_t header_bytes = round_up(kLengthBytes + text.size(), kFileAlignment);
     std::uint64_t length = header_bytes - kLengthBytes;
     for (std::size_t i = 0; i < kLengthBytes; ++i, length >>= 8) {

@@ -187,8 +187,8 @@ OrderedJson to_json(const RunningNumber& number) {
 
 /// Appends one file, one line for it and one for each slice.
 void append(std::string& text, const ManifestFile& file) {
-  text += R"({"path": )" + Json(file.path).dump() + R"(, "bytes": )" + std::to_string(file.bytes) +
-          R"(, "slices": [)";
+  text += R"({"path": )" + json_text(Json(file.path)) + R"(, "bytes": )" +
+          std::to_string(file.bytes) + R"(, "slices": [)";
   for (std::size_t i = 0; i < file.slices.size(); ++i) {
     const SliceHashes& slice = file.slices[i];
     text += (i == 0 ? "\n" : ",\n");
@@ -227,7 +227,7 @@ std::string hashed_text(const Manifest& manifest) {
                          {"config", object_of(manifest.config, "config")}};
   std::string text = "{";
   for (const auto& [key, value] : head.items()) {
-    text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + value.dump(1);
+    text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + json_text(value, 1);
   }
   text += ",\n\"files\": [";
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {

@@ -99,7 +99,7 @@ class Members {
     const nlohmann::json& value = take(key);
     if (!value.is_object())
       refuse_manifest(path_of(key), "expected an object, found " + shown(value));
-    return value.dump(2);
+    return json_text(value, 2);
   }
   DType dtype(const char* key, std::span<const DType> valid) {
     const std::string& name = text(key);

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "strata/base/bytes.h"
+#include "strata/base/json.h"
 #include "strata/base/narrow.h"
 
 namespace strata {
@@ -43,7 +44,7 @@ std::string index_text(const CheckpointLayout& files, const ModelLayout& layout)
       narrow<std::uint64_t>(elements) * files.types.bytes_of(StatePart::kWeight);
   const nlohmann::json index{{"metadata", {{"total_parameters", elements}, {"total_size", bytes}}},
                              {"weight_map", std::move(map)}};
-  return index.dump(2) + '\n';
+  return json_text(index, 2) + '\n';
 }
 
 }  // namespace

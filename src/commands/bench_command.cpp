@@ -14,6 +14,7 @@
 #include "commands/measured_steps.h"
 #include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
@@ -274,7 +275,7 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
       add_prediction(json, result, session, prediction, traced);
       if (!options.json.empty()) {
         std::ofstream file(options.json);
-        file << json.dump(2) << '\n';
+        file << json_text(json, 2) << '\n';
         if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
       }
       print_table(json, result, session);  // last: a closed pipe may end the program here

@@ -18,6 +18,7 @@
 #include "commands/generation_job.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/narrow.h"
 #include "strata/base/process.h"
@@ -263,7 +264,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
   const GenerationPrediction prediction = session.predict();
   if (!options.json.empty()) {
     std::ofstream file(options.json);
-    file << to_json(result, session, job.load, info, prediction).dump(2) << '\n';
+    file << json_text(to_json(result, session, job.load, info, prediction), 2) << '\n';
     if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
   }
   print_table(result, session, job.load, info, prediction);

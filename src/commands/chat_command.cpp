@@ -29,8 +29,7 @@ Json message(const char* role, const std::string& text) {
 }
 
 Conversation conversation_of(const Json& messages) {
-  return Conversation::parse(messages.dump(-1, ' ', false, Json::error_handler_t::replace),
-                             "the conversation");
+  return Conversation::parse(json_text(messages, kOneLine, NotUtf8::kReplace), "the conversation");
 }
 
 }  // namespace

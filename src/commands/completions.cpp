@@ -56,7 +56,7 @@ std::string Completion::line(bool logprobs) const {
     json["ids"] = ids_;
     json["logprobs"] = logprobs_;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
 }
 
 CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old)

@@ -14,6 +14,7 @@
 #include "commands/doctor_config.h"
 #include "commands/doctor_self_test.h"
 #include "commands/run_ranks.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
@@ -58,7 +59,7 @@ std::string json_text(const Findings& findings) {
             {"machine", json_of(findings.machine)}};
   if (!findings.run.empty()) json["run"] = json_of(findings.run);
   if (findings.self_test) json["self_test"] = json_of(*findings.self_test);
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json, 2, NotUtf8::kReplace) + '\n';
 }
 
 std::string lines_of(const Findings& findings) {

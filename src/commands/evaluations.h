@@ -22,8 +22,7 @@ struct Estimate {
 };
 
 inline void print_json_line(const nlohmann::ordered_json& json) {
-  const std::string line =
-      json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  const std::string line = json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
   log::print_above([&] { std::cout << line << std::flush; });
 }
 

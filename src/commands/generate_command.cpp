@@ -1,7 +1,7 @@
 // Prompts are read twice: first all of them, to know how much memory they need and that none is
 // wrong, then one by one as there is room. What comes by standard input is kept in between.
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdint>

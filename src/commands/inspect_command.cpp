@@ -238,7 +238,7 @@ Json json_of(const Inspected& inspected, const std::optional<Verified>& verified
             {"path", inspected.folder.string()}};
   if (inspected.manifest) add_facts(json, *inspected.manifest);
   json["parameters"] = inspected.model.parameter_count();
-  json["model"] = Json::parse(write_fields(inspected.model));
+  json["model"] = parse_json<Json>(write_fields(inspected.model));
   json["bytes"] = inspected.bytes;
   json["files"] = json_of(inspected.files);
   if (!inspected.manifest) return json;
@@ -319,8 +319,7 @@ int inspect_command(const InspectOptions& options) {
   std::optional<Verified> verified;
   if (options.verify) verified = verify(*files, inspected);
   if (options.json) {
-    std::cout << json_of(inspected, verified).dump(2, ' ', false, Json::error_handler_t::replace)
-              << '\n';
+    std::cout << json_text(json_of(inspected, verified), 2, NotUtf8::kReplace) << '\n';
   } else if (verified) {
     std::cout << text_of(*verified, inspected.files.size());
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/run/step_samples.h"
@@ -77,7 +78,7 @@ std::string step_text(const FoundCheckpoint& checkpoint, const InspectOptions& o
   const StepSamples step =
       samples_of_step(checkpoint.manifest, config, *options.step, options.ranks);
   if (!options.json) return table_of(checkpoint, step, options.every_file);
-  return json_of(checkpoint, step).dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json_of(checkpoint, step), 2, NotUtf8::kReplace) + '\n';
 }
 
 }  // namespace strata

@@ -13,6 +13,7 @@
 
 #include "commands/token_printer.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/data/byte_tokenizer.h"
@@ -192,7 +193,7 @@ void show_document(const TokenFiles& files, const InspectOptions& options) {
               {"ids", document.ids},         {"loss", document.loss}};
     if (tokenizer) json["text"] = tokenizer->decode(document.ids);
     if (bytes) json["text"] = ByteTokenizer::decode(document.ids);
-    std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+    std::cout << json_text(json, 2, NotUtf8::kReplace) << '\n';
   } else if (tokenizer || bytes) {
     print_tokens(std::cout,
                  {.name = printable(document.name),
@@ -215,8 +216,7 @@ void inspect_tokens(const std::vector<std::string>& files, const InspectOptions&
   if (!options.json) {
     std::cout << text_of(opened, survey);
   } else {
-    std::cout << json_of(opened, survey).dump(2, ' ', false, Json::error_handler_t::replace)
-              << '\n';
+    std::cout << json_text(json_of(opened, survey), 2, NotUtf8::kReplace) << '\n';
   }
 }
 

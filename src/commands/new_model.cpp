@@ -2,7 +2,7 @@
 
 #include "commands/new_model.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

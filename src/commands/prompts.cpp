@@ -8,6 +8,7 @@
 
 #include "commands/json_record.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 
 namespace strata {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using Json = JsonRecord::Json;
 
 std::string said(const std::string& role, const std::string& text) {
-  return Json{{"role", role}, {"content", text}}.dump();
+  return json_text(Json{{"role", role}, {"content", text}});
 }
 
 std::vector<std::int32_t> ids_of_text(const PromptReading& how, const std::string& text,

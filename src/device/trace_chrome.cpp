@@ -8,6 +8,7 @@
 
 #include "device/trace_impl.h"
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 
 namespace strata {
 
@@ -50,8 +51,8 @@ void Recorder::write_chrome_trace(const std::string& file) const {
   // Events are written one by one: as one document they would take several times what they are of.
   std::ofstream out(file, std::ios::trunc);
   out << R"({"displayTimeUnit":"ms","traceEvents":[)"
-      << name_event("process_name", 0, "strata").dump();
-  const auto write = [&out](const json& event) { out << ',' << event.dump(); };
+      << json_text(name_event("process_name", 0, "strata"));
+  const auto write = [&out](const json& event) { out << ',' << json_text(event); };
   double begin_us = std::numeric_limits<double>::infinity();
   for (int lane = 0; lane < kLaneCount; ++lane) {
     write(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));

@@ -95,7 +95,7 @@ void check_supported(const Json& json, ConfigProblems& problems) {
   check_architecture(json, problems);
   for (const FixedKey& fixed : kFixedKeys) {
     const Json found = value_at(json, fixed.key);
-    if (found.is_null() || found == false || found == Json::parse(fixed.value)) continue;
+    if (found.is_null() || found == false || found == parse_json<Json>(fixed.value)) continue;
     problems.add(fixed.key, std::string(fixed.why) + ", found " + shown(found));
   }
   // Transformers leaves the window of a LLaMA out, but other programs heed it.
@@ -208,7 +208,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
   take_rope(json, known, problems);
   problems.throw_if_any(source);
 
-  read_fields(fields, known.dump(), source);
+  read_fields(fields, json_text(known), source);
   config.validate(problems, "");
   problems.throw_if_any(source);
   return config;

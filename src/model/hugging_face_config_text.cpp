@@ -44,9 +44,9 @@ Json new_model() {
 
 /// Returns a field as JSON; a section as an object, or as null where it changes nothing.
 Json value_of(const Field& field) {
-  if (field.type != FieldType::kSection) return Json::parse(field_text(field));
+  if (field.type != FieldType::kSection) return parse_json<Json>(field_text(field));
   if (std::holds_alternative<std::monostate>(field.get())) return nullptr;
-  Json section = Json::parse(write_fields(field.section()));
+  Json section = parse_json<Json>(write_fields(field.section()));
   const bool no_scaling = section.at("rope_type") == enum_name(kRopeTypeNames, RopeType::kDefault);
   return no_scaling ? Json() : section;
 }
@@ -69,7 +69,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   std::vector<std::string> keys;  // to be set: dotted inside of rope_scaling
   if (imported) {
     keys = differing_fields(parse_llama_config(*imported, "config.json"), config);
-    json = Json::parse(*imported);
+    json = parse_json<Json>(*imported);
   } else {
     for (const Field& field : fields.all()) keys.push_back(field.key);
   }
@@ -86,7 +86,7 @@ std::string llama_config_text(const LlamaConfig& config, DType weight,
   if (json.contains("torch_dtype") || !json.contains("dtype")) {
     json["torch_dtype"] = torch_name(weight);
   }
-  return json.dump(2) + '\n';
+  return json_text(json, 2) + '\n';
 }
 
 }  // namespace strata

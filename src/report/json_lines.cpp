@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "report/json_lines.h"
+#include "strata/base/json.h"
 
 namespace strata {
 
@@ -70,7 +71,7 @@ bool MetricsEvents::take_begin(const Json& line, bool resumes) {
   for (const auto& [key, value] : line.items()) {
     if (key == "event" || key == "step" || key == "checkpoint") continue;
     if (value.is_string()) run_.facts[key] = value.get<std::string>();
-    if (value.is_number()) run_.facts[key] = value.dump();
+    if (value.is_number()) run_.facts[key] = json_text(value);
   }
   run_.memory.device_planned = known_number(line, "device_planned_bytes");
   run_.memory.host_planned = known_number(line, "host_planned_bytes");

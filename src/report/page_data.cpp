@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "report/run_totals.h"
+#include "strata/base/json.h"
 #include "strata/base/text.h"
 #include "strata/report/curve.h"
 
@@ -290,7 +291,7 @@ std::string page_data(std::vector<RunHistory> runs, const PageOrigin& origin) {
                   {"smoothings", kSmoothings},
                   {"runs", std::move(list)},
                   {"differences", std::move(differences)}};
-  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = json_text(data, kOneLine, NotUtf8::kReplace);
   // "<" stands in strings alone, where it may be written by its number.
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at)) {
     text.replace(at, 1, "\\u003c");

@@ -89,8 +89,8 @@ void flatten(const Json& object, const std::string& prefix, std::vector<ConfigVa
     if (value.is_object() && !value.empty()) {
       flatten(value, prefix + key + ".", values);
     } else {
-      values.push_back({.path = prefix + key,
-                        .value = value.dump(-1, ' ', false, Json::error_handler_t::replace)});
+      values.push_back(
+          {.path = prefix + key, .value = json_text(value, kOneLine, NotUtf8::kReplace)});
     }
   }
 }
@@ -98,7 +98,7 @@ void flatten(const Json& object, const std::string& prefix, std::vector<ConfigVa
 /// Returns what a config holds, or null if it is damaged: no JSON, or nested too deeply.
 Json parsed_config(const std::string& text) {
   try {
-    return parse_json<Json>(text, JsonComments::kIgnore, [](auto, const Json&) {});
+    return parse_json<Json>(text, JsonComments::kIgnore);
   } catch (const Json::exception&) {
   } catch (const ConfigError&) {
   }
@@ -128,7 +128,7 @@ std::string value_of(const RunHistory& run, const std::string& path) {
 
 /// Returns how many samples are drawn at a time, or 0 if the config does not tell.
 std::size_t samples_at_a_time(const RunHistory& run) {
-  const Json prompts = Json::parse(value_of(run, "run.sample_prompts"), nullptr, false);
+  const Json prompts = parsed_config(value_of(run, "run.sample_prompts"));
   return prompts.is_array() ? std::max<std::size_t>(1, prompts.size()) : 0;
 }
 
@@ -178,8 +178,7 @@ void read_trace_file(RunHistory& run) {
 
 /// Returns a text with a mark in the place of what is not UTF-8, as names of files may hold.
 std::string as_utf8(const std::string& text) {
-  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
-      .get<std::string>();
+  return parse_json<Json>(json_text(Json(text), kOneLine, NotUtf8::kReplace)).get<std::string>();
 }
 
 /// Returns the last `parts` parts of a path.

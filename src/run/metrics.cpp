@@ -15,6 +15,7 @@
 #include <utility>
 #include <variant>
 
+#include "strata/base/json.h"
 #include "strata/base/version.h"
 
 namespace strata {
@@ -102,7 +103,7 @@ void MetricsLog::write(std::string_view event,
     for (const Metric& metric : part) put(line, metric);
   }
   // Names of files and devices may hold bytes that are not UTF-8.
-  file_.write(line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+  file_.write(json_text(line, kOneLine, NotUtf8::kReplace) + '\n');
 }
 
 }  // namespace strata

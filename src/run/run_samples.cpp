@@ -9,6 +9,7 @@
 #include <span>
 
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/random.h"
 #include "strata/base/text.h"
@@ -32,7 +33,7 @@ std::string json_line(std::int64_t step, const RunSample& sample) {
                   {"finish_reason", sample.finish_reason},
                   {"prompt_tokens", sample.prompt_tokens},
                   {"tokens", sample.ids.size()}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json, kOneLine, NotUtf8::kReplace) + '\n';
 }
 
 RunSamples::RunSamples(const RunConfig& config)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/base/json.h"
 #include "tokenizer/byte_level.h"
 #include "tokenizer/json_section.h"
 
@@ -117,10 +118,10 @@ std::uint64_t hash_of(const JsonSection& root, const TokenTable& tokens,
   for (const std::string& token : tokens.tokens()) hash.add(token);
   for (const BpeMerge& m : merges) hash.add(std::to_string(m.left) + ' ' + std::to_string(m.right));
   for (const char* key : {"normalizer", "pre_tokenizer", "added_tokens", "post_processor"}) {
-    hash.add(root.at(key).value().dump());
+    hash.add(json_text(root.at(key).value()));
   }
   for (const char* key : {"ignore_merges", "byte_fallback", "fuse_unk", "unk_token"}) {
-    hash.add(root.at("model").at(key).value().dump());
+    hash.add(json_text(root.at("model").at(key).value()));
   }
   return hash.value();
 }

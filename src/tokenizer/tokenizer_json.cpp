@@ -5,6 +5,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
 
 namespace strata {
 namespace {

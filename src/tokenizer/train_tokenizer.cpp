@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/json.h"
 #include "strata/base/text.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/byte_level.h"
@@ -147,7 +148,7 @@ Json config_json(const std::string& eos) {
   return config;
 }
 
-std::string text_of(const Json& json) { return json.dump(2) + '\n'; }
+std::string text_of(const Json& json) { return json_text(json, 2) + '\n'; }
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/logger_before.h"
 #include "support/terminal.h"
 
 using namespace strata;
@@ -25,13 +26,13 @@ std::string logged_by(int rank) {
       std::filesystem::temp_directory_path() /
       ("strata_log_test_" + std::to_string(getpid()) + "_" + std::to_string(rank) + ".log");
   std::filesystem::remove(file);
-  const auto before = spdlog::default_logger();
-  log::configure(rank, 4, file.string());
-  log::info("step {} done", 3);
-  log::warn("slow disk");
-  log::warn("a file named {}", "\x1b[2J");
-  spdlog::default_logger()->flush();
-  spdlog::set_default_logger(before);
+  {
+    const test::LoggerBefore before;
+    log::configure(rank, 4, file.string());
+    log::info("step {} done", 3);
+    log::warn("slow disk");
+    log::warn("a file named {}", "\x1b[2J");
+  }
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   std::filesystem::remove(file);

@@ -7,11 +7,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <memory>
 #include <string>
 
-#include "strata/base/log.h"
 #include "support/catch.h"
+#include "support/logger_before.h"
 
 namespace strata::test {
 
@@ -64,7 +63,6 @@ class StandardError {
     dup2(replacement, STDERR_FILENO);
   }
   ~StandardError() {
-    spdlog::set_default_logger(logger_);
     dup2(before_, STDERR_FILENO);
     close(before_);
   }
@@ -72,7 +70,7 @@ class StandardError {
   StandardError& operator=(const StandardError&) = delete;
 
  private:
-  std::shared_ptr<spdlog::logger> logger_ = spdlog::default_logger();
+  LoggerBefore logger_;
   int before_;
 };
 

@@ -1,10 +1,11 @@
-// The program's log, a thin cover over spdlog: info, warn, error and debug take a format string and
-// may be called by any thread. A command calls configure() once; before that, lines go to spdlog's
-// default output. Rank 0 says info, warnings and errors on standard error and writes them and debug
-// to its file, other ranks only say warnings and errors.
+// The program's log, a thin cover over spdlog: info, warn, error and debug take a format string of
+// fmt and may be called by any thread. A command calls configure() once; before that, lines go to
+// spdlog's default output. Rank 0 says info, warnings and errors on standard error and writes them
+// and debug to its file, other ranks only say warnings and errors. spdlog and the making of texts
+// stay in log.cpp: in each source that logs they would take longer to compile than the rest of it.
 #pragma once
 
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>
@@ -30,9 +31,27 @@ void live(std::string_view text);
 /// may be one terminal. Other threads do not log meanwhile, and `print` must not.
 void print_above(FunctionRef<void()> print);
 
-using spdlog::debug;
-using spdlog::error;
-using spdlog::info;
-using spdlog::warn;
+enum class Level : unsigned char { kDebug, kInfo, kWarning, kError };
+
+/// Logs what `format` makes of `values`. A line that cannot be made or written is reported once on
+/// standard error, and the program goes on: it throws nothing.
+void write(Level level, fmt::string_view format, fmt::format_args values);
+
+template <class... Values>
+void debug(fmt::format_string<Values...> format, Values&&... values) {
+  write(Level::kDebug, format, fmt::make_format_args(values...));
+}
+template <class... Values>
+void info(fmt::format_string<Values...> format, Values&&... values) {
+  write(Level::kInfo, format, fmt::make_format_args(values...));
+}
+template <class... Values>
+void warn(fmt::format_string<Values...> format, Values&&... values) {
+  write(Level::kWarning, format, fmt::make_format_args(values...));
+}
+template <class... Values>
+void error(fmt::format_string<Values...> format, Values&&... values) {
+  write(Level::kError, format, fmt::make_format_args(values...));
+}
 
 }  // namespace strata::log
