@@ -48,7 +48,7 @@ ROOMS = [  # (header, files that may include it)
     (r"mpi\.h", r"src/comm/mpi_"),
     (r"CLI/.*", r"src/main\.cpp|(src|include/strata)/command_line/"),
     (r"nlohmann/.*", JSON_FILES),
-    (r"spdlog/.*", r"src/base/log\.cpp|tests/support/(catch_main\.cpp|logger_before\.h)"),
+    (r"spdlog/.*", r"src/base/log\.cpp|tests/support/(catch_main\.cpp|logger_before\.cpp)"),
     (r"fmt/.*", r"include/strata/base/log\.h|src/commands/.*"),
     (r"xxhash\.h", r"src/checkpoint/xxh3\.cpp"),
     (r"catch2/.*", r"tests/support/"),

@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <spdlog/spdlog.h>
-
 #include <memory>
 
 namespace strata::test {
@@ -11,13 +9,13 @@ namespace strata::test {
 /// Puts the logger that was there when this was made back at its end.
 class LoggerBefore {
  public:
-  LoggerBefore() = default;
-  ~LoggerBefore() { spdlog::set_default_logger(before_); }
+  LoggerBefore();
+  ~LoggerBefore();
   LoggerBefore(const LoggerBefore&) = delete;
   LoggerBefore& operator=(const LoggerBefore&) = delete;
 
  private:
-  std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
+  std::shared_ptr<void> before_;  ///< a logger of spdlog
 };
 
 }  // namespace strata::test
