@@ -1,3 +1,6 @@
+// The one place where the parser and the printer of nlohmann/json are compiled, for both kinds of
+// object. json.h says what they promise.
+
 #include "strata/base/json.h"
 
 #include "strata/base/error.h"
