@@ -23,11 +23,22 @@ endif()
 set(STRATA_STANDARD_HEADERS <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <variant> <vector>)
 
-# strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...])
+# Levels of optimisation. What computes has the build's own. Tests wait for what they test, so that to optimise them
+# takes longer than it saves: -O1 in releases, where their own loops count, -O0 under sanitizers. There the outer layers,
+# which read options and print, are not optimised either. A precompiled header serves one level alone.
+set(STRATA_TEST_OPTIMISATION -O1)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(STRATA_TEST_OPTIMISATION -O0)
+endif()
+function(strata_optimisation target level)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level}>)
+endfunction()
+
+# strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...] [OUTER])
 # HEADERS are relative to include/ and are compiled alone by all_verify_interface_header_sets. Standard headers come
-# precompiled from strata_standard.
+# precompiled from strata_standard. An OUTER layer is not optimised in Debug builds.
 function(strata_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OUTER" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
   add_library(${name} STATIC ${arg_SOURCES})
   if(arg_HEADERS)
     list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
@@ -36,17 +47,29 @@ function(strata_library name)
     set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
   endif()
   target_link_libraries(${name} PUBLIC strata_options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
-  target_precompile_headers(${name} REUSE_FROM strata_standard)
+  if(arg_OUTER AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    strata_optimisation(${name} -O0)
+    target_precompile_headers(${name} REUSE_FROM strata_standard_outer)
+  else()
+    target_precompile_headers(${name} REUSE_FROM strata_standard)
+  endif()
 endfunction()
 
-# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
-# entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
-# <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
+# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA] [COMPUTES]): a Catch2 program and
+# its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
+# <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
+# nothing to see. One that COMPUTES much itself, as references of operators do, is optimised in every build.
 function(strata_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
-  target_precompile_headers(${name} REUSE_FROM strata_test_catch)
+  if(arg_COMPUTES AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    strata_optimisation(${name} -O1)
+    target_precompile_headers(${name} REUSE_FROM strata_test_catch_computes)
+  else()
+    strata_optimisation(${name} ${STRATA_TEST_OPTIMISATION})
+    target_precompile_headers(${name} REUSE_FROM strata_test_catch)
+  endif()
   set(fast "~[slow]~[long]~[mpi]~[cuda]")
   if(STRATA_SANITIZE STREQUAL "thread")
     string(APPEND fast "~[one_thread]")
