@@ -47,6 +47,7 @@ build() {
     # Paths of this tree are relative to the build's folder, and what debuggers are told of it does not count: what one
     # preset or one clone has compiled serves all.
     export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
+    export CCACHE_PCH_EXTSUM=true  # what clang has precompiled is known by its headers (StrataTargets.cmake)
   fi
   output=$(cmake --preset "$preset" "${options[@]}" 2>&1) || { echo "$output" >&2; return 1; }
   cmake --build --preset "$preset" ${@:+--target "$@"}

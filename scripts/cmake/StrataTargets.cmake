@@ -7,8 +7,8 @@ target_compile_options(strata_options INTERFACE
 # GCC 12 and 13 warn of library code that they have inlined (std::variant, std::string, fmt's floats).
 target_compile_options(strata_options INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow>)
-# With these ccache can tell what a precompiled header stands for: GCC names it where it was included, and clang leaves
-# out when its sources were written, which differs in every checkout.
+# With these ccache can tell what a precompiled header stands for: GCC names it where it was included, and clang does not
+# ask when its sources were written, which differs in every checkout.
 target_compile_options(strata_options INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:SHELL:-Xclang -fno-pch-timestamp>")
@@ -32,6 +32,33 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug")
 endif()
 function(strata_optimisation target level)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level}>)
+endfunction()
+
+# strata_precompile(<target> HEADERS <header>... [INCLUDES <folder>...]): precompiles headers, which are named in brackets.
+# Clang writes the path of the folder into what it has precompiled, so that ccache would tell every folder from the
+# others: it is given a sum of what the headers say instead, and clang their plain name, which ccache makes relative.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include <PCH_HEADER>)
+endif()
+function(strata_precompile target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;INCLUDES")
+  target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "#include " OUTPUT_VARIABLE lines)
+  list(JOIN lines "\n" text)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir)
+  file(WRITE ${folder}/headers.cpp "${text}\n")
+  list(TRANSFORM arg_INCLUDES PREPEND -I)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 ${arg_INCLUDES} -E -P -x c++ ${folder}/headers.cpp
+                  OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    file(REMOVE ${folder}/cmake_pch.hxx.pch.sum)
+  else()
+    string(SHA256 sum "${said}")
+    file(WRITE ${folder}/cmake_pch.hxx.pch.sum ${sum})
+  endif()
 endfunction()
 
 # strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...] [OUTER])
