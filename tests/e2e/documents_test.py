@@ -101,6 +101,7 @@ case " $* " in *" --list "*) ;; " train "*|" bench "*)
 " tune "*) words+=(--gpu H200 --host-memory 100GiB) ;;
 esac
 [ -z "${ENDLESS:-}" ] || words+=(--set run.steps=1000000000)
+case "${WAS_ENDLESS:-} $* " in "1 "*" --resume "*) words+=(--allow run.steps) ;; esac
 exec "$STRATA_UNDER_TEST" "${words[@]}"
 """
 SBATCH = """#!/bin/bash
@@ -297,7 +298,7 @@ def run_page(page, root, stock, folder, environment, used):
             # What is killed next was begun in another window, or in the background.
             in_background = following.startswith("kill ") and not command.rstrip().endswith("&")
             if following.startswith("kill "):
-                script += "export ENDLESS=1\n"
+                script += "export ENDLESS=1 WAS_ENDLESS=1\n"
             script += command.rstrip("\n") + (" &\n" if in_background else "\n") + "unset ENDLESS\n"
         if script == PROLOGUE:
             continue
