@@ -82,6 +82,9 @@ function(strata_library name)
   endif()
 endfunction()
 
+# After so many seconds ctest ends a test: only what hangs takes as long, on the slowest machine.
+set(STRATA_TEST_HANGS_S 3600)
+
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA] [COMPUTES]): a Catch2 program and
 # its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
 # <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
@@ -102,29 +105,30 @@ function(strata_test name)
     string(APPEND fast "~[one_thread]")
   endif()
   add_test(NAME ${name} COMMAND ${name} "${fast}")
-  set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
+  set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   if(arg_LONG)
     add_test(NAME ${name}_long COMMAND ${name} "[long]~[mpi]~[cuda]")
-    set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}")
+    set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
   if(arg_MPI AND MPI_CXX_FOUND)
     # Up to 4 ranks. Open MPI asks for these as root, and where there are fewer cores than ranks.
     set(environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
     add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]~[long]")
     set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4
-                         ENVIRONMENT "${environment}")
+                         ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     if(arg_LONG)
       add_test(NAME ${name}_mpi_long COMMAND ${name} "[mpi][long]")
       set_tests_properties(${name}_mpi_long PROPERTIES LABELS "long;mpi;${arg_LABELS}" PROCESSORS 4
-                           ENVIRONMENT "${environment}")
+                           ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     endif()
   endif()
   if(arg_SLOW)
     add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")
-    set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}")
+    set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
   if(arg_CUDA AND STRATA_CUDA)
     add_test(NAME ${name}_cuda COMMAND ${name} "[cuda]")
-    set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu)
+    set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu
+                         TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
 endfunction()

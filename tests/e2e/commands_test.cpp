@@ -513,10 +513,9 @@ TEST_CASE("speculative ranks find the losses of ranks that update before use", "
 
 /// Starts two ranks, of which the second is given `more`.
 Outcome strata_on_unlike_ranks(const Folder& folder, const std::string& more) {
-  const std::string rank = std::string(" -n 1 ") + STRATA_PROGRAM + " ";
+  const std::string rank = "-n 1 " STRATA_PROGRAM " ";
   const std::string arguments = train_tiny(folder, "run", "--set run.threads=1 ");
-  return run(folder, std::string("timeout 60 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                         rank + arguments + ":" + rank + arguments + more);
+  return run(folder, kMpiExec + rank + arguments + " : " + rank + arguments + more);
 }
 
 TEST_CASE("ranks that were given different runs are refused with the keys", "[mpi]") {

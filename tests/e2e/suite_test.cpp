@@ -7,17 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "e2e/program.h"
+#include "e2e/saved_runs.h"
 #include "support/catch.h"
 
 namespace strata::test {
@@ -138,7 +136,7 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
                    R"("name": "words", "generate": {"prompts": 2, "prompt_tokens": 4,
                               "max_tokens": 4}, "repeats": 1)",
                    R"("name": "late", "limit_minutes": 0.02,
-                              "set": ["run.steps=1000000"], "repeats": 1)"},
+                              "set": ["run.steps=1000000000"], "repeats": 1)"},
                   R"("repeats": 2, )");
   write_program(folder / "bin/nvidia-smi", "echo '570.1, NVIDIA H200, 143771 MiB, 700.00 W'\n");
   const std::string json = folder / "out.json";
@@ -219,7 +217,7 @@ TEST_CASE("a row whose process is killed costs its own figures alone", "[long]")
 TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lacks", "[long]") {
   const Folder folder;
   const std::string suite = write_suite(
-      folder, {R"("name": "a", )" + kShort, R"("name": "b", "set": ["run.steps=1000000"])"},
+      folder, {R"("name": "a", )" + kShort, R"("name": "b", "set": ["run.steps=1000000000"])"},
       R"("repeats": 2, )");
   const std::string json = folder / "out.json";
   for (const int signal : {SIGKILL, SIGTERM}) {
@@ -237,9 +235,7 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
     pid_t child = -1;
     REQUIRE(::posix_spawn(&child, STRATA_PROGRAM, &files, nullptr, argv.data(), environ) == 0);
     posix_spawn_file_actions_destroy(&files);
-    for (int i = 0; i < 600 && read_file(log).find("b, run 1") == std::string::npos; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    CHECK(comes_to_be([&] { return read_file(log).find("b, run 1") != std::string::npos; }));
     ::kill(child, signal);
     int status = 0;
     ::waitpid(child, &status, 0);

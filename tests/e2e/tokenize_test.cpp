@@ -40,8 +40,8 @@ std::string train_on(const std::string& data) {
 
 TEST_CASE("tokenize that a signal ends exits with 128 + N and leaves no temporary file") {
   const ScratchFolder folder;
-  // Zeros without end that take no room on the disk; they keep the program busy for seconds.
-  fs::resize_file(folder.write("long.txt", ""), std::uintmax_t{8} << 30);
+  // Zeros that take no room on the disk, and would keep the program busy for many minutes.
+  fs::resize_file(folder.write("long.txt", ""), std::uintmax_t{1} << 40);
   const std::string out = folder.write("out.bin", "STRTOK\r\nearlier");
   const int signal = GENERATE(SIGINT, SIGTERM);
   const std::string text = folder.file("long.txt");

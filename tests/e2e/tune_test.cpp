@@ -1,6 +1,7 @@
 // Tests `tune` as users start it: what it takes, writes, refuses and remembers. The search itself
 // is tested below (tests/plan/tune_test.cpp).
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,8 +16,8 @@ namespace {
 
 /// Starts the program as on a machine without a GPU, with a cache folder of the test's own.
 Outcome on_paper(const Folder& folder, const std::string& arguments) {
-  return run(folder, "CUDA_VISIBLE_DEVICES= XDG_CACHE_HOME=" + (folder / "cache") + " " +
-                         STRATA_PROGRAM " " + arguments);
+  return run(folder, "CUDA_VISIBLE_DEVICES= STRATA_HOSTID=here XDG_CACHE_HOME=" +
+                         (folder / "cache") + " " + STRATA_PROGRAM " " + arguments);
 }
 
 const std::string kTiny = STRATA_CONFIGS "/tiny-cpu.json --set run.dtype=bf16 --backend cpu ";
@@ -24,6 +25,32 @@ const std::string kRates =
     "--set hardware.product_tflops=0.05 --set hardware.attention_forward_tflops=0.05 --set "
     "hardware.attention_backward_tflops=0.05 --set hardware.device_gbs=4 --set "
     "hardware.host_gbs=4 ";
+
+/// Stores rates as tune does for this device.
+void store_rates(const Folder& folder, const std::string& config) {
+  const std::string results = folder / "device.json";
+  const Outcome bench = on_paper(folder, "bench " + config + " --json " + results +
+                                             " --set run.steps=1 --set optimizer.warmup_steps=0");
+  REQUIRE(bench.code == 0);
+  const std::string device = nlohmann::json::parse(read_file(results))["device"];
+  std::string name = "rates-";
+  for (const char c : device) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0;
+    if (plain || name.back() != '-') name += plain ? c : '-';
+  }
+  fs::create_directories(folder / "cache/strata");
+  std::ofstream(folder / ("cache/strata/" + name + ".json"))
+      << nlohmann::json{{"device", device},
+                        {"host", "here"},
+                        {"measured", "2026-11-27"},
+                        {"program", "a test"},
+                        {"threads", 1},
+                        {"product_tflops", 0.05},
+                        {"device_gbs", 4},
+                        {"host_gbs", 4},
+                        {"attention_forward_tflops", 0.05},
+                        {"attention_backward_tflops", 0.05}};
+}
 
 std::string write_model(const Folder& folder) {
   const std::string file = folder / "model/config.json";
@@ -140,20 +167,16 @@ TEST_CASE("what tune measures is stored, and used until somebody says otherwise"
                            "--output " +
                            (folder / "tuned.json");
   const std::string stored = "are stored in " + (folder / "cache");
-  Outcome tuned = on_paper(folder, tune);
+  const Outcome tuned = on_paper(folder, tune);
   INFO(tuned.text);
   REQUIRE(tuned.code == 0);
   CHECK_THAT(tuned.text, ContainsSubstring("no rates are known of this device: one run"));
   CHECK_THAT(tuned.text, ContainsSubstring("measured, the median of 3 steps each"));
   // Where other programs disturb a run its rates are not stored, and tune says so.
-  for (int again = 0; again < 10 && tuned.text.find(stored) == std::string::npos; ++again) {
+  if (tuned.text.find(stored) == std::string::npos) {
     CHECK_THAT(tuned.text,
                ContainsSubstring("the rates that were seen are not stored: steps took"));
-    tuned = on_paper(folder, tune);
-  }
-  if (tuned.text.find(stored) == std::string::npos) {
-    WARN("skipped: other programs disturb every run on this machine");
-    return;
+    store_rates(folder, folder / "tuned.json");
   }
   const std::string plan = "plan " + (folder / "tuned.json");
   CHECK_THAT(on_paper(folder, plan).text, ContainsSubstring("(measured on this machine, "));
