@@ -9,6 +9,8 @@
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -32,7 +34,7 @@ void write_rows(const std::string& file, int rows, int other) {
 }
 
 std::string train_rows(const Folder& folder, const std::string& name, const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+  return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set data.synthetic=false --set data.dtype=u16 --set data.train=" +
          (folder / "rows.bin") +
          " --set data.sequence_length=16 --set schedule.rows=1 --set schedule.sub_batches=1"
@@ -84,7 +86,7 @@ TEST_CASE("a run goes back from a batch that throws it off, and leaves that out"
   REQUIRE(losses.size() == 120);
   for (std::size_t i = 1; i < losses.size(); ++i) CHECK(losses[i] < losses[i - 1] + 2);
   const auto manifest =
-      nlohmann::json::parse(read_file(folder / "run/checkpoints/step-00000120/manifest.json"));
+      parse_json<nlohmann::json>(read_file(folder / "run/checkpoints/step-00000120/manifest.json"));
   // A step has one sample.
   CHECK(manifest["skipped"] == nlohmann::json{{{"begin", from}, {"end", bad}}});
   CHECK(manifest["samples"] == 120 + bad - from);
@@ -104,7 +106,7 @@ TEST_CASE("ranks go back together", "[mpi][long]") {
   const auto rollbacks = lines_of(folder / "run", "rollback");
   REQUIRE(!rollbacks.empty());
   const auto manifest =
-      nlohmann::json::parse(read_file(folder / "run/checkpoints/step-00000120/manifest.json"));
+      parse_json<nlohmann::json>(read_file(folder / "run/checkpoints/step-00000120/manifest.json"));
   CHECK(manifest["samples"] > 240);  // two a step, and what was left out
   CHECK(manifest["skipped"].size() == rollbacks.size());
 }

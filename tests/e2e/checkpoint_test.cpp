@@ -14,6 +14,7 @@
 #include "e2e/model_files.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -31,7 +32,7 @@ int saves_told(const std::string& run_folder) {
 /// Kills runs at every `stride`-th call that changes files, from the first on; returns the kills.
 int kill_at_calls(long first, long stride) {
   const Folder folder;
-  const std::string preload = "env LD_PRELOAD=" STRATA_KILL_AT_CALL " ";
+  const std::string preload = "env LD_PRELOAD=" + built("libkill_at_call.so") + " ";
   const Outcome reference = run(folder, preload + "KILL_COUNT_FILE=" + (folder / "count") + " " +
                                             kProgram + train_short(folder, "reference", ""));
   INFO(reference.text);

@@ -5,6 +5,7 @@
 
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -13,7 +14,7 @@ namespace {
 
 /// A fault is known to `env` by its variables.
 Outcome train_on_two(const Folder& folder, const std::string& fault, const std::string& train) {
-  const std::string preload = "LD_PRELOAD=" STRATA_FAULTY_DISK " ";
+  const std::string preload = "LD_PRELOAD=" + built("libfaulty_disk.so") + " ";
   return run(folder, kMpiExec + "-n 2 env " + preload + fault + " " + kProgram + train);
 }
 

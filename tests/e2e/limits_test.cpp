@@ -10,6 +10,7 @@
 #include "base/control_groups.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 Outcome train_limited(const Folder& folder, const std::string& limit,
                       const std::string& more = "") {
   fs::remove_all(folder / "run");
-  return run(folder, kUnlessItHangs + "sh -c '" + limit + " && exec " STRATA_PROGRAM " " +
+  return run(folder, kUnlessItHangs + "sh -c '" + limit + " && exec " + strata_program() + " " +
                          train_tiny(folder, "run", "--set run.threads=2 " + more) + "'");
 }
 

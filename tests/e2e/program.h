@@ -8,13 +8,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 // Whether a sanitizer watches: some tests take what it needs itself.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -98,18 +99,18 @@ inline Outcome run(const Folder& folder, const std::string& command) {
 }
 
 inline Outcome strata(const Folder& folder, const std::string& arguments) {
-  return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
+  return run(folder, std::string(strata_program()) + " " + arguments);
 }
 
 /// Plans one of configs/ as on a machine without a GPU.
 inline Outcome plan(const Folder& folder, const std::string& arguments) {
-  return run(folder,
-             "CUDA_VISIBLE_DEVICES= " STRATA_PROGRAM " plan " STRATA_CONFIGS "/" + arguments);
+  return run(folder, "CUDA_VISIBLE_DEVICES= " + strata_program() + " plan " + configs_folder() +
+                         "/" + arguments);
 }
 
 inline std::string train_tiny(const Folder& folder, const std::string& name,
                               const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+  return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set run.steps=4 --set optimizer.warmup_steps=1 --set data.sequence_length=32 " + more;
 }
 
@@ -132,7 +133,7 @@ inline std::string tokenize_text(const Folder& folder) {
 inline std::vector<nlohmann::json> metrics(const std::string& run_folder) {
   std::ifstream in(run_folder + "/metrics.jsonl");
   std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) lines.push_back(parse_json<nlohmann::json>(line));
   return lines;
 }
 
@@ -152,7 +153,7 @@ inline const std::string kMpiExec =
 
 /// Returns the start of a command that starts the program on so many ranks.
 inline std::string on_ranks(int ranks) {
-  return kMpiExec + "-n " + std::to_string(ranks) + " " STRATA_PROGRAM " ";
+  return kMpiExec + "-n " + std::to_string(ranks) + " " + strata_program() + " ";
 }
 
 inline Outcome strata_on_ranks(const Folder& folder, int ranks, const std::string& arguments) {

@@ -10,6 +10,7 @@
 #include "e2e/saved_runs.h"
 #include "strata/base/text.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/terminal.h"
 
 namespace strata::test {
@@ -57,7 +58,7 @@ bool sanitized() {
 /// The start of a command that is held at a write to a file whose path has this text, and later
 /// ones.
 std::string held(const Gate& gate, const std::string& path, int after) {
-  return "env LD_PRELOAD=" STRATA_FAULTY_DISK " FAULT_PATH=" + path +
+  return "env LD_PRELOAD=" + built("libfaulty_disk.so") + " FAULT_PATH=" + path +
          " HOLD_CALL=pwrite HOLD_AFTER=" + std::to_string(after) + gate.known_as("HOLD_UNTIL") +
          kProgram;
 }
@@ -86,8 +87,7 @@ TEST_CASE("a terminal shows a save in a line that is gone before the log goes on
 TEST_CASE("a terminal shows how far a measured load is", "[long]") {
   // It would take many minutes, and is ended once it is shown.
   const Folder folder;
-  const std::string bench = kProgram +
-                            "bench " STRATA_CONFIGS
+  const std::string bench = kProgram + "bench " + configs_folder() +
                             "/quickstart.json --generate --prompts 100000 --prompt-tokens 60 "
                             "--max-tokens 40 --set run.threads=1";
   shown_by(

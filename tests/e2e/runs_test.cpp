@@ -11,6 +11,7 @@
 
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -87,9 +88,10 @@ TEST_CASE("a signal ends a run between its steps, with a last line and an exit c
     // Twice in a row, as those send it who mean the process and its group. That both come within a
     // second is said by the clock, which a sanitizer does not let in.
     std::ofstream(folder / "clock").close();
-    const std::string clock = STRATA_TESTS_SANITIZED ? ""
-                                                     : "env STILL_CLOCK=" + (folder / "clock") +
-                                                           " LD_PRELOAD=" STRATA_FILE_CLOCK " ";
+    const std::string clock = STRATA_TESTS_SANITIZED
+                                  ? ""
+                                  : "env STILL_CLOCK=" + (folder / "clock") +
+                                        " LD_PRELOAD=" + built("libfile_clock.so") + " ";
     Process process(folder, clock + kProgram + train_long(folder));
     wait_for_step(folder, process, 1);
     process.send(signal);
@@ -152,7 +154,7 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
 TEST_CASE("files that may grow no further cost lines and not the run", "[long]") {
   const Folder folder;
   const Outcome done =
-      run(folder, "bash -c '(ulimit -f 8; exec " + std::string(STRATA_PROGRAM) + " " +
+      run(folder, "bash -c '(ulimit -f 8; exec " + std::string(strata_program()) + " " +
                       train_tiny(folder, "run",
                                  "--set run.steps=60 "
                                  "--set checkpoint.at_end=false") +
@@ -166,12 +168,12 @@ TEST_CASE("files that may grow no further cost lines and not the run", "[long]")
 
 TEST_CASE("what does not reach standard output is no success") {
   const Folder folder;
-  const std::string config = STRATA_CONFIGS "/tiny-cpu.json";
+  const std::string config = configs_folder() + "/tiny-cpu.json";
   for (const std::string& command :
        {"plan " + config, std::string("config-help"), std::string("--help"),
         "bench " + config + " --set run.steps=1 --set optimizer.warmup_steps=0"}) {
     const Outcome full =
-        run(folder, "sh -c '" + std::string(STRATA_PROGRAM) + " " + command + " > /dev/full'");
+        run(folder, "sh -c '" + std::string(strata_program()) + " " + command + " > /dev/full'");
     INFO(command << "\n" << full.text);
     CHECK(full.code == 1);
     CHECK_THAT(full.text, ContainsSubstring("standard output could not be written"));
@@ -180,7 +182,7 @@ TEST_CASE("what does not reach standard output is no success") {
 
 TEST_CASE("a reader that has seen enough ends the program without a word") {
   const Folder folder;
-  const Outcome closed = run(folder, "bash -c '" + std::string(STRATA_PROGRAM) +
+  const Outcome closed = run(folder, "bash -c '" + std::string(strata_program()) +
                                          " config-help | true; code=${PIPESTATUS[0]}; exit $code'");
   CHECK((closed.code == 0 || closed.code == 128 + SIGPIPE));
   CHECK(closed.text.empty());
@@ -189,15 +191,16 @@ TEST_CASE("a reader that has seen enough ends the program without a word") {
 TEST_CASE("a training outlives the reader of its log") {
   const Folder folder;
   const Outcome closed =
-      run(folder, "bash -c '" + std::string(STRATA_PROGRAM) + " " + train_tiny(folder, "run", "") +
-                      " 2>&1 | true; exit ${PIPESTATUS[0]}'");
+      run(folder, "bash -c '" + std::string(strata_program()) + " " +
+                      train_tiny(folder, "run", "") + " 2>&1 | true; exit ${PIPESTATUS[0]}'");
   CHECK(closed.code == 0);
   CHECK(losses(folder / "run").size() == 4);
 }
 
 TEST_CASE("bench writes its results over no file that holds something else") {
   const Folder folder;
-  REQUIRE(run(folder, "cp " STRATA_CONFIGS "/tiny-cpu.json " + (folder / "mine.json")).code == 0);
+  REQUIRE(run(folder, "cp " + configs_folder() + "/tiny-cpu.json " + (folder / "mine.json")).code ==
+          0);
   const std::string before = read_file(folder / "mine.json");
   const Outcome refused = strata(folder, "bench " + (folder / "mine.json") +
                                              " --set run.steps=1 --set optimizer.warmup_steps=0 "

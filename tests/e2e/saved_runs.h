@@ -18,15 +18,17 @@
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
-inline const std::string kProgram = STRATA_PROGRAM " ";
+inline const std::string kProgram = strata_program() + " ";
 
 /// Arguments of a run of steps that take a millisecond.
 inline std::string train_short(const Folder& folder, const std::string& name,
                                const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+  return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set data.sequence_length=16 --set schedule.rows=1 --set run.threads=1"
          " --set run.log_every=1000 --set run.steps=12 --set checkpoint.every_steps=4"
          " --set checkpoint.keep=1 " +
@@ -146,8 +148,8 @@ inline std::string difference(const std::string& one, const std::string& other) 
     }
   }
   if (files == 0) return "there are no files";
-  nlohmann::json a = nlohmann::json::parse(read_file(one + "/manifest.json"));
-  nlohmann::json b = nlohmann::json::parse(read_file(other + "/manifest.json"));
+  nlohmann::json a = parse_json<nlohmann::json>(read_file(one + "/manifest.json"));
+  nlohmann::json b = parse_json<nlohmann::json>(read_file(other + "/manifest.json"));
   for (const char* const key : {"config", "hash", "xxh3"}) {  // where the run lies
     a.erase(key);
     b.erase(key);

@@ -9,6 +9,7 @@
 
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
@@ -20,7 +21,7 @@ bool sanitized() {
 
 /// The start of a command that has variables of e2e/faulty_disk.cpp for its environment.
 std::string disturbed(const std::string& variables) {
-  return "env LD_PRELOAD=" STRATA_FAULTY_DISK " " + variables + " " + kProgram;
+  return "env LD_PRELOAD=" + built("libfaulty_disk.so") + " " + variables + " " + kProgram;
 }
 
 /// Checks that the run has ended with its last state saved, and goes on as if it had not.
@@ -52,9 +53,8 @@ class FakeSlurm {
     return run(folder_, "env PATH=" + (folder_ / "bin") +
                             ":$PATH SLURM_JOB_NAME=tiny SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=1"
                             " SLURM_SUBMIT_DIR=" +
-                            (folder_ / ".") +
-                            " STRATA=" STRATA_PROGRAM " bash " STRATA_SCRIPTS
-                            "/train.sbatch " STRATA_CONFIGS
+                            (folder_ / ".") + " STRATA=" + strata_program() + " bash " +
+                            scripts_folder() + "/train.sbatch " + configs_folder() +
                             "/tiny-cpu.json --set data.sequence_length=16 --set schedule.rows=1"
                             " --set run.threads=1 --set checkpoint.every_steps=null"
                             " --set run.steps=" +
@@ -146,11 +146,11 @@ TEST_CASE("a second signal while the last checkpoint is saved ends the run at on
   const std::string six = train_short(folder, "run", more + "--set run.steps=6");
   REQUIRE(strata(folder, six).code == 0);
   std::ofstream(folder / "clock").close();
-  Process process(folder,
-                  "env STILL_CLOCK=" + (folder / "clock") +
-                      " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
-                      "LD_PRELOAD=" STRATA_FAULTY_DISK ":" STRATA_FILE_CLOCK " " + kProgram +
-                      train_short(folder, "run", more + kEndless + "--resume auto"));
+  Process process(
+      folder, "env STILL_CLOCK=" + (folder / "clock") +
+                  " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
+                  "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" + built("libfile_clock.so") +
+                  " " + kProgram + train_short(folder, "run", more + kEndless + "--resume auto"));
   process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
   process.send(SIGINT);
   process.wait_for("SIGINT: the run ends when the submitted steps are done");
@@ -229,8 +229,7 @@ TEST_CASE("train.sbatch has SLURM start a job again whose time is over", "[slow]
                         "[ -e " + (folder / "requeued") +
                             " ] && exec \"$@\"\n"
                             "AHEAD_CLOCK=" +
-                            (folder / "clock") +
-                            " LD_PRELOAD=" STRATA_FILE_CLOCK
+                            (folder / "clock") + " LD_PRELOAD=" + built("libfile_clock.so") +
                             " \"$@\" &\n"
                             "while kill -0 $! && ! grep -qs '\"step\":5,' " +
                             metrics_file +

@@ -13,6 +13,7 @@
 
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -28,7 +29,7 @@ std::optional<pid_t> process_of(const Folder& folder, int rank) {
     const std::string arguments = read_file(entry.path() / "cmdline");
     const std::string environment = '\0' + read_file(entry.path() / "environ");
     const std::string wanted = '\0' + variable + '\0';
-    if (arguments.starts_with(STRATA_PROGRAM) &&
+    if (arguments.starts_with(strata_program()) &&
         arguments.find(folder / "run") != std::string::npos &&
         environment.find(wanted) != std::string::npos) {
       return std::stoi(pid);
@@ -119,8 +120,8 @@ TEST_CASE("a job of which a rank throws ends with the rank's error, not by silen
     const Folder folder;
     const std::string data = tokenize_text(folder);
     Job job(folder, ranks, kPatient + data,
-            "LD_PRELOAD=" STRATA_FAULTY_DISK
-            " FAULT_RANK=1 FAULT_PATH=/train.bin FAIL_CALL=pread FAIL_AFTER=120");
+            "LD_PRELOAD=" + built("libfaulty_disk.so") +
+                " FAULT_RANK=1 FAULT_PATH=/train.bin FAIL_CALL=pread FAIL_AFTER=120");
     const int code = job.end();
     INFO(job.text());
     CHECK(code == 2);
@@ -153,8 +154,8 @@ TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit 
                                   " ]; do sleep 0.02; done\n"
                                   "exit $code\n";
     Job job(folder, 2, kPatient,
-            "LD_PRELOAD=" STRATA_LATE_END " LATE_RANK=1" + gate.known_as("LATE_UNTIL") + "sh " +
-                wrapper);
+            "LD_PRELOAD=" + built("liblate_end.so") + " LATE_RANK=1" + gate.known_as("LATE_UNTIL") +
+                "sh " + wrapper);
     job.send(SIGUSR1, 0);
     gate.wait_until_held(job.process());
     job.process().wait_for("rank 0 ends with 75");
