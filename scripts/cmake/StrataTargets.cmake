@@ -42,6 +42,7 @@ endfunction()
 # strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
 # entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
 # <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
+# scripts/test_gpu.py runs the cases of <name>_cuda each by itself; the target cuda_tests builds what it needs.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
@@ -76,5 +77,6 @@ function(strata_test name)
   if(arg_CUDA AND STRATA_CUDA)
     add_test(NAME ${name}_cuda COMMAND ${name} "[cuda]")
     set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu)
+    add_dependencies(cuda_tests ${name})
   endif()
 endfunction()
