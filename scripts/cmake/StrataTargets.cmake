@@ -89,6 +89,7 @@ set(STRATA_TEST_HANGS_S 3600)
 # its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
 # <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
 # nothing to see. One that COMPUTES much itself, as references of operators do, is optimised in every build.
+# scripts/test_gpu.py runs the cases of <name>_cuda each by itself; the target cuda_tests builds what it needs.
 function(strata_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
@@ -130,5 +131,6 @@ function(strata_test name)
     add_test(NAME ${name}_cuda COMMAND ${name} "[cuda]")
     set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu
                          TIMEOUT ${STRATA_TEST_HANGS_S})
+    add_dependencies(cuda_tests ${name})
   endif()
 endfunction()

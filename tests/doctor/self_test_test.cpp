@@ -398,7 +398,7 @@ TEST_CASE("what a machine cannot do at all is a finding and no exception") {
   }
 }
 
-TEST_CASE("the self-test finds nothing on a GPU that is right, within its time", "[cuda]") {
+TEST_CASE("the self-test finds nothing on a GPU that is right, within its time", "[cuda][alone]") {
   if (without_gpu()) return;
   const ScratchFolder folder;
   SelfTestOptions options{.backend = BackendKind::kCuda, .scratch = folder.file("")};

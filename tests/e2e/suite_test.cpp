@@ -175,6 +175,67 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
         good["runs"][0]["result"]["tokens_per_step"]);
 }
 
+TEST_CASE("the log of a suite says of each run what begins, and what came of it after how long",
+          "[long]") {
+  const Folder folder;
+  const std::string suite = write_suite(
+      folder,
+      {R"("name": "good", "title": "two steps", )" + kShort,
+       R"("name": "unfit", "set": ["run.steps=3", "memory.host_limit=1MiB"])",
+       R"("name": "words", "generate": {"prompts": 2, "prompt_tokens": 4, "max_tokens": 4})"},
+      R"("repeats": 1, )");
+  const Outcome log = run(folder, "sh -c '" + strata_program() + " bench --suite " + suite + " > " +
+                                      (folder / "table") + "'");
+  INFO(log.text);
+  std::size_t at = 0;
+  for (const std::string line : {
+           "row 1 of 3: good, run 1 of 1 (1 of 3 in all): two steps; 2 step(s) with rows of 32 "
+           "tokens",
+           "row 1 of 3: good, run 1 of 1: ",
+           " tokens/s after ",
+           "row 2 of 3: unfit, run 1 of 1 (2 of 3 in all): ",
+           "tiny-cpu.json; 3 step(s) with rows of ",
+           "row 2 of 3: unfit, run 1 of 1: failed after ",
+           " s with exit code 3: ",
+           "row 3 of 3: words, run 1 of 1 (3 of 3 in all): ",
+           "tiny-cpu.json; 2 prompt(s) of 4 tokens, 4 drawn after each",
+           "row 3 of 3: words, run 1 of 1: ",
+           " tokens/s after ",
+       }) {
+    INFO(line);
+    const std::size_t found = log.text.find(line, at);
+    REQUIRE(found != std::string::npos);
+    at = found + line.size();
+  }
+  CHECK(read_file(folder / "table").starts_with("Suite `suite`"));
+  CHECK_THAT(read_file(folder / "table"), !ContainsSubstring("row 1 of 3"));
+}
+
+TEST_CASE("the log of a benchmark says what is under way, its results stand apart", "[long]") {
+  const Folder folder;
+  const std::string sizes = " --set run.threads=1 --set data.sequence_length=32";
+  for (const std::string& what :
+       {sizes + " --set run.steps=2 --set optimizer.warmup_steps=0",
+        sizes + " --generate --prompts 2 --prompt-tokens 4 --max-tokens 4"}) {
+    INFO(what);
+    const Outcome log = run(folder, "sh -c '" + strata_program() + " bench " + kTiny + what + " > " +
+                                        (folder / "table") + "'");
+    INFO(log.text);
+    REQUIRE(log.code == 0);
+    std::size_t at = 0;
+    for (const std::string line :
+         {"[info] planning and allocating a model of ", "[info] ready after ", "[info] warming up",
+          "[info] warm after ", "; measuring 2 ", "[info] measured ", " tokens/s"}) {
+      INFO(line);
+      const std::size_t found = log.text.find(line, at);
+      REQUIRE(found != std::string::npos);
+      at = found + line.size();
+    }
+    CHECK_THAT(read_file(folder / "table"), ContainsSubstring("tokens/s  "));
+    CHECK_THAT(read_file(folder / "table"), !ContainsSubstring("warm"));
+  }
+}
+
 TEST_CASE("a suite whose every row has figures ends with 0, one that does not fit with 3",
           "[long]") {
   const Folder folder;
