@@ -139,10 +139,11 @@ class SuiteRunner {
     return static_cast<std::int64_t>(results_.rows[job.record].runs.size());
   }
 
-  /// Returns what a run of the row measures: its title, and how much of what.
+  /// Returns what a run of the row measures: its title, if it has one of its own, and how much of
+  /// what.
   [[nodiscard]] std::string contents(const SuiteJob& job) const {
     const SuiteRow& row = job.row;
-    const std::string title = (row.title.empty() ? row.config.string() : row.title) + "; ";
+    const std::string title = row.title == row.name ? "" : row.title + "; ";
     if (row.generation) {
       const SuiteGeneration& g = *row.generation;
       return title + fmt::format("{} prompt(s) of {} tokens, {} drawn after each",
