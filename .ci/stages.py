@@ -73,7 +73,8 @@ def report(arguments):
     print(f"{result['whole_seconds']:6d} s of {result['whole_budget']:4d}  in all, {result['kind']}")
     if test_seconds is not None:
         print(f"the default tests took {test_seconds:.0f} s of processor time")
-    print("\n".join(result["over"]))
+    for line in result["over"]:
+        print(line)
     print(f"ccache lacked {sum(t[3] for t in times)} of {sum(t[2] for t in times)} compilations")
     return 1 if result["failed"] else 0
 
