@@ -1,28 +1,35 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on the sources that differ from a commit, and for a header that differs on one source that
-includes it. It takes seconds a file: what the time does not reach is named, and is no failure.
+"""Runs clang-tidy on the sources that a change touches, and for a header that it touches on one source that includes
+it.
 
-  scripts/check_tidy.py [--all] [--seconds N]   --all: every source; no file is begun after N seconds
-  scripts/check_tidy.py --self-test             checks how sources are chosen
+  scripts/check_tidy.py [--all] [--most N]   --all: every source; at most N of them (200), those that changed most first
+  scripts/check_tidy.py --self-test          checks how sources are chosen
 
 Needs build/cpu-debug configured, from whose compile commands it takes the flags; sources of the CUDA
-backend are not in there. It compares with where this branch left main; on main itself, or without it, with
-the commit before. A clone that has no commit before (depth 1) is looked at whole, as far as time allows.
+backend are not in there. It compares with where this branch left main. On main itself the change is what was
+committed in the eight hours before its last commit: a day's work, whatever the number of commits. A clone that has no
+commit before (depth 1) is looked at whole.
+
+A source that was found in order is not looked at again until it, a header of this tree that it includes, its command
+or the rules change: ~/.cache/strata-tidy remembers. Sources that N leaves out are named; more than a fifth fail.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/cpu-debug"
 TIDY = os.environ.get("CLANG_TIDY", "clang-tidy")
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strata-tidy"
+CHANGE_HOURS = 8      # on main: what belongs to one change
+MOST_LEFT_OUT = 0.2   # of the sources that are not known to be in order
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -38,55 +45,106 @@ def base_commit():
         base = git("merge-base", "HEAD", branch)
         if base and base != head:
             return base[0]
-    before = git("rev-parse", "--verify", "--quiet", "HEAD~1")
-    return before[0] if before else None
+    return before_the_change([line.split() for line in git("log", "--first-parent", "--format=%H %ct")])
+
+
+def most_changed_first(lines):
+    """The paths of `git diff --numstat`, those with most changed lines first."""
+    files = [line.split("\t") for line in lines]
+    files.sort(key=lambda f: (-sum(int(n) for n in f[:2] if n.isdigit()), f[2]))
+    return [f[2] for f in files]
+
+
+def before_the_change(commits):
+    """The newest of the commits, (id, seconds) from HEAD on, that is no part of HEAD's change; None if all are."""
+    begin = int(commits[0][1]) - CHANGE_HOURS * 3600
+    return next((commit for commit, seconds in commits[1:] if int(seconds) < begin), None)
 
 
 def chosen(changed, texts):
-    """The sources to look at, of `texts` {path: text}: changed ones first, then one for each header."""
+    """The sources to look at, of `texts` {path: text}: changed ones first, then one for each file that is included."""
     found = [path for path in changed if path in texts]
-    for header in (p for p in changed if p.endswith(".h")):
+    for part in (p for p in changed if p not in texts and p.endswith((".h", ".cpp"))):
         users = [path for path, text in texts.items()
-                 if any(header.endswith("/" + name) for name in INCLUDE.findall(text))]
-        users.sort(key=lambda p: (p not in found, Path(p).stem != Path(header).stem, p))
+                 if any(part.endswith("/" + name) for name in INCLUDE.findall(text))]
+        users.sort(key=lambda p: (p not in found, Path(p).stem != Path(part).stem, p))
         found += [p for p in users[:1] if p not in found]
     return found
 
 
-def check(paths, seconds):
-    begin = time.monotonic()
+def included(path, known):
+    """The file and what it includes of this tree, in a fixed order. `known` has what was read."""
+    found, waiting = set(), [path]
+    while waiting:
+        file = waiting.pop()
+        if file in found:
+            continue
+        found.add(file)
+        if file not in known:
+            known[file] = (ROOT / file).read_text(errors="replace")
+        for name in INCLUDE.findall(known[file]):
+            folders = (str(Path(file).parent), "include", "src", "tests", ".")
+            paths = (os.path.normpath(os.path.join(folder, name)) for folder in folders)
+            waiting += [p for p in paths if p in known or (ROOT / p).is_file()][:1]
+    return sorted(found)
+
+
+def key_of(path, command, rules, known):
+    """What the verdict on a source depends on, as a name for a file."""
+    digest = hashlib.sha256(rules.encode())
+    digest.update(command.replace(str(ROOT), ".").encode())
+    for file in included(path, known):
+        digest.update(f"\n{file}\n{known[file]}".encode())
+    return digest.hexdigest()
+
+
+def check(paths, commands, most):
+    version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
+    rules, known = version + (ROOT / ".clang-tidy").read_text(), {}
+    keys = {path: CACHE / key_of(path, commands[path], rules, known) for path in paths}
+    new = [path for path in paths if not keys[path].exists()]
+    left_out = new[most:]
 
     def run(path):
-        if time.monotonic() - begin > seconds:
-            return path, None
-        return path, subprocess.run([TIDY, "-p", BUILD, "--quiet", path], cwd=ROOT,
-                                    capture_output=True, text=True)
+        return path, subprocess.run([TIDY, "-p", BUILD, "--quiet", path], cwd=ROOT, capture_output=True, text=True)
 
-    late, failed = [], []
+    CACHE.mkdir(parents=True, exist_ok=True)
+    failed = []
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for path, done in pool.map(run, paths):
-            if done is None:
-                late.append(path)
-            elif done.returncode != 0:
+        for path, done in pool.map(run, new[:most]):
+            if done.returncode == 0:
+                keys[path].touch()
+            else:
                 failed.append(path)
                 print(done.stdout or done.stderr)
-    print(f"tidy: {len(paths) - len(late)} sources looked at, {len(failed)} with warnings")
-    if late:
-        print(f"tidy: no time for {len(late)}: " + " ".join(late))
+    print(f"tidy: {len(paths)} sources, {len(paths) - len(new)} of them known to be in order; looked at "
+          f"{len(new) - len(left_out)}, {len(failed)} with warnings; {len(left_out)} left out")
+    if left_out:
+        print("tidy: left out: " + " ".join(left_out))
+    if len(left_out) > MOST_LEFT_OUT * len(new):
+        print("tidy: too many were left out; run scripts/check_tidy.py --all --most 10000")
+        return 1
     return 1 if failed else 0
 
 
 def self_test():
     texts = {"src/a/x.cpp": '#include "strata/a/x.h"\n', "src/a/y.cpp": '#include "strata/a/x.h"\n',
-             "src/b/z.cpp": '#include "strata/a/x.h"\n# include "b/z.h"\n'}
+             "src/b/z.cpp": '#include "strata/a/x.h"\n# include "b/z.h"\n#include "b/part.cpp"\n'}
     cases = [(["src/a/y.cpp", "README.md"], ["src/a/y.cpp"]),
              (["include/strata/a/x.h"], ["src/a/x.cpp"]),
              (["include/strata/a/x.h", "src/b/z.cpp"], ["src/b/z.cpp"]),  # looks at both
              (["src/b/z.h"], ["src/b/z.cpp"]),
+             (["src/b/part.cpp"], ["src/b/z.cpp"]),
              (["src/b/z.cpp", "src/gone.cpp"], ["src/b/z.cpp"]),
              (["include/strata/a/unused.h"], [])]
     wrong = [f"{c}: found {chosen(c, texts)}" for c, wanted in cases if chosen(c, texts) != wanted]
-    print("\n".join(wrong) if wrong else f"tidy: self-test passed, {len(cases)} cases")
+    hour = 3600
+    for commits, wanted in [([("c", 99 * hour), ("b", 98 * hour), ("a", 90 * hour)], "a"),
+                            ([("c", 99 * hour), ("b", 92 * hour), ("a", 91 * hour)], None),
+                            ([("c", 99 * hour)], None)]:
+        if before_the_change(commits) != wanted:
+            wrong.append(f"{commits}: found {before_the_change(commits)}")
+    print("\n".join(wrong) if wrong else f"tidy: self-test passed, {len(cases) + 3} cases")
     return 1 if wrong else 0
 
 
@@ -95,16 +153,16 @@ def main():
         return self_test()
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--most", type=int, default=200)
     arguments = parser.parse_args()
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
-    files = {os.path.relpath(c["file"], ROOT) for c in commands}
-    texts = {f: (ROOT / f).read_text() for f in git("ls-files", "*.cpp") if f in files}
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    commands = {os.path.relpath(c["file"], ROOT): c["command"] for c in entries}
+    texts = {f: (ROOT / f).read_text() for f in git("ls-files", "*.cpp") if f in commands}
     base = None if arguments.all else base_commit()
     # New files that are not added yet are no part of the difference.
-    changed = sorted(texts) if base is None else git("diff", "--name-only", base)
+    changed = sorted(texts) if base is None else most_changed_first(git("diff", "--numstat", "--no-renames", base))
     print(f"tidy: compared with {base or 'nothing: every source'}")
-    return check(chosen(changed, texts), arguments.seconds)
+    return check(chosen(changed, texts), commands, arguments.most)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,10 @@ build() {
     options+=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
     export CCACHE_SLOPPINESS=pch_defines,time_macros  # what it needs to cache users of a precompiled header
     export CCACHE_INODECACHE=true  # it reads a header once, not again for each of its users: half the time of hits
+    # Paths of this tree are relative to the build's folder, and what debuggers are told of it does not count: what one
+    # preset or one clone has compiled serves all.
+    export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
+    export CCACHE_PCH_EXTSUM=true  # what clang has precompiled is known by its headers (StrataTargets.cmake)
   fi
   output=$(cmake --preset "$preset" "${options[@]}" 2>&1) || { echo "$output" >&2; return 1; }
   cmake --build --preset "$preset" ${@:+--target "$@"}

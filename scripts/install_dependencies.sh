@@ -5,13 +5,13 @@ set -euo pipefail
 . "$(dirname "$0")/common.sh"
 
 packages=(
-  g++ cmake ninja-build
+  g++ cmake ninja-build ccache
   catch2 libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev libzstd-dev
   libopenmpi-dev openmpi-bin
 )
 
 # Tools may have come another way than as packages.
-declare -A command_of=([g++]=g++ [cmake]=cmake [ninja-build]=ninja [openmpi-bin]=mpirun)
+declare -A command_of=([g++]=g++ [cmake]=cmake [ninja-build]=ninja [ccache]=ccache [openmpi-bin]=mpirun)
 
 missing=()
 for package in "${packages[@]}"; do

@@ -1,12 +1,12 @@
 #!/bin/bash
-# Builds everything and runs the tests: the fast ones, and the CUDA ones where there is a GPU.
+# Builds everything and runs the tests: the fast ones, and where there is a GPU also those that need one.
 #
 #   scripts/test.sh [--slow]     --slow: the long and the slow ones as well, and jobs on two hosts
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-labels='fast|cuda'
+labels='fast'
 case ${1:-} in
   '') ;;
   --slow) labels="$labels|long|slow|cluster|cookbook" ;;
@@ -25,3 +25,6 @@ TIMEFORMAT='%U %S'
   time ctest --test-dir "build/$preset" --label-regex "$labels" --parallel "$(nproc)" \
     --output-on-failure --no-tests=error 2>&3
 } 3>&2 2> "build/$preset/test-seconds"
+if [ "$preset" = cuda-release ]; then
+  scripts/test_gpu.py --build "build/$preset"
+fi

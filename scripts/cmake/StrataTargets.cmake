@@ -7,8 +7,8 @@ target_compile_options(strata_options INTERFACE
 # GCC 12 and 13 warn of library code that they have inlined (std::variant, std::string, fmt's floats).
 target_compile_options(strata_options INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow>)
-# With these ccache can tell what a precompiled header stands for: GCC names it where it was included, and clang leaves
-# out when its sources were written, which differs in every checkout.
+# With these ccache can tell what a precompiled header stands for: GCC names it where it was included, and clang does not
+# ask when its sources were written, which differs in every checkout.
 target_compile_options(strata_options INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>
   "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:SHELL:-Xclang -fno-pch-timestamp>")
@@ -23,11 +23,49 @@ endif()
 set(STRATA_STANDARD_HEADERS <algorithm> <array> <filesystem> <functional> <map> <memory> <optional> <span> <string>
   <string_view> <variant> <vector>)
 
-# strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...])
+# Levels of optimisation. What computes has the build's own. Tests wait for what they test, so that to optimise them
+# takes longer than it saves: -O1 in releases, where their own loops count, -O0 under sanitizers. There the outer layers,
+# which read options and print, are not optimised either. A precompiled header serves one level alone.
+set(STRATA_TEST_OPTIMISATION -O1)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(STRATA_TEST_OPTIMISATION -O0)
+endif()
+function(strata_optimisation target level)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${level}>)
+endfunction()
+
+# strata_precompile(<target> HEADERS <header>... [INCLUDES <folder>...]): precompiles headers, which are named in brackets.
+# Clang writes the path of the folder into what it has precompiled, so that ccache would tell every folder from the
+# others: it is given a sum of what the headers say instead, and clang their plain name, which ccache makes relative.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH -include <PCH_HEADER>)
+endif()
+function(strata_precompile target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;INCLUDES")
+  target_precompile_headers(${target} PRIVATE ${arg_HEADERS})
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "#include " OUTPUT_VARIABLE lines)
+  list(JOIN lines "\n" text)
+  set(folder ${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/${target}.dir)
+  file(WRITE ${folder}/headers.cpp "${text}\n")
+  list(TRANSFORM arg_INCLUDES PREPEND -I)
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 ${arg_INCLUDES} -E -P -x c++ ${folder}/headers.cpp
+                  OUTPUT_VARIABLE said ERROR_QUIET RESULT_VARIABLE failed)
+  if(failed)
+    file(REMOVE ${folder}/cmake_pch.hxx.pch.sum)
+  else()
+    string(SHA256 sum "${said}")
+    file(WRITE ${folder}/cmake_pch.hxx.pch.sum ${sum})
+  endif()
+endfunction()
+
+# strata_library(<name> SOURCES ... [HEADERS ...] [DEPENDS ...] [PRIVATE_DEPENDS ...] [OUTER])
 # HEADERS are relative to include/ and are compiled alone by all_verify_interface_header_sets. Standard headers come
-# precompiled from strata_standard.
+# precompiled from strata_standard. An OUTER layer is not optimised in Debug builds.
 function(strata_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OUTER" "" "SOURCES;HEADERS;DEPENDS;PRIVATE_DEPENDS")
   add_library(${name} STATIC ${arg_SOURCES})
   if(arg_HEADERS)
     list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/)
@@ -36,45 +74,63 @@ function(strata_library name)
     set_target_properties(${name} PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
   endif()
   target_link_libraries(${name} PUBLIC strata_options ${arg_DEPENDS} PRIVATE ${arg_PRIVATE_DEPENDS})
-  target_precompile_headers(${name} REUSE_FROM strata_standard)
+  if(arg_OUTER AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    strata_optimisation(${name} -O0)
+    target_precompile_headers(${name} REUSE_FROM strata_standard_outer)
+  else()
+    target_precompile_headers(${name} REUSE_FROM strata_standard)
+  endif()
 endfunction()
 
-# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA]): a Catch2 program and its ctest
-# entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
-# <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is nothing to see.
+# After so many seconds ctest ends a test: only what hangs takes as long, on the slowest machine.
+set(STRATA_TEST_HANGS_S 3600)
+
+# strata_test(<name> SOURCES ... DEPENDS ... [LABELS ...] [SLOW] [LONG] [MPI] [CUDA] [COMPUTES]): a Catch2 program and
+# its ctest entries: <name> runs everything but [slow], [long], [mpi] and [cuda]; <name>_slow, <name>_long, <name>_mpi,
+# <name>_mpi_long and <name>_cuda run those, if asked for. ThreadSanitizer is not shown [one_thread], in which there is
+# nothing to see. One that COMPUTES much itself, as references of operators do, is optimised in every build.
+# scripts/test_gpu.py runs the cases of <name>_cuda each by itself; the target cuda_tests builds what it needs.
 function(strata_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA" "" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SLOW;LONG;MPI;CUDA;COMPUTES" "" "SOURCES;DEPENDS;LABELS")
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE strata_test_support ${arg_DEPENDS})
-  target_precompile_headers(${name} REUSE_FROM strata_test_catch)
+  if(arg_COMPUTES AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    strata_optimisation(${name} -O1)
+    target_precompile_headers(${name} REUSE_FROM strata_test_catch_computes)
+  else()
+    strata_optimisation(${name} ${STRATA_TEST_OPTIMISATION})
+    target_precompile_headers(${name} REUSE_FROM strata_test_catch)
+  endif()
   set(fast "~[slow]~[long]~[mpi]~[cuda]")
   if(STRATA_SANITIZE STREQUAL "thread")
     string(APPEND fast "~[one_thread]")
   endif()
   add_test(NAME ${name} COMMAND ${name} "${fast}")
-  set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}")
+  set_tests_properties(${name} PROPERTIES LABELS "fast;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   if(arg_LONG)
     add_test(NAME ${name}_long COMMAND ${name} "[long]~[mpi]~[cuda]")
-    set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}")
+    set_tests_properties(${name}_long PROPERTIES LABELS "long;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
   if(arg_MPI AND MPI_CXX_FOUND)
     # Up to 4 ranks. Open MPI asks for these as root, and where there are fewer cores than ranks.
     set(environment "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMPI_MCA_rmaps_base_oversubscribe=1")
     add_test(NAME ${name}_mpi COMMAND ${name} "[mpi]~[long]")
     set_tests_properties(${name}_mpi PROPERTIES LABELS "fast;mpi;${arg_LABELS}" PROCESSORS 4
-                         ENVIRONMENT "${environment}")
+                         ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     if(arg_LONG)
       add_test(NAME ${name}_mpi_long COMMAND ${name} "[mpi][long]")
       set_tests_properties(${name}_mpi_long PROPERTIES LABELS "long;mpi;${arg_LABELS}" PROCESSORS 4
-                           ENVIRONMENT "${environment}")
+                           ENVIRONMENT "${environment}" TIMEOUT ${STRATA_TEST_HANGS_S})
     endif()
   endif()
   if(arg_SLOW)
     add_test(NAME ${name}_slow COMMAND ${name} "[slow]~[cuda]")
-    set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}")
+    set_tests_properties(${name}_slow PROPERTIES LABELS "slow;${arg_LABELS}" TIMEOUT ${STRATA_TEST_HANGS_S})
   endif()
   if(arg_CUDA AND STRATA_CUDA)
     add_test(NAME ${name}_cuda COMMAND ${name} "[cuda]")
-    set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu)
+    set_tests_properties(${name}_cuda PROPERTIES LABELS "cuda;${arg_LABELS}" RESOURCE_LOCK gpu
+                         TIMEOUT ${STRATA_TEST_HANGS_S})
+    add_dependencies(cuda_tests ${name})
   endif()
 endfunction()

@@ -14,7 +14,7 @@ sets=("${@:3}")
 steps_of_part=200
 if [ -n "$tiny" ]; then
   steps_of_part=10
-  sets+=(--set run.steps=60 --set run.threads=1)
+  sets+=(--set run.threads=1)
 fi
 
 # steps_done: how many steps metrics.jsonl has.
@@ -26,10 +26,13 @@ steps_done() {
 
 # part RANKS [LAST]: goes on with so many ranks; until step LAST, or to the end.
 part() {
-  local ranks=$1 last=${2:-} code=0 before
+  local ranks=$1 last=${2:-} code=0 before steps=()
   before=$(steps_done)
   say "$ranks rank(s)${last:+, until step $last}"
-  mpirun -np "$ranks" --bind-to none "$strata" train "$config" "${sets[@]}" --output "$directory" --resume auto &
+  # Tiny steps are so short that all could be done before the signal: only the last part has an end.
+  [ -z "$tiny" ] || steps=(--set "run.steps=$([ -n "$last" ] && echo 1000000000 || echo $((before + 20)))")
+  mpirun -np "$ranks" --bind-to none "$strata" train "$config" "${sets[@]}" "${steps[@]}" --output "$directory" \
+    --resume auto &
   local job=$!
   if [ -n "$last" ]; then
     # A part before may have gone beyond this step: mpirun passes signals on only once its ranks train.

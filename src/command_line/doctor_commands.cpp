@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "command_line/assignments.h"
-#include "strata/command_line/command_line.h"
+#include "command_line/sub_commands.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
 
@@ -14,12 +14,12 @@ namespace strata {
 namespace {
 
 /// What is said of a run.
-struct RunArguments {
+struct DoctorArguments {
   std::string config;
   std::vector<std::string> sets;
 };
 
-RunConfig load(const RunArguments& arguments) {
+RunConfig load(const DoctorArguments& arguments) {
   warn_of_replaced(arguments.sets);
   RunConfig config = load_run_config(arguments.config, arguments.sets);
   config.validate(arguments.config);
@@ -27,7 +27,7 @@ RunConfig load(const RunArguments& arguments) {
 }
 
 /// Declares what says which run is looked at, and on how many ranks.
-CLI::Option& add_run(CLI::App& doctor, DoctorRun& run, RunArguments& arguments) {
+CLI::Option& add_run(CLI::App& doctor, DoctorRun& run, DoctorArguments& arguments) {
   CLI::Option& config =
       *doctor.add_option("config", arguments.config,
                          "run config, a JSON file: also see whether it is right, whether its model "
@@ -53,7 +53,7 @@ CLI::Option& add_run(CLI::App& doctor, DoctorRun& run, RunArguments& arguments) 
 
 void add_doctor_commands(CLI::App& app, Action& action) {
   const auto options = std::make_shared<DoctorOptions>();
-  const auto arguments = std::make_shared<RunArguments>();
+  const auto arguments = std::make_shared<DoctorArguments>();
   CLI::App& doctor =
       *app.add_subcommand("doctor", "Look what of this machine would go wrong, and say what to do");
   CLI::Option& config = add_run(doctor, options->run, *arguments);

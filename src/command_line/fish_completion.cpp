@@ -11,7 +11,7 @@ namespace strata {
 
 namespace {
 
-constexpr const char* kHelpers =
+constexpr const char* kFishHelpers =
     R"sh(# fish completion of strata, written by `strata completions fish`.
 
 # Whether the words that are no options begin with $argv.
@@ -46,7 +46,7 @@ function __strata_setting
 )sh";
 
 /// Returns the text within single quotes of the shell.
-std::string in_quotes(std::string_view text) {
+std::string in_fish_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'' || c == '\\') result += '\\';
@@ -71,7 +71,7 @@ std::string value_of(const OptionText& option, const CommandText& program) {
   }
   if (option.kind == ValueKind::kFolder) words.emplace_back("(__fish_complete_directories)");
   const std::string files = option.kind == ValueKind::kFile ? " -F" : " -f";
-  return files + (words.empty() ? "" : " -a " + in_quotes(joined(words, " ")));
+  return files + (words.empty() ? "" : " -a " + in_fish_quotes(joined(words, " ")));
 }
 
 void add_lines(const CommandText& command, const CommandText& program, std::string& text) {
@@ -80,7 +80,8 @@ void add_lines(const CommandText& command, const CommandText& program, std::stri
   const std::string here = "complete -c strata -n '__strata_in" + words + "'";
   const std::string only_here = "complete -c strata -n '__strata_at" + words + "'";
   for (const CommandText& inner : command.commands) {
-    text += only_here + " -f -a " + last_word(inner) + " -d " + in_quotes(inner.description) + '\n';
+    text += only_here + " -f -a " + last_word(inner) + " -d " + in_fish_quotes(inner.description) +
+            '\n';
   }
   for (const OptionText& option : command.options) {
     text += command.commands.empty() ? here : only_here;
@@ -88,7 +89,7 @@ void add_lines(const CommandText& command, const CommandText& program, std::stri
       text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
     }
     if (!option.placeholder.empty()) text += " -r" + value_of(option, program);
-    text += " -d " + in_quotes(option.description) + '\n';
+    text += " -d " + in_fish_quotes(option.description) + '\n';
   }
   if (!command.arguments.empty()) {
     text += here + value_of(command.arguments.front(), program) + '\n';
@@ -99,7 +100,7 @@ void add_lines(const CommandText& command, const CommandText& program, std::stri
 }  // namespace
 
 std::string fish_completion(const CommandText& program, const std::vector<KeyText>& keys) {
-  std::string text = kHelpers;
+  std::string text = kFishHelpers;
   for (const KeyText& key : keys) {
     if (key.words.empty() && !key.names_file) continue;
     text += "        case " + key.path + "\n            printf '%s\\n' $key=" +
@@ -111,7 +112,7 @@ std::string fish_completion(const CommandText& program, const std::vector<KeyTex
       "    end\nend\n\n# The keys of the config, each followed by $argv.\nfunction __strata_keys\n"
       "    printf \"%s$argv\\t%s\\n\" \\\n";
   for (const KeyText& key : keys) {
-    text += "        " + key.path + ' ' + in_quotes(key.description) +
+    text += "        " + key.path + ' ' + in_fish_quotes(key.description) +
             (&key == &keys.back() ? "\n" : " \\\n");
   }
   text += "end\n\ncomplete -c strata -f\n";

@@ -3,9 +3,9 @@
 #include <memory>
 #include <string>
 
+#include "command_line/sub_commands.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
-#include "strata/command_line/command_line.h"
 #include "strata/commands/generate.h"
 
 namespace strata {

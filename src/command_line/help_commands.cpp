@@ -12,9 +12,9 @@
 #include "command_line/command_tree.h"
 #include "command_line/man_pages.h"
 #include "command_line/shell_completion.h"
+#include "command_line/sub_commands.h"
 #include "strata/base/error.h"
 #include "strata/base/version.h"
-#include "strata/command_line/command_line.h"
 
 namespace strata {
 

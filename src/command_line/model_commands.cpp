@@ -1,6 +1,6 @@
 // The commands about checkpoints and models, and what lies in files.
 
-#include "strata/command_line/command_line.h"
+#include "command_line/sub_commands.h"
 
 #include <memory>
 

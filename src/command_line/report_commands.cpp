@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "strata/command_line/command_line.h"
+#include "command_line/sub_commands.h"
 #include "strata/commands/commands.h"
 #include "strata/report/png_figures.h"
 

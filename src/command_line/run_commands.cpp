@@ -1,7 +1,7 @@
 // The commands about a run: what they have in common is the config, and what the command line
 // changes in it.
 
-#include "strata/command_line/command_line.h"
+#include "command_line/sub_commands.h"
 
 #include <cstdint>
 #include <iostream>

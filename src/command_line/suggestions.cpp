@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "command_line/sub_commands.h"
 #include "strata/base/fields.h"
 #include "strata/base/suggestion.h"
-#include "strata/command_line/command_line.h"
 #include "strata/config/config.h"
 
 namespace strata {

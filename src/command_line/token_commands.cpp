@@ -1,6 +1,6 @@
 // The commands about texts, token files and tokenizers.
 
-#include "strata/command_line/command_line.h"
+#include "command_line/sub_commands.h"
 
 #include <cstdint>
 #include <memory>

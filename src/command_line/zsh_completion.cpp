@@ -11,7 +11,7 @@ namespace strata {
 
 namespace {
 
-constexpr const char* kHelpers = R"sh(
+constexpr const char* kZshHelpers = R"sh(
 # Completes the words $2... and what $1 names: file, folder or none.
 _strata_value() {
   local kind=$1
@@ -35,7 +35,7 @@ _strata_setting() {
 )sh";
 
 /// Returns the text within single quotes of the shell.
-std::string in_quotes(std::string_view text) {
+std::string in_zsh_quotes(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {
     if (c == '\'') {
@@ -89,7 +89,7 @@ void add_options(const CommandText& command, const CommandText& program, std::st
       } else {
         line += about;
       }
-      text += " \\\n    " + in_quotes(line);
+      text += " \\\n    " + in_zsh_quotes(line);
     }
   }
 }
@@ -110,8 +110,8 @@ void add_functions(const CommandText& command, const CommandText& program, std::
     for (std::size_t i = 0; i < command.arguments.size(); ++i) {
       const OptionText& argument = command.arguments[i];
       const std::string place = argument.repeated ? "*" : std::to_string(i + 1);
-      text += " \\\n    " + in_quotes(place + ':' + escaped(argument.names.front(), ":\\") + ':' +
-                                      action_of(argument, program));
+      text += " \\\n    " + in_zsh_quotes(place + ':' + escaped(argument.names.front(), ":\\") +
+                                          ':' + action_of(argument, program));
     }
     text += "\n}\n";
     return;
@@ -121,8 +121,8 @@ void add_functions(const CommandText& command, const CommandText& program, std::
   text += " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n  case $state in\n";
   text += "    command)\n      local -a commands=(\n";
   for (const CommandText& inner : command.commands) {
-    text +=
-        "        " + in_quotes(last_word(inner) + ':' + escaped(inner.description, ":\\")) + '\n';
+    text += "        " + in_zsh_quotes(last_word(inner) + ':' + escaped(inner.description, ":\\")) +
+            '\n';
   }
   text += "      )\n      _describe command commands ;;\n    argument)\n      case $words[1] in\n";
   for (const CommandText& inner : command.commands) {
@@ -140,10 +140,10 @@ std::string zsh_completion(const CommandText& program, const std::vector<KeyText
       "zsh`: put it as _strata into a folder of $fpath.\n\n";
   text += "typeset -ga _strata_keys=(\n";
   for (const KeyText& key : keys) {
-    text += "  " + in_quotes(key.path + ':' + escaped(key.description, ":\\")) + '\n';
+    text += "  " + in_zsh_quotes(key.path + ':' + escaped(key.description, ":\\")) + '\n';
   }
   text += ")\n";
-  text += kHelpers;
+  text += kZshHelpers;
   for (const KeyText& key : keys) {
     if (key.words.empty() && !key.names_file) continue;
     text += "    " + key.path + ") _strata_value " + (key.names_file ? "file" : "none") +

@@ -16,6 +16,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/json.h"
 #include "strata/base/log.h"
+#include "strata/base/process.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/benchmark/figures.h"
@@ -264,7 +265,14 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
     if (ranks.rank() == 0 && !options.json.empty())
       require_replaceable("--json", options.json, kResultKeys);
     Recorder recorder;
+    const LlamaConfig& model = synthetic.model.llama;
+    log::info("planning and allocating a model of {} parameters in {} layer(s)",
+              format_count(model.parameter_count()), model.num_hidden_layers);
+    const double begin_s = steady_seconds();
     Session session(synthetic, ranks, {.trace = &recorder});
+    log::info("ready after {:.1f} s, with {} on the device and {} on the host",
+              steady_seconds() - begin_s, format_bytes(session.setup().device_bytes()),
+              format_bytes(session.setup().host_bytes()));
     return end_together(ranks, [&] {
       const MeasuredSteps result = measure_steps(session, recorder, synthetic.run.steps);
       const std::string device = session.device().info().name;

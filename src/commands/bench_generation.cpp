@@ -151,28 +151,34 @@ GenerationResult generate(GenerationSession& session, const GenerationLoad& load
   return result;
 }
 
+double tokens_per_s(const GenerationCounts& counts) {
+  return static_cast<double>(counts.drawn_tokens) / counts.seconds;
+}
+
 GenerationResult measure(GenerationSession& session, const GenerationLoad& load,
                          SweepTrace* trace) {
   const StopSignals stop;
   WorkProgress work;
-  const WorkMeter meter(work);
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
   GenerationLoad first = load;
   first.sequences = std::min(load.sequences, session.setup().sequences);
   first.drawn_tokens = std::min<std::int64_t>(load.drawn_tokens, 2);
   work.begin("warming up");
+  log::info("warming up: {}", to_string(first));
+  const double begin_s = steady_seconds();
   static_cast<void>(generate(session, first, stop, work, nullptr));
+  log::info("warm after {:.1f} s; measuring {}, {} at once", steady_seconds() - begin_s,
+            to_string(load), format_count(session.setup().sequences));
   work.begin("measuring",
              {static_cast<std::uint64_t>(load.sequences * load.drawn_tokens), "tokens"});
   GenerationResult result = generate(session, load, stop, work, trace);
+  log::info("measured {:.1f} s, {} tokens/s", result.counts.seconds,
+            format_count(std::llround(tokens_per_s(result.counts))));
   result.memory = {.device_planned = session.setup().device_bytes(),
                    .device_measured = session.device().device_bytes_in_use(),
                    .host_planned = session.setup().host_bytes(),
                    .host_peak = peak_resident_bytes()};
   return result;
-}
-
-double tokens_per_s(const GenerationCounts& counts) {
-  return static_cast<double>(counts.drawn_tokens) / counts.seconds;
 }
 
 nlohmann::json to_json(const GenerationResult& r, const GenerationSession& session,
@@ -247,6 +253,9 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
   std::optional<SweepTrace> trace;
   if (!options.trace.empty()) trace.emplace();
   const GenerationJob& job = *options.generation;
+  log::info("planning and allocating a model of {} parameters with random weights",
+            format_count(config.model.llama.parameter_count()));
+  const double begin_s = steady_seconds();
   GenerationSession session({.folder = {},
                              .random_model = config.model.llama,
                              .backend = config.run.backend,
@@ -259,6 +268,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
                              .sequences = job.sequences,
                              .load = job.load,
                              .device = {.trace = trace ? &trace->recorder() : nullptr}});
+  log::info("ready after {:.1f} s: {}", steady_seconds() - begin_s, session.setup().to_string());
   const DeviceInfo info = session.device().info();
   const GenerationResult result = measure(session, job.load, trace ? &*trace : nullptr);
   const GenerationPrediction prediction = session.predict();

@@ -2,10 +2,14 @@
 
 #include "commands/measured_steps.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/base/process.h"
+#include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/plan/rates.h"
 
@@ -36,7 +40,10 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
   std::int64_t step = 0;
   WorkProgress work;
   work.begin("measuring", {static_cast<std::uint64_t>(kWarmUpSteps + steps), "steps"});
-  const WorkMeter meter(work);
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  const auto tokens = static_cast<double>(session.global_tokens_per_step());
+  log::info("warming up for {} steps", kWarmUpSteps);
+  const double start_s = steady_seconds();
   const auto submit = [&] {
     session.submit(step++, lr);
     work.set(static_cast<std::uint64_t>(std::max<std::int64_t>(0, step - 2)));  // two are under way
@@ -44,11 +51,16 @@ MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t s
   while (step < kWarmUpSteps) submit();
   session.synchronize();
   (void)session.take_finished();
+  log::info("warm after {:.1f} s; measuring {} step(s) of {} tokens", steady_seconds() - start_s,
+            format_count(steps), format_count(session.global_tokens_per_step()));
   const LinkBytes before = session.link_bytes();
   const double begin_s = steady_seconds();
   for (std::int64_t i = 0; i < steps; ++i) submit();
   session.synchronize();
-  result.mean_s = (steady_seconds() - begin_s) / static_cast<double>(steps);
+  const double measured_s = steady_seconds() - begin_s;
+  result.mean_s = measured_s / static_cast<double>(steps);
+  log::info("measured {:.1f} s, {} tokens/s; tracing two more steps", measured_s,
+            format_count(std::llround(tokens / result.mean_s)));
   double last_s = begin_s;
   for (const FinishedStep& f : session.take_finished()) {
     result.step_s.push_back(f.finished_s - last_s);

@@ -34,8 +34,8 @@ struct MeasuredSteps {
 [[nodiscard]] RunConfig synthetic_run(const RunConfig& config);
 
 /// Runs warm-up steps, so many measured ones and two traced ones, of a session of a synthetic run
-/// whose trace is the recorder. Rates of the link and of lanes are means of a step. All ranks call
-/// it; it blocks.
+/// whose trace is the recorder, and logs when each of them begins. Rates of the link and of lanes
+/// are means of a step. All ranks call it; it blocks.
 [[nodiscard]] MeasuredSteps measure_steps(Session& session, Recorder& recorder, std::int64_t steps);
 
 /// Returns the rates that the traced work had, as `hardware` takes them: those of one rank alone on

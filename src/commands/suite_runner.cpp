@@ -16,6 +16,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "commands/machine_provenance.h"
 #include "strata/base/child_program.h"
@@ -25,6 +26,7 @@
 #include "strata/base/process.h"
 #include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
+#include "strata/base/work_meter.h"
 #include "strata/benchmark/tables.h"
 #include "strata/data/output_file.h"
 
@@ -117,12 +119,15 @@ class SuiteRunner {
       left += std::max<std::int64_t>(0, job.row.repeats - runs_of(job));
     }
     write();
+    const WorkMeter meter(work_, WorkMeter::Elsewhere::kLogged);
     for (std::int64_t turn = 0; turn < turns; ++turn) {
-      for (const SuiteJob& job : jobs_) {
+      for (std::size_t i = 0; i < jobs_.size(); ++i) {
+        const SuiteJob& job = jobs_[i];
         if (turn >= job.row.repeats || runs_of(job) > turn || record(job).refused()) continue;
-        log::info("{}, run {} of {} ({} of {} in all)", job.row.name, turn + 1, job.row.repeats,
-                  ++done, left);
-        run(job, stop);
+        const std::string name = fmt::format("row {} of {}: {}, run {} of {}", i + 1, jobs_.size(),
+                                             job.row.name, turn + 1, job.row.repeats);
+        log::info("{} ({} of {} in all): {}", name, ++done, left, contents(job));
+        run(job, name, stop);
         write();
       }
     }
@@ -134,7 +139,26 @@ class SuiteRunner {
     return static_cast<std::int64_t>(results_.rows[job.record].runs.size());
   }
 
-  void run(const SuiteJob& job, const StopSignals& stop) {
+  /// Returns what a run of the row measures: its title, and how much of what.
+  [[nodiscard]] std::string contents(const SuiteJob& job) const {
+    const SuiteRow& row = job.row;
+    const std::string title = (row.title.empty() ? row.config.string() : row.title) + "; ";
+    if (row.generation) {
+      const SuiteGeneration& g = *row.generation;
+      return title + fmt::format("{} prompt(s) of {} tokens, {} drawn after each",
+                                 format_count(g.prompts), format_count(g.prompt_tokens),
+                                 format_count(g.max_tokens));
+    }
+    const std::vector<FieldText>& config = results_.rows[job.record].config;
+    const auto value = [&](std::string_view path) {
+      return std::ranges::find(config, path, &FieldText::path)->value;
+    };
+    return title + value("run.steps") + " step(s) with rows of " + value("data.sequence_length") +
+           " tokens";
+  }
+
+  /// Measures one run of a row, which the log calls `name`.
+  void run(const SuiteJob& job, const std::string& name, const StopSignals& stop) {
     std::vector<std::string> words = options_.launcher;
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     const std::vector<std::string> arguments = arguments_of(job.row);
@@ -144,8 +168,10 @@ class SuiteRunner {
     RunRecord run{
         .date = utc_now(), .wall_s = 0, .exit_code = 0, .error = {}, .json = {}, .figures = {}};
     const double begin_s = steady_seconds();
+    work_.begin(name);
     const ChildEnd end = run_child(words, {.limit_s = 60 * job.row.limit_minutes,
                                            .stop = [&] { return stop.received() != 0; }});
+    work_.end();
     run.wall_s = steady_seconds() - begin_s;
     // A batch system sends its signal to all processes of a job, and this one may get it last.
     if (end.signalled && !end.told) std::this_thread::sleep_for(std::chrono::milliseconds(200));
@@ -157,7 +183,7 @@ class SuiteRunner {
     }
     run.exit_code = end.exit_code;
     take_result(run, end, job.row);
-    tell(run, job.row);
+    tell(run, name);
     record(job).runs.push_back(std::move(run));
   }
 
@@ -176,15 +202,15 @@ class SuiteRunner {
     }
   }
 
-  static void tell(const RunRecord& run, const SuiteRow& row) {
+  static void tell(const RunRecord& run, const std::string& name) {
     if (!run.figures) {
-      log::warn("{}: {} (exit code {})", row.name, run.error, run.exit_code);
+      log::warn("{}: failed after {:.1f} s with exit code {}: {}", name, run.wall_s, run.exit_code,
+                run.error);
       return;
     }
     const BenchFigures& f = *run.figures;
-    log::info("{}: {} tokens/s{} ({})", row.name, format_count(std::llround(f.tokens_per_s)),
-              f.mfu ? fmt::format(", {:.1f} % MFU", 100 * *f.mfu) : "",
-              format_duration(run.wall_s));
+    log::info("{}: {} tokens/s{} after {:.1f} s", name, format_count(std::llround(f.tokens_per_s)),
+              f.mfu ? fmt::format(", {:.1f} % MFU", 100 * *f.mfu) : "", run.wall_s);
   }
 
   void write() const {
@@ -196,6 +222,7 @@ class SuiteRunner {
   SuiteResults& results_;
   const std::vector<SuiteJob>& jobs_;
   RunFile run_file_;
+  WorkProgress work_;  ///< the run under way
 };
 
 }  // namespace

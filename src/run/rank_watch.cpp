@@ -150,6 +150,17 @@ std::vector<int> RankTable::silent() const {
   return ranks;
 }
 
+bool RankTable::all_know(std::optional<int> gone) const {
+  const std::vector<int> quiet = silent();
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    const RankReport& report = rows_[r].report;
+    const auto rank = static_cast<int>(r);
+    if (report.standing == Standing::kLeft || rank == gone.value_or(-1)) continue;
+    if (report.verdict.empty() && std::ranges::find(quiet, rank) == quiet.end()) return false;
+  }
+  return true;
+}
+
 /// Ranks that wait for others are not at fault while one of those moves. If all that are left wait
 /// or have nothing to do, it is the fault of those that have nothing to do, or else of all.
 std::vector<int> RankTable::guilty() const {

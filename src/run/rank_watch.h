@@ -71,6 +71,9 @@ class RankTable {
   /// Lets time pass. Returns the verdict on the job, if there is one: whose fault it is that it
   /// does not go on.
   [[nodiscard]] std::optional<std::string> judge(double elapsed_s);
+  /// Returns whether every rank has said last that it has a verdict, but for those that are silent
+  /// or have left, and the one that is gone.
+  [[nodiscard]] bool all_know(std::optional<int> gone) const;
 
  private:
   struct Row {

@@ -1,5 +1,5 @@
 // The thread of a watchdog: looks, writes, listens and judges, beat by beat. A verdict is repeated
-// for a second before the job ends, so that all ranks have logged it by then.
+// until all ranks that still speak have it as well, and so have logged it, before the job ends.
 #include "strata/run/watchdog.h"
 
 #include <algorithm>
@@ -23,8 +23,12 @@ namespace {
 /// Between two beats, at most; a limit has at least this many of them.
 constexpr double kLongestBeatS = 1;
 constexpr double kBeatsInLimit = 8;
-/// From a verdict to the end, at most: what the other ranks have to log it.
-constexpr double kLongestGraceS = 1;
+/// From a verdict to the end, at least.
+constexpr double kShortestGraceS = 1;
+/// The same if a rank is gone: it may have failed, and then ends the job itself, by its exit code.
+constexpr double kGoneGraceS = 5;
+/// From a verdict to the end, at most: what the other ranks have to log it, on the busiest host.
+constexpr double kLongestGraceS = 10;
 
 }  // namespace
 
@@ -65,6 +69,8 @@ class Watchdog::Watcher {
   RankView view() const;
   /// Returns the verdict on the job, if there is one.
   std::optional<std::string> beat(double elapsed_s);
+  /// Takes in what other ranks have written.
+  void hear();
   /// Returns the verdict on a rank that has died, if one has.
   std::optional<std::string> death();
   void end_job(const std::string& verdict);
@@ -133,10 +139,14 @@ RankReport Watchdog::Watcher::look(double elapsed_s) {
   return own_.look(now, elapsed_s);
 }
 
-std::optional<std::string> Watchdog::Watcher::beat(double elapsed_s) {
+void Watchdog::Watcher::hear() {
   while (const std::optional<Letter> letter = postbox_->receive()) {
     table_.heard(letter->from, from_letter(letter->bytes));
   }
+}
+
+std::optional<std::string> Watchdog::Watcher::beat(double elapsed_s) {
+  hear();
   const RankReport report = look(elapsed_s);
   postbox_->send(to_letter(report));
   table_.heard(ranks_.rank(), report);
@@ -156,11 +166,17 @@ void Watchdog::Watcher::end_job(const std::string& verdict) {
       "the job ends with exit code {}: {}. This is the watchdog (run.watchdog_s = {:g}); this "
       "rank, {}: {}",
       kHungExitCode, verdict, limit_s_, ranks_.rank(), at_);
+  const RankReport last{.standing = Standing::kStuck, .verdict = verdict};
+  table_.heard(ranks_.rank(), last);
   try {
-    for (double left_s = std::min(kLongestGraceS, limit_s_); ranks_.size() > 1 && left_s > 0;
-         left_s -= beat_s_) {
-      postbox_->send(to_letter({.standing = Standing::kStuck, .verdict = verdict}));
-      if (!sleep()) break;
+    const bool wait = ranks_.size() > 1;
+    for (double past_s = 0; wait && past_s < std::min(kLongestGraceS, limit_s_);
+         past_s += beat_s_) {
+      postbox_->send(to_letter(last));
+      hear();
+      const std::optional<int> gone = postbox_->gone();
+      const double shortest_s = std::min(gone ? kGoneGraceS : kShortestGraceS, limit_s_);
+      if ((past_s >= shortest_s && table_.all_know(gone)) || !sleep()) break;
     }
     ranks_.abort(kHungExitCode);
   } catch (const std::exception& error) {

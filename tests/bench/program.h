@@ -4,10 +4,11 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "strata/base/json.h"
 
 namespace strata::bench {
 
@@ -33,7 +34,7 @@ struct Options {
 inline void write_json(const std::string& path, const nlohmann::json& results) {
   if (path.empty()) return;
   std::ofstream file(path);
-  file << results.dump(2) << '\n';
+  file << json_text(results, 2) << '\n';
   file.close();
   if (!file) throw std::runtime_error("--json: cannot write " + path);
 }

@@ -17,6 +17,7 @@
 #include "bench/program.h"
 #include "bench/times.h"
 #include "strata/base/random.h"
+#include "support/places.h"
 #include "tokenizer/splitter.h"
 #include "tokenizer/unicode.h"
 
@@ -46,13 +47,15 @@ constexpr std::array kPatterns = {
 
 std::string english_text() {
   std::string documents;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(STRATA_DOCUMENTS)) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(strata::test::documents_folder())) {
     if (entry.path().extension() != ".md") continue;
     std::ifstream file(entry.path());
     documents.append(std::istreambuf_iterator<char>(file), {});
   }
   std::erase_if(documents, [](char byte) { return static_cast<unsigned char>(byte) >= 0x80; });
-  if (documents.empty()) throw std::runtime_error("no documents in " STRATA_DOCUMENTS);
+  if (documents.empty())
+    throw std::runtime_error("no documents in " + strata::test::documents_folder());
   std::string text;
   while (text.size() < kTextBytes) text += documents;
   return text;

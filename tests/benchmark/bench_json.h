@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "strata/base/json.h"
 #include "strata/benchmark/results.h"
 
 namespace strata::test {
@@ -36,8 +36,8 @@ inline RunRecord run_of(const nlohmann::json& json) {
           .wall_s = 1,
           .exit_code = 0,
           .error = {},
-          .json = json.dump(),
-          .figures = read_bench(json.dump(), "run")};
+          .json = json_text(json),
+          .figures = read_bench(json_text(json), "run")};
 }
 
 /// Returns a row that reached so many tokens/s in each run.

@@ -7,6 +7,7 @@
 #include "benchmark/bench_json.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -19,7 +20,7 @@ TEST_CASE("the spread is the range over the median, and one run has none") {
 }
 
 TEST_CASE("a bench's JSON gives its figures, predicted over measured time among them") {
-  const BenchFigures steps = read_bench(steps_json(500).dump(), "a.json");
+  const BenchFigures steps = read_bench(json_text(steps_json(500)), "a.json");
   CHECK(steps.tokens_per_s == 500);
   CHECK(*steps.mfu == 0.5);
   CHECK(*steps.step_s == 2);
@@ -39,7 +40,7 @@ TEST_CASE("what is unknown in a bench's JSON is absent, and unknown keys are lef
   json["mfu"] = nullptr;
   json["prediction"] = {{"unknown", "nobody has measured this device"}};
   json["a later key"] = {1, 2};
-  const BenchFigures figures = read_bench(json.dump(), "a.json");
+  const BenchFigures figures = read_bench(json_text(json), "a.json");
   CHECK_FALSE(figures.mfu.has_value());
   CHECK_FALSE(figures.predicted_of_measured.has_value());
 }
@@ -48,7 +49,7 @@ TEST_CASE("a file that holds no speed is refused by name") {
   nlohmann::json slow = steps_json(500);
   slow["tokens_per_s"] = nullptr;
   for (const std::string& text : {std::string("{"), std::string("[]"), std::string("{}"),
-                                  std::string(100, '['), slow.dump()}) {
+                                  std::string(100, '['), json_text(slow)}) {
     CAPTURE(text);
     CHECK_THROWS_WITH(read_bench(text, "a.json"), ContainsSubstring("a.json: "));
     CHECK_THROWS_AS(read_bench(text, "a.json"), ConfigError);

@@ -12,6 +12,7 @@
 
 #include "strata/benchmark/suite.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -21,7 +22,7 @@ using Cells = std::vector<std::string>;
 
 /// Returns the cells of a page's table lines that hold `text`.
 std::vector<Cells> table_lines(const std::string& page, const std::string& text) {
-  std::ifstream in(STRATA_ROOT "/" + page);
+  std::ifstream in(source_folder() + "/" + page);
   REQUIRE(in.good());
   std::vector<Cells> lines;
   for (std::string line; std::getline(in, line);) {
@@ -75,7 +76,7 @@ TEST_CASE("the tables of the documents name every row of the suite, and no other
     }
   }
   std::set<std::string> rows;
-  for (const SuiteRow& row : read_suite(STRATA_ROOT "/configs/suites/h200.json").rows) {
+  for (const SuiteRow& row : read_suite(source_folder() + "/configs/suites/h200.json").rows) {
     rows.insert(row.name);
   }
   CHECK(named == rows);
@@ -102,7 +103,7 @@ TEST_CASE("every figure of strata in README stands in a row of docs/performance.
 TEST_CASE("the suites that are installed can be read, and their configs are there") {
   for (const char* const name : {"h200", "models", "tiny"}) {
     for (const SuiteRow& row :
-         read_suite(std::string(STRATA_ROOT "/configs/suites/") + name + ".json").rows) {
+         read_suite(source_folder() + "/configs/suites/" + name + ".json").rows) {
       CAPTURE(name, row.name);
       CHECK(row.title != row.name);
       CHECK(std::filesystem::is_regular_file(row.config));

@@ -13,6 +13,7 @@
 #include "strata/base/error.h"
 #include "strata/benchmark/tables.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -56,7 +57,7 @@ TEST_CASE("results are read back as they were written") {
   CHECK(read.rows[0].figures()->middle.tokens_per_s == 100);
   CHECK(read.rows[1].failure()->exit_code == 3);
   CHECK(differing_provenance(read.provenance, written.provenance).empty());
-  const nlohmann::json json = nlohmann::json::parse(to_json(written));
+  const nlohmann::json json = parse_json<nlohmann::json>(to_json(written));
   CHECK(json["rows"][0]["tokens_per_s"] == 100);
   CHECK(json["rows"][0]["spread"] == Approx(0.04));
   CHECK(json["rows"][0]["runs"][1]["result"]["tokens_per_s"] == 102);
@@ -66,7 +67,7 @@ TEST_CASE("results are read back as they were written") {
 }
 
 TEST_CASE("the file of a single bench is one run of a row named bench") {
-  const TextFile file(steps_json(500).dump());
+  const TextFile file(json_text(steps_json(500)));
   const SuiteResults read = read_results(file.path());
   REQUIRE(read.rows.size() == 1);
   CHECK(read.rows[0].name == "bench");
@@ -75,20 +76,20 @@ TEST_CASE("the file of a single bench is one run of a row named bench") {
 }
 
 TEST_CASE("members that a later strata writes are left alone") {
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(to_json(sample()));
+  nlohmann::ordered_json json = parse_json<nlohmann::ordered_json>(to_json(sample()));
   json["new"] = 1;
   json["provenance"]["new"] = 1;
   json["rows"][0]["new"] = 1;
   json["rows"][0]["runs"][0]["new"] = 1;
-  const TextFile file(json.dump());
+  const TextFile file(json_text(json));
   CHECK(to_json(read_results(file.path())) == to_json(sample()));
 }
 
 TEST_CASE("damaged results are refused by file, row and key") {
   const auto refused = [](const auto& damage, const std::string& says) {
-    nlohmann::json json = nlohmann::json::parse(to_json(sample()));
+    nlohmann::json json = parse_json<nlohmann::json>(to_json(sample()));
     damage(json);
-    const TextFile file(json.dump());
+    const TextFile file(json_text(json));
     CAPTURE(says);
     CHECK_THROWS_WITH(read_results(file.path()),
                       ContainsSubstring(file.path().string()) && ContainsSubstring(says));

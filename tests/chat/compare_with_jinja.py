@@ -107,7 +107,7 @@ def by_jinja(source, line):
 
 def by_strata(render, path, lines):
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    run = subprocess.run([render, str(path)], input=text, capture_output=True, text=True, timeout=120)
+    run = subprocess.run([render, str(path)], input=text, capture_output=True, text=True)
     if run.returncode != 0:
         return [{"error": run.stderr.strip()}] * len(lines)
     return [json.loads(answer) for answer in run.stdout.splitlines()]

@@ -4,13 +4,14 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "strata/chat/assistant_spans.h"
 #include "strata/chat/chat_template.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata {
 namespace {
@@ -18,7 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const Json& goldens() {
-  static const Json parsed = Json::parse(std::ifstream(STRATA_CHAT_GOLDENS));
+  static const Json parsed =
+      test::read_json<Json>(test::source_folder() + "/tests/chat/goldens.json");
   return parsed;
 }
 
@@ -29,7 +31,7 @@ RenderOptions golden_options() {
           .now_s = goldens()["now_s"].get<std::int64_t>()};
 }
 
-Conversation golden_chat() { return Conversation::parse(goldens()["chat"].dump(), "goldens"); }
+Conversation golden_chat() { return Conversation::parse(json_text(goldens()["chat"]), "goldens"); }
 
 RenderedChat render(const Json& golden) {
   return ChatTemplate::parse(golden["template"].get<std::string>(), "golden")

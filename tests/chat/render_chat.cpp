@@ -6,10 +6,10 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "strata/base/file.h"
+#include "strata/base/json.h"
 #include "strata/chat/assistant_spans.h"
 #include "strata/chat/chat_template.h"
 
@@ -29,7 +29,7 @@ strata::RenderOptions options_of(const Json& line) {
 Json answer(const strata::ChatTemplate& chat_template, const std::string& line) {
   try {
     const auto conversation = strata::Conversation::parse(line, "standard input");
-    const strata::RenderOptions options = options_of(Json::parse(line));
+    const strata::RenderOptions options = options_of(strata::parse_json<Json>(line));
     const auto rendered = chat_template.render(conversation, options);
     Json loss = Json::array();
     for (const auto& span : assistant_spans(chat_template, conversation, options, rendered).spans) {
@@ -46,7 +46,7 @@ void run(const char* path) {
   const auto chat_template =
       strata::ChatTemplate::parse(strata::read_text_file(path, kMostBytes), path);
   for (std::string line; std::getline(std::cin, line);) {
-    std::cout << answer(chat_template, line).dump() << '\n';
+    std::cout << strata::json_text(answer(chat_template, line)) << '\n';
   }
 }
 

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "checkpoint/memory_files.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata {
 namespace {
@@ -59,12 +59,12 @@ std::string signed_text(const std::string& text) {
 
 /// Returns a manifest as JSON without its hash.
 Json json_of(const Manifest& manifest) {
-  Json json = Json::parse(manifest.to_string());
+  Json json = parse_json<Json>(manifest.to_string());
   json.erase("xxh3");
   return json;
 }
 std::string text_of(const Json& json) {
-  std::string text = json.dump();
+  std::string text = json_text(json);
   text.pop_back();  // the brace
   return signed_text(text);
 }
@@ -93,8 +93,8 @@ void check_equal(const Manifest& a, const Manifest& b) {
   CHECK((a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && !std::isfinite(b.grad_norm))));
   CHECK(a.finite == b.finite);
   CHECK(a.program == b.program);
-  CHECK(nlohmann::json::parse(a.model) == nlohmann::json::parse(b.model));
-  CHECK(nlohmann::json::parse(a.config) == nlohmann::json::parse(b.config));
+  CHECK(parse_json<nlohmann::json>(a.model) == parse_json<nlohmann::json>(b.model));
+  CHECK(parse_json<nlohmann::json>(a.config) == parse_json<nlohmann::json>(b.config));
   CHECK(a.types == b.types);
   CHECK(a.files == b.files);
 }
@@ -147,7 +147,7 @@ TEST_CASE("numbers that JSON does not have are null in a manifest") {
 }
 
 TEST_CASE("a manifest is an object for any reader of JSON") {
-  const Json json = Json::parse(example().to_string());
+  const Json json = parse_json<Json>(example().to_string());
   CHECK(json["format"] == 1);
   CHECK(json["config"]["optimizer"]["lr"] == 0.0003);
   CHECK(json["files"][0]["slices"][0]["xxh3"][0] == "0123456789abcdef");
@@ -199,7 +199,7 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
       if (name == "moment" && other.is_null()) continue;  // weights alone
       // A number that is null contradicts `finite`, and a text need not be a dtype.
       if (fits && !other.is_null() && name != "weight" && name != "moment") continue;
-      INFO(other.dump());
+      INFO(json_text(other));
       CHECK(complaint([&](Json& j) { j[name] = other; }) != "no error");
     }
   }
@@ -208,7 +208,7 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
              ContainsSubstring("files[0].mode: is no key"));
   CHECK_THAT(complaint([](Json& j) { j["files"][2]["slices"][1].erase("end"); }),
              ContainsSubstring("files[2].slices[1].end: is missing"));
-  std::string twice = whole.dump();
+  std::string twice = json_text(whole);
   twice.pop_back();
   CHECK_THAT(complaint(signed_text(twice + ",\"step\":3")),
              ContainsSubstring("step: is given twice"));
@@ -326,7 +326,7 @@ TEST_CASE("made-up manifests with a right hash are refused or read, and nothing 
           "[one_thread][long]") {
   std::mt19937_64 random(7);
   const std::string whole = [] {
-    std::string text = json_of(example()).dump();
+    std::string text = json_text(json_of(example()));
     text.pop_back();
     return text;
   }();

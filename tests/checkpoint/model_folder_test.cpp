@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "checkpoint/file_places.h"
@@ -14,6 +13,7 @@
 #include "strata/model/safetensors.h"
 #include "strata/model/weights_check.h"
 #include "support/catch.h"
+#include "support/json.h"
 #include "support/tiny_model.h"
 
 namespace strata {
@@ -78,7 +78,7 @@ TEST_CASE("the index tells the bytes and the file of every tensor") {
   const LlamaConfig model = test::tiny_model();
   const auto files = files_of(model, {}, "");
   CHECK(files.size() == 2);
-  const auto index = nlohmann::json::parse(files.at("model/model.safetensors.index.json"));
+  const auto index = parse_json<nlohmann::json>(files.at("model/model.safetensors.index.json"));
   CHECK(index["metadata"]["total_size"] == 2 * model.parameter_count());
   CHECK(index["weight_map"]["model.norm.weight"] == "model-00005-of-00005.safetensors");
   CHECK(index["weight_map"]["model.layers.1.mlp.up_proj.weight"] ==
@@ -103,9 +103,9 @@ TEST_CASE("an imported model keeps its config and its tokenizer, and no other fi
   CHECK(files.at("model/tokenizer.model") == std::string("\0\xff\n", 3));
   CHECK(files.at("model/tokenizer.json") == "{}");
   CHECK(files.at("model/chat_template.jinja").empty());
-  auto expected = nlohmann::json::parse(kImported);
+  auto expected = parse_json<nlohmann::json>(kImported);
   expected["torch_dtype"] = "bfloat16";
-  CHECK(nlohmann::json::parse(files.at("model/config.json")) == expected);
+  CHECK(parse_json<nlohmann::json>(files.at("model/config.json")) == expected);
 }
 
 TEST_CASE("what is wrong in an imported folder is refused by name") {

@@ -14,6 +14,7 @@
 #include "strata/base/error.h"
 #include "support/catch.h"
 #include "support/fake_nccl.h"
+#include "support/places.h"
 #include "support/thread_ranks.h"
 
 namespace strata {
@@ -99,9 +100,9 @@ TEST_CASE("a machine without NCCL is told what to install") {
 }
 
 TEST_CASE("a library that is too old or no NCCL is refused by name") {
-  CHECK_THROWS_WITH(load_nccl(STRATA_OLD_NCCL),
+  CHECK_THROWS_WITH(load_nccl(test::built("libold_nccl.so")),
                     ContainsSubstring("is NCCL 2.4.8") && ContainsSubstring("2.18 or later"));
-  CHECK_THROWS_WITH(load_nccl(STRATA_HALF_NCCL),
+  CHECK_THROWS_WITH(load_nccl(test::built("libhalf_nccl.so")),
                     ContainsSubstring("has no function ncclGetUniqueId"));
 }
 

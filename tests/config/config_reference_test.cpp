@@ -10,6 +10,7 @@
 #include "strata/base/fields.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace {
 
@@ -28,7 +29,7 @@ void collect(const strata::FieldList& fields, const std::string& prefix, std::ve
 }  // namespace
 
 TEST_CASE("docs/config.md is what the program says of its keys") {
-  std::ifstream in(STRATA_CONFIG_REFERENCE, std::ios::binary);
+  std::ifstream in(strata::test::documents_folder() + "/config.md", std::ios::binary);
   const std::string page{std::istreambuf_iterator<char>(in), {}};
   INFO("docs/config.md is not up to date; run " << strata::kConfigReferenceCommand);
   CHECK((page == strata::config_reference()));  // without two pages of text in the message

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "strata/base/fields.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace {
 
@@ -31,7 +31,7 @@ std::size_t compare(const FieldList& fields, const json& schema, const std::stri
     REQUIRE(schema["properties"].contains(field.key));
     const json& property = schema["properties"][field.key];
     CHECK_FALSE(property["description"].get<std::string>().empty());
-    const std::string type = property.value("type", json("")).dump();
+    const std::string type = strata::json_text(property.value("type", json("")));
     CHECK((type.find("null") != std::string::npos) == field.optional);
     if (field.section) {
       count += compare(field.section(), property, prefix + field.key + '.');
@@ -40,7 +40,8 @@ std::size_t compare(const FieldList& fields, const json& schema, const std::stri
     ++count;
     CHECK(property["description"] == field.description);
     CHECK(property.contains("default") != field.required);
-    if (!field.required) CHECK(property["default"] == json::parse(strata::field_text(field)));
+    if (!field.required)
+      CHECK(property["default"] == strata::parse_json<json>(strata::field_text(field)));
     CHECK(property.contains("enum") == !field.choices.empty());
     if (!field.choices.empty()) CHECK(property["enum"] == json(field.choices));
   }
@@ -69,14 +70,14 @@ double below(const Field& field, double limit) {
 
 TEST_CASE("the schema has every field of a run config, and nothing else") {
   RunConfig config;
-  const json schema = json::parse(strata::config_schema());
+  const json schema = strata::parse_json<json>(strata::config_schema());
   CHECK(schema["$schema"] == "http://json-schema.org/draft-07/schema#");
   CHECK(schema["properties"]["$schema"]["type"] == "string");
   CHECK(compare(strata::fields_of(config), schema, "") > 100);
 }
 
 TEST_CASE("types, limits and null are written as JSON Schema has them") {
-  const json sections = json::parse(strata::config_schema())["properties"];
+  const json sections = strata::parse_json<json>(strata::config_schema())["properties"];
   const auto property = [&](const char* section, const char* key) {
     return sections[section]["properties"][key];
   };
@@ -109,7 +110,7 @@ TEST_CASE("the limits of the list are those that a config is held to") {
       ++limited;
       const std::string path = section.key + '.' + field.key;
       const strata::FieldLimits& limits = *field.limits;
-      const auto text = [](double number) { return json(number).dump(); };
+      const auto text = [](double number) { return strata::json_text(json(number)); };
       CAPTURE(path, limits.least, limits.most);
       if (field.type != strata::FieldType::kBytes) {  // has no values below 0
         CHECK_THAT(

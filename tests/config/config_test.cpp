@@ -14,6 +14,7 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace {
 
@@ -60,7 +61,9 @@ std::string complaint(const std::vector<std::string>& sets) {
   return "no error";
 }
 
-fs::path shipped(const std::string& name) { return fs::path(STRATA_CONFIG_DIR) / name; }
+fs::path shipped(const std::string& name) {
+  return fs::path(strata::test::configs_folder()) / name;
+}
 
 }  // namespace
 

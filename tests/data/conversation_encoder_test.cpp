@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -22,15 +23,14 @@ using Pieces = std::vector<std::string>;
 
 /// The tokenizer of the goldens with the markers of chats, which begin at id 604.
 std::unique_ptr<const Tokenizer> chat_tokenizer(const ScratchFolder& folder) {
-  std::ifstream in(STRATA_TOKENIZER_GOLDENS "/llama3.json");
-  nlohmann::json json = nlohmann::json::parse(in);
+  nlohmann::json json = test::read_json(test::tokenizer_goldens_folder() + "/llama3.json");
   int id = 604;
   for (const char* marker :
        {"<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>",
         "<|im_start|>", "<|im_end|>", "[INST]", "[/INST]", "<|user|>", "<|assistant|>"}) {
     json["added_tokens"].push_back({{"id", id++}, {"content", marker}, {"special", true}});
   }
-  folder.write("tokenizer.json", json.dump());
+  folder.write("tokenizer.json", json_text(json));
   folder.write("tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
   return Tokenizer::load(folder.file("tokenizer.json"));
 }

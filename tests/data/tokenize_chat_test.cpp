@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,8 @@
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -20,27 +21,23 @@ namespace {
 
 using nlohmann::json;
 
-json read_json(const char* file) {
-  std::ifstream in(file);
-  return json::parse(in);
-}
-
 const json& goldens() {
-  static const json kGoldens = read_json(STRATA_TOKENIZER_GOLDENS "/conversations.json");
+  static const json kGoldens =
+      test::read_json(test::tokenizer_goldens_folder() + "/conversations.json");
   return kGoldens;
 }
 
 /// A folder with the tokenizer of the goldens, its markers and, if it has one, a chat template.
 struct ChatModel {
   explicit ChatModel(const std::string& chat_template = "") {
-    json tokenizer = read_json(STRATA_TOKENIZER_GOLDENS "/llama3.json");
+    json tokenizer = test::read_json(test::tokenizer_goldens_folder() + "/llama3.json");
     for (const auto& [marker, id] : goldens()["markers"].items()) {
       tokenizer["added_tokens"].push_back({{"id", id}, {"content", marker}, {"special", true}});
     }
     json config{{"bos_token", goldens()["bos_token"]}, {"eos_token", goldens()["eos_token"]}};
     if (!chat_template.empty()) config["chat_template"] = chat_template;
-    folder.write("model/tokenizer.json", tokenizer.dump());
-    folder.write("model/tokenizer_config.json", config.dump());
+    folder.write("model/tokenizer.json", json_text(tokenizer));
+    folder.write("model/tokenizer_config.json", json_text(config));
   }
   [[nodiscard]] TokenizeOptions options(const std::string& records) const {
     return {.inputs = {folder.write("chats.jsonl", records)},
@@ -91,7 +88,7 @@ TEST_CASE("ids and loss of conversations are those of transformers") {
       Tokens expected;
       for (const json& example : goldens()["cases"]) {
         if (example["template"] != name) continue;
-        records += json{{"messages", example["messages"]}}.dump() + "\n";
+        records += json_text(json{{"messages", example["messages"]}}) + "\n";
         for (const auto& id : example["ids"]) expected.ids.push_back(id.get<std::int32_t>());
         for (const auto& loss : example["loss"]) expected.loss.push_back(loss.get<std::uint8_t>());
         expected.ends.push_back(std::ssize(expected.ids));
@@ -115,9 +112,9 @@ TEST_CASE("a file may hold conversations and documents, with the same bytes on a
     const std::string number = std::to_string(i);
     const json user{{"role", "user"}, {"content", "number " + number}};
     const json assistant{{"role", "assistant"}, {"content", std::string(1 + i * 7 % 301, 'x')}};
-    records += json{{"messages", {user, assistant}}, {"id", i}}.dump() + "\n";
-    records += json{{"text", "a plain text, " + number}}.dump() + "\n\n";
-    records += json{{"prompt", "question " + number}, {"completion", "answer"}}.dump() + "\n";
+    records += json_text(json{{"messages", {user, assistant}}, {"id", i}}) + "\n";
+    records += json_text(json{{"text", "a plain text, " + number}}) + "\n\n";
+    records += json_text(json{{"prompt", "question " + number}, {"completion", "answer"}}) + "\n";
   }
   TokenizeOptions options = model.options(records);
   options.validation_fraction = 0.25;

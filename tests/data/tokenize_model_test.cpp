@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,8 @@
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -30,7 +31,8 @@ constexpr std::int32_t kEos = 601;
 struct ModelFolder {
   explicit ModelFolder(const std::string& config) {
     fs::create_directories(folder.file("model"));
-    fs::copy_file(STRATA_TOKENIZER_GOLDENS "/llama3.json", folder.file("model/tokenizer.json"));
+    fs::copy_file(test::tokenizer_goldens_folder() + "/llama3.json",
+                  folder.file("model/tokenizer.json"));
     if (!config.empty()) folder.write("model/tokenizer_config.json", config);
   }
   [[nodiscard]] TokenizeOptions options(const std::string& input) const {
@@ -61,8 +63,7 @@ constexpr const char* kBothNamed =
 }  // namespace
 
 TEST_CASE("token files hold the ids that the reference gives each document") {
-  std::ifstream in(STRATA_TOKENIZER_GOLDENS "/bpe.json");
-  const nlohmann::json golden = nlohmann::json::parse(in);
+  const nlohmann::json golden = test::read_json(test::tokenizer_goldens_folder() + "/bpe.json");
   const nlohmann::json& texts = golden["texts"];
   const nlohmann::json& expected = golden["tokenizers"]["llama3"]["ordinary"]["ids"];
   const ModelFolder model("");
@@ -140,8 +141,8 @@ TEST_CASE("a token file of another tokenizer than the model's is refused, its ow
   const auto own = TokenFile::open(model.folder.file("out.bin"));
   const ModelTokenizer wanted{.vocabulary = 700, .folder = model.folder.file("model")};
   CHECK_NOTHROW(require_tokenizer_of(wanted, *own));
-  fs::copy_file(STRATA_TOKENIZER_GOLDENS "/gpt2.json", model.folder.file("model/tokenizer.json"),
-                fs::copy_options::overwrite_existing);
+  fs::copy_file(test::tokenizer_goldens_folder() + "/gpt2.json",
+                model.folder.file("model/tokenizer.json"), fs::copy_options::overwrite_existing);
   CHECK_THROWS_AS(require_tokenizer_of(wanted, *own), IoError);
   CHECK_THROWS_WITH(
       require_tokenizer_of(wanted, *own),

@@ -74,7 +74,7 @@ TEST_CASE("the CUDA device tells its name and memory", "[cuda]") {
   CHECK(m.device.info().free_bytes < m.device.info().memory_bytes);
 }
 
-TEST_CASE("a GPU tells its address, its number and the versions of CUDA", "[cuda]") {
+TEST_CASE("a GPU tells its address, its number and the versions of CUDA", "[cuda][alone]") {
   if (without_gpu()) return;
   const std::optional<DeviceInfo> info = cuda_device_info(0);
   REQUIRE(info.has_value());
@@ -339,7 +339,7 @@ TEST_CASE("more memory than there is gives OutOfMemory, and the device goes on",
   m.device.synchronize();
 }
 
-TEST_CASE("the device memory in use grows by what is allocated", "[cuda]") {
+TEST_CASE("the device memory in use grows by what is allocated", "[cuda][alone]") {
   if (without_gpu()) return;
   Machine m;
   const std::size_t before = m.device.device_bytes_in_use();
@@ -409,7 +409,7 @@ class Times final : public TraceSink {
   std::map<std::pair<Lane, std::uint64_t>, Span> spans_;
 };
 
-TEST_CASE("every submission is timed on one clock for host and device", "[cuda]") {
+TEST_CASE("every submission is timed on one clock for host and device", "[cuda][alone]") {
   if (without_gpu()) return;
   Times times;
   constexpr std::size_t kBytes = 32 * kMiB;

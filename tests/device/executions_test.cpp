@@ -251,7 +251,7 @@ TEST_CASE("a device is destroyed while work is under way: what has not begun is 
       const auto device = make_cpu_device(c.options);
       std::promise<void> release;
       const std::shared_future<void> released = release.get_future().share();
-      submit(*device, Lane::kHost, [released, token] { comes_true(released); });
+      submit(*device, Lane::kHost, [released, token] { released.wait(); });
       const Event held = device->stream(Lane::kHost).record();
       for (int i = 0; i < 50; ++i) {
         device->stream(Lane::kCompute).wait(held, WaitFor::kUpdated);

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "device/pipeline.h"
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 using namespace strata;
 
@@ -309,7 +309,7 @@ TEST_CASE("the Chrome trace is JSON with one event per submission") {
                                      ("strata_trace_" + std::to_string(getpid()) + ".json");
   std::ofstream(file) << "something older and longer than nothing";
   trace.write_chrome_trace(file.string());
-  const auto json = nlohmann::json::parse(std::ifstream(file));
+  const auto json = test::read_json(file);
   std::filesystem::remove(file);
 
   std::map<int, std::string> threads;

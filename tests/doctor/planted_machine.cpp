@@ -13,6 +13,7 @@
 #include "strata/checkpoint/files.h"
 #include "support/catch.h"
 #include "support/patience.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -142,7 +143,7 @@ PlantedMachine::PlantedMachine()
                         .mpi = "3.1",
                         .cudnn = "none"},
               .mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4",
-              .nccl = STRATA_WHOLE_NCCL,
+              .nccl = built("libwhole_nccl.so"),
               .devices = {good_device("1B"), good_device("43")},
               .measure = false,
               .answer_s = kPatienceS};

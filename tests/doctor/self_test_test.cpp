@@ -22,6 +22,7 @@
 #include "strata/base/file.h"
 #include "strata/model/safetensors.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 #include "support/without_gpu.h"
@@ -199,7 +200,7 @@ TEST_CASE("the goldens that the program carries are those of the tests") {
   for (const GoldenFile& file : kGoldenFiles) {
     folder.write(std::string(file.name), std::string(file.bytes));
   }
-  const std::filesystem::path goldens = STRATA_GOLDENS "/gqa_tied_llama3";
+  const std::filesystem::path goldens = goldens_folder() + "/gqa_tied_llama3";
   CHECK(read_text_file(folder.file("config.json"), kMiB) ==
         read_text_file(goldens / "config.json", kMiB));
   CHECK(read_text_file(folder.file("model.safetensors"), kMiB) ==
@@ -228,7 +229,7 @@ TEST_CASE("the goldens that the program carries are those of the tests") {
 TEST_CASE("the program is killed and goes on with its own bits", "[long]") {
   const ScratchFolder folder;
   SelfTestOptions options = options_in(folder);
-  options.program = STRATA_PROGRAM;
+  options.program = strata_program();
   const std::vector<Finding> findings = check_kill(options);
   REQUIRE(findings.size() == 1);
   INFO(findings[0].found);
@@ -241,7 +242,8 @@ TEST_CASE("a program that forgets its checkpoint when it goes on is found", "[lo
   options.program =
       folder.write("forgetful",
                    "#!/bin/sh\ncase \"$*\" in *--resume*) set -- \"$1\" \"$2\" \"$3\" "
-                   "\"$4\" --overwrite --set run.seed=2;; esac\nexec " STRATA_PROGRAM " \"$@\"\n");
+                   "\"$4\" --overwrite --set run.seed=2;; esac\nexec " +
+                       strata_program() + " \"$@\"\n");
   std::filesystem::permissions(options.program, std::filesystem::perms::owner_all);
   const std::vector<Finding> findings = check_kill(options);
   REQUIRE(findings.size() == 1);
@@ -392,11 +394,11 @@ TEST_CASE("what a machine cannot do at all is a finding and no exception") {
   }
 }
 
-TEST_CASE("the self-test finds nothing on a GPU that is right", "[cuda]") {
+TEST_CASE("the self-test finds nothing on a GPU that is right", "[cuda][alone]") {
   if (without_gpu()) return;
   const ScratchFolder folder;
   SelfTestOptions options{.backend = BackendKind::kCuda, .scratch = folder.file("")};
-  options.program = STRATA_PROGRAM;
+  options.program = strata_program();
   CHECK(bad_names(options) == Names{});
 }
 

@@ -14,15 +14,25 @@
 #include "e2e/model_files.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
 namespace {
 
+/// Returns how many saves a run has told of, which may be writing its next line just now.
+int saves_told(const std::string& run_folder) {
+  const std::string text = read_file(run_folder + "/metrics.jsonl");
+  const std::string save = "\"event\":\"checkpoint\"";
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(save, at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
 /// Kills runs at every `stride`-th call that changes files, from the first on; returns the kills.
 int kill_at_calls(long first, long stride) {
   const Folder folder;
-  const std::string preload = "env LD_PRELOAD=" STRATA_KILL_AT_CALL " ";
+  const std::string preload = "env LD_PRELOAD=" + built("libkill_at_call.so") + " ";
   const Outcome reference = run(folder, preload + "KILL_COUNT_FILE=" + (folder / "count") + " " +
                                             kProgram + train_short(folder, "reference", ""));
   INFO(reference.text);
@@ -43,7 +53,9 @@ int kill_at_calls(long first, long stride) {
   return kills;
 }
 
-/// Kills one run at random moments until it has done all steps, which must be seen to happen.
+/// Kills one run again and again until it has done all steps, which must be seen to happen. Most
+/// kills come after it has saved a few times since it went on, so that they hit its work on every
+/// machine; the others come at any time, and so at its beginning as well.
 int kill_at_moments(unsigned seed, int wanted) {
   constexpr long kSteps = 400;
   const Folder folder;
@@ -56,8 +68,13 @@ int kill_at_moments(unsigned seed, int wanted) {
     fs::remove_all(folder / "run");
     int code = -SIGKILL;
     while (code == -SIGKILL) {
+      const int before = saves_told(folder / "run");
+      const int saves = static_cast<int>(random() % 4);
+      const auto moment = std::chrono::microseconds(random() % (saves == 0 ? 300000 : 30000));
       Process process(folder, kProgram + train_short(folder, "run", steps + " --resume auto"));
-      std::this_thread::sleep_for(std::chrono::microseconds(random() % 300000));
+      comes_to_be([&] { return saves_told(folder / "run") >= before + saves; },
+                  [&] { return process.has_ended(); });
+      std::this_thread::sleep_for(moment);  // whatever it is at then
       if (kills < wanted) process.send(SIGKILL);
       code = process.wait();
       INFO(process.text());
@@ -292,9 +309,8 @@ TEST_CASE("keys that change the numbers need --allow") {
 TEST_CASE("a signal saves the last state, and the run goes on from it bit by bit", "[long]") {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
     const Folder folder;
-    const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
-    Process process(folder, kProgram + train_short(folder, "run", open_end));
-    wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+    Process process(folder, kProgram + train_short(folder, "run", kEndless));
+    process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
     process.send(signal);
     const int code = process.wait();
     INFO(process.text());
@@ -311,11 +327,9 @@ TEST_CASE("a signal saves the last state, and the run goes on from it bit by bit
 
 TEST_CASE("a signal to a run that does not save has the exit code of the signal") {
   const Folder folder;
-  Process process(folder, kProgram + train_short(folder, "run",
-                                                 "--set run.steps=1000000 --set "
-                                                 "checkpoint.every_steps=null --set "
-                                                 "checkpoint.at_end=false"));
-  wait_for(folder / "run/metrics.jsonl", "\"step\":5,");
+  Process process(
+      folder, kProgram + train_short(folder, "run", kEndless + "--set checkpoint.at_end=false"));
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":5,");
   process.send(SIGTERM);
   CHECK(process.wait() == 128 + SIGTERM);
   CHECK_FALSE(fs::exists(folder / "run/checkpoints"));
@@ -323,17 +337,13 @@ TEST_CASE("a signal to a run that does not save has the exit code of the signal"
 
 TEST_CASE("SIGUSR2 and a file named save ask for a checkpoint") {
   const Folder folder;
-  Process process(folder, kProgram + train_short(folder, "run",
-                                                 "--set run.steps=1000000 --set "
-                                                 "checkpoint.every_steps=null"));
+  Process process(folder, kProgram + train_short(folder, "run", kEndless));
   const std::string metrics_file = folder / "run/metrics.jsonl";
-  wait_for(metrics_file, "\"step\":5,");
+  process.wait_for(metrics_file, "\"step\":5,");
   process.send(SIGUSR2);
-  wait_for(metrics_file, "\"event\":\"checkpoint\"");
+  process.wait_until("SIGUSR2 saves", [&] { return saves_told(folder / "run") == 1; });
   std::ofstream(folder / "run/save").close();
-  for (int i = 0; i < 1000 && lines_of(folder / "run", "checkpoint").size() < 2; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
+  process.wait_until("the file saves", [&] { return saves_told(folder / "run") == 2; });
   CHECK_FALSE(fs::exists(folder / "run/save"));
   process.send(SIGTERM);
   CHECK(process.wait() == 75);
@@ -409,12 +419,11 @@ TEST_CASE("hosts that each hold the state train alike, and one writes it", "[lon
     return train_short(folder, name, "--set run.dtype=f64 " + more);
   };
   const auto on_host = [&](const std::string& host, int ranks, const std::string& name) {
-    return " -n " + std::to_string(ranks) + " env STRATA_HOSTID=" + host + " " + kProgram +
+    return "-n " + std::to_string(ranks) + " env STRATA_HOSTID=" + host + " " + kProgram +
            train(name, "--set run.shard_group=node");
   };
   const Outcome hosts =
-      run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                      on_host("one", 2, "hosts") + " :" + on_host("other", 2, "hosts"));
+      run(folder, kMpiExec + on_host("one", 2, "hosts") + " : " + on_host("other", 2, "hosts"));
   INFO(hosts.text);
   REQUIRE(hosts.code == 0);
   REQUIRE(strata(folder, train("alone", "--set schedule.rows=4")).code == 0);
@@ -426,19 +435,15 @@ TEST_CASE("hosts that each hold the state train alike, and one writes it", "[lon
   CHECK(strata(folder, train("hosts", "--set schedule.rows=4 --set run.steps=13 --resume auto"))
             .code == 0);
   const Outcome uneven =
-      run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                      on_host("one", 2, "uneven") + " :" + on_host("other", 1, "uneven"));
+      run(folder, kMpiExec + on_host("one", 2, "uneven") + " : " + on_host("other", 1, "uneven"));
   CHECK(uneven.code == 2);
   CHECK_THAT(uneven.text, ContainsSubstring("one has 2, other has 1"));
 }
 
 TEST_CASE("two ranks that are told to end save, and go on with their own bits", "[long][mpi]") {
   const Folder folder;
-  const std::string open_end = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
-  Process process(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") +
-                              STRATA_MPIEXEC + " -n 2 " + kProgram +
-                              train_short(folder, "run", open_end));
-  wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+  Process process(folder, on_ranks(2) + train_short(folder, "run", kEndless));
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
   const std::string holder = read_file(folder / "run/.lock");
   ::kill(static_cast<pid_t>(std::stol(holder.substr(holder.find(' ')))), SIGTERM);
   const int code = process.wait();

@@ -3,13 +3,14 @@
 
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -41,7 +42,7 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   CHECK(lines[4]["updates_hidden"] <= 1);
   CHECK(lines.back()["first_step_begun_s"] >= lines.back()["startup_weights_s"]);
   CHECK(lines.back()["first_step_ended_s"] >= lines.back()["first_step_begun_s"]);
-  const nlohmann::json trace = nlohmann::json::parse(read_file(folder / "run/trace.json"));
+  const nlohmann::json trace = parse_json<nlohmann::json>(read_file(folder / "run/trace.json"));
   CHECK(trace["traceEvents"].size() > 100);
   CHECK_THAT(done.text, ContainsSubstring("trace of steps 2 and 3"));
 }
@@ -57,7 +58,7 @@ TEST_CASE("a run and a benchmark name the program that made them") {
   CHECK(name == "strata");
   CHECK(word == "commit");
   CHECK_THAT(version.text, ContainsSubstring("backends           cpu"));
-  const std::string bench = "bench " STRATA_CONFIGS
+  const std::string bench = "bench " + configs_folder() +
                             "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "
                             "--json " +
                             (folder / "bench.json");
@@ -65,8 +66,8 @@ TEST_CASE("a run and a benchmark name the program that made them") {
   const Outcome trained = strata(folder, train_tiny(folder, "run", ""));
   REQUIRE(trained.code == 0);
   CHECK_THAT(trained.text, ContainsSubstring("strata " + number + " (" + commit + ")"));
-  for (const nlohmann::json& made :
-       {nlohmann::json::parse(read_file(folder / "bench.json")), metrics(folder / "run").front()}) {
+  for (const nlohmann::json& made : {parse_json<nlohmann::json>(read_file(folder / "bench.json")),
+                                     metrics(folder / "run").front()}) {
     CHECK(made["version"] == number);
     CHECK(made["commit"] == commit);
   }
@@ -142,7 +143,7 @@ TEST_CASE("a misspelt key is refused with its path and the key that was meant") 
 
 TEST_CASE("arguments that are not understood are told what was probably meant") {
   const Folder folder;
-  const std::string train = "train " STRATA_CONFIGS "/tiny-cpu.json ";
+  const std::string train = "train " + configs_folder() + "/tiny-cpu.json ";
   struct Case {
     std::string arguments;
     std::string expected;
@@ -158,7 +159,7 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
                          {train + "--set run.steps==4", "mean run.steps=4?"},
                          {"train $'\\xff'", "argument 2 is not valid UTF-8"}}) {
     CAPTURE(c.arguments);
-    const Outcome refused = run(folder, "bash -c \"" STRATA_PROGRAM " " + c.arguments + "\"");
+    const Outcome refused = run(folder, "bash -c \"" + strata_program() + " " + c.arguments + "\"");
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(c.expected));
   }
@@ -166,8 +167,8 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
 
 TEST_CASE("an assignment that a later one replaces is said") {
   const Folder folder;
-  const Outcome said =
-      strata(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --set run.steps=7 --set run.steps=8");
+  const Outcome said = strata(
+      folder, "plan " + configs_folder() + "/tiny-cpu.json --set run.steps=7 --set run.steps=8");
   CHECK(said.code == 0);
   CHECK_THAT(said.text,
              ContainsSubstring("--set run.steps=7 is replaced by the later --set run.steps=8"));
@@ -175,7 +176,7 @@ TEST_CASE("an assignment that a later one replaces is said") {
 
 TEST_CASE("help keeps to the width that COLUMNS gives") {
   const Folder folder;
-  const Outcome help = run(folder, "env COLUMNS=80 " STRATA_PROGRAM " train --help");
+  const Outcome help = run(folder, "env COLUMNS=80 " + strata_program() + " train --help");
   CHECK(help.code == 0);
   CHECK_THAT(help.text, ContainsSubstring("--output DIR"));
   std::istringstream lines(help.text);
@@ -311,13 +312,13 @@ TEST_CASE("plan predicts no speed of a GPU that nobody named") {
 TEST_CASE("bench prints a table and writes JSON") {
   const Folder folder;
   const Outcome measured =
-      strata(folder, "bench " STRATA_CONFIGS
-                     "/tiny-cpu.json --set run.steps=3 --set "
-                     "optimizer.warmup_steps=0 --set hardware.peak_tflops=1 --json " +
+      strata(folder, "bench " + configs_folder() +
+                         "/tiny-cpu.json --set run.steps=3 --set "
+                         "optimizer.warmup_steps=0 --set hardware.peak_tflops=1 --json " +
                          (folder / "bench.json"));
   INFO(measured.text);
   REQUIRE(measured.code == 0);
-  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  const nlohmann::json json = parse_json<nlohmann::json>(read_file(folder / "bench.json"));
   CHECK(json["steps"] == 3);
   CHECK(json["races"] == 0);
   REQUIRE(json["step_s_each"].size() == 3);
@@ -343,13 +344,13 @@ TEST_CASE("an MFU above 100 % comes with a warning that names the peak and its k
   const Folder folder;
   const std::string peak = " --set hardware.peak_tflops=1e-6";
   const Outcome measured =
-      strata(folder, "bench " STRATA_CONFIGS
-                     "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --json " +
+      strata(folder, "bench " + configs_folder() +
+                         "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --json " +
                          (folder / "bench.json") + peak);
   INFO(measured.text);
   REQUIRE(measured.code == 0);
   CHECK_THAT(measured.text, ContainsSubstring("set hardware.peak_tflops to"));
-  CHECK(nlohmann::json::parse(read_file(folder / "bench.json")).contains("mfu_warning"));
+  CHECK(parse_json<nlohmann::json>(read_file(folder / "bench.json")).contains("mfu_warning"));
   const Outcome trained = strata(folder, train_tiny(folder, "run", peak));
   REQUIRE(trained.code == 0);
   const std::size_t at = trained.text.find("set hardware.peak_tflops to");
@@ -360,7 +361,8 @@ TEST_CASE("an MFU above 100 % comes with a warning that names the peak and its k
 
 TEST_CASE("bench and plan say how many units are speculated, bench how many steps missed") {
   const Folder folder;
-  const std::string config = STRATA_CONFIGS "/tiny-cpu.json --set optimizer.timing=speculative ";
+  const std::string config =
+      configs_folder() + "/tiny-cpu.json --set optimizer.timing=speculative ";
   const Outcome measured =
       strata(folder, "bench " + config +
                          "--set run.steps=3 --set optimizer.warmup_steps=0 --set "
@@ -369,7 +371,7 @@ TEST_CASE("bench and plan say how many units are speculated, bench how many step
   INFO(measured.text);
   REQUIRE(measured.code == 0);
   CHECK_THAT(measured.text, ContainsSubstring("3 of 3 steps missed"));
-  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  const nlohmann::json json = parse_json<nlohmann::json>(read_file(folder / "bench.json"));
   CHECK(json["missed_steps"] == 3);
   CHECK(json["speculated_units"] == 3);
   CHECK(json["races"] == 0);
@@ -381,7 +383,7 @@ TEST_CASE("bench and plan say how many units are speculated, bench how many step
 
 TEST_CASE("bench predicts what it measures if it is told the machine's rates", "[long]") {
   const Folder folder;
-  const std::string bench = "bench " STRATA_CONFIGS
+  const std::string bench = "bench " + configs_folder() +
                             "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 "
                             "--set run.dtype=bf16 --json " +
                             (folder / "bench.json");
@@ -389,7 +391,7 @@ TEST_CASE("bench predicts what it measures if it is told the machine's rates", "
   INFO(unknown.text);
   REQUIRE(unknown.code == 0);
   CHECK_THAT(unknown.text, ContainsSubstring("nobody has measured this device"));
-  nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  nlohmann::json json = parse_json<nlohmann::json>(read_file(folder / "bench.json"));
   CHECK(json["prediction"].contains("unknown"));
   // Work that is over as soon as it starts has no rate: here that may be all but these.
   for (const char* rate : {"product_tflops", "attention_forward_tflops"}) {
@@ -404,20 +406,21 @@ TEST_CASE("bench predicts what it measures if it is told the machine's rates", "
   REQUIRE(told.code == 0);
   CHECK_THAT(told.text, ContainsSubstring("; predicted "));
   CHECK_THAT(told.text, ContainsSubstring("optimizer.interleave 0 chosen: "));
-  json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  json = parse_json<nlohmann::json>(read_file(folder / "bench.json"));
   const nlohmann::json& prediction = json["prediction"];
   CHECK(prediction["step_s"] > 0);
   REQUIRE(json["choices"].size() == 1);
   CHECK(json["choices"][0]["key"] == "optimizer.interleave");
   CHECK(json["choices"][0]["step_s"] == prediction["step_s"]);
   CHECK_THAT(
-      strata(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --set run.dtype=bf16" + rates).text,
+      strata(folder, "plan " + configs_folder() + "/tiny-cpu.json --set run.dtype=bf16" + rates)
+          .text,
       ContainsSubstring("optimizer.interleave 0 chosen: "));
   CHECK(prediction["step_s_mean"] >= prediction["step_s"]);
   CHECK(prediction["lanes"].size() == json["lanes"].size());
   double products = 0;
   for (const nlohmann::json& work : json["work"]) {
-    INFO(work.dump());
+    INFO(json_text(work));
     CHECK(work["predicted_s"].is_number());
     if (work["name"] == "matmul") products += work["predicted_s"].get<double>();
   }
@@ -428,14 +431,14 @@ TEST_CASE("bench predicts what it measures if it is told the machine's rates", "
 TEST_CASE("bench counts no FLOPs of what is kept") {
   const Folder folder;
   const Outcome measured =
-      strata(folder, "bench " STRATA_CONFIGS
-                     "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --set "
-                     "hardware.peak_tflops=1 --set schedule.activations=full --json " +
+      strata(folder, "bench " + configs_folder() +
+                         "/tiny-cpu.json --set run.steps=1 --set optimizer.warmup_steps=0 --set "
+                         "hardware.peak_tflops=1 --set schedule.activations=full --json " +
                          (folder / "bench.json"));
   INFO(measured.text);
   REQUIRE(measured.code == 0);
   CHECK_THAT(measured.text, ContainsSubstring("8 cells: 8 full"));
-  const nlohmann::json json = nlohmann::json::parse(read_file(folder / "bench.json"));
+  const nlohmann::json json = parse_json<nlohmann::json>(read_file(folder / "bench.json"));
   CHECK(json["recompute_flops_per_token"] == 0);
   CHECK(json["hfu"] == json["mfu"]);
   CHECK(json["kept_cells"]["full"] == 8);
@@ -513,10 +516,9 @@ TEST_CASE("speculative ranks find the losses of ranks that update before use", "
 
 /// Starts two ranks, of which the second is given `more`.
 Outcome strata_on_unlike_ranks(const Folder& folder, const std::string& more) {
-  const std::string rank = std::string(" -n 1 ") + STRATA_PROGRAM + " ";
+  const std::string rank = "-n 1 " + strata_program() + " ";
   const std::string arguments = train_tiny(folder, "run", "--set run.threads=1 ");
-  return run(folder, std::string("timeout 60 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                         rank + arguments + ":" + rank + arguments + more);
+  return run(folder, kMpiExec + rank + arguments + " : " + rank + arguments + more);
 }
 
 TEST_CASE("ranks that were given different runs are refused with the keys", "[mpi]") {

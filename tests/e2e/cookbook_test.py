@@ -33,7 +33,7 @@ SAID = {
     "strata doctor": ["host memory", "AdamW", "a checkpoint takes", "ok    memory of the run"],
     "scripts/examples/pretrain.sh": ["validation loss ", "sample: The "],
     "TEMPLATE=chatml scripts/examples/fine_tune.sh": ["<|im_start|>", "validation loss "],
-    "scripts/examples/other_hardware.sh": ["60 steps, loss "],
+    "scripts/examples/other_hardware.sh": [" steps, loss "],
     "scripts/examples/sweep.sbatch configs": ["<- lowest loss"],
     "scripts/examples/sweep.sbatch --table": ["<- lowest loss"],
     "scripts/examples/new_gpu.sh": ["tokens/s", "--set hardware.product_tflops="],
@@ -94,8 +94,10 @@ def check_results(folder):
         if last > first - fall:
             yield f"runs/{run}: the loss fell from {first} to {last} only"
     ranks = [e["ranks"] for kind in ("start", "resume") for e in events(folder, "moved", kind)]
-    if ranks != [1, 2, 1] or len(losses(folder, "moved")) != 60:
-        yield f"runs/moved: {len(losses(folder, 'moved'))} steps on {ranks} ranks"
+    steps, ended = [e["step"] for e in events(folder, "moved", "step")], events(folder, "moved", "end")
+    last = [e["steps"] for e in ended]
+    if ranks != [1, 2, 1] or steps != list(range(1, last[-1] + 1)) or not 10 <= last[0] < last[1] < last[2]:
+        yield f"runs/moved: {len(steps)} steps on {ranks} ranks, which ended after {last}"
     for sweep in ("sweep", "array"):
         if len(list((folder / "runs" / sweep).glob("lr-*"))) != 5:
             yield f"runs/{sweep}: not five run folders"
@@ -123,7 +125,7 @@ def main():
         for command in commands((root / "docs/cookbook.md").read_text()):
             begun = time.monotonic()
             done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             print(f"{time.monotonic() - begun:5.1f} s  {' '.join(command.split())}", flush=True)
             if done.returncode != 0:
                 print(done.stdout[-3000:])

@@ -22,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
+HANGS_S = 1800  # only what hangs takes as long, on any machine
 PAGES_WITHOUT = re.compile(r"docs/(cookbook\.md|measurements/|decisions/)")
 
 # Commands, by how they begin, that are not run by this test, and why.
@@ -29,6 +30,7 @@ CI_RUNS = "a stage of .ci/run"
 NOT_RUN = {
     "scripts/quickstart.sh": CI_RUNS,
     "scripts/test.sh": CI_RUNS,
+    "scripts/test_gpu.py": "needs a GPU; ctest runs its self-test",
     "scripts/install_dependencies.sh": CI_RUNS,
     "cmake --preset c": "stages of .ci/run build these presets, or those that they are made of",
     "cmake --build --preset c": "stages of .ci/run build these presets, or those that they are made of",
@@ -99,6 +101,8 @@ case " $* " in *" --list "*) ;; " train "*|" bench "*)
 " tune "*" --measure "*) words+=(--backend cpu --set run.dtype=bf16 --tokens 4096) ;;
 " tune "*) words+=(--gpu H200 --host-memory 100GiB) ;;
 esac
+[ -z "${ENDLESS:-}" ] || words+=(--set run.steps=1000000000)
+case "${WAS_ENDLESS:-} $* " in "1 "*" --resume "*) words+=(--allow run.steps) ;; esac
 exec "$STRATA_UNDER_TEST" "${words[@]}"
 """
 SBATCH = """#!/bin/bash
@@ -111,7 +115,8 @@ exec "$@"
 """
 CHAT_TEMPLATE = ("{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
                  "{% endgeneration %}{% else %}{{ m.content }}{% endif %}\n{% endfor %}")
-# `kill` comes from a person who has seen the run train, and reads what it says before typing on.
+# `kill` comes from a person who has seen the run train, and reads what it says before typing on. A run that is killed
+# has no end of its own that could come first.
 PROLOGUE = """set -euo pipefail
 kill() {
   until grep -q '"event":"step"' runs/first/metrics.jsonl 2>/dev/null; do sleep 0.05; done
@@ -293,7 +298,9 @@ def run_page(page, root, stock, folder, environment, used):
                 command = command.replace(name, other)
             # What is killed next was begun in another window, or in the background.
             in_background = following.startswith("kill ") and not command.rstrip().endswith("&")
-            script += command.rstrip("\n") + (" &\n" if in_background else "\n")
+            if following.startswith("kill "):
+                script += "export ENDLESS=1 WAS_ENDLESS=1\n"
+            script += command.rstrip("\n") + (" &\n" if in_background else "\n") + "unset ENDLESS\n"
         if script == PROLOGUE:
             continue
         begun = time.monotonic()
@@ -303,10 +310,10 @@ def run_page(page, root, stock, folder, environment, used):
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                     start_new_session=True)
             try:
-                said = done.communicate(timeout=120)[0].decode(errors="replace")
+                said = done.communicate(timeout=HANGS_S)[0].decode(errors="replace")
             except subprocess.TimeoutExpired:
                 os.killpg(done.pid, signal.SIGKILL)
-                said = "it takes more than two minutes"
+                said = f"it takes more than {HANGS_S // 60} minutes"
             typed.seek(0)
             lines = [line for line in typed.read().splitlines() if line.strip()]
         print(f"{time.monotonic() - begun:5.1f} s  {page}: {len(lines)} lines", flush=True)

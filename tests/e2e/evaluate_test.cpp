@@ -9,6 +9,8 @@
 #include "golden/golden_file.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
@@ -44,9 +46,9 @@ void write_tokens(const std::string& file, std::int64_t vocabulary,
 TEST_CASE("a token file has the perplexity that transformers finds") {
   const Folder folder;
   for (const char* name : {"mha", "gqa_tied_llama3"}) {
-    const std::string model = std::string(STRATA_GOLDENS) + "/" + name;
+    const std::string model = std::string(goldens_folder()) + "/" + name;
     const std::int64_t vocabulary =
-        nlohmann::json::parse(read_file(model + "/config.json"))["vocab_size"];
+        parse_json<nlohmann::json>(read_file(model + "/config.json"))["vocab_size"];
     const GoldenFile golden(fs::path(model) / "evaluation.safetensors");
     const std::vector<std::int32_t> ids = golden.integers("ids");
     const std::string file = folder / (std::string(name) + ".bin");
@@ -191,9 +193,9 @@ TEST_CASE("what cannot be scored is refused before anything is") {
   refused("--context 16 --stride 16 --input " + (folder / "val.bin"),
           "--stride 16 must be less than the tokens of a window, 16");
   refused("--context 1 --input " + (folder / "val.bin"), "--context must be at least 2");
-  check_refused(folder, "evaluate " STRATA_GOLDENS "/mha --input " + (folder / "val.bin"),
+  check_refused(folder, "evaluate " + goldens_folder() + "/mha --input " + (folder / "val.bin"),
                 "val.bin: is from a tokenizer with 257 ids, but model.vocab_size is 67");
-  check_refused(folder, "evaluate " STRATA_GOLDENS "/mha --input " + (folder / "short.txt"),
+  check_refused(folder, "evaluate " + goldens_folder() + "/mha --input " + (folder / "short.txt"),
                 "has no tokenizer.json");
 }
 

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "e2e/model_files.h"
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -103,7 +103,7 @@ TEST_CASE("export in bf16 copies the model of a bf16 checkpoint, byte for byte")
   const std::string checkpoint = train_checkpoint(folder, "bf16");
   const std::string model = export_model(folder, checkpoint, "");
   CHECK(contents_of(model) == contents_of(checkpoint + "/model"));
-  CHECK(nlohmann::json::parse(read_file(model + "/config.json"))["torch_dtype"] == "bfloat16");
+  CHECK(parse_json<nlohmann::json>(read_file(model + "/config.json"))["torch_dtype"] == "bfloat16");
 }
 
 TEST_CASE("export in f32 joins the masters of a bf16 checkpoint, and training begins with them") {
@@ -129,8 +129,8 @@ TEST_CASE("export in f32 joins the masters of a bf16 checkpoint, and training be
     CHECK(different == 0);
   }
   CHECK(not_bf16 > 100000);
-  CHECK(nlohmann::json::parse(read_file(model + "/config.json"))["torch_dtype"] == "float32");
-  const auto index = nlohmann::json::parse(read_file(model + "/model.safetensors.index.json"));
+  CHECK(parse_json<nlohmann::json>(read_file(model + "/config.json"))["torch_dtype"] == "float32");
+  const auto index = parse_json<nlohmann::json>(read_file(model + "/model.safetensors.index.json"));
   CHECK(index["metadata"]["total_size"] == 4 * 217792);
   const Outcome trained = train_still(folder, model, "");
   INFO(trained.text);

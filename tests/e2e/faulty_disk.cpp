@@ -1,8 +1,13 @@
-// Loaded into a program (LD_PRELOAD), it makes the disk slow or lets calls fail on one rank:
-// - FAULT_PATH: calls on files whose path has this text are meant;
-// - FAULT_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad;
-// - FAULT_RANK: on this rank of mpirun or srun alone; FAULT_AFTER: but for so many calls;
-// - SLOW_PREAD_MS, SLOW_PWRITE_MS: how long each such call takes longer.
+// Loaded into a program (LD_PRELOAD), it lets calls on files fail, send a signal, or wait:
+// - FAULT_PATH: calls on files whose path has this text are meant; FAULT_RANK: on this rank of
+//   mpirun or srun alone;
+// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad;
+//   FAIL_AFTER: but for so many calls;
+// - SIGNAL_CALL: the thread of this one "pread" or "pwrite" gets a signal in it, by the number
+//   SIGNAL; SIGNAL_AFTER: after so many calls;
+// - HOLD_CALL: "pread" or "pwrite" waits until there is the file HOLD_UNTIL (e2e/hold.h);
+//   HOLD_AFTER: but for so many calls;
+// - COUNT_CALL: how many such calls there were is written to the file COUNT_FILE at the end.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -12,16 +17,19 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "e2e/hold.h"
+
 namespace {
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
+std::string variable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
   return value == nullptr ? "" : value;
 }
 
@@ -32,7 +40,9 @@ Function real(const char* name) {
 
 bool is_meant(const std::string& path) {
   static const std::string text = variable("FAULT_PATH");
-  return !text.empty() && path.find(text) != std::string::npos;
+  static const std::string rank = variable("FAULT_RANK");
+  static const bool here = rank.empty() || rank == variable("PMIX_RANK");
+  return here && !text.empty() && path.find(text) != std::string::npos;
 }
 
 bool is_meant(int descriptor) {
@@ -42,18 +52,46 @@ bool is_meant(int descriptor) {
   return readlink(link.data(), path.data(), path.size() - 1) > 0 && is_meant(path.data());
 }
 
-/// Returns whether a call on a file that is meant fails.
-bool fails(const char* call) {
-  static std::atomic<long> calls{0};
-  static const std::string wanted = variable("FAULT_CALL");
-  static const std::string rank = variable("FAULT_RANK");
-  static const long after = std::atol(variable("FAULT_AFTER").c_str());
-  if (wanted != call || (!rank.empty() && rank != variable("PMIX_RANK"))) return false;
-  return calls++ >= after;
+/// Counts the calls to which one of these things happens, whose variables begin with its name.
+class Happening {
+ public:
+  explicit Happening(const std::string& name)
+      : call_(variable(name + "_CALL")), after_(std::atol(variable(name + "_AFTER").c_str())) {}
+  /// Returns the number of a call among those that it happens to, from 1 on, else 0 or less.
+  long number(const char* call) { return call_ == call ? ++calls_ - after_ : 0; }
+  [[nodiscard]] long calls() const { return calls_; }
+
+ private:
+  std::string call_;
+  long after_;
+  std::atomic<long> calls_{0};
+};
+
+Happening& failing() {
+  static Happening happening("FAIL");
+  return happening;
 }
 
-void take_longer(const char* name) {
-  usleep(static_cast<useconds_t>(1000 * std::atol(variable(name).c_str())));
+Happening& counted() {
+  static Happening happening("COUNT");
+  return happening;
+}
+
+/// Lets happen what is to happen before a call does anything.
+void before(const char* call) {
+  static Happening signalled("SIGNAL");
+  static Happening held("HOLD");
+  counted().number(call);
+  if (signalled.number(call) == 1) raise(std::atoi(variable("SIGNAL").c_str()));
+  if (held.number(call) >= 1) strata::test::hold(variable("HOLD_UNTIL"));
+}
+
+[[gnu::destructor]] void write_count() {
+  const std::string file = variable("COUNT_FILE");
+  std::FILE* const out = file.empty() ? nullptr : std::fopen(file.c_str(), "w");
+  if (out == nullptr) return;
+  std::fprintf(out, "%ld\n", counted().calls());
+  std::fclose(out);
 }
 
 }  // namespace
@@ -65,7 +103,7 @@ int open(const char* path, int flags, ...) {
   va_start(rest, flags);
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
-  if (is_meant(path) && fails("open")) {
+  if (is_meant(path) && failing().number("open") >= 1) {
     errno = ENOENT;
     return -1;
   }
@@ -74,8 +112,8 @@ int open(const char* path, int flags, ...) {
 
 ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
   if (is_meant(descriptor)) {
-    take_longer("SLOW_PREAD_MS");
-    if (fails("pread")) {
+    before("pread");
+    if (failing().number("pread") >= 1) {
       errno = EIO;
       return -1;
     }
@@ -84,7 +122,7 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
 }
 
 ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
-  if (is_meant(descriptor)) take_longer("SLOW_PWRITE_MS");
+  if (is_meant(descriptor)) before("pwrite");
   return real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite")(descriptor, from, bytes,
                                                                       offset);
 }

@@ -1,13 +1,14 @@
 // From a file of chats to a model that was trained on them: the commands of docs/fine-tuning.md on
 // a tiny model, and what each leaves.
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "e2e/model_files.h"
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -41,7 +42,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
                                          "--set checkpoint.at_end=true")));
   const std::string model = folder / "model";
   require_done(strata(folder, "export " + (folder / "made") + " " + model));
-  fs::copy_file(STRATA_TOKENIZER_GOLDENS "/llama3.json", model + "/tokenizer.json");
+  fs::copy_file(tokenizer_goldens_folder() + "/llama3.json", model + "/tokenizer.json");
   write(model + "/tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "</s>"})");
   write(model + "/chat_template.jinja",
         "{{ bos_token }}{% for m in messages %}{{ m.role + ': ' + m.content }}"
@@ -76,7 +77,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
       {"schedule", {{"rows", 2}, {"sub_batches", 2}}},
       {"optimizer", {{"lr", 0.003}, {"gradient_dtype", "f32"}}},
       {"checkpoint", {{"at_end", true}}}};
-  write(folder / "chat.json", config.dump());
+  write(folder / "chat.json", json_text(config));
   require_done(
       strata(folder, "train " + (folder / "chat.json") + " --output " + (folder / "tuned")));
   std::vector<double> validation;
@@ -95,7 +96,7 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   CHECK(start["overlong_documents"] == 0);
 
   // Every field has its line in the documents.
-  const std::string documented = read_file(STRATA_DOCS "/metrics.md");
+  const std::string documented = read_file(documents_folder() + "/metrics.md");
   for (const nlohmann::json& line : metrics(folder / "tuned")) {
     for (const auto& [key, value] : line.items()) {
       CAPTURE(key);

@@ -9,11 +9,13 @@
 
 #include "e2e/lines.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
 
-const std::string kModel = STRATA_GOLDENS "/mha ";  // has no tokenizer
+const std::string kModel = goldens_folder() + "/mha ";  // has no tokenizer
 
 /// Prompts of tokens, with settings of their own.
 std::string token_prompts(int count) {
@@ -21,12 +23,11 @@ std::string token_prompts(int count) {
   for (int i = 0; i < count; ++i) {
     nlohmann::json tokens = nlohmann::json::array();
     for (int j = 0; j <= i % 7; ++j) tokens.push_back((5 * i + 3 * j) % 67);
-    text += nlohmann::json{{"id", "prompt " + std::to_string(i)},
-                           {"tokens", tokens},
-                           {"max_tokens", 1 + i % 4},
-                           {"temperature", i % 3},
-                           {"seed", i}}
-                .dump() +
+    text += json_text(nlohmann::json{{"id", "prompt " + std::to_string(i)},
+                                     {"tokens", tokens},
+                                     {"max_tokens", 1 + i % 4},
+                                     {"temperature", i % 3},
+                                     {"seed", i}}) +
             "\n";
   }
   return text;
@@ -40,7 +41,7 @@ TEST_CASE("a prompt is continued as text, and as a line of JSON on request") {
   const std::string arguments =
       "generate " + model + "--prompt \"line 3 of\" --max-tokens 20 --temperature 0.9 --seed 7";
   const std::string text = printed(folder, arguments);
-  const auto line = nlohmann::json::parse(printed(folder, arguments + " --json --logprobs"));
+  const auto line = parse_json<nlohmann::json>(printed(folder, arguments + " --json --logprobs"));
   CHECK(text == line["text"].get<std::string>() + "\n");
   CHECK(line["id"] == "1");
   CHECK(line["prompt_tokens"] == 9);
@@ -64,8 +65,8 @@ TEST_CASE("a prompt is continued as text, and as a line of JSON on request") {
                               {"temperature", 0.9},
                               {"seed", 7},
                               {"stop", {"no such text", stop}}};
-  write_file(folder / "in.jsonl", record.dump());
-  const auto stopped = nlohmann::json::parse(
+  write_file(folder / "in.jsonl", json_text(record));
+  const auto stopped = parse_json<nlohmann::json>(
       printed(folder, "generate " + model + "--input " + (folder / "in.jsonl")));
   CHECK(stopped["finish_reason"] == "stop");
   CHECK(stopped["text"] == text.substr(0, text.find(stop)));
@@ -81,7 +82,7 @@ TEST_CASE("JSON lines are continued alone as in any batch, and samples differ") 
     REQUIRE(strata(folder, arguments + " --overwrite --output " + (folder / "out.jsonl ") + more)
                 .code == 0);
     for (const auto& line : lines_of(folder / "out.jsonl")) {
-      all[line["id"].get<std::string>() + "/" + line["sample"].dump()] = line;
+      all[line["id"].get<std::string>() + "/" + json_text(line["sample"])] = line;
     }
     return all;
   };
@@ -97,7 +98,7 @@ TEST_CASE("JSON lines are continued alone as in any batch, and samples differ") 
   write_file(folder / "in.jsonl",
              R"({"tokens": [5, 6], "max_tokens": 6, "temperature": 1, "samples": 5})");
   std::set<std::string> samples;
-  for (const auto& [key, line] : by_id("")) samples.insert(line["ids"].dump());
+  for (const auto& [key, line] : by_id("")) samples.insert(json_text(line["ids"]));
   CHECK(samples.size() > 1);
 }
 
@@ -176,7 +177,7 @@ TEST_CASE("an output is neither overwritten nor gone on with by accident") {
   CHECK_THAT(resumed.text, ContainsSubstring("has 2 completions"));
   const auto sorted = [](const std::string& file) {
     std::vector<std::string> lines;
-    for (const auto& line : lines_of(file)) lines.push_back(line.dump());
+    for (const auto& line : lines_of(file)) lines.push_back(json_text(line));
     std::ranges::sort(lines);
     return lines;
   };
@@ -207,7 +208,7 @@ TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
   for (; kills < 200; ++kills) {
     // The first call opens the file; the one at which it is killed leaves half a line, or none.
     const int at = 1 + kills % 8;
-    Process process(folder, "env LD_PRELOAD=" STRATA_KILL_AT_CALL " KILL_AT_CALL=" +
+    Process process(folder, "env LD_PRELOAD=" + built("libkill_at_call.so") + " KILL_AT_CALL=" +
                                 std::to_string(at) + " " + kProgram + arguments(output));
     const int code = process.wait();
     INFO(process.text());
@@ -218,8 +219,8 @@ TEST_CASE("of 200 kills none loses or doubles a completion", "[kills][long]") {
   REQUIRE(strata(folder, arguments(output)).code == 0);
   std::multiset<std::string> whole;
   std::multiset<std::string> killed;
-  for (const auto& line : lines_of(folder / "whole.jsonl")) whole.insert(line.dump());
-  for (const auto& line : lines_of(output)) killed.insert(line.dump());
+  for (const auto& line : lines_of(folder / "whole.jsonl")) whole.insert(json_text(line));
+  for (const auto& line : lines_of(output)) killed.insert(json_text(line));
   CHECK(killed == whole);
 }
 
@@ -239,13 +240,13 @@ TEST_CASE("a chat answers each line, and remembers what was said") {
   CHECK(said.substr(0, first.size()) == first);
   // The second answer is that to the whole conversation.
   const std::string answer = first.substr(0, first.size() - 1);
-  write_file(folder / "in.jsonl", nlohmann::json{{"messages",
-                                                  {{{"role", "user"}, {"content", "line 1"}},
-                                                   {{"role", "assistant"}, {"content", answer}},
-                                                   {{"role", "user"}, {"content", "line 2"}}}}}
-                                          .dump() +
-                                      "\n");
-  const auto second = nlohmann::json::parse(
+  write_file(folder / "in.jsonl",
+             json_text(nlohmann::json{{"messages",
+                                       {{{"role", "user"}, {"content", "line 1"}},
+                                        {{"role", "assistant"}, {"content", answer}},
+                                        {{"role", "user"}, {"content", "line 2"}}}}}) +
+                 "\n");
+  const auto second = parse_json<nlohmann::json>(
       printed(folder, "generate " + with + "5 --input " + (folder / "in.jsonl")));
   CHECK(said.substr(first.size()) == second["text"].get<std::string>() + "\n");
 }
@@ -253,22 +254,23 @@ TEST_CASE("a chat answers each line, and remembers what was said") {
 TEST_CASE(
     "a load of prompts is planned without a GPU, and measured on the CPU with as many tokens") {
   const Folder folder;
-  const std::string plan = printed(folder, "plan " STRATA_CONFIGS
-                                           "/llama-7b.json --generate --gpu H200 --prompts 8 "
-                                           "--prompt-tokens 100 --max-tokens 20");
+  const std::string plan = printed(folder, "plan " + configs_folder() +
+                                               "/llama-7b.json --generate --gpu H200 --prompts 8 "
+                                               "--prompt-tokens 100 --max-tokens 20");
   CHECK_THAT(plan, ContainsSubstring("8 prompts of 100 tokens, 20 drawn after each"));
   CHECK_THAT(plan, ContainsSubstring("sequences at once 8,"));
   CHECK_THAT(plan, ContainsSubstring("predicted for H200 (measured)"));
-  CHECK_THAT(printed(folder, "plan " STRATA_CONFIGS
-                             "/llama-7b.json --generate --gpu H200 --prompts 8 --prompt-tokens "
-                             "100 --max-tokens 20 --kv-dtype int8"),
+  CHECK_THAT(printed(folder, "plan " + configs_folder() +
+                                 "/llama-7b.json --generate --gpu H200 --prompts 8 --prompt-tokens "
+                                 "100 --max-tokens 20 --kv-dtype int8"),
              ContainsSubstring("keys and values as int8 on the device"));
   const std::string file = folder / "bench.json";
   const std::string load = "--generate --prompts 5 --prompt-tokens 6 --max-tokens 7 --batch 2 ";
-  const std::string bench = "bench " STRATA_CONFIGS "/tiny-cpu.json " + load + "--json " + file;
+  const std::string bench =
+      "bench " + configs_folder() + "/tiny-cpu.json " + load + "--json " + file;
   REQUIRE(strata(folder, bench).code == 0);
   REQUIRE(strata(folder, bench).code == 0);  // results may be replaced
-  const auto json = nlohmann::json::parse(read_file(file));
+  const auto json = parse_json<nlohmann::json>(read_file(file));
   CHECK(json["generated_tokens"] == 5 * 7);
   CHECK(json["sequences_at_once"] == 2);
   CHECK(json["kv_dtype"] == "auto");
@@ -282,7 +284,7 @@ TEST_CASE(
 TEST_CASE("a benchmark of generation traces two sweeps") {
   const Folder folder;
   const std::string file = folder / "trace.json";
-  const std::string bench = "bench " STRATA_CONFIGS
+  const std::string bench = "bench " + configs_folder() +
                             "/tiny-cpu.json --generate --prompts 3 --prompt-tokens 4 --max-tokens 8"
                             " --batch 3 --trace " +
                             file;
@@ -294,7 +296,7 @@ TEST_CASE("a benchmark of generation traces two sweeps") {
   constexpr int kLayers = 4;  // of the config
   CHECK_THAT(result.text, ContainsSubstring(std::to_string(kLayers) + " times fused_attend"));
   int attended = 0;
-  const auto trace = nlohmann::json::parse(read_file(file));
+  const auto trace = parse_json<nlohmann::json>(read_file(file));
   for (const auto& event : trace["traceEvents"]) {
     if (event["name"] == "fused_attend") ++attended;
   }
@@ -303,23 +305,25 @@ TEST_CASE("a benchmark of generation traces two sweeps") {
   const Outcome brief = strata(folder, one.replace(one.find("tokens 8"), 8, "tokens 1"));
   CHECK(brief.code == 0);
   CHECK_THAT(brief.text, ContainsSubstring("no sweep follows"));
-  CHECK(nlohmann::json::parse(read_file(file)) == trace);  // the file of before is left
+  CHECK(parse_json<nlohmann::json>(read_file(file)) == trace);  // the file of before is left
   const std::string held = folder / "config.json";
   write_file(held, "{}");
   check_refused(folder, bench.substr(0, bench.size() - file.size()) + held, "--trace: " + held);
   CHECK(read_file(held) == "{}");
-  check_refused(folder, "bench " STRATA_CONFIGS "/tiny-cpu.json --trace " + file, "--generate");
+  check_refused(folder, "bench " + configs_folder() + "/tiny-cpu.json --trace " + file,
+                "--generate");
 }
 
 TEST_CASE("a load that cannot be generated is refused by the option that is wrong") {
   const Folder folder;
-  const std::string tiny = STRATA_CONFIGS "/tiny-cpu.json --generate ";
+  const std::string tiny = configs_folder() + "/tiny-cpu.json --generate ";
   check_refused(folder, "bench " + tiny + "--prompt-tokens 100 --max-tokens 29",
                 "lower --prompt-tokens or --max-tokens");
   check_refused(folder, "plan " + tiny + "--ranks 2 --max-tokens 2 --prompt-tokens 2", "--ranks");
-  check_refused(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --prompts 2", "--generate");
+  check_refused(folder, "plan " + configs_folder() + "/tiny-cpu.json --prompts 2", "--generate");
   check_refused(folder, "bench " + tiny + "--batch 0", "--batch");
-  check_refused(folder, "plan " STRATA_CONFIGS "/tiny-cpu.json --kv-dtype int8", "--generate");
+  check_refused(folder, "plan " + configs_folder() + "/tiny-cpu.json --kv-dtype int8",
+                "--generate");
   check_refused(folder, "plan " + tiny + "--kv-dtype int4", "int4");
   const std::string held = folder / "config.json";
   write_file(held, "{}");

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "e2e/model_files.h"
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -102,7 +102,7 @@ void write_safetensors(const std::string& file,
                     {"data_offsets", {data.size(), data.size() + tensor.data.size()}}};
     data += tensor.data;
   }
-  const std::string text = header.dump();
+  const std::string text = json_text(header);
   const std::uint64_t length = text.size();
   std::ofstream out(file, std::ios::binary);
   out.write(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -114,7 +114,7 @@ void write_model(const std::string& folder, const json& config, const Tensors& m
                  std::size_t shards) {
   fs::remove_all(folder);
   fs::create_directories(folder);
-  std::ofstream(folder + "/config.json") << config.dump();
+  std::ofstream(folder + "/config.json") << json_text(config);
   std::ofstream(folder + "/tokenizer.json") << R"({"own": "tokenizer"})";
   std::vector<std::pair<std::string, Tensor>> tensors(model.rbegin(), model.rend());
   if (shards == 1) return write_safetensors(folder + "/model.safetensors", tensors);
@@ -127,7 +127,7 @@ void write_model(const std::string& folder, const json& config, const Tensors& m
     write_safetensors(folder + "/" + name, {at(i), at(i + 1)});
     std::for_each(at(i), at(i + 1), [&](const auto& tensor) { map[tensor.first] = name; });
   }
-  std::ofstream(folder + "/model.safetensors.index.json") << json{{"weight_map", map}}.dump();
+  std::ofstream(folder + "/model.safetensors.index.json") << json_text(json{{"weight_map", map}});
 }
 
 std::string import_model(const Folder& folder, const std::string& from, const std::string& to,
@@ -158,7 +158,7 @@ void train_and_export(const Folder& folder, const std::string& from, const std::
 
 /// Checks which files of the imported model hold what, by the index.
 void check_index(const std::string& folder) {
-  const json index = json::parse(read_file(folder + "/model.safetensors.index.json"));
+  const json index = parse_json<json>(read_file(folder + "/model.safetensors.index.json"));
   for (const auto& [name, file] : index["weight_map"].items()) {
     CHECK(tensors_of(folder + "/" + file.get<std::string>()).contains(name));
   }
@@ -195,7 +195,7 @@ TEST_CASE("import keeps every bit, and so do a run from it, its export and anoth
     CHECK(model_tensors(folder / "first") == model);
     check_index(folder / "first");
     CHECK(read_file(folder / "first/tokenizer.json") == R"({"own": "tokenizer"})");
-    json kept = json::parse(read_file(folder / "first/config.json"));
+    json kept = parse_json<json>(read_file(folder / "first/config.json"));
     CHECK(kept["torch_dtype"] == (c.dtype == "f32" ? "float32" : "bfloat16"));
     kept["torch_dtype"] = config["torch_dtype"];
     CHECK(kept == config);

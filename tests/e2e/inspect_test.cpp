@@ -3,11 +3,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -43,7 +44,7 @@ nlohmann::json inspect_json(const Folder& folder, const std::string& arguments) 
   const Outcome shown = strata(folder, "inspect --json " + arguments);
   INFO(shown.text);
   REQUIRE(shown.code == 0);
-  return nlohmann::json::parse(shown.text);
+  return parse_json<nlohmann::json>(shown.text);
 }
 
 }  // namespace
@@ -204,7 +205,7 @@ TEST_CASE("inspect --document shows the tokens of one document") {
 
 TEST_CASE("inspect --document has the text by the file's tokenizer, and by no other") {
   const Folder folder;
-  const std::string gpt2 = " --tokenizer " STRATA_TOKENIZER_GOLDENS "/gpt2.json ";
+  const std::string gpt2 = " --tokenizer " + tokenizer_goldens_folder() + "/gpt2.json ";
   std::ofstream(folder / "one.txt") << "the first one";
   const std::string one = folder / "one.txt";
   const std::string file = folder / "t.bin";
@@ -213,7 +214,7 @@ TEST_CASE("inspect --document has the text by the file's tokenizer, and by no ot
   CHECK_THAT(strata(folder, document + gpt2).text, ContainsSubstring("the first one"));
   CHECK_THAT(strata(folder, document).text, !ContainsSubstring("first"));
   const Outcome other =
-      strata(folder, document + " --tokenizer " STRATA_TOKENIZER_GOLDENS "/llama3.json");
+      strata(folder, document + " --tokenizer " + tokenizer_goldens_folder() + "/llama3.json");
   CHECK(other.code == 2);
   CHECK_THAT(other.text, ContainsSubstring("t.bin was made by the tokenizer of "));
 }

@@ -1,27 +1,26 @@
 // Tests runs for which the system has too few threads, addresses or memory: each ends, with the
 // limit that was reached, and none waits for a thread that never started.
 
-#include <chrono>
 #include <cstddef>
 #include <fstream>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/control_groups.h"
-#include "e2e/program.h"
+#include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
 
-/// Trains in a shell that `limit` has limited before. Whoever is still there after a minute is
-/// ended, which is a code of its own.
+/// Trains in a shell that `limit` has limited before. Whoever hangs is ended, which is a code of
+/// its own.
 Outcome train_limited(const Folder& folder, const std::string& limit,
                       const std::string& more = "") {
   fs::remove_all(folder / "run");
-  return run(folder, "timeout 60 sh -c '" + limit + " && exec " STRATA_PROGRAM " " +
+  return run(folder, kUnlessItHangs + "sh -c '" + limit + " && exec " + strata_program() + " " +
                          train_tiny(folder, "run", "--set run.threads=2 " + more) + "'");
 }
 
@@ -67,9 +66,10 @@ class ControlGroup {
 
  private:
   void leave() {
-    std::error_code busy;  // for a moment, while who was in it goes
-    for (int i = 0; !folder_.empty() && !fs::remove(folder_, busy) && i < 100; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (folder_.empty()) return;
+    std::error_code busy;  // while who was in it goes
+    if (!comes_to_be([&] { return fs::remove(folder_, busy); })) {
+      WARN(folder_ << " is left: " << busy.message());
     }
     folder_.clear();
   }

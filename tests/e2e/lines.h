@@ -8,6 +8,8 @@
 #include "e2e/program.h"
 #include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -28,7 +30,7 @@ inline void write_file(const std::string& file, const std::string& text) {
 inline std::vector<nlohmann::json> lines_of(const std::string& file) {
   std::ifstream in(file);
   std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) lines.push_back(parse_json<nlohmann::json>(line));
   return lines;
 }
 
@@ -36,7 +38,7 @@ inline std::vector<nlohmann::json> lines_of(const std::string& file) {
 inline std::string printed(const Folder& folder, const std::string& arguments) {
   const std::string file = folder / "printed.txt";
   const Outcome outcome =
-      run(folder, "sh -c '" STRATA_PROGRAM " " + arguments + " > " + file + "'");
+      run(folder, "sh -c '" + strata_program() + " " + arguments + " > " + file + "'");
   INFO(outcome.text);
   REQUIRE(outcome.code == 0);
   return read_file(file);

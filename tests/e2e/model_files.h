@@ -5,11 +5,11 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "e2e/program.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -34,7 +34,7 @@ inline std::map<std::string, Tensor> tensors_of(const std::string& file) {
   std::uint64_t header = 0;
   std::memcpy(&header, text.data(), sizeof(header));
   std::map<std::string, Tensor> tensors;
-  const auto entries = nlohmann::json::parse(text.substr(8, header));
+  const auto entries = parse_json<nlohmann::json>(text.substr(8, header));
   for (const auto& [name, entry] : entries.items()) {
     if (name == "__metadata__") continue;
     const std::size_t begin = entry["data_offsets"][0];

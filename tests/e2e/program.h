@@ -8,12 +8,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 // Whether a sanitizer watches: some tests take what it needs itself.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -31,21 +33,52 @@ namespace strata::test {
 
 namespace fs = std::filesystem;
 
-/// A folder that is empty at the beginning of a test and gone at its end.
+/// A folder of a test's own that is empty at its beginning and gone at its end.
 class Folder {
  public:
-  /// Folders that a test has at the same time have different names.
-  explicit Folder(const std::string& name = "")
-      : path_(fs::temp_directory_path() / ("strata_e2e_" + std::to_string(::getpid()) + name)) {
-    fs::remove_all(path_);
-    fs::create_directories(path_);
+  Folder() {
+    std::string name = fs::temp_directory_path() / "strata_e2e_XXXXXX";
+    REQUIRE(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
   }
-  ~Folder() { fs::remove_all(path_); }
+  ~Folder() {
+    std::error_code ignored;  // who was killed may still be writing
+    fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
   [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
 
  private:
   fs::path path_;
 };
+
+/// Gives what the tests start caches of its own, so that nothing depends on what was measured on
+/// the machine before, or is being measured by others.
+class OwnCaches {
+ public:
+  OwnCaches() {
+    std::string name = fs::temp_directory_path() / "strata_caches_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) return;
+    path_ = name;
+    ::setenv("XDG_CACHE_HOME", name.c_str(), 1);
+  }
+  ~OwnCaches() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  OwnCaches(const OwnCaches&) = delete;
+  OwnCaches& operator=(const OwnCaches&) = delete;
+
+ private:
+  fs::path path_;
+};
+inline const OwnCaches kOwnCaches;
+
+/// Ends a command that hangs, with the exit code kHangCode. No command takes as long on the slowest
+/// machine.
+inline const std::string kUnlessItHangs = "timeout 1200 ";
+inline constexpr int kHangCode = 124;
 
 struct Outcome {
   int code = -1;
@@ -66,18 +99,18 @@ inline Outcome run(const Folder& folder, const std::string& command) {
 }
 
 inline Outcome strata(const Folder& folder, const std::string& arguments) {
-  return run(folder, std::string(STRATA_PROGRAM) + " " + arguments);
+  return run(folder, std::string(strata_program()) + " " + arguments);
 }
 
 /// Plans one of configs/ as on a machine without a GPU.
 inline Outcome plan(const Folder& folder, const std::string& arguments) {
-  return run(folder,
-             "CUDA_VISIBLE_DEVICES= " STRATA_PROGRAM " plan " STRATA_CONFIGS "/" + arguments);
+  return run(folder, "CUDA_VISIBLE_DEVICES= " + strata_program() + " plan " + configs_folder() +
+                         "/" + arguments);
 }
 
 inline std::string train_tiny(const Folder& folder, const std::string& name,
                               const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+  return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set run.steps=4 --set optimizer.warmup_steps=1 --set data.sequence_length=32 " + more;
 }
 
@@ -100,7 +133,7 @@ inline std::string tokenize_text(const Folder& folder) {
 inline std::vector<nlohmann::json> metrics(const std::string& run_folder) {
   std::ifstream in(run_folder + "/metrics.jsonl");
   std::vector<nlohmann::json> lines;
-  for (std::string line; std::getline(in, line);) lines.push_back(nlohmann::json::parse(line));
+  for (std::string line; std::getline(in, line);) lines.push_back(parse_json<nlohmann::json>(line));
   return lines;
 }
 
@@ -113,10 +146,18 @@ inline std::vector<double> losses(const std::string& run_folder) {
 }
 
 #ifdef STRATA_MPIEXEC
-/// Starts the program on ranks of this machine. Open MPI leaks, which is not the test's concern.
+/// The start of a command of ranks on this machine. Open MPI leaks, which is not the test's
+/// concern.
+inline const std::string kMpiExec =
+    kUnlessItHangs + "env ASAN_OPTIONS=detect_leaks=0 " STRATA_MPIEXEC " ";
+
+/// Returns the start of a command that starts the program on so many ranks.
+inline std::string on_ranks(int ranks) {
+  return kMpiExec + "-n " + std::to_string(ranks) + " " + strata_program() + " ";
+}
+
 inline Outcome strata_on_ranks(const Folder& folder, int ranks, const std::string& arguments) {
-  return run(folder, std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") + STRATA_MPIEXEC +
-                         " -n " + std::to_string(ranks) + " " + STRATA_PROGRAM + " " + arguments);
+  return run(folder, on_ranks(ranks) + arguments);
 }
 #endif
 

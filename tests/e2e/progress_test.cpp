@@ -1,48 +1,82 @@
 // Tests what the program shows of work that takes seconds: on a terminal, and in a pipe.
 
-#include <chrono>
+#include <atomic>
+#include <csignal>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "e2e/lines.h"
-#include "e2e/program.h"
+#include "e2e/saved_runs.h"
 #include "strata/base/text.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/terminal.h"
 
 namespace strata::test {
 
 namespace {
 
-/// A run whose last checkpoint takes some seconds, in which it sleeps.
+/// A run whose last checkpoint takes some seconds at least, in which it sleeps.
 std::string slow_save(const Folder& folder) {
   return train_tiny(folder, "run", "--set debug.disk_gbs=0.001 --set run.log_every=1");
 }
 
-/// Runs the program, which must succeed, and returns what a terminal got of its standard error.
-std::string shown_by(const std::string& arguments) {
+/// Runs a command whose standard error is a terminal, and returns what that got. `once` is called
+/// when the terminal has got `first` and then `second`, which must be.
+std::string shown_by(const Folder& folder, const std::string& command, const std::string& first,
+                     const std::string& second, const std::function<void(const Process&)>& once,
+                     int code) {
   const Terminal terminal(200);
   std::string shown;
-  int status = -1;
+  std::atomic<bool> seen = false;
   {
-    const std::jthread reader([&] { shown = terminal.read_shown(); });
-    const std::string command = std::string(STRATA_PROGRAM) + " " + arguments +
-                                " > /dev/null < /dev/null 2> " + terminal.name();
-    status = std::system(command.c_str());
+    const std::jthread reader([&] {
+      shown = terminal.read_shown([&](const std::string& text) {
+        const std::size_t at = seen ? text.npos : text.find(first);
+        if (at != text.npos && text.find(second, at + first.size()) != text.npos) seen = true;
+      });
+    });
+    Process process(folder, "sh -c 'exec " + command + " 2> " + terminal.name() + "'");
+    const bool comes =
+        comes_to_be([&] { return seen.load(); }, [&] { return process.has_ended(); });
+    if (comes) once(process);
+    CHECK(process.wait() == code);
     terminal.end();
+    CHECK(comes);
   }
   INFO(printable(shown));
-  CHECK(status == 0);
+  CHECK(seen);
   return shown;
+}
+
+bool sanitized() {
+  if (STRATA_TESTS_SANITIZED) WARN("skipped: a sanitizer must be the first library");
+  return STRATA_TESTS_SANITIZED;
+}
+
+/// The start of a command that is held at a write to a file whose path has this text, and later
+/// ones.
+std::string held(const Gate& gate, const std::string& path, int after) {
+  return "env LD_PRELOAD=" + built("libfaulty_disk.so") + " FAULT_PATH=" + path +
+         " HOLD_CALL=pwrite HOLD_AFTER=" + std::to_string(after) + gate.known_as("HOLD_UNTIL") +
+         kProgram;
 }
 
 }  // namespace
 
 TEST_CASE("a terminal shows a save in a line that is gone before the log goes on") {
+  if (sanitized()) return;
   const Folder folder;
-  const std::string shown = shown_by(slow_save(folder));
-  INFO(printable(shown));
-  const std::size_t line = shown.find("\r\033[Ksaving a checkpoint: ");
+  const Gate gate(folder);
+  const std::string save = "\r\033[Ksaving a checkpoint: ";
+  // Of 33 writes some are left, and enough are done for a rate.
+  constexpr int kDone = 30;
+  const std::string shown = shown_by(
+      folder,
+      held(gate, "/checkpoints/", kDone) + train_tiny(folder, "run", "--set run.log_every=1"), save,
+      "/s, ", [&](const Process&) { gate.open(); }, 0);
+  const std::size_t line = shown.find(save);
   REQUIRE(line != shown.npos);
   CHECK_THAT(shown.substr(line), ContainsSubstring(" MiB, ") && ContainsSubstring("/s, "));
   CHECK_THAT(shown.substr(line), ContainsSubstring("\r\033[K["));
@@ -51,21 +85,23 @@ TEST_CASE("a terminal shows a save in a line that is gone before the log goes on
 }
 
 TEST_CASE("a terminal shows how far a measured load is", "[long]") {
-  // On one core, where it takes long enough to be worth a word.
-  const std::string shown =
-      shown_by("bench " STRATA_CONFIGS
-               "/quickstart.json --generate --prompts 1000 --prompt-tokens 60 "
-               "--max-tokens 40 --set run.threads=1");
-  INFO(printable(shown));
-  CHECK_THAT(shown,
-             ContainsSubstring("\r\033[Kmeasuring: ") && ContainsSubstring("/40,000 tokens, "));
+  // It would take many minutes, and is ended once it is shown.
+  const Folder folder;
+  const std::string bench = kProgram + "bench " + configs_folder() +
+                            "/quickstart.json --generate --prompts 100000 --prompt-tokens 60 "
+                            "--max-tokens 40 --set run.threads=1";
+  shown_by(
+      folder, bench, "\r\033[Kmeasuring: ", "/4,000,000 tokens, ",
+      [](const Process& process) { process.send(SIGTERM); }, 128 + SIGTERM);
 }
 
 TEST_CASE("a terminal shows what the self-test is at", "[long]") {
+  if (sanitized()) return;
   const Folder folder;
-  const std::string shown = shown_by("doctor --self-test --folder " + (folder / ""));
-  INFO(printable(shown));
-  CHECK_THAT(shown, ContainsSubstring("\r\033[Kself-test: "));
+  const Gate gate(folder);
+  shown_by(
+      folder, held(gate, "strata-self-test", 0) + "doctor --self-test --folder " + (folder / ""),
+      "\r\033[Kself-test: ", "", [&](const Process&) { gate.open(); }, 0);
 }
 
 TEST_CASE("a pipe and the log file get none of it, and the last line says what to do next") {

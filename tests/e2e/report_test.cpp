@@ -10,6 +10,7 @@
 #include "e2e/lines.h"
 #include "report/page_data_of.h"
 #include "support/event_records.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -251,7 +252,7 @@ TEST_CASE("figures become PNG files by the first program that draws them") {
   const std::string environment =
       "env PATH=" + (folder / "bin") + " TMPDIR=" + (folder / "temporary") + " ";
   const Outcome made =
-      run(folder, environment + STRATA_PROGRAM + " " + report + " --png-width 640");
+      run(folder, environment + strata_program() + " " + report + " --png-width 640");
   INFO(made.text);
   REQUIRE(made.code == 0);
   CHECK_THAT(made.text, ContainsSubstring("figures: loss.png"));
@@ -261,7 +262,7 @@ TEST_CASE("figures become PNG files by the first program that draws them") {
   CHECK(fs::is_empty(folder / "temporary"));
 
   // What it draws has another width than the one that is asked for now.
-  const Outcome none = run(folder, environment + STRATA_PROGRAM + " " + report);
+  const Outcome none = run(folder, environment + strata_program() + " " + report);
   CHECK(none.code == 2);
   CHECK_THAT(none.text, ContainsSubstring("rsvg-convert (drew nothing), inkscape (drew nothing)"));
   CHECK_THAT(none.text, ContainsSubstring("cairosvg (No such file or directory)"));

@@ -9,8 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "e2e/program.h"
+#include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -24,18 +25,15 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// Arguments of a run that is far from its end when a test has seen enough of it.
+/// Arguments of a run that has no end that a test would see.
 std::string train_long(const Folder& folder, const std::string& more = "") {
-  return train_tiny(folder, "run", "--set run.steps=1000000 --set run.threads=1 " + more);
+  return train_tiny(folder, "run", "--set run.steps=1000000000 --set run.threads=1 " + more);
 }
 
-/// Shell commands that start the program in the background, as $pid, and wait until its run has
-/// written `steps` steps. A shell starts such programs with SIGINT ignored, unless told otherwise.
-std::string begin_run(const Folder& folder, const std::string& command, int steps = 1) {
-  return "env --default-signal=INT " + command +
-         " & pid=\\$!; for i in \\$(seq 1200); do grep -qs " +
-         "'event.:.step.,.step.:" + std::to_string(steps) + ",' " + (folder / "run/metrics.jsonl") +
-         " && break; sleep 0.05; done; ";
+/// Waits until the run has written a line of this step.
+void wait_for_step(const Folder& folder, const Process& process, int step) {
+  process.wait_for(folder / "run/metrics.jsonl",
+                   R"("event":"step","step":)" + std::to_string(step) + ",");
 }
 
 /// Checks what a run leaves that was told to end.
@@ -73,27 +71,34 @@ TEST_CASE("a run never destroys another, unless it is told to") {
 
 TEST_CASE("a folder in which a run is at work is refused") {
   const Folder folder;
-  const std::string program = std::string(STRATA_PROGRAM) + " ";
-  const Outcome outcome = run(folder, "sh -c \"" + begin_run(folder, program + train_long(folder)) +
-                                          program + train_tiny(folder, "run", "--overwrite") +
-                                          "; code=\\$?; kill \\$pid; wait; exit \\$code\"");
-  INFO(outcome.text);
-  CHECK(outcome.code == 2);
-  CHECK_THAT(outcome.text, ContainsSubstring("is in use by process"));
+  Process process(folder, kProgram + train_long(folder));
+  wait_for_step(folder, process, 1);
+  const Outcome refused = strata(folder, train_tiny(folder, "run", "--overwrite"));
+  INFO(refused.text);
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("is in use by process"));
+  process.send(SIGTERM);
+  CHECK(process.wait() == 75);
   check_ended_by(folder, "SIGTERM");
 }
 
 TEST_CASE("a signal ends a run between its steps, with a last line and an exit code of its own") {
-  for (const std::string signal : {"TERM", "INT"}) {
+  for (const int signal : {SIGTERM, SIGINT}) {
     const Folder folder;
-    const std::string program = std::string(STRATA_PROGRAM) + " ";
-    const std::string kill = "kill -" + signal + " \\$pid; ";
-    // Twice in a row, as those send it who mean the process and its group.
-    const Outcome ended = run(folder, "sh -c \"" + begin_run(folder, program + train_long(folder)) +
-                                          kill + kill + "wait \\$pid\"");
-    INFO(ended.text);
-    CHECK(ended.code == 75);  // what the run has done is saved
-    check_ended_by(folder, "SIG" + signal);
+    // Twice in a row, as those send it who mean the process and its group. That both come within a
+    // second is said by the clock, which a sanitizer does not let in.
+    std::ofstream(folder / "clock").close();
+    const std::string clock = STRATA_TESTS_SANITIZED
+                                  ? ""
+                                  : "env STILL_CLOCK=" + (folder / "clock") +
+                                        " LD_PRELOAD=" + built("libfile_clock.so") + " ";
+    Process process(folder, clock + kProgram + train_long(folder));
+    wait_for_step(folder, process, 1);
+    process.send(signal);
+    if (!STRATA_TESTS_SANITIZED) process.send(signal);
+    CHECK(process.wait() == 75);  // what the run has done is saved
+    INFO(process.text());
+    check_ended_by(folder, signal == SIGINT ? "SIGINT" : "SIGTERM");
     for (const fs::directory_entry& entry : fs::directory_iterator(folder / "run")) {
       CHECK(entry.path().extension() != ".tmp");
     }
@@ -102,22 +107,21 @@ TEST_CASE("a signal ends a run between its steps, with a last line and an exit c
 
 TEST_CASE("a signal ends a validation between its passes") {
   const Folder folder;
-  // A token a pass: however late the signal comes, it finds the validation at work. The file is a
-  // hole and takes no room.
+  // A token a pass: a validation takes hours. It follows the line of the second step, with nothing
+  // between them that looks for signals. The file is a hole and takes no room.
   const std::string tokens = folder / "zeros.u16";
   std::ofstream(tokens, std::ios::binary).close();
   fs::resize_file(tokens, std::uintmax_t{2} << 30);
-  const std::string train =
-      std::string(STRATA_PROGRAM) + " " +
-      train_long(folder,
-                 "--set run.eval_every=2 --set data.sequence_length=1 --set "
-                 "schedule.rows=1 --set schedule.sub_batches=1 --set data.synthetic=false "
-                 "--set data.dtype=u16 --set data.train=" +
-                     tokens + " --set data.validation=" + tokens);
-  const Outcome ended = run(
-      folder, "sh -c \"" + begin_run(folder, train, 2) + "sleep 0.2; kill \\$pid; wait \\$pid\"");
-  INFO(ended.text);
-  CHECK(ended.code == 75);
+  Process process(
+      folder, kProgram + train_long(folder,
+                                    "--set run.eval_every=2 --set data.sequence_length=1 --set "
+                                    "schedule.rows=1 --set schedule.sub_batches=1 --set "
+                                    "data.synthetic=false --set data.dtype=u16 --set data.train=" +
+                                        tokens + " --set data.validation=" + tokens));
+  wait_for_step(folder, process, 2);
+  process.send(SIGTERM);
+  CHECK(process.wait() == 75);
+  INFO(process.text());
   check_ended_by(folder, "SIGTERM");
   CHECK(losses(folder / "run").size() == 2);
 }
@@ -150,7 +154,7 @@ TEST_CASE("a run starts with at most 8 lines and ends with what came out and whe
 TEST_CASE("files that may grow no further cost lines and not the run", "[long]") {
   const Folder folder;
   const Outcome done =
-      run(folder, "bash -c '(ulimit -f 8; exec " + std::string(STRATA_PROGRAM) + " " +
+      run(folder, "bash -c '(ulimit -f 8; exec " + std::string(strata_program()) + " " +
                       train_tiny(folder, "run",
                                  "--set run.steps=60 "
                                  "--set checkpoint.at_end=false") +
@@ -164,12 +168,12 @@ TEST_CASE("files that may grow no further cost lines and not the run", "[long]")
 
 TEST_CASE("what does not reach standard output is no success") {
   const Folder folder;
-  const std::string config = STRATA_CONFIGS "/tiny-cpu.json";
+  const std::string config = configs_folder() + "/tiny-cpu.json";
   for (const std::string& command :
        {"plan " + config, std::string("config-help"), std::string("--help"),
         "bench " + config + " --set run.steps=1 --set optimizer.warmup_steps=0"}) {
     const Outcome full =
-        run(folder, "sh -c '" + std::string(STRATA_PROGRAM) + " " + command + " > /dev/full'");
+        run(folder, "sh -c '" + std::string(strata_program()) + " " + command + " > /dev/full'");
     INFO(command << "\n" << full.text);
     CHECK(full.code == 1);
     CHECK_THAT(full.text, ContainsSubstring("standard output could not be written"));
@@ -178,7 +182,7 @@ TEST_CASE("what does not reach standard output is no success") {
 
 TEST_CASE("a reader that has seen enough ends the program without a word") {
   const Folder folder;
-  const Outcome closed = run(folder, "bash -c '" + std::string(STRATA_PROGRAM) +
+  const Outcome closed = run(folder, "bash -c '" + std::string(strata_program()) +
                                          " config-help | true; code=${PIPESTATUS[0]}; exit $code'");
   CHECK((closed.code == 0 || closed.code == 128 + SIGPIPE));
   CHECK(closed.text.empty());
@@ -187,15 +191,16 @@ TEST_CASE("a reader that has seen enough ends the program without a word") {
 TEST_CASE("a training outlives the reader of its log") {
   const Folder folder;
   const Outcome closed =
-      run(folder, "bash -c '" + std::string(STRATA_PROGRAM) + " " + train_tiny(folder, "run", "") +
-                      " 2>&1 | true; exit ${PIPESTATUS[0]}'");
+      run(folder, "bash -c '" + std::string(strata_program()) + " " +
+                      train_tiny(folder, "run", "") + " 2>&1 | true; exit ${PIPESTATUS[0]}'");
   CHECK(closed.code == 0);
   CHECK(losses(folder / "run").size() == 4);
 }
 
 TEST_CASE("bench writes its results over no file that holds something else") {
   const Folder folder;
-  REQUIRE(run(folder, "cp " STRATA_CONFIGS "/tiny-cpu.json " + (folder / "mine.json")).code == 0);
+  REQUIRE(run(folder, "cp " + configs_folder() + "/tiny-cpu.json " + (folder / "mine.json")).code ==
+          0);
   const std::string before = read_file(folder / "mine.json");
   const Outcome refused = strata(folder, "bench " + (folder / "mine.json") +
                                              " --set run.steps=1 --set optimizer.warmup_steps=0 "
@@ -220,14 +225,13 @@ TEST_CASE("a folder that holds a run is refused to all ranks", "[mpi]") {
 
 TEST_CASE("a signal to one rank ends all of them after the same step", "[mpi]") {
   const Folder folder;
-  const std::string ranks = std::string("timeout 120 env ASAN_OPTIONS=detect_leaks=0 ") +
-                            STRATA_MPIEXEC + " -n 2 " + STRATA_PROGRAM + " ";
+  Process process(folder, on_ranks(2) + train_long(folder));
+  wait_for_step(folder, process, 1);
   // The file of the lock names the process of rank 0; rank 1 and the launcher get nothing.
-  const Outcome ended = run(folder, "sh -c \"" + begin_run(folder, ranks + train_long(folder)) +
-                                        "kill \\$(grep -o '[0-9]*' " + (folder / "run/.lock") +
-                                        " | head -1); wait \\$pid\"");
-  INFO(ended.text);
-  CHECK(ended.code == 75);
+  const std::string holder = read_file(folder / "run/.lock");
+  REQUIRE(::kill(static_cast<pid_t>(std::stol(holder.substr(holder.find(' ')))), SIGTERM) == 0);
+  CHECK(process.wait() == 75);
+  INFO(process.text());
   check_ended_by(folder, "SIGTERM");
 }
 #endif

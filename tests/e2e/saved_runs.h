@@ -10,25 +10,48 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
-inline const std::string kProgram = STRATA_PROGRAM " ";
+inline const std::string kProgram = strata_program() + " ";
 
 /// Arguments of a run of steps that take a millisecond.
 inline std::string train_short(const Folder& folder, const std::string& name,
                                const std::string& more) {
-  return "train " STRATA_CONFIGS "/tiny-cpu.json --output " + (folder / name) +
+  return "train " + configs_folder() + "/tiny-cpu.json --output " + (folder / name) +
          " --set data.sequence_length=16 --set schedule.rows=1 --set run.threads=1"
          " --set run.log_every=1000 --set run.steps=12 --set checkpoint.every_steps=4"
          " --set checkpoint.keep=1 " +
          more;
+}
+
+/// Arguments of the same run with no end that a test would see.
+inline const std::string kEndless =
+    " --set run.steps=1000000000 --set checkpoint.every_steps=null ";
+
+/// Returns whether something comes to be while nothing makes that impossible. It takes as long as
+/// it takes: the limit only ends what hangs.
+inline bool comes_to_be(
+    const std::function<bool()>& is, const std::function<bool()>& cannot = [] { return false; }) {
+  constexpr std::chrono::milliseconds kMoment{5};
+  constexpr std::chrono::minutes kHangs{20};
+  const auto end = std::chrono::steady_clock::now() + kHangs;
+  while (!is()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    if (cannot()) return is();
+    std::this_thread::sleep_for(kMoment);
+  }
+  return true;
 }
 
 /// The program at work, until it ends by itself or by a signal.
@@ -50,7 +73,28 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  void send(int signal) const { ::kill(child_, signal); }
+  void send(int signal) const {
+    REQUIRE(child_ > 0);
+    ::kill(child_, signal);
+  }
+  [[nodiscard]] bool has_ended() const {
+    siginfo_t found{};
+    constexpr int kLook = WEXITED | WNOHANG | WNOWAIT;
+    const auto child = static_cast<id_t>(child_);
+    return ::waitid(P_PID, child, &found, kLook) != 0 || found.si_pid == child_;
+  }
+  /// Waits until something is so, which must come to be before the process ends.
+  void wait_until(const std::string& what, const std::function<bool()>& is) const {
+    if (comes_to_be(is, [this] { return has_ended(); })) return;
+    FAIL("it never happens that " << what << "; the process said:\n" << text());
+  }
+  /// Waits until a file has this text.
+  void wait_for(const std::string& file, const std::string& wanted) const {
+    wait_until(file + " gets " + wanted,
+               [&] { return read_file(file).find(wanted) != std::string::npos; });
+  }
+  /// Waits until the process has printed this text.
+  void wait_for(const std::string& wanted) const { wait_for(log_, wanted); }
   /// Waits for the end; returns the exit code, or minus the signal.
   int wait() {
     int status = 0;
@@ -65,14 +109,23 @@ class Process {
   pid_t child_ = -1;
 };
 
-/// Waits, at most a minute, until a file of a run has this text.
-inline void wait_for(const std::string& file, const std::string& text) {
-  for (int i = 0; i < 6000; ++i) {
-    if (read_file(file).find(text) != std::string::npos) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+/// The test's side of a place at which a library holds a program (e2e/hold.h).
+class Gate {
+ public:
+  explicit Gate(const Folder& folder) : file_(folder / "gate") {}
+  /// Returns what is to be made known to the program, of which the gate is waited for by
+  /// `variable`.
+  [[nodiscard]] std::string known_as(const std::string& variable) const {
+    return " " + variable + "=" + file_ + " ";
   }
-  FAIL(file << " does not get " << text);
-}
+  void wait_until_held(const Process& process) const {
+    process.wait_until("it is held", [this] { return fs::exists(file_ + ".held"); });
+  }
+  void open() const { std::ofstream(file_).close(); }
+
+ private:
+  std::string file_;
+};
 
 inline std::string checkpoint(const std::string& run_folder, long step) {
   std::string digits = std::to_string(step);
@@ -95,8 +148,8 @@ inline std::string difference(const std::string& one, const std::string& other) 
     }
   }
   if (files == 0) return "there are no files";
-  nlohmann::json a = nlohmann::json::parse(read_file(one + "/manifest.json"));
-  nlohmann::json b = nlohmann::json::parse(read_file(other + "/manifest.json"));
+  nlohmann::json a = parse_json<nlohmann::json>(read_file(one + "/manifest.json"));
+  nlohmann::json b = parse_json<nlohmann::json>(read_file(other + "/manifest.json"));
   for (const char* const key : {"config", "hash", "xxh3"}) {  // where the run lies
     a.erase(key);
     b.erase(key);

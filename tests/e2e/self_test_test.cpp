@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "e2e/program.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -13,7 +14,7 @@ namespace {
 nlohmann::json printed(const Outcome& outcome) {
   INFO(outcome.text);
   REQUIRE(outcome.text.find('{') != std::string::npos);
-  return nlohmann::json::parse(outcome.text.substr(outcome.text.find('{')));
+  return parse_json<nlohmann::json>(outcome.text.substr(outcome.text.find('{')));
 }
 
 /// Returns what was found under this name, or null.
@@ -36,7 +37,7 @@ TEST_CASE("the self-test of the program finds nothing and leaves nothing", "[lon
   const nlohmann::json report =
       printed(strata(folder, "doctor --self-test --json --folder " + (folder / "disk")));
   for (const nlohmann::json& found : report.at("self_test")) {
-    INFO(found.dump());
+    INFO(json_text(found));
     CHECK(found.at("verdict") == "ok");
   }
   for (const char* const name : {"collectives", "operators", "golden model in f32",

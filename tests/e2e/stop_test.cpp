@@ -1,16 +1,15 @@
-// Tests that a signal in any part of a run ends it soon and costs nothing: it goes on with its own
-// bits. Also what a SLURM job does around a run: it is started again until the run is done.
+// Tests that a signal in any part of a run ends it there and costs nothing: it goes on with its own
+// bits. Also what a SLURM job does around a run: it is started again until the run is done. What
+// must happen while something else is under way is in the program's way by e2e/faulty_disk.cpp.
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
 #include "e2e/saved_runs.h"
-#include "strata/base/process.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
@@ -20,23 +19,9 @@ bool sanitized() {
   return STRATA_TESTS_SANITIZED;
 }
 
-/// The start of a command whose reads or writes of files below `checkpoints` take longer.
-std::string slowed(const std::string& call, int ms) {
-  return "env LD_PRELOAD=" STRATA_FAULTY_DISK " FAULT_PATH=/checkpoints/ SLOW_" + call +
-         "_MS=" + std::to_string(ms) + " " + kProgram;
-}
-
-/// Waits, at most a minute, until a checkpoint is being written.
-void wait_for_save(const std::string& run_folder) {
-  for (int i = 0; i < 6000; ++i) {
-    std::error_code not_there;
-    for (fs::directory_iterator at(run_folder + "/checkpoints", not_there), end; at != end;
-         at.increment(not_there)) {
-      if (at->path().filename().string().starts_with(".unfinished-step")) return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  FAIL("nothing is saved");
+/// The start of a command that has variables of e2e/faulty_disk.cpp for its environment.
+std::string disturbed(const std::string& variables) {
+  return "env LD_PRELOAD=" + built("libfaulty_disk.so") + " " + variables + " " + kProgram;
 }
 
 /// Checks that the run has ended with its last state saved, and goes on as if it had not.
@@ -50,8 +35,6 @@ void check_saved(const Folder& folder, Process& process, const std::string& more
   REQUIRE(strata(folder, train_short(folder, "reference", steps)).code == 0);
   check_goes_on(folder, steps, done + 6);
 }
-
-const std::string kOpenEnd = "--set run.steps=1000000 --set checkpoint.every_steps=null ";
 
 // A real SLURM needs daemons and a munge key that machines for tests do not have: srun, scontrol
 // and squeue are scripts here that do what train.sbatch relies on.
@@ -70,9 +53,8 @@ class FakeSlurm {
     return run(folder_, "env PATH=" + (folder_ / "bin") +
                             ":$PATH SLURM_JOB_NAME=tiny SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=1"
                             " SLURM_SUBMIT_DIR=" +
-                            (folder_ / ".") +
-                            " STRATA=" STRATA_PROGRAM " bash " STRATA_SCRIPTS
-                            "/train.sbatch " STRATA_CONFIGS
+                            (folder_ / ".") + " STRATA=" + strata_program() + " bash " +
+                            scripts_folder() + "/train.sbatch " + configs_folder() +
                             "/tiny-cpu.json --set data.sequence_length=16 --set schedule.rows=1"
                             " --set run.threads=1 --set checkpoint.every_steps=null"
                             " --set run.steps=" +
@@ -90,7 +72,7 @@ class FakeSlurm {
   const Folder& folder_;
 };
 
-constexpr long kManySteps = 1000000;
+constexpr long kManySteps = 1000000000;
 
 /// Runs a job that is ended early, and then again, which must end it.
 void check_requeued(const FakeSlurm& slurm, const std::string& reason) {
@@ -117,34 +99,41 @@ TEST_CASE("a signal while a checkpoint is loaded ends the load, and the run can 
   const std::string more = "--set run.steps=18 ";
   REQUIRE(strata(folder, train_short(folder, "reference", more)).code == 0);
   const std::string whole = read_file(checkpoint(folder / "run", 12) + "/manifest.json");
-  Process process(folder, slowed("PREAD", 30) + train_short(folder, "run", more + "--resume auto"));
-  wait_for(folder / "process.txt", "resumes");
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  process.send(SIGUSR1);
-  const double begin_s = steady_seconds();
-  const int code = process.wait();
-  INFO(process.text());
-  CHECK(code == 75);
-  CHECK(steady_seconds() - begin_s < 5);
-  CHECK_THAT(process.text(), ContainsSubstring("ended by SIGUSR1 before the first step"));
+  // The first read of a state's values is within the load. What is read is counted in a load that
+  // ends by itself as well.
+  const std::string counted = "FAULT_PATH=/state/ COUNT_CALL=pread COUNT_FILE=";
+  const std::string resume = train_short(folder, "run", more + "--resume auto");
+  const std::string signalled =
+      counted + (folder / "ended") + " SIGNAL_CALL=pread SIGNAL=" + std::to_string(SIGUSR1);
+  const Outcome ended = run(folder, disturbed(signalled) + resume);
+  INFO(ended.text);
+  CHECK(ended.code == 75);
+  CHECK_THAT(ended.text, ContainsSubstring("ended by SIGUSR1 before the first step"));
   CHECK(names_in(folder / "run/checkpoints") == std::vector<std::string>{"step-00000012"});
   CHECK(read_file(checkpoint(folder / "run", 12) + "/manifest.json") == whole);
+  fs::copy(folder / "run", folder / "copy", fs::copy_options::recursive);
+  const std::string copy = train_short(folder, "copy", more + "--resume auto");
+  REQUIRE(run(folder, disturbed(counted + (folder / "all")) + copy).code == 0);
+  CHECK(std::stol(read_file(folder / "ended")) < std::stol(read_file(folder / "all")));
   check_goes_on(folder, more, 18);
 }
 
 TEST_CASE("a signal while the last checkpoint is saved waits for it, and says so") {
   if (sanitized()) return;
   const Folder folder;
+  const Gate gate(folder);
   const std::string more = "--set checkpoint.every_steps=null ";
-  Process process(folder, slowed("PWRITE", 30) + train_short(folder, "run", more));
-  wait_for_save(folder / "run");
+  Process process(
+      folder, disturbed("FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL")) +
+                  train_short(folder, "run", more));
+  gate.wait_until_held(process);
   process.send(SIGINT);
+  process.wait_for("SIGINT: the run ends when the checkpoint is saved");
+  gate.open();
   const int code = process.wait();
   INFO(process.text());
   CHECK(code == 0);
-  CHECK_THAT(process.text(),
-             ContainsSubstring("SIGINT: the run ends when the checkpoint is saved") &&
-                 ContainsSubstring("checkpoint of step 12 saved"));
+  CHECK_THAT(process.text(), ContainsSubstring("checkpoint of step 12 saved"));
   REQUIRE(strata(folder, train_short(folder, "reference", "")).code == 0);
   CHECK(difference(checkpoint(folder / "reference", 12), checkpoint(folder / "run", 12)) == "");
 }
@@ -152,15 +141,23 @@ TEST_CASE("a signal while the last checkpoint is saved waits for it, and says so
 TEST_CASE("a second signal while the last checkpoint is saved ends the run at once", "[slow]") {
   if (sanitized()) return;
   const Folder folder;
-  const std::string more = "--set checkpoint.every_steps=6 --set checkpoint.keep=2 ";
-  Process process(folder, slowed("PWRITE", 200) + train_short(folder, "run", more + kOpenEnd));
-  wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+  const Gate gate(folder);  // nobody opens it: whoever waited for the save would wait for ever
+  const std::string more = "--set checkpoint.keep=2 ";
+  const std::string six = train_short(folder, "run", more + "--set run.steps=6");
+  REQUIRE(strata(folder, six).code == 0);
+  std::ofstream(folder / "clock").close();
+  Process process(
+      folder, "env STILL_CLOCK=" + (folder / "clock") +
+                  " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
+                  "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" + built("libfile_clock.so") +
+                  " " + kProgram + train_short(folder, "run", more + kEndless + "--resume auto"));
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
   process.send(SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  process.wait_for("SIGINT: the run ends when the submitted steps are done");
+  gate.wait_until_held(process);
+  std::ofstream(folder / "clock") << "some seconds";
   process.send(SIGINT);
-  const double begin_s = steady_seconds();
   CHECK(process.wait() == -SIGINT);
-  CHECK(steady_seconds() - begin_s < 1);
   const std::string steps = more + "--set run.steps=18 ";
   REQUIRE(strata(folder, train_short(folder, "reference", steps)).code == 0);
   check_goes_on(folder, steps, 18);
@@ -170,21 +167,40 @@ TEST_CASE("a signal while a checkpoint is saved beside the steps saves the last 
           "[slow]") {
   if (sanitized()) return;
   const Folder folder;
+  const Gate gate(folder);
   Process process(
-      folder,
-      slowed("PWRITE", 30) +
-          train_short(folder, "run", "--set run.steps=1000000 --set checkpoint.every_steps=7"));
-  wait_for_save(folder / "run");
+      folder, disturbed("FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL")) +
+                  train_short(folder, "run",
+                              "--set run.steps=1000000000 "
+                              "--set checkpoint.every_steps=7"));
+  gate.wait_until_held(process);
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":9,");
   process.send(SIGTERM);
+  process.wait_for("SIGTERM: the run ends when the submitted steps are done");
+  gate.open();
   check_saved(folder, process, "");
 }
 
 TEST_CASE("a signal in a validation ends it, and saves the state before it", "[slow]") {
+  if (sanitized()) return;
   const Folder folder;
   const std::string data = tokenize_text(folder) + " --set run.eval_every=5 ";
-  Process process(folder, kProgram + train_short(folder, "run", data + kOpenEnd));
-  wait_for(folder / "run/metrics.jsonl", "\"event\":\"eval\"");  // which take most of the time
-  process.send(SIGUSR1);
+  const std::string counted =
+      "FAULT_PATH=/val.bin COUNT_CALL=pread COUNT_FILE=" + (folder / "count");
+  const std::string six = "--set run.steps=6 --set checkpoint.every_steps=null ";
+  const Outcome once = run(folder, disturbed(counted) + train_short(folder, "once", data + six));
+  INFO(once.text);
+  REQUIRE(once.code == 0);
+  REQUIRE(lines_of(folder / "once", "eval").size() == 2);  // after 5 steps, and at the end
+  const long reads = std::stol(read_file(folder / "count"));
+  // The validation after 10 steps is the second one of this run.
+  Process process(folder,
+                  disturbed("FAULT_PATH=/val.bin SIGNAL_CALL=pread SIGNAL_AFTER=" +
+                            std::to_string(3 * reads / 4) + " SIGNAL=" + std::to_string(SIGUSR1)) +
+                      train_short(folder, "run", data + kEndless));
+  process.wait_until("it ends", [&] { return process.has_ended(); });
+  CHECK(lines_of(folder / "run", "eval").size() == 1);
+  CHECK(metrics(folder / "run").back()["steps"] == 10);
   check_saved(folder, process, data);
 }
 
@@ -195,9 +211,9 @@ TEST_CASE("train.sbatch has SLURM start a job again that SLURM has told to end")
                         "[ -e " + (folder / "requeued") +
                             " ] && exec \"$@\"\n"
                             "\"$@\" &\n"
-                            "until grep -qs '\"step\":5,' " +
+                            "while kill -0 $! && ! grep -qs '\"step\":5,' " +
                             metrics_file +
-                            "; do sleep 0.02; done\n"
+                            "; do sleep 0.02; done\n"  // the run goes on for hours
                             "kill -USR1 $!\n"
                             "wait $!",
                         "UNLIMITED");
@@ -205,8 +221,25 @@ TEST_CASE("train.sbatch has SLURM start a job again that SLURM has told to end")
 }
 
 TEST_CASE("train.sbatch has SLURM start a job again whose time is over", "[slow]") {
+  if (sanitized()) return;
   const Folder folder;
-  check_requeued(FakeSlurm(folder, "exec \"$@\"", "0:33"), "the time limit");  // 30 s are kept
+  const std::string metrics_file = folder / "runs/tiny-7/metrics.jsonl";
+  // An hour and the 30 s that are kept are left, and pass when five steps are done.
+  const FakeSlurm slurm(folder,
+                        "[ -e " + (folder / "requeued") +
+                            " ] && exec \"$@\"\n"
+                            "AHEAD_CLOCK=" +
+                            (folder / "clock") + " LD_PRELOAD=" + built("libfile_clock.so") +
+                            " \"$@\" &\n"
+                            "while kill -0 $! && ! grep -qs '\"step\":5,' " +
+                            metrics_file +
+                            "; do sleep 0.02; done\n"
+                            "truncate -s 4000 " +
+                            (folder / "clock") +
+                            "\n"
+                            "wait $!",
+                        "1:00:30");
+  check_requeued(slurm, "the time limit");
 }
 
 }  // namespace strata::test

@@ -7,24 +7,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "e2e/program.h"
+#include "e2e/saved_runs.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 
 namespace strata::test {
 
 namespace {
 
-const std::string kTiny = STRATA_CONFIGS "/tiny-cpu.json";
+const std::string kTiny = configs_folder() + "/tiny-cpu.json";
 const std::string kShort = R"("set": ["run.steps=2", "optimizer.warmup_steps=0",
   "data.sequence_length=32", "run.threads=1"])";
 
@@ -39,8 +38,6 @@ std::string write_suite(const Folder& folder, const std::vector<std::string>& ro
   return folder / "suite.json";
 }
 
-nlohmann::json read_json(const std::string& file) { return nlohmann::json::parse(read_file(file)); }
-
 /// Writes an executable file that stands for a program of the machine.
 void write_program(const std::string& file, const std::string& text) {
   fs::create_directories(fs::path(file).parent_path());
@@ -54,13 +51,12 @@ std::string results(const std::vector<double>& tokens_per_s, const std::string& 
   for (const double speed : tokens_per_s) {
     runs.push_back({{"result", {{"step_s_each", {1}}, {"tokens_per_s", speed}}}});
   }
-  return nlohmann::json{
+  return json_text(nlohmann::json{
       {"strata_suite", 1},
       {"suite", "s"},
       {"title", ""},
       {"provenance", {{"version", "1"}, {"commit", commit}}},
-      {"rows", {{{"name", "a"}, {"config", nlohmann::json::object()}, {"runs", runs}}}}}
-      .dump();
+      {"rows", {{{"name", "a"}, {"config", nlohmann::json::object()}, {"runs", runs}}}}});
 }
 
 }  // namespace
@@ -138,13 +134,13 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
                    R"("name": "words", "generate": {"prompts": 2, "prompt_tokens": 4,
                               "max_tokens": 4}, "repeats": 1)",
                    R"("name": "late", "limit_minutes": 0.02,
-                              "set": ["run.steps=1000000"], "repeats": 1)"},
+                              "set": ["run.steps=1000000000"], "repeats": 1)"},
                   R"("repeats": 2, )");
   write_program(folder / "bin/nvidia-smi", "echo '570.1, NVIDIA H200, 143771 MiB, 700.00 W'\n");
   const std::string json = folder / "out.json";
   const Outcome measured =
-      run(folder, "PATH=" + (folder / "bin") + ":$PATH " STRATA_PROGRAM " bench --suite " + suite +
-                      " --json " + json + " --markdown " + (folder / "out.md"));
+      run(folder, "PATH=" + (folder / "bin") + ":$PATH " + strata_program() + " bench --suite " +
+                      suite + " --json " + json + " --markdown " + (folder / "out.md"));
   INFO(measured.text);
   CHECK(measured.code == 1);
   CHECK_THAT(measured.text, ContainsSubstring("rows that do not fit this machine: unfit"));
@@ -177,6 +173,67 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
   CHECK(strata(folder, command.substr(7) + " --json " + (folder / "alone.json")).code == 0);
   CHECK(read_json(folder / "alone.json")["tokens_per_step"] ==
         good["runs"][0]["result"]["tokens_per_step"]);
+}
+
+TEST_CASE("the log of a suite says of each run what begins, and what came of it after how long",
+          "[long]") {
+  const Folder folder;
+  const std::string suite = write_suite(
+      folder,
+      {R"("name": "good", "title": "two steps", )" + kShort,
+       R"("name": "unfit", "set": ["run.steps=3", "memory.host_limit=1MiB"])",
+       R"("name": "words", "generate": {"prompts": 2, "prompt_tokens": 4, "max_tokens": 4})"},
+      R"("repeats": 1, )");
+  const Outcome log = run(folder, "sh -c '" + strata_program() + " bench --suite " + suite + " > " +
+                                      (folder / "table") + "'");
+  INFO(log.text);
+  std::size_t at = 0;
+  for (const std::string line : {
+           "row 1 of 3: good, run 1 of 1 (1 of 3 in all): two steps; 2 step(s) with rows of 32 "
+           "tokens",
+           "row 1 of 3: good, run 1 of 1: ",
+           " tokens/s after ",
+           "row 2 of 3: unfit, run 1 of 1 (2 of 3 in all): ",
+           "tiny-cpu.json; 3 step(s) with rows of ",
+           "row 2 of 3: unfit, run 1 of 1: failed after ",
+           " s with exit code 3: ",
+           "row 3 of 3: words, run 1 of 1 (3 of 3 in all): ",
+           "tiny-cpu.json; 2 prompt(s) of 4 tokens, 4 drawn after each",
+           "row 3 of 3: words, run 1 of 1: ",
+           " tokens/s after ",
+       }) {
+    INFO(line);
+    const std::size_t found = log.text.find(line, at);
+    REQUIRE(found != std::string::npos);
+    at = found + line.size();
+  }
+  CHECK(read_file(folder / "table").starts_with("Suite `suite`"));
+  CHECK_THAT(read_file(folder / "table"), !ContainsSubstring("row 1 of 3"));
+}
+
+TEST_CASE("the log of a benchmark says what is under way, its results stand apart", "[long]") {
+  const Folder folder;
+  const std::string sizes = " --set run.threads=1 --set data.sequence_length=32";
+  for (const std::string& what :
+       {sizes + " --set run.steps=2 --set optimizer.warmup_steps=0",
+        sizes + " --generate --prompts 2 --prompt-tokens 4 --max-tokens 4"}) {
+    INFO(what);
+    const Outcome log = run(folder, "sh -c '" + strata_program() + " bench " + kTiny + what +
+                                        " > " + (folder / "table") + "'");
+    INFO(log.text);
+    REQUIRE(log.code == 0);
+    std::size_t at = 0;
+    for (const std::string line :
+         {"[info] planning and allocating a model of ", "[info] ready after ", "[info] warming up",
+          "[info] warm after ", "; measuring 2 ", "[info] measured ", " tokens/s"}) {
+      INFO(line);
+      const std::size_t found = log.text.find(line, at);
+      REQUIRE(found != std::string::npos);
+      at = found + line.size();
+    }
+    CHECK_THAT(read_file(folder / "table"), ContainsSubstring("tokens/s  "));
+    CHECK_THAT(read_file(folder / "table"), !ContainsSubstring("warm"));
+  }
 }
 
 TEST_CASE("a suite whose every row has figures ends with 0, one that does not fit with 3",
@@ -219,13 +276,13 @@ TEST_CASE("a row whose process is killed costs its own figures alone", "[long]")
 TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lacks", "[long]") {
   const Folder folder;
   const std::string suite = write_suite(
-      folder, {R"("name": "a", )" + kShort, R"("name": "b", "set": ["run.steps=1000000"])"},
+      folder, {R"("name": "a", )" + kShort, R"("name": "b", "set": ["run.steps=1000000000"])"},
       R"("repeats": 2, )");
   const std::string json = folder / "out.json";
   for (const int signal : {SIGKILL, SIGTERM}) {
     CAPTURE(signal);
     fs::remove(json);
-    std::vector<std::string> words{STRATA_PROGRAM, "bench", "--suite", suite, "--json", json};
+    std::vector<std::string> words{strata_program(), "bench", "--suite", suite, "--json", json};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
@@ -235,11 +292,10 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
     posix_spawn_file_actions_addopen(&files, STDERR_FILENO, log.c_str(),
                                      O_WRONLY | O_CREAT | O_TRUNC, 0600);
     pid_t child = -1;
-    REQUIRE(::posix_spawn(&child, STRATA_PROGRAM, &files, nullptr, argv.data(), environ) == 0);
+    REQUIRE(::posix_spawn(&child, strata_program().c_str(), &files, nullptr, argv.data(),
+                          environ) == 0);
     posix_spawn_file_actions_destroy(&files);
-    for (int i = 0; i < 600 && read_file(log).find("b, run 1") == std::string::npos; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
+    CHECK(comes_to_be([&] { return read_file(log).find("b, run 1") != std::string::npos; }));
     ::kill(child, signal);
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -262,7 +318,7 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
     // Another config of a row is measured anew; another machine is refused.
     CHECK_THAT(strata(folder, resume + " --set run.steps=1").text,
                ContainsSubstring("a, run 1 of 2 (1 of 2 in all)"));
-    const Outcome elsewhere = run(folder, "STRATA_HOSTID=other " STRATA_PROGRAM " " + resume);
+    const Outcome elsewhere = run(folder, "STRATA_HOSTID=other " + strata_program() + " " + resume);
     CHECK(elsewhere.code == 2);
     CHECK_THAT(elsewhere.text, ContainsSubstring("now \"other\""));
   }
@@ -277,12 +333,10 @@ TEST_CASE("the SLURM job measures a suite, goes on with it, and compares it with
                                          "\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n"
                                          "exec \"$@\"\n");
   const auto submitted = [&](const std::string& variables) {
-    return run(
-        folder,
-        "PATH=" + (folder / "bin") + ":$PATH SLURM_SUBMIT_DIR=" + (folder / "") +
-            " SLURM_JOB_NAME=bench SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=1 STRATA=" STRATA_PROGRAM
-            " " +
-            variables + " bash " STRATA_SCRIPTS "/bench.sbatch " + suite);
+    return run(folder, "PATH=" + (folder / "bin") + ":$PATH SLURM_SUBMIT_DIR=" + (folder / "") +
+                           " SLURM_JOB_NAME=bench SLURM_JOB_ID=7 SLURM_CPUS_PER_TASK=1 STRATA=" +
+                           strata_program() + " " + variables + " bash " + scripts_folder() +
+                           "/bench.sbatch " + suite);
   };
   const Outcome first = submitted("");
   INFO(first.text);
@@ -325,7 +379,7 @@ TEST_CASE("every row of the suites for GPUs fits what it is said to need", "[lon
   const Folder folder;
   for (const std::string name : {"h200", "models"}) {
     const Outcome listed =
-        strata(folder, "bench --suite " STRATA_CONFIGS "/suites/" + name + ".json --list");
+        strata(folder, "bench --suite " + configs_folder() + "/suites/" + name + ".json --list");
     REQUIRE(listed.code == 0);
     std::istringstream lines(listed.text);
     int rows = 0;
@@ -337,7 +391,7 @@ TEST_CASE("every row of the suites for GPUs fits what it is said to need", "[lon
       // machine, and here of one that is large enough.
       const bool open = line.find("memory.host_limit") == std::string::npos;
       const Outcome planned =
-          run(folder, "CUDA_VISIBLE_DEVICES= " STRATA_PROGRAM " plan " + line.substr(13) +
+          run(folder, "CUDA_VISIBLE_DEVICES= " + strata_program() + " plan " + line.substr(13) +
                           " --gpu H200 --set checkpoint.at_end=false" +
                           (open ? " --set memory.host_limit=600GiB" : ""));
       INFO(planned.text);

@@ -11,13 +11,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "e2e/program.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata::test {
@@ -26,11 +27,12 @@ namespace {
 /// Runs the program in the folder, after `before`.
 Outcome strata_in(const ScratchFolder& folder, const std::string& arguments,
                   const std::string& before = "") {
-  return run(Folder(), "cd " + folder.file(".") + " && " + before + STRATA_PROGRAM " " + arguments);
+  return run(Folder(),
+             "cd " + folder.file(".") + " && " + before + strata_program() + " " + arguments);
 }
 
 std::string train_on(const std::string& data) {
-  return "train " STRATA_CONFIGS
+  return "train " + configs_folder() +
          "/tiny-cpu.json --output run --set run.steps=1 --set optimizer.warmup_steps=0 "
          "--set data.synthetic=false --set data.train=" +
          data;
@@ -40,16 +42,16 @@ std::string train_on(const std::string& data) {
 
 TEST_CASE("tokenize that a signal ends exits with 128 + N and leaves no temporary file") {
   const ScratchFolder folder;
-  // Zeros without end that take no room on the disk; they keep the program busy for seconds.
-  fs::resize_file(folder.write("long.txt", ""), std::uintmax_t{8} << 30);
+  // Zeros that take no room on the disk, and would keep the program busy for many minutes.
+  fs::resize_file(folder.write("long.txt", ""), std::uintmax_t{1} << 40);
   const std::string out = folder.write("out.bin", "STRTOK\r\nearlier");
   const int signal = GENERATE(SIGINT, SIGTERM);
   const std::string text = folder.file("long.txt");
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    ::execl(STRATA_PROGRAM, STRATA_PROGRAM, "tokenize", "--format", "text", text.c_str(),
-            "--output", out.c_str(), nullptr);
+    ::execl(strata_program().c_str(), strata_program().c_str(), "tokenize", "--format", "text",
+            text.c_str(), "--output", out.c_str(), nullptr);
     ::_exit(99);
   }
   while (folder.entries() < 3 && ::waitpid(child, nullptr, WNOHANG) == 0) {
@@ -105,7 +107,7 @@ TEST_CASE("a tokenizer that is trained tokenizes, and its folder is not replaced
   INFO(made.text);
   REQUIRE(made.code == 0);
   const std::string json = read_file(folder.file("words/tokenizer.json"));
-  CHECK(nlohmann::json::parse(json)["model"]["vocab"].size() == 300);
+  CHECK(parse_json<nlohmann::json>(json)["model"]["vocab"].size() == 300);
   const Outcome again = strata_in(folder, train + "2");
   CHECK(again.code == 2);
   CHECK_THAT(again.text, ContainsSubstring("--overwrite"));
@@ -121,8 +123,8 @@ TEST_CASE("tokenize reads records from files and from standard input") {
   const ScratchFolder folder;
   folder.write("a.jsonl", "{\"text\": \"one\"}\n\n{\"id\": [1], \"text\": \"two\"}");
   const auto from_pipe = [&](const std::string& arguments) {
-    return run(Folder(), "cd " + folder.file(".") + " && { cat a.jsonl | " STRATA_PROGRAM " " +
-                             arguments + "; }");
+    return run(Folder(), "cd " + folder.file(".") + " && { cat a.jsonl | " + strata_program() +
+                             " " + arguments + "; }");
   };
   const Outcome made = strata_in(folder, "tokenize a.jsonl --output a.bin --threads 2");
   INFO(made.text);

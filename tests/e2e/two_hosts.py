@@ -22,13 +22,14 @@ PACKAGES = {"unshare": "util-linux", "ip": "iproute2", "munged": "munge", "slurm
             "slurmd": "slurm-wlm", "srun": "slurm-wlm", "mpirun": "openmpi-bin"}
 
 # A host says that it has more cores than the machine, so that jobs run side by side. A job that is requeued starts
-# again when credentials have expired, after two minutes by default.
+# again when credentials have expired, after two minutes by default. SLURM's other limits are so long that a busy
+# machine reaches none. KillWait is what a rank has to end, and what srun waits for a host that does not answer.
 SLURM_CONF = f"""
 ClusterName=woods
 SlurmctldHost=ash
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=cred_expire=5
+AuthInfo=cred_expire=30
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -36,7 +37,12 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 SchedulerParameters=batch_sched_delay=0,sched_interval=1
-KillWait=5
+KillWait=30
+MessageTimeout=60
+TCPTimeout=30
+BatchStartTimeout=600
+UnkillableStepTimeout=600
+SlurmdTimeout=0
 MailProg=/bin/true
 StateSaveLocation={STATE}/slurmctld
 SlurmctldPidFile={STATE}/slurmctld.pid
@@ -77,14 +83,17 @@ def enter_namespaces():
         os.execvp(NAMESPACES[0], [*NAMESPACES, sys.executable, *sys.argv])
 
 
-def wait_for(what, condition, seconds=30):
+HANGS_S = 1200  # only what hangs takes as long, on any machine
+
+
+def wait_for(what, condition):
     """Returns what `condition` returns as soon as it is true."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGS_S
     while time.monotonic() < end:
         if found := condition():
             return found
         time.sleep(0.02)
-    raise TimeoutError(f"after {seconds} s still not: {what}")
+    raise TimeoutError(f"after {HANGS_S} s still not: {what}")
 
 
 class TwoHosts:

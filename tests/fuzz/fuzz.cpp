@@ -27,9 +27,8 @@
 #include "fuzz/child.h"
 #include "fuzz/verdict.h"
 #include "strata/base/process.h"
-
-/// The program's main, under the name that the build gives it here.
-int strata_main(int argc, char** argv);
+#include "strata/command_line/command_line.h"
+#include "support/places.h"
 
 // What sanitizers are told where nothing in the environment says otherwise. Looking for leaks takes
 // twice the time of a case, and the tests do that; a large quarantine makes forks slow, and where
@@ -69,7 +68,7 @@ int run_program(const std::vector<std::string>& arguments) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  return strata_main(static_cast<int>(words.size()), pointers.data());
+  return strata::run_command_line(static_cast<int>(words.size()), pointers.data());
 }
 
 constexpr std::array<Kind, 6> kKinds{
@@ -292,7 +291,7 @@ void print(const Tally& tally, const Options& options, double seconds) {
 int fuzz(const Options& options) {
   const double begin_s = steady_seconds();
   const fs::path scratch = make_scratch();
-  const Material material = load_material(STRATA_REPOSITORY, scratch);
+  const Material material = load_material(test::source_folder(), scratch);
   clean_environment(scratch);
   void* shared =
       mmap(nullptr, sizeof(Tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -13,6 +13,7 @@
 #include "fuzz/child.h"
 #include "fuzz/verdict.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::fuzz {
 namespace {
@@ -122,7 +123,7 @@ TEST_CASE("files that are left behind, changed or removed are findings") {
 
 TEST_CASE("a case is the same each time it is made, and differs from the next") {
   const Folder folder;
-  const Material material = load_material(STRATA_REPOSITORY, folder.path());
+  const Material material = load_material(test::source_folder(), folder.path());
   const auto text = [&](Case (*make)(Dice&, const Material&), std::uint64_t number) {
     Dice dice(7, number);
     const Case c = make(dice, material);

@@ -5,10 +5,10 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "fuzz/cases.h"
+#include "strata/base/json.h"
 #include "strata/config/config.h"
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
@@ -42,14 +42,14 @@ void flatten(const Json& json, const std::string& prefix, Config& config) {
     if (value.is_object()) {
       flatten(value, prefix + key + '.', config);
     } else {
-      config.push_back({prefix + key, value.dump()});
+      config.push_back({prefix + key, json_text(value)});
     }
   }
 }
 
 Config read_config(const fs::path& file) {
   Config config;
-  flatten(Json::parse(read(file)), "", config);
+  flatten(parse_json<Json>(read(file)), "", config);
   return config;
 }
 
@@ -100,7 +100,7 @@ std::string write_shard(const Json& header, const std::string& data,
     bytes += data.substr(begin, end - begin);
     own[name] = tensor;
   }
-  std::string text = own.dump();
+  std::string text = json_text(own);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size();
   std::string out(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -112,7 +112,7 @@ std::vector<CaseFile> split(const std::vector<CaseFile>& model) {
   const std::string& file = model[1].content;
   std::uint64_t length = 0;
   file.copy(reinterpret_cast<char*>(&length), sizeof(length));
-  const Json header = Json::parse(file.substr(sizeof(length), length));
+  const Json header = parse_json<Json>(file.substr(sizeof(length), length));
   std::vector<std::string> names[2];
   Json weight_map = Json::object();
   for (const auto& [name, tensor] : header.items()) {
@@ -124,7 +124,7 @@ std::vector<CaseFile> split(const std::vector<CaseFile>& model) {
   const std::string data = file.substr(sizeof(length) + length);
   const Json index{{"metadata", {{"total_size", data.size()}}}, {"weight_map", weight_map}};
   return {model[0],
-          {"model/model.safetensors.index.json", index.dump(2)},
+          {"model/model.safetensors.index.json", json_text(index, 2)},
           {"model/model-0.safetensors", write_shard(header, data, names[0])},
           {"model/model-1.safetensors", write_shard(header, data, names[1])}};
 }
@@ -158,8 +158,8 @@ Material load_material(const fs::path& repository, const fs::path& scratch) {
   const fs::path models = repository / "tests/golden/data";
   material.models = {read_model(models / "odd"), read_model(models / "gqa_tied_llama3")};
   material.models.push_back(split(material.models[0]));
-  const Json chat = Json::parse(read(repository / "tests/chat/goldens.json"));
-  material.conversation = chat["chat"].dump();
+  const Json chat = parse_json<Json>(read(repository / "tests/chat/goldens.json"));
+  material.conversation = json_text(chat["chat"]);
   for (const Json& golden : chat["cases"]) material.chat_templates.push_back(golden["template"]);
   material.loss_tokens = make_loss_tokens(scratch);
   for (const char* name : {"llama3", "gpt2", "llama2", "digits", "metaspace", "metaspace_first"}) {

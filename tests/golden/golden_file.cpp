@@ -7,9 +7,11 @@
 #include <span>
 #include <stdexcept>
 
+#include "support/places.h"
+
 namespace strata::test {
 
-std::filesystem::path golden_data() { return STRATA_GOLDEN_DATA; }
+std::filesystem::path golden_data() { return goldens_folder(); }
 
 Shape GoldenFile::shape(const std::string& name) const {
   const std::vector<std::int64_t>& extents = file_.info(name).shape;

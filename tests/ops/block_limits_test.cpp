@@ -17,6 +17,7 @@
 #include "kernels/cuda/rows/sampling_limits.h"
 #include "src/device/cuda/architectures.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata::test {
 
@@ -163,7 +164,7 @@ TEST_CASE("every kernel file with dynamic shared memory is one whose bytes are c
                                       "decode_int8_attention.cu",
                                       "fused_linear.cu"};
   std::set<std::string> found;
-  const std::filesystem::path folder = STRATA_SOURCE_FOLDER "/kernels/cuda";
+  const std::filesystem::path folder = source_folder() + "/kernels/cuda";
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path());

@@ -177,7 +177,7 @@ TEST_CASE("the tuner keeps to the workspace there is", "[cuda]") {
   }
 }
 
-TEST_CASE("a tuned product is as fast as the best algorithm that repeats", "[cuda]") {
+TEST_CASE("a tuned product is as fast as the best algorithm that repeats", "[cuda][alone]") {
   if (without_gpu()) return;
   Backend backend = gpu();
   MatmulTuner& tuner = *backend.kernels->matmul_tuner();

@@ -14,6 +14,7 @@
 
 #include "support/catch.h"
 #include "support/op_checks.h"
+#include "support/places.h"
 
 namespace strata::test {
 namespace {
@@ -29,7 +30,7 @@ constexpr auto kOperators = std::to_array<OperatorNames>({
 #undef STRATA_NAMES
 });
 
-const std::filesystem::path kSourceFolder = STRATA_SOURCE_FOLDER;
+const std::filesystem::path kSourceFolder = source_folder();
 
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream stream(file);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strata/config/config.h"
+#include "support/places.h"
 #include "support/tiny_config.h"
 
 namespace strata::test {
@@ -49,8 +50,7 @@ inline constexpr const char* kNewDevice = "a device of the future";
 /// Returns one of configs/ with assignments like `--set`.
 [[nodiscard]] inline RunConfig config_file(const char* name,
                                            const std::vector<std::string>& sets = {}) {
-  return load_run_config(std::string(STRATA_CONFIG_DIR) + "/" + name, sets,
-                         TrainingData::kOptional);
+  return load_run_config(configs_folder() + "/" + name, sets, TrainingData::kOptional);
 }
 
 }  // namespace strata::test

@@ -10,6 +10,7 @@
 #include "report/run_files.h"
 #include "strata/report/report_page.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 namespace {
@@ -21,7 +22,7 @@ void write_run(const ScratchFolder& folder, const std::string& name) {
   std::ofstream out(folder.file(name + "/metrics.jsonl"));
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
-  out << start_line().dump() << '\n';
+  out << json_text(start_line()) << '\n';
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     Json line = step_line(step, step == 54321 ? 77.0 : 3 + 0.1 * normal(random));
     line["mfu"] = 0.59 + 0.001 * normal(random);
@@ -31,8 +32,8 @@ void write_run(const ScratchFolder& folder, const std::string& name) {
     line["state_bytes"] = 0;
     line["host_busy_s"] = 3.1 + 0.01 * normal(random);
     line["data_epochs"] = {{"train.bin", 0.25}};
-    out << line.dump() << '\n';
-    if (step % 100 == 0) out << eval_line(step, 3).dump() << '\n';
+    out << json_text(line) << '\n';
+    if (step % 100 == 0) out << json_text(eval_line(step, 3)) << '\n';
   }
 }
 

@@ -2,10 +2,10 @@
 
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 
@@ -17,7 +17,7 @@ inline nlohmann::json page_data_of(const std::string& page) {
   REQUIRE(at != std::string::npos);
   const std::size_t end = page.find("</script", at);
   REQUIRE(end != std::string::npos);
-  return nlohmann::json::parse(page.substr(at + begin.size(), end - at - begin.size()));
+  return parse_json<nlohmann::json>(page.substr(at + begin.size(), end - at - begin.size()));
 }
 
 }  // namespace strata::test

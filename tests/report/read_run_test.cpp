@@ -10,6 +10,7 @@
 #include "strata/base/error.h"
 #include "strata/report/run_history.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace strata::test {
 namespace {
@@ -151,7 +152,7 @@ TEST_CASE("samples that are drawn again replace those of before") {
 TEST_CASE("a last line that is written in part is left out, and said") {
   const ScratchFolder folder;
   const std::string whole = lines({start_line(), step_line(1, 9), step_line(2, 8)});
-  const std::string next = step_line(3, 7).dump();
+  const std::string next = json_text(step_line(3, 7));
   for (std::size_t bytes = 1; bytes < next.size(); bytes += 7) {
     folder.write("run/metrics.jsonl", whole + next.substr(0, bytes));
     const RunHistory run = read_run(folder.file("run"));

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "strata/base/json.h"
 #include "support/scratch_folder.h"
 
 namespace strata::test {
@@ -38,7 +38,7 @@ inline Json sample_line(std::int64_t step, const std::string& prompt, const std:
 /// Returns the objects as lines.
 inline std::string lines(std::initializer_list<Json> objects) {
   std::string text;
-  for (const Json& object : objects) text += object.dump() + "\n";
+  for (const Json& object : objects) text += json_text(object) + "\n";
   return text;
 }
 

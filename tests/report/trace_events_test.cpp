@@ -3,11 +3,11 @@
 #include "strata/report/trace_events.h"
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/json.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -38,7 +38,7 @@ std::string trace_of(int units) {
     events.push_back(span(0, i, 1, i / 100, i / 10 % 10));
   }
   events.push_back(span(3, 5, 2.5, 1, -1));
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", events}}.dump();
+  return json_text(Json{{"displayTimeUnit", "ms"}, {"traceEvents", events}});
 }
 
 TEST_CASE("a trace is read by lanes, without those that did nothing") {
@@ -80,7 +80,7 @@ TEST_CASE("work at times that no step has is damaged, and the rest is shown") {
   for (const Json& odd : {span(0, 1e300, 1, 0, 0), span(0, 1, 1e300, 0, 0), early, timeless}) {
     const Json events{lane_name(0, "compute"), odd, span(0, 2, 3, 0, 0)};
     const TraceEvents trace =
-        read_trace(folder.write("trace.json", Json{{"traceEvents", events}}.dump()));
+        read_trace(folder.write("trace.json", json_text(Json{{"traceEvents", events}})));
     CHECK_FALSE(trace.whole);
     CHECK(trace.events == 1);
     REQUIRE(trace.lanes.size() == 1);

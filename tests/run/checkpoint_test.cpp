@@ -14,11 +14,10 @@
 #include <set>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "run/save_ways.h"
 #include "run/saved_run.h"
 #include "support/catch.h"
+#include "support/json.h"
 #include "support/thread_ranks.h"
 
 namespace strata::test {
@@ -195,7 +194,7 @@ std::map<std::string, RawTensor> tensors_of(const std::string& file) {
   std::memcpy(&length, file.data(), sizeof(length));
   const std::string body = file.substr(sizeof(length) + length);
   std::map<std::string, RawTensor> all;
-  const auto header = nlohmann::json::parse(file.substr(sizeof(length), length));
+  const auto header = parse_json<nlohmann::json>(file.substr(sizeof(length), length));
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
     const std::size_t begin = entry["data_offsets"][0];

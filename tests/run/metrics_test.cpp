@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "strata/base/error.h"
 #include "strata/base/stop_signals.h"
 #include "support/catch.h"
+#include "support/json.h"
 
 namespace {
 
@@ -43,7 +43,8 @@ struct TemporaryFile {
   [[nodiscard]] std::vector<json> lines() const {
     std::ifstream in(path);
     std::vector<json> parsed;
-    for (std::string line; std::getline(in, line);) parsed.push_back(json::parse(line));
+    for (std::string line; std::getline(in, line);)
+      parsed.push_back(strata::parse_json<json>(line));
     return parsed;
   }
   std::filesystem::path path;
@@ -68,7 +69,8 @@ TEST_CASE("every event is one line that is in the file when the call returns") {
       {{"model", std::string("llama")}, {"parameters", std::int64_t{6738415616}}, {"peak", {}}}};
   log.start(start);
   REQUIRE(file.lines().size() == 1);
-  json expected = json::parse(R"({"event": "start", "model": "llama", "parameters": 6738415616,
+  json expected =
+      strata::parse_json<json>(R"({"event": "start", "model": "llama", "parameters": 6738415616,
                                   "peak": null})");
   expected["version"] = strata::build_info().version;
   expected["commit"] = strata::build_info().commit;
@@ -76,14 +78,15 @@ TEST_CASE("every event is one line that is in the file when the call returns") {
   const std::array<Metric, 1> extras{{{"clipped", true}}};
   log.step(sample(), extras);
   REQUIRE(file.lines().size() == 2);
-  CHECK(file.lines()[1] == json::parse(R"({"event": "step", "step": 12, "loss": 3.4123,
+  CHECK(file.lines()[1] == strata::parse_json<json>(R"({"event": "step", "step": 12, "loss": 3.4123,
     "grad_norm": 1.204, "lr": 3e-4, "tokens": 24690, "step_s": 2.0, "tokens_per_s": 12345.0,
     "mfu": 0.4119, "clipped": true})"));
   log.eval(12, 2.5);
   log.end({});
   REQUIRE(file.lines().size() == 4);
-  CHECK(file.lines()[2] == json::parse(R"({"event": "eval", "step": 12, "val_loss": 2.5})"));
-  CHECK(file.lines()[3] == json::parse(R"({"event": "end", "lost_lines": 0})"));
+  CHECK(file.lines()[2] ==
+        strata::parse_json<json>(R"({"event": "eval", "step": 12, "val_loss": 2.5})"));
+  CHECK(file.lines()[3] == strata::parse_json<json>(R"({"event": "end", "lost_lines": 0})"));
 }
 
 TEST_CASE("numbers survive the metrics file bit for bit") {
@@ -109,7 +112,7 @@ TEST_CASE("numbers that JSON does not have are null and named") {
   CHECK(line["loss"].is_null());
   CHECK(line["grad_norm"].is_null());
   CHECK(line["mfu"].is_null());
-  CHECK(line["nonfinite"] == json::parse(R"({"loss": "nan", "grad_norm": "-inf"})"));
+  CHECK(line["nonfinite"] == strata::parse_json<json>(R"({"loss": "nan", "grad_norm": "-inf"})"));
   log.eval(1, std::numeric_limits<double>::infinity());
   CHECK(file.lines()[1]["nonfinite"]["val_loss"] == "inf");
 }
@@ -142,7 +145,7 @@ TEST_CASE("lines that a full disk took are counted at the end, and none is torn"
   CHECK(std::filesystem::file_size(file.path) == first_bytes);
   log.end({});
   REQUIRE(file.lines().size() == 2);
-  CHECK(file.lines()[1] == json::parse(R"({"event": "end", "lost_lines": 2})"));
+  CHECK(file.lines()[1] == strata::parse_json<json>(R"({"event": "end", "lost_lines": 2})"));
 }
 
 TEST_CASE("counts and durations are readable") {

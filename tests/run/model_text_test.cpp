@@ -11,6 +11,7 @@
 #include "strata/model/generation_defaults.h"
 #include "strata/run/model_text.h"
 #include "support/catch.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata::test {
@@ -21,9 +22,8 @@ constexpr std::string_view kSample =
     "  indented, 12345 times: f(x) = x\xC2\xB2 \xE2\x80\x94 the end";
 
 ModelText text_of(const std::string& name) {
-  return ModelText({.folder = "",
-                    .tokenizer = std::string(STRATA_TOKENIZER_GOLDENS) + '/' + name,
-                    .vocabulary = 100000});
+  return ModelText(
+      {.folder = "", .tokenizer = tokenizer_goldens_folder() + '/' + name, .vocabulary = 100000});
 }
 
 /// Streams the ids from `begin` on after those before, and requires whole characters.
@@ -107,7 +107,7 @@ TEST_CASE("a model without tokenizer or template says so when it needs one") {
   CHECK_THROWS_WITH(text.encode(talk), ContainsSubstring("--chat-template"));
   CHECK_THROWS_WITH(
       ModelText(
-          {.folder = "", .tokenizer = STRATA_TOKENIZER_GOLDENS "/gpt2.json", .vocabulary = 10}),
+          {.folder = "", .tokenizer = tokenizer_goldens_folder() + "/gpt2.json", .vocabulary = 10}),
       ContainsSubstring("the model's vocabulary is 10"));
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <string>
 
 #include "support/catch.h"
@@ -47,8 +48,14 @@ class Terminal {
   /// Returns what was written until end() was called. The terminal's side is still open then: what
   /// a terminal does with text that nobody has read when it closes is its own matter, and takes a
   /// while on a busy machine. A terminal holds a few KiB: who writes more needs somebody who reads.
-  [[nodiscard]] std::string read_shown() const {
-    std::string text = read_until(kMark);
+  /// `look` is called with all that was written so far, whenever there is more.
+  [[nodiscard]] std::string read_shown(const std::function<void(const std::string&)>& look =
+                                           [](const std::string&) {}) const {
+    std::string text;
+    for (char c = 0; !text.ends_with(kMark) && read(main_, &c, 1) == 1;) {
+      text += c;
+      look(text);
+    }
     if (text.ends_with(kMark)) text.resize(text.size() - (sizeof kMark - 1));
     return text;
   }

@@ -8,6 +8,7 @@
 
 #include "strata/tokenizer/tokenizer.h"
 #include "support/catch.h"
+#include "support/places.h"
 
 namespace strata {
 namespace {
@@ -41,7 +42,7 @@ std::string marked_text(const Tokenizer& tokenizer, const Encoded& encoded) {
 }
 
 std::unique_ptr<const Tokenizer> load(const std::string& name) {
-  return Tokenizer::load(std::string(STRATA_TOKENIZER_GOLDENS) + '/' + name + ".json");
+  return Tokenizer::load(test::tokenizer_goldens_folder() + '/' + name + ".json");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "support/json.h"
+#include "support/places.h"
 #include "tokenizer/unicode.h"
 
 namespace strata::reference {
@@ -66,8 +68,7 @@ constexpr std::array<std::uint32_t, 256> crc_table() {
 }  // namespace
 
 nlohmann::json load() {
-  std::ifstream file(STRATA_TOKENIZER_REFERENCE);
-  return nlohmann::json::parse(file);
+  return strata::test::read_json(strata::test::tokenizer_goldens_folder() + "/splits.json");
 }
 
 Texts code_points(std::size_t block) {

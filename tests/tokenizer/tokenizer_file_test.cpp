@@ -2,7 +2,6 @@
 // they are from; and what is refused.
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,8 @@
 #include "strata/base/file.h"
 #include "strata/tokenizer/tokenizer.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "tokenizer/base64.h"
 #include "tokenizer/byte_vocabulary.h"
@@ -21,13 +22,13 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-const std::string kFolder = STRATA_TOKENIZER_GOLDENS;
+const std::string kFolder = test::tokenizer_goldens_folder();
 
 std::string contents_of(const std::string& name) {
   return read_text_file(kFolder + '/' + name, std::size_t{1} << 24);
 }
 
-nlohmann::json goldens() { return nlohmann::json::parse(contents_of("files.json")); }
+nlohmann::json goldens() { return parse_json<nlohmann::json>(contents_of("files.json")); }
 
 std::string refusal_of(const std::string& contents, const std::string& name = "tokenizer.model") {
   const ScratchFolder folder;
@@ -177,11 +178,11 @@ TEST_CASE("files of tiktoken that are not known are refused with the remedy") {
 }
 
 TEST_CASE("what a tekken.json has and strata has not is refused by its JSON path") {
-  const nlohmann::json whole = nlohmann::json::parse(contents_of("small_tekken.json"));
+  const nlohmann::json whole = parse_json<nlohmann::json>(contents_of("small_tekken.json"));
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json document = whole;
     document[nlohmann::json::json_pointer(pointer)] = value;
-    return refusal_of(document.dump(), "tekken.json");
+    return refusal_of(json_text(document), "tekken.json");
   };
   CHECK(refused("/config/num_vocab_tokens", 1).empty());
   CHECK_THAT(refused("/config/pattern", "[a-z]+"), ContainsSubstring("$.config.pattern: "));

@@ -11,6 +11,8 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "tokenizer/token_table.h"
 
 namespace strata {
@@ -45,10 +47,10 @@ std::vector<std::string> texts_of(const nlohmann::json& merges) {
 
 TEST_CASE("tokenizer.json is read as the JSON library reads it") {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(STRATA_TOKENIZER_GOLDENS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::tokenizer_goldens_folder())) {
     if (entry.path().extension() != ".json") continue;
     const std::string text = read_text_file(entry.path().string(), std::size_t{1} << 24);
-    nlohmann::json whole = nlohmann::json::parse(text);
+    nlohmann::json whole = parse_json<nlohmann::json>(text);
     if (!whole.contains("model")) continue;
     INFO(entry.path());
     ++files;

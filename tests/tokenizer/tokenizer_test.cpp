@@ -4,28 +4,24 @@
 #include "strata/tokenizer/tokenizer.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
 namespace {
 
-const std::string kFolder = STRATA_TOKENIZER_GOLDENS;
-
-nlohmann::json read_json(const std::string& file) {
-  std::ifstream in(file);
-  return nlohmann::json::parse(in);
-}
+const std::string kFolder = test::tokenizer_goldens_folder();
 
 std::string refusal_of(const nlohmann::json& document) {
   const ScratchFolder folder;
   try {
-    (void)Tokenizer::load(folder.write("refused_tokenizer.json", document.dump()));
+    (void)Tokenizer::load(folder.write("refused_tokenizer.json", json_text(document)));
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -35,7 +31,7 @@ std::string refusal_of(const nlohmann::json& document) {
 }  // namespace
 
 TEST_CASE("ids and texts are those of the reference") {
-  const nlohmann::json golden = read_json(kFolder + "/bpe.json");
+  const nlohmann::json golden = test::read_json(kFolder + "/bpe.json");
   EncodeCache cache;
   for (const auto& [name, cases] : golden["tokenizers"].items()) {
     const auto tokenizer = Tokenizer::load(kFolder + '/' + name + ".json");
@@ -55,7 +51,7 @@ TEST_CASE("ids and texts are those of the reference") {
 }
 
 TEST_CASE("what is not supported is refused by file, JSON path and name") {
-  const nlohmann::json whole = read_json(kFolder + "/gpt2.json");
+  const nlohmann::json whole = test::read_json(kFolder + "/gpt2.json");
   const auto refused = [&](const char* pointer, const nlohmann::json& value) {
     nlohmann::json document = whole;
     document[nlohmann::json::json_pointer(pointer)] = value;

@@ -4,13 +4,14 @@
 #include "strata/tokenizer/train_tokenizer.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "strata/base/error.h"
 #include "strata/tokenizer/tokenizer.h"
 #include "support/catch.h"
+#include "support/json.h"
+#include "support/places.h"
 #include "support/scratch_folder.h"
 #include "tokenizer/bpe_trainer.h"
 #include "tokenizer/piece_counts.h"
@@ -21,8 +22,7 @@ namespace {
 using nlohmann::json;
 
 json golden_cases() {
-  std::ifstream in(std::string(STRATA_TOKENIZER_GOLDENS) + "/training.json");
-  return json::parse(in)["cases"];
+  return test::read_json(test::tokenizer_goldens_folder() + "/training.json")["cases"];
 }
 
 TokenizerTraining training_of(const json& golden) {
@@ -71,9 +71,10 @@ std::string refusal_of(const TokenizerTraining& training) {
 
 TEST_CASE("the merges that are learned, and their ids, are those of the reference") {
   for (const json& golden : golden_cases()) {
-    INFO(golden["split"] << ", " << golden["vocabulary"] << " ids, specials " << golden["special"]);
+    INFO(shown(golden["split"]) << ", " << golden["vocabulary"] << " ids, specials "
+                                << golden["special"]);
     const TrainedTokenizer made = train_tokenizer(count_whole(golden), training_of(golden), {});
-    const json document = json::parse(made.tokenizer_json);
+    const json document = parse_json<json>(made.tokenizer_json);
     const json& model = document["model"];
     std::vector<std::string> merges;
     std::vector<int> ids;
@@ -92,7 +93,7 @@ TEST_CASE("the merges that are learned, and their ids, are those of the referenc
 
 TEST_CASE("texts that are counted in parts by several counters give the same tokenizer") {
   for (const json& golden : golden_cases()) {
-    INFO(golden["split"] << ", " << golden["vocabulary"] << " ids");
+    INFO(shown(golden["split"]) << ", " << golden["vocabulary"] << " ids");
     const TokenizerTraining training = training_of(golden);
     CHECK(train_tokenizer(count_in_parts(golden), training, {}).tokenizer_json ==
           train_tokenizer(count_whole(golden), training, {}).tokenizer_json);

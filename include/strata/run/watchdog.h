@@ -24,8 +24,8 @@ inline constexpr int kHungExitCode = 5;
 /// and do not move for the limit is stuck, unless it waits for other ranks or for a checkpoint to
 /// be written. A rank of which nothing is heard for the limit is silent, whatever it does, and one
 /// whose process has ended is gone. A stuck, silent or gone rank, or ranks that all wait for each
-/// other, end the job: every rank logs whose fault it is, and a second later the ranks are aborted
-/// with kHungExitCode.
+/// other, end the job: every rank logs whose fault it is, and when all have that can, or after ten
+/// seconds, the ranks are aborted with kHungExitCode.
 class Watchdog {
  public:
   /// How time passes for a watchdog, whose thread alone calls both.

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Runs the tests that need a GPU, those that ctest labels "cuda": each case in a process of its own, many at a time.
+
+  scripts/test_gpu.py                  builds what these tests need of the preset cuda-release, and runs them
+    --build FOLDER                     runs those of this build folder instead, and builds nothing
+    --workers N                        runs N cases at a time; otherwise cores and the GPUs' memory decide
+    --limit SECONDS                    a case that takes longer has failed (1200): only what hangs does
+    --only TEXT                        runs the cases whose names contain TEXT
+  scripts/test_gpu.py --self-test PROGRAM
+                                       checks this script without a GPU, by the cases of PROGRAM, which is made from
+                                       tests/support/planted_cases.cpp
+
+The cases are those of the test programs that ctest runs with the tag [cuda]; a worker takes the next one when it is
+done with one, and sees one of the GPUs. Cases tagged [slow] begin first. Cases tagged [alone] measure times or memory,
+or look at all GPUs: they run afterwards, one at a time, and so do ctest's other tests with the label, which need
+several GPUs. The last line is like ctest's. The exit code is 1 if a case failed, crashed or hung, or if none ran. A
+case that says "skipped: ..." counts as neither passed nor failed.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CASE_MIB = 6 * 1024  # of a GPU's memory for each case at work: more than a context and the largest case take
+LIST_LIMIT_S = 600
+
+
+@dataclass
+class Case:
+    program: str
+    name: str
+    command: list
+    environment: dict = field(default_factory=dict)
+    folder: str = "."
+    slow: bool = False
+    alone: bool = False
+    by_ctest: bool = False
+
+    def __str__(self):
+        return f"{self.program}: {self.name}"
+
+
+@dataclass
+class Result:
+    case: Case
+    outcome: str  # Passed, Skipped or Failed
+    why: str  # it was skipped or failed
+    output: str
+    begin: float
+    end: float
+
+
+def spec_of(name):
+    """The test spec of Catch2 2 and 3 that selects one name. Between quotes only these characters mean something."""
+    return '"' + re.sub(r'([\\",])', r"\\\1", name) + '"'
+
+
+def list_names(command, spec, environment, folder):
+    """The names of a program's cases that match a spec."""
+    def said(*options):
+        # Catch2 2 returns the number of names as its exit code, so that codes say nothing here.
+        return subprocess.run([*command, *options], env={**os.environ, **environment}, cwd=folder, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIST_LIMIT_S).stdout
+    version = re.search(r"^version: +(\d+)", said("--libidentify"), re.M)
+    if not version:
+        raise ValueError("is no program of Catch2, or does not start")
+    listing = ["--list-test-names-only"] if version[1] == "2" else ["--list-tests", "--verbosity", "quiet"]
+    names = said(*listing, spec).splitlines()
+    return [n[1:-1] if n.startswith('"#') else n for n in names if n]  # only names that begin so are quoted
+
+
+def cases_of(program, command, spec, environment=None, folder="."):
+    """The cases of a program that match a spec."""
+    environment = environment or {}
+    names, alone, slow = (list_names(command, spec + tag, environment, folder) for tag in ("", "[alone]", "[slow]"))
+    if not names:
+        raise ValueError(f"has no case with the tag {spec}")
+    return [Case(program, n, [*command, spec_of(n)], environment, folder, n in slow, n in alone) for n in names]
+
+
+def read_build(build):
+    """The cases of all tests of a build folder with the label cuda, and results of programs that cannot list theirs."""
+    listed = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1", "-L", "^cuda$"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    cases, broken = [], []
+    for test in json.loads(listed)["tests"]:
+        name, command = test["name"], test.get("command", [])
+        of = {p["name"]: p["value"] for p in test.get("properties", [])}
+        if not command or command[-1] != "[cuda]":
+            again = ["ctest", "--test-dir", str(build), "--verbose", "--no-tests=error", "-R", f"^{re.escape(name)}$"]
+            cases.append(Case("ctest", name, again, alone=True, by_ctest=True))
+            continue
+        environment = dict(line.split("=", 1) for line in of.get("ENVIRONMENT", []))
+        program = name.removesuffix("_cuda")
+        try:
+            cases += cases_of(program, command[:-1], "[cuda]", environment, of.get("WORKING_DIRECTORY", str(build)))
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            broken.append(Result(Case(program, "the list of its cases", command), "Failed", str(error), "", 0, 0))
+    return cases, broken
+
+
+def judge_by_ctest(code, output):
+    if code != 0:
+        return "Failed", f"ctest ended with {code}"
+    if "***Skipped" not in output:
+        return "Passed", ""
+    said = re.search(r"skipped: (.+)", output)
+    return "Skipped", said[1] if said else "by ctest"
+
+
+def judge(case, code, output):
+    """Returns the outcome of a case that has ended, and why."""
+    if code < 0:
+        return "Failed", f"ended by signal {-code}"
+    if case.by_ctest:
+        return judge_by_ctest(code, output)
+    ran = re.search(r"in (\d+) test cases?\)|^test cases: +(\d+) \|", output, re.M)
+    if not ran:
+        return "Failed", f"ended with {code} before Catch2 said how its cases ended"
+    if (ran[1] or ran[2]) != "1":
+        return "Failed", f"{ran[1] or ran[2]} cases ran instead of one"
+    said = re.search(r"^ *skipped: (.+(?:\n +\S.*)*)", output, re.M)
+    if code == 0 and said:
+        return "Skipped", " ".join(said[1].split())
+    if re.search(r"^test cases: +1 \| 1 skipped", output, re.M):  # by Catch2 3's SKIP, which is a code of its own
+        return "Skipped", "by Catch2"
+    return ("Passed", "") if code == 0 else ("Failed", f"ended with {code}")
+
+
+def queue_of(cases):
+    """The cases that run beside others, in the order in which they begin."""
+    return collections.deque(sorted((case for case in cases if not case.alone), key=lambda case: not case.slow))
+
+
+class Runner:
+    """Runs cases, several at a time, and tells of each as it ends."""
+
+    def __init__(self, limit, total, quiet=False):
+        self.limit, self.total, self.quiet = limit, total, quiet
+        self.results = []
+        self.lock = threading.Lock()  # guards what follows, results and output
+        self.groups = set()  # of processes that run
+        self.stopped = False
+
+    def take(self, result):
+        with self.lock:
+            self.results.append(result)
+            if self.quiet:
+                return
+            seconds, why = result.end - result.begin, f" ({result.why})" if result.why else ""
+            print(f"{len(self.results):4d}/{self.total} {result.outcome:7} {seconds:7.2f} s  {result.case}{why}")
+            if result.outcome == "Failed":
+                print(result.output, end="")
+            sys.stdout.flush()
+
+    def start(self, case, gpu, output):
+        environment = {**os.environ, **case.environment}
+        if gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = gpu
+        with self.lock:
+            if self.stopped:
+                raise OSError("the others were stopped")
+            process = subprocess.Popen(case.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                       env=environment, cwd=case.folder, start_new_session=True)
+            self.groups.add(process.pid)
+        return process
+
+    def wait(self, process):
+        """Returns the exit code of a process, or nothing if it had to be killed, with what it had started."""
+        try:
+            code = process.wait(self.limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            code = None
+        with self.lock:
+            self.groups.discard(process.pid)
+        return code
+
+    def run(self, case, gpu):
+        begin = time.monotonic()
+        # A file, since what a case starts may hold a pipe open for longer than the case lives.
+        with tempfile.TemporaryFile() as file:
+            try:
+                code = self.wait(self.start(case, gpu, file))
+                file.seek(0)
+                output = file.read().decode(errors="replace")
+                outcome, why = judge(case, code, output) if code is not None else (
+                    "Failed", f"did not end within {self.limit:g} s")
+            except OSError as error:
+                outcome, why, output = "Failed", f"does not start: {error}", ""
+        self.take(Result(case, outcome, why, output, begin, time.monotonic()))
+
+    def run_all(self, cases, gpus, workers):
+        """Runs cases by workers, each of which sees one of the GPUs, and then one by one those that are to run alone,
+        which see all."""
+        waiting = queue_of(cases)
+
+        def work(gpu):
+            while not self.stopped:
+                try:
+                    case = waiting.popleft()
+                except IndexError:
+                    return
+                self.run(case, gpu)
+
+        threads = [threading.Thread(target=work, args=(gpus[i % len(gpus)],)) for i in range(workers)]
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            for case in cases:
+                if case.alone:
+                    self.run(case, None)
+        finally:
+            with self.lock:
+                self.stopped = True
+                for group in self.groups:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(group, signal.SIGKILL)
+
+
+def summary(results, total, seconds):
+    """The closing lines, and the exit code; there should be results of `total` cases."""
+    of = {outcome: [r for r in results if r.outcome == outcome] for outcome in ("Passed", "Skipped", "Failed")}
+    ran = len(of["Passed"]) + len(of["Failed"])
+    longest = sorted(results, key=lambda r: r.begin - r.end)[:5]
+    lines = ["", "The longest:", *(f"    {r.end - r.begin:7.2f} s  {r.case}" for r in longest)]
+    if of["Skipped"]:
+        lines += ["The following tests did not run:", *(f"    {r.case} (Skipped: {r.why})" for r in of["Skipped"])]
+    if of["Failed"]:
+        lines += ["The following tests FAILED:", *(f"    {r.case} (Failed: {r.why})" for r in of["Failed"])]
+    if len(results) != total:
+        lines.append(f"{total - len(results)} cases have no result")
+    lines.append(f"Total time: {seconds:.1f} s, {len(of['Skipped'])} skipped")
+    percent = 100 * len(of["Passed"]) // ran if ran else 0
+    lines.append(f"{percent}% tests passed, {len(of['Failed'])} tests failed out of {ran}")
+    return lines, 1 if of["Failed"] or ran == 0 or len(results) != total else 0
+
+
+@dataclass
+class Gpus:
+    names: list  # as CUDA_VISIBLE_DEVICES takes them
+    mib: int  # of the smallest one
+    shared: bool  # several processes may use one at a time
+
+
+def visible_gpus():
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves, or nothing."""
+    query = ["nvidia-smi", "--query-gpu=uuid,memory.total,compute_mode", "--format=csv,noheader,nounits"]
+    try:
+        said = subprocess.run(query, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    rows = [line.split(", ") for line in said.splitlines() if line.startswith("GPU")]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = [row[0] for row in rows] if named is None else [n for n in named.split(",") if n]
+    if not rows or not names:
+        return None
+    return Gpus(names, min(int(row[1]) if row[1].isdigit() else 0 for row in rows),
+                all("Exclusive" not in row[2] for row in rows))
+
+
+def workers_for(gpus, cores):
+    each = max(1, gpus.mib // CASE_MIB) if gpus.shared else 1
+    return max(1, min(cores, each * len(gpus.names)))
+
+
+def run_tests(options):
+    gpus = visible_gpus()
+    if gpus is None:
+        print("test_gpu.py: no GPU is visible, so nothing would be tested", file=sys.stderr)
+        return 1
+    build = options.build
+    if build is None:
+        build = ROOT / "build/cuda-release"
+        subprocess.run(["bash", "-ec", ". scripts/common.sh; build cuda-release cuda_tests"], cwd=ROOT, check=True)
+    begin = time.monotonic()
+    cases, results = read_build(build.resolve())
+    cases = [case for case in cases if options.only in case.name]
+    workers = options.workers or workers_for(gpus, len(os.sched_getaffinity(0)))
+    print(f"{len(cases)} cases, {sum(case.alone for case in cases)} of them alone, the others {workers} at a time on "
+          f"{len(gpus.names)} GPU(s)", flush=True)
+    runner = Runner(options.limit, len(cases) + len(results))
+    for result in results:
+        runner.take(result)
+    runner.run_all(cases, gpus.names, workers)
+    lines, code = summary(runner.results, runner.total, time.monotonic() - begin)
+    print("\n".join(lines))
+    return code
+
+
+# How the planted cases end whose names do not say that they pass.
+PLANTED = {"fails": ("Failed", "ended with "),
+           "is skipped": ("Skipped", "there is nothing that this case could test on the machine where it runs"),
+           "is aborted": ("Failed", "ended by signal 6"),
+           "ends the program": ("Failed", "before Catch2 said")}
+
+
+def self_test(program):
+    wrong = []
+
+    def expect(what, found, wanted):
+        if found != wanted:
+            wrong.append(f"{what}: wanted {wanted}, found {found}")
+
+    def run(cases, limit=1200.0):
+        runner = Runner(limit, len(cases), quiet=True)
+        runner.run_all(cases, ["first", "second"], 3)
+        return runner.results
+
+    planted = cases_of("planted", [program], "[planted]")
+    expect("names that a spec finds", [list_names([program], spec_of(c.name), {}, ".") for c in planted],
+           [[c.name] for c in planted])
+    expect("cases with a comma, quotes, a bracket, a backslash", [sum(sign in c.name for c in planted) > 0
+                                                                 for sign in ',"[\\'], [True] * 4)
+    results = run(planted)
+    expect("cases that ran", sorted(r.case.name for r in results), sorted(c.name for c in planted))
+    for r in results:
+        outcome, why = PLANTED.get(r.case.name, ("Passed", ""))
+        expect(r.case.name, (r.outcome, why in r.why), (outcome, True))
+    alone = [r for r in results if r.case.alone]
+    others = [r for r in results if not r.case.alone]
+    expect("cases alone", len(alone), 2)
+    expect("cases alone run after the others", min(r.begin for r in alone) >= max(r.end for r in others), True)
+    expect("cases alone run one by one", alone[1].begin >= alone[0].end, True)
+    expect("slow cases in the queue", [case.slow for case in queue_of(planted)][:2], [True, False])
+    lines, code = summary(results, len(planted), 1.0)
+    failed = [c for c in planted if PLANTED.get(c.name, ("", ""))[0] == "Failed"]
+    expect("the summary", (lines[-1], code), (f"{100 * (len(planted) - 1 - len(failed)) // (len(planted) - 1)}% tests "
+                                              f"passed, {len(failed)} tests failed out of {len(planted) - 1}", 1))
+    expect("names in the summary", [f"{c}" in "\n".join(lines) for c in failed], [True] * len(failed))
+    passed = [r for r in results if r.outcome == "Passed"]
+    expect("all pass", summary(passed, len(passed), 1.0)[1], 0)
+    expect("a case has no result", summary(passed, len(passed) + 1, 1.0)[1], 1)
+    expect("none ran", summary([r for r in results if r.outcome == "Skipped"], 1, 1.0)[1], 1)
+
+    hanging = run(cases_of("planted", [program], "[hangs]"), limit=0.5)
+    expect("a case that hangs", [(r.outcome, r.why) for r in hanging], [("Failed", "did not end within 0.5 s")])
+    absent = run([Case("absent", "case", ["/nowhere/program"])])
+    expect("a program that is not there", (absent[0].outcome, "does not start" in absent[0].why), ("Failed", True))
+    for command, spec in ((["true"], "[planted]"), ([program], "[no such tag]")):
+        try:
+            cases_of("empty", command, spec)
+            wrong.append(f"{command} {spec}: has cases")
+        except ValueError:
+            pass
+
+    a_case, a_test = Case("p", "c", []), Case("ctest", "t", [], by_ctest=True)
+    for case, code, output, wanted in (
+            (a_case, 0, "All tests passed (3 assertions in 1 test case)\n", "Passed"),
+            (a_case, 0, "test cases: 1 | 1 passed\nassertions: - none -\n", "Passed"),
+            (a_case, 0, "All tests passed (3 assertions in 2 test cases)\n", "Failed"),
+            (a_case, 4, "test cases: 1 | 1 skipped\nassertions: - none -\n", "Skipped"),
+            (a_case, 2, "No test cases matched '\"c\"'\nNo tests ran\n", "Failed"),
+            (a_case, 0, "", "Failed"),
+            (a_test, 0, "1: skipped: 2 ranks, and 1 GPUs\n1/1 Test #1: t ...***Skipped 0.1 sec\n", "Skipped"),
+            (a_test, 0, "1/1 Test #1: t ...   Passed 0.1 sec\n", "Passed"),
+            (a_test, 8, "No tests were found!!!\n", "Failed")):
+        expect(output, judge(case, code, output)[0], wanted)
+    for gpus, cores, wanted in ((Gpus(["0"], 143771, True), 16, 16), (Gpus(["0"], 8192, True), 16, 1),
+                                (Gpus(["0", "1"], 81920, True), 64, 26), (Gpus(["0", "1"], 81920, False), 64, 2),
+                                (Gpus(["0", "1"], 0, True), 1, 1)):
+        expect(f"workers for {gpus}", workers_for(gpus, cores), wanted)
+    print("\n".join(wrong) if wrong else f"test_gpu: self-test passed, {len(planted)} planted cases")
+    return 1 if wrong else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, metavar="FOLDER")
+    parser.add_argument("--workers", type=int, metavar="N")
+    parser.add_argument("--limit", type=float, metavar="SECONDS", default=1200)
+    parser.add_argument("--only", metavar="TEXT", default="")
+    parser.add_argument("--self-test", metavar="PROGRAM")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return self_test(options.self_test) if options.self_test else run_tests(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,91 @@
+// Reads the arguments of the program and has done what they ask for. What is thrown on the way
+// becomes a line on standard error and an exit code.
+
+#include "strata/command_line/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "command_line/sub_commands.h"
+#include "strata/base/error.h"
+#include "strata/base/text.h"
+#include "strata/base/version.h"
+#include "strata/data/tokenize.h"
+
+namespace strata {
+namespace {
+
+/// Prints why the program ends and returns its exit code.
+int fail(const Failure& failure) {
+  std::cerr << "strata: " << printable(failure.text) << '\n';
+  return failure.exit_code;
+}
+
+/// Prints what the command line is wrong about; help, which is asked for by an exception as well,
+/// goes to standard output.
+int fail(const CLI::App& app, const CLI::ParseError& error,
+         const std::vector<std::string>& arguments) {
+  if (error.get_name() == "CallForHelp") {
+    std::cout << wrapped_lines(app.help(), help_columns());
+    return 0;
+  }
+  if (error.get_exit_code() == 0) return app.exit(error);  // --version
+  std::string text = shortened(error.what(), 2 * kMostShown);
+  const std::string instead = meant(app, arguments);
+  if (!instead.empty()) text += "; did you mean " + shortened(instead) + "?";
+  return fail({text + "\nRun with --help for more information.", ConfigError("").exit_code()});
+}
+
+/// Throws ConfigError for an argument that is no text: it would go into files that have to be.
+void require_text(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (valid_utf8_bytes(arguments[i]) == arguments[i].size()) continue;
+    throw ConfigError("argument " + std::to_string(i + 1) +
+                      " is not valid UTF-8; rename the file, or write it in UTF-8");
+  }
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app("strata trains LLaMA models whose state is larger than GPU memory", "strata");
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  try {
+    require_text(arguments);
+    Action action;
+    app.require_subcommand(1);
+    app.set_version_flag("--version", describe(build_info()),
+                         "Print version, commit and what was built in");
+    add_run_commands(app, action);
+    add_token_commands(app, action);
+    add_model_commands(app, action);
+    add_generate_commands(app, action);
+    add_help_commands(app, action);
+    add_report_commands(app, action);
+    add_doctor_commands(app, action);
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::ParseError& e) {
+    return fail(app, e, arguments);
+  } catch (const std::exception&) {
+    return fail(current_failure());
+  }
+}
+
+/// Returns whether everything that went to standard output has arrived there.
+bool output_arrived() {
+  return std::cout.flush().good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  const int code = run_program(argc, argv);
+  if (code != 0 || output_arrived()) return code;
+  return fail({"standard output could not be written; is the disk full?", 1});
+}
+
+}  // namespace strata
