@@ -194,7 +194,7 @@ TEST_CASE("a terminal shows long work in a line that is gone before the log goes
   {
     const test::StandardError replaced(terminal.side());
     work_with_meters(WorkMeter::Elsewhere::kSilent, kOften,
-                     [&] { shown = terminal.read_until("512 Ki"); });
+                     [&] { shown = terminal.read_until(", 512 K"); });
   }
   terminal.end();
   shown += terminal.read_shown();
