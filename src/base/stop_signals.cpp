@@ -22,23 +22,19 @@ constexpr std::array<int, 3> kOutlasted{SIGTERM, SIGUSR1, SIGUSR2};
 std::atomic<int> first_signal{0};
 std::atomic<int> save_requests{0};
 std::atomic<std::int64_t> first_ms{0};
+std::atomic<StopSignals::ClockMs> now_ms{StopSignals::steady_ms};
 static_assert(std::atomic<int>::is_always_lock_free &&
-              std::atomic<std::int64_t>::is_always_lock_free);
-
-std::int64_t now_ms() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-}
+              std::atomic<std::int64_t>::is_always_lock_free &&
+              std::atomic<StopSignals::ClockMs>::is_always_lock_free);
 
 extern "C" void remember_signal(int signal) {
   int none = 0;
   if (first_signal.compare_exchange_strong(none, signal)) {
-    first_ms = now_ms();
+    first_ms = now_ms.load()();
     return;
   }
   const std::int64_t since_ms = first_ms;
-  if (since_ms == 0 || now_ms() - since_ms < kEchoMs) return;
+  if (since_ms == 0 || now_ms.load()() - since_ms < kEchoMs) return;
   ::signal(signal, SIG_DFL);
   raise(signal);  // is delivered when the handler returns
 }
@@ -63,10 +59,17 @@ struct StopSignals::Actions {
   std::array<struct sigaction, kIgnored.size()> ignored;
 };
 
-StopSignals::StopSignals(Afterwards afterwards)
+std::int64_t StopSignals::steady_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+StopSignals::StopSignals(Afterwards afterwards, ClockMs clock)
     : before_(std::make_unique<Actions>()), afterwards_(afterwards) {
   first_signal = 0;
   first_ms = 0;
+  now_ms = clock;
   struct sigaction action {};
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);

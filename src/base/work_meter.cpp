@@ -12,7 +12,8 @@
 
 namespace strata {
 
-WorkMeter::WorkMeter(const WorkProgress& progress, Elsewhere elsewhere) : progress_(progress) {
+WorkMeter::WorkMeter(const WorkProgress& progress, Elsewhere elsewhere, const Pauses& pauses)
+    : progress_(progress), pauses_(pauses) {
   const bool shows = log::shows_live();
   if (!shows && elsewhere == Elsewhere::kSilent) return;
   try {
@@ -36,9 +37,8 @@ bool WorkMeter::pause(double seconds) {
 }
 
 void WorkMeter::draw() {
-  constexpr double kPauseS = 0.25;
   bool drawn = false;
-  while (pause(kPauseS)) {
+  while (pause(pauses_.draw_s)) {
     const std::string text = progress_.text();
     if (drawn || !text.empty()) log::live(text);
     drawn = !text.empty();
@@ -47,8 +47,7 @@ void WorkMeter::draw() {
 }
 
 void WorkMeter::log_now_and_then() {
-  constexpr double kPauseS = 30;
-  while (pause(kPauseS)) {
+  while (pause(pauses_.log_s)) {
     if (const std::string text = progress_.text(); !text.empty()) log::info("{}", text);
   }
 }

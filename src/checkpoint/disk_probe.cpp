@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -25,10 +24,6 @@ namespace strata {
 namespace {
 
 constexpr std::size_t kPieceBytes = 4 * kMiB;
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// Random bytes at a multiple of kFileAlignment.
 class AlignedPiece {
@@ -54,7 +49,7 @@ class AlignedPiece {
 /// were written. Rethrows the first error.
 std::size_t fill(FileWriter& writer, const ProbeSize& size) {
   const AlignedPiece piece(std::min(kPieceBytes, size.bytes));
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin_s = size.clock();
   std::atomic<std::size_t> next = 0;
   std::atomic<std::size_t> written = 0;
   std::mutex mutex;
@@ -64,7 +59,7 @@ std::size_t fill(FileWriter& writer, const ProbeSize& size) {
       while (true) {
         const std::size_t offset = next.fetch_add(piece.get().size());
         // The first piece is always written: a rate of nothing is no rate.
-        if (offset >= size.bytes || (offset > 0 && seconds_since(begin) > size.seconds)) return;
+        if (offset >= size.bytes || (offset > 0 && size.clock() - begin_s > size.seconds)) return;
         const std::size_t bytes = std::min(piece.get().size(), size.bytes - offset);
         writer.write(offset, piece.get().first(bytes));
         written += bytes;
@@ -103,10 +98,10 @@ DiskProbe probe_disk(Files& files, const std::filesystem::path& folder, const Pr
     DiskProbe probe;
     try {
       writer->reserve(size.bytes);
-      const auto begin = std::chrono::steady_clock::now();
+      const double begin_s = size.clock();
       const std::size_t written = fill(*writer, size);
       writer->sync();
-      probe.write_gbs = static_cast<double>(written) / std::max(seconds_since(begin), 1e-9) / 1e9;
+      probe.write_gbs = static_cast<double>(written) / std::max(size.clock() - begin_s, 1e-9) / 1e9;
       probe.direct = writer->direct();
     } catch (...) {
       writer.reset();

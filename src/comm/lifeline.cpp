@@ -122,15 +122,13 @@ void Lifeline::call(const Contact& next, int rank) {
 void Lifeline::connect() {
   constexpr int kMoments = 100;
   constexpr std::chrono::milliseconds kMoment{5};
-  const auto connected = [&](bool calls) {
-    return std::any_of(lines_.begin(), lines_.end(), [&](const Line& line) {
-      return line.calls == calls && greeted(line) && !line.greets;
-    });
-  };
-  for (int i = 0; i < kMoments && !(connected(true) && connected(false)); ++i) {
-    std::this_thread::sleep_for(kMoment);
-    look();
-  }
+  for (int i = 0; i < kMoments && !connected(); ++i) std::this_thread::sleep_for(kMoment);
+}
+
+bool Lifeline::connected(bool calls) const {
+  return std::any_of(lines_.begin(), lines_.end(), [&](const Line& line) {
+    return line.calls == calls && greeted(line) && !line.greets;
+  });
 }
 
 void Lifeline::accept_all() {
@@ -184,6 +182,11 @@ void Lifeline::look() {
 std::optional<int> Lifeline::gone() {
   look();
   return gone_;
+}
+
+bool Lifeline::connected() {
+  look();
+  return connected(true) && connected(false);
 }
 
 }  // namespace strata

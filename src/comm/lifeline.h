@@ -31,6 +31,9 @@ class Lifeline {
 
   /// Returns a neighbour whose process has ended without a good-bye, if one has. Does not wait.
   [[nodiscard]] std::optional<int> gone();
+  /// Returns whether both neighbours are connected, so that the end of each would be noticed. Does
+  /// not wait.
+  [[nodiscard]] bool connected();
 
  private:
   /// What a rank is greeted with, so that a stranger is not taken for it.
@@ -49,6 +52,8 @@ class Lifeline {
   [[nodiscard]] Contact listen();
   void call(const Contact& next, int rank);
   void connect();
+  /// Returns whether a neighbour has answered: the one that this rank calls, or the other.
+  [[nodiscard]] bool connected(bool calls) const;
   /// Takes in what has come on all lines.
   void look();
   void accept_all();

@@ -66,7 +66,7 @@ MachineSources this_machine(Files& files) {
 std::vector<Finding> examine_machine(const MachineSources& sources) {
   const HostFacts host = read_host(sources.root, sources.lockable_bytes);
   const JobFacts job = read_job(sources);
-  const GpuSurvey survey = ask_nvidia_smi(sources.environment, sources.root);
+  const GpuSurvey survey = ask_nvidia_smi(sources.environment, sources.root, sources.answer_s);
   std::vector<Finding> findings{program_of(sources.build)};
   append(findings,
          judge_gpus(survey, {.build = sources.build,

@@ -12,7 +12,6 @@
 #include <memory>
 
 #include "strata/base/bytes.h"
-#include "strata/base/process.h"
 #include "strata/base/thread_pool.h"
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
@@ -29,8 +28,9 @@ constexpr double kMeasureS = 0.2;
 /// Parameters with their state, on the cpu backend, whose calls here return when they are done.
 class HostState {
  public:
-  explicit HostState(int threads)
-      : backend_(make_backend(BackendKind::kCpu,
+  HostState(int threads, const RateClock& clock)
+      : clock_(clock),
+        backend_(make_backend(BackendKind::kCpu,
                               {.device = {.execution = Execution::kEager}, .threads = threads})),
         arena_(*backend_.device, Space::kPinned, kParameters * kStateBytes + kMiB, "doctor") {
     op_.weight = arena_.allocate_tensor("weight", DType::kBF16, {kParameters});
@@ -73,18 +73,19 @@ class HostState {
   Stream& host() { return backend_.device->stream(Lane::kHost); }
 
   /// Returns the best rate of the runs that fit into the time, two at least: others only disturb.
-  static double gbs(double bytes, const std::function<void()>& run) {
+  double gbs(double bytes, const std::function<void()>& run) {
     double best_s = 0;
-    const double begin_s = steady_seconds();
-    for (int runs = 0; runs < 2 || steady_seconds() - begin_s < kMeasureS; ++runs) {
-      const double run_s = steady_seconds();
+    const double begin_s = clock_();
+    for (int runs = 0; runs < 2 || clock_() - begin_s < kMeasureS; ++runs) {
+      const double run_s = clock_();
       run();
-      const double took_s = std::max(steady_seconds() - run_s, 1e-9);
+      const double took_s = std::max(clock_() - run_s, 1e-9);
       best_s = runs == 0 ? took_s : std::min(best_s, took_s);
     }
     return bytes / best_s * 1e-9;
   }
 
+  const RateClock& clock_;
   Backend backend_;
   Arena arena_;
   AdamWScalars scalars_{.lr = 1e-4, .correction1 = 0.5, .correction2 = 0.5};
@@ -93,14 +94,14 @@ class HostState {
 
 }  // namespace
 
-HostRates measure_host(int most_threads, std::size_t free_bytes) {
+HostRates measure_host(int most_threads, std::size_t free_bytes, const RateClock& clock) {
   HostRates rates;
   try {
     if (free_bytes < 2 * kParameters * kStateBytes) {
       rates.problem = "too little memory is free to measure";
       return rates;
     }
-    HostState state(most_threads);
+    HostState state(most_threads, clock);
     rates.copy_gbs = state.copy_gbs();
     for (int threads = 1; threads < most_threads; threads *= 2) {
       rates.updates.push_back({.threads = threads, .gbs = state.update_gbs(threads)});
@@ -112,7 +113,7 @@ HostRates measure_host(int most_threads, std::size_t free_bytes) {
   return rates;
 }
 
-LinkRates measure_link(Device& device, std::size_t bytes, int pieces) {
+LinkRates measure_link(Device& device, std::size_t bytes, int pieces, const RateClock& clock) {
   Arena pinned(device, Space::kPinned, 2 * bytes + kMiB, "doctor's pinned memory");
   Arena there(device, Space::kDevice, 2 * bytes + kMiB, "doctor's device memory");
   std::byte* const from = pinned.allocate("copies in", bytes);
@@ -120,13 +121,13 @@ LinkRates measure_link(Device& device, std::size_t bytes, int pieces) {
   std::byte* const in = there.allocate("copies in", bytes);
   std::byte* const out = there.allocate("copies out", bytes);
   const auto gbs = [&](bool inwards, bool outwards) {
-    const double begin_s = steady_seconds();
+    const double begin_s = clock();
     for (int i = 0; i < pieces; ++i) {
       if (inwards) device.stream(Lane::kWeightsIn).copy(in, from, bytes, {});
       if (outwards) device.stream(Lane::kOut).copy(to, out, bytes, {});
     }
     device.synchronize();
-    return static_cast<double>(bytes) * pieces / std::max(steady_seconds() - begin_s, 1e-9) * 1e-9;
+    return static_cast<double>(bytes) * pieces / std::max(clock() - begin_s, 1e-9) * 1e-9;
   };
   (void)gbs(true, true);  // the link wakes up
   LinkRates rates;

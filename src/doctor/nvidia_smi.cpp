@@ -25,8 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLimitS = 20;
-
 /// The values of a GPU by field, without those that are unknown.
 using Values = std::map<std::string, std::string>;
 
@@ -86,14 +84,15 @@ bool is_known(const std::string& value) {
 
 class NvidiaSmi {
  public:
-  explicit NvidiaSmi(std::string program) : program_(std::move(program)) {}
+  NvidiaSmi(std::string program, double answer_s)
+      : program_(std::move(program)), answer_s_(answer_s) {}
 
   /// Returns the values of these fields for each GPU, or nothing; `failure` then says why.
   std::vector<Values> ask(const std::vector<std::string>& fields, std::string& failure) const {
     std::string list;
     for (const std::string& field : fields) list += (list.empty() ? "" : ",") + field;
     const ProgramAnswer answer =
-        run_program({program_, "--query-gpu=" + list, "--format=csv,noheader,nounits"}, kLimitS);
+        run_program({program_, "--query-gpu=" + list, "--format=csv,noheader,nounits"}, answer_s_);
     failure = answer.failure;
     if (!failure.empty()) {
       const std::vector<std::string> said = lines_of(answer.text);
@@ -135,7 +134,7 @@ class NvidiaSmi {
     const ProgramAnswer answer =
         run_program({program_, "--query-compute-apps=gpu_uuid,pid,used_memory,process_name",
                      "--format=csv,noheader,nounits"},
-                    kLimitS);
+                    answer_s_);
     for (const std::string& line : lines_of(answer.text)) {
       const std::vector<std::string> values = values_of(line, 4);
       if (values.size() != 4) continue;
@@ -149,6 +148,7 @@ class NvidiaSmi {
 
  private:
   std::string program_;
+  double answer_s_;
 };
 
 std::string text_in(const Values& values, const std::string& field) {
@@ -232,11 +232,11 @@ std::string short_bus_id(std::string_view bus_id) {
   return std::string(bus_id.substr(bus_id.size() > kDigits ? bus_id.size() - kDigits : 0));
 }
 
-GpuSurvey ask_nvidia_smi(const Environment& environment, const fs::path& root) {
+GpuSurvey ask_nvidia_smi(const Environment& environment, const fs::path& root, double answer_s) {
   const std::optional<fs::path> program = find_program("nvidia-smi", environment);
   if (!program) return {.problem = "there is no nvidia-smi in PATH"};
   GpuSurvey survey{.installed = true};
-  const NvidiaSmi smi(program->string());
+  const NvidiaSmi smi(program->string(), answer_s);
   for (const Values& values : smi.ask_all(survey.problem)) {
     survey.gpus.push_back(facts_of(values, root));
   }

@@ -20,9 +20,9 @@ namespace strata {
 
 /// Returns what nvidia-smi says. Fields that a driver does not know, and values such as "[N/A]" and
 /// "[Not Supported]", are unknown facts. NUMA nodes are read below `root`. Blocks until nvidia-smi
-/// has answered, 20 s at most for each question; throws nothing.
+/// has answered, `answer_s` seconds at most for each question; throws nothing.
 [[nodiscard]] GpuSurvey ask_nvidia_smi(const Environment& environment,
-                                       const std::filesystem::path& root);
+                                       const std::filesystem::path& root, double answer_s);
 
 /// Returns a PCI address as CUDA and Linux write it, "0000:1B:00.0"; nvidia-smi's domain has eight
 /// digits.

@@ -42,7 +42,7 @@ std::string launcher_of(const Environment& environment) {
   return "";
 }
 
-void read_launcher(const Environment& environment, JobFacts& facts) {
+void read_launcher(const Environment& environment, double answer_s, JobFacts& facts) {
   facts.launcher = launcher_of(environment);
   try {
     facts.launched_ranks = detect_launch(environment).ranks.value_or(1);
@@ -52,7 +52,7 @@ void read_launcher(const Environment& environment, JobFacts& facts) {
   const auto mpirun = find_program("mpirun", environment);
   if (!mpirun) return;
   facts.mpirun = mpirun->string();
-  facts.mpirun_says = first_line(run_program({facts.mpirun, "--version"}, 5).text);
+  facts.mpirun_says = first_line(run_program({facts.mpirun, "--version"}, answer_s).text);
 }
 
 void read_slurm(const Environment& environment, JobFacts& facts) {
@@ -77,7 +77,7 @@ JobFacts read_job(const MachineSources& sources) {
   facts.nccl = nccl.version;
   facts.nccl_problem = nccl.problem;
   facts.library = first_line(sources.mpi);
-  read_launcher(sources.environment, facts);
+  read_launcher(sources.environment, sources.answer_s, facts);
   read_slurm(sources.environment, facts);
   return facts;
 }

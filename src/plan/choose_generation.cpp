@@ -121,16 +121,18 @@ class Search {
   }
 
   /// Returns the best of those that came out best, each predicted with care.
-  [[nodiscard]] GenerationChoice winner() const {
+  [[nodiscard]] GenerationChoice winner() {
     GenerationChoice winner;
     double most = 0;
     for (const Finalist& f : finalists_) {
       const GenerationPrediction p = predict_generation(f.setup, wish_.load, device_);
+      records_ += p.records;
       const double score = p.tokens_per_s / worth_of(f.way);
       if (!(score > most)) continue;
       most = score;
       winner = {f.setup, p, {}};
     }
+    winner.records = records_;
     return winner;
   }
 
@@ -246,6 +248,7 @@ class Search {
     try {
       const GenerationSetup setup = setup_of(model_, wish_, sequences, way, budget_);
       const GenerationPrediction p = predict_generation(setup, wish_.load, device_, kLittle);
+      records_ += p.records;
       if (p.tokens_per_s > 0) add_finalist({setup, way, p.tokens_per_s / worth_of(way)});
       return p.tokens_per_s;
     } catch (const OutOfMemory&) {
@@ -270,6 +273,7 @@ class Search {
   std::vector<Finalist>
       finalists_;  ///< by descending score; of equal ones the first that was tried
   std::optional<Finalist> best_on_device_;  ///< of those whose keys and values are there
+  std::size_t records_ = 0;                 ///< of all predictions
 };
 
 std::string text_of(const GenerationChoice& best, const GenerationChoice& usual) {
@@ -294,6 +298,8 @@ GenerationChoice choose_generation(const LlamaConfig& model, const GenerationWis
   Search search(model, wish, budget, device);
   search.run();
   GenerationChoice best = search.winner();
+  best.records += usual.prediction.records;
+  usual.records = best.records;
   if (!(best.prediction.tokens_per_s > usual.prediction.tokens_per_s)) return usual;
   best.text = text_of(best, usual);
   return best;

@@ -111,6 +111,7 @@ std::vector<Stretch> played(const GenerationSetup& s, const GenerationLoad& load
 struct SweepTime {
   double seconds = 0;
   Timeline::CriticalPath path;
+  std::size_t records = 0;
 };
 
 /// Returns the time of a sweep with these shares. Each has a machine of its own, since the records
@@ -140,7 +141,8 @@ SweepTime time_sweep(const GenerationSetup& s, const Rates& rates,
   const Timeline timeline(trace);
   const double from_s = timeline.run(ends[0]).end_s;
   return {.seconds = timeline.run(ends[1]).end_s - from_s,
-          .path = timeline.critical_path(ends[1], from_s)};
+          .path = timeline.critical_path(ends[1], from_s),
+          .records = trace.size()};
 }
 
 /// Returns what a sweep of each kind takes: of the stretch in the middle of its sweeps.
@@ -195,6 +197,7 @@ GenerationPrediction predict_generation(const GenerationSetup& s, const Generati
   some.sequences = std::min(load.sequences, effort.batches * s.sequences);
   const std::vector<Stretch> all = played(s, some, effort.steps_per_doubling);
   const std::map<Kind, SweepTime> times = times_of(s, known.rates, all);
+  for (const auto& [kind, time] : times) p.records += time.records;
   std::vector<double> critical_s(kLaneCount + 1);
   double prompts_s = 0, draws_s = 0, sweeps = 0, draws = 0;
   bool drawn = false;

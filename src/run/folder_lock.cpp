@@ -7,19 +7,16 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
-#include "strata/base/process.h"
 #include "strata/base/text.h"
 
 namespace strata {
@@ -69,29 +66,28 @@ bool is_ending(std::string_view holder) {
 
 /// Tries to lock until it works, or the holder has been there for two seconds without ending.
 /// Returns whether it worked; errno says why not.
-bool wait_for_lock(int descriptor, const fs::path& file) {
+bool wait_for_lock(int descriptor, const fs::path& file, const FolderWait& wait) {
   constexpr double kPatienceS = 2;
-  constexpr std::chrono::milliseconds kPause{100};
-  double ending_s = steady_seconds();  // when the holder was last seen to end
+  double ending_s = wait.clock();  // when the holder was last seen to end
   bool told = false;
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return false;
     const std::string who = holder(file);
-    if (is_ending(who)) ending_s = steady_seconds();
-    if (steady_seconds() - ending_s > kPatienceS) {
+    if (is_ending(who)) ending_s = wait.clock();
+    if (wait.clock() - ending_s > kPatienceS) {
       errno = EWOULDBLOCK;
       return false;
     }
     if (!told) log::info("waiting for {}, which has the folder", who);
     told = true;
-    std::this_thread::sleep_for(kPause);
+    wait.pause();
   }
   return true;
 }
 
 }  // namespace
 
-FolderLock::FolderLock(const fs::path& folder, Busy busy) {
+FolderLock::FolderLock(const fs::path& folder, const FolderWait* wait) {
   const fs::path file = folder / ".lock";
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor_ < 0) {
@@ -99,8 +95,8 @@ FolderLock::FolderLock(const fs::path& folder, Busy busy) {
     throw IoError("run.output: cannot write to the folder " + folder.string() + ": " +
                   why.message());
   }
-  const bool locked = busy == Busy::kWaitForEnd ? wait_for_lock(descriptor_, file)
-                                                : ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+  const bool locked = wait != nullptr ? wait_for_lock(descriptor_, file, *wait)
+                                      : ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
   if (!locked) {
     const int why = errno;
     if (why == EWOULDBLOCK) {

@@ -3,22 +3,18 @@
 
 #include <filesystem>
 
+#include "strata/run/run_folder.h"
+
 namespace strata {
 
 class FolderLock {
  public:
-  /// What to do where another process has the lock.
-  enum class Busy : bool {
-    kRefuse,
-    /// Wait while that process is ending, and two seconds in any case: the kernel takes seconds to
-    /// free the memory of a large process that was killed, and its lock goes after that.
-    kWaitForEnd,
-  };
-
   /// Locks `folder`, where a file `.lock` is made. Throws ConfigError, which says who has it, if
   /// another process does, and IoError if the folder cannot be written. A file system without locks
-  /// costs a warning.
-  FolderLock(const std::filesystem::path& folder, Busy busy);
+  /// costs a warning. Where another process has the lock, `wait` says to wait while that one is
+  /// ending, and two seconds in any case: the kernel takes seconds to free the memory of a large
+  /// process that was killed, and its lock goes after that. Null: nobody is waited for.
+  FolderLock(const std::filesystem::path& folder, const FolderWait* wait);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

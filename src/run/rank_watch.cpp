@@ -109,11 +109,13 @@ std::string text_of(const RankView& view) {
 }
 
 RankReport StallWatch::look(const RankView& view, double elapsed_s) {
-  still_s_ = moved(last_, view) ? 0 : still_s_ + elapsed_s;
+  // A wait that ends is progress as well: what waited may not have been seen to go on yet.
+  RankReport report = standing_still(view);
+  const bool waits_otherwise = std::exchange(standing_, report.standing) != report.standing;
+  still_s_ = waits_otherwise || moved(last_, view) ? 0 : still_s_ + elapsed_s;
   last_ = view;
   if (!view.failure.empty()) return {.standing = Standing::kStuck, .text = ": " + view.failure};
   if (still_s_ < limit_s_) return {};
-  RankReport report = standing_still(view);
   if (!report.text.empty()) report.text = fmt::format(" for {:.1f} s: {}", still_s_, report.text);
   return report;
 }

@@ -59,6 +59,7 @@ class StallWatch {
   double limit_s_;
   double still_s_ = 0;
   RankView last_;
+  Standing standing_ = Standing::kMoves;  ///< how it would be if it looked like last_ for long
 };
 
 /// Keeps what ranks have said, this one included.

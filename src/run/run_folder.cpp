@@ -88,12 +88,11 @@ std::string run_in_folder(const fs::path& folder) {
   return held;
 }
 
-RunFolder::RunFolder(fs::path path, OldRun old_run) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path, OldRun old_run, const FolderWait& wait)
+    : path_(std::move(path)) {
   make();
   require_room(old_run);
-  lock_ =
-      std::make_unique<FolderLock>(path_, old_run == OldRun::kResume ? FolderLock::Busy::kWaitForEnd
-                                                                     : FolderLock::Busy::kRefuse);
+  lock_ = std::make_unique<FolderLock>(path_, old_run == OldRun::kResume ? &wait : nullptr);
   require_room(old_run);
   remove_probes();
   if (old_run == OldRun::kReplace) remove_old_run();

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "strata/base/log.h"
 #include "strata/base/process.h"
@@ -71,10 +72,9 @@ std::string job_number() {
 }
 
 /// Asks squeue what is left of the job's time.
-std::optional<double> asked_left_s(const std::string& job) {
-  constexpr double kLimitSeconds = 10;
+std::optional<double> asked_left_s(const std::string& job, double answer_s) {
   const ProgramAnswer answer =
-      run_program({"squeue", "--noheader", "--jobs=" + job, "--format=%L"}, kLimitSeconds);
+      run_program({"squeue", "--noheader", "--jobs=" + job, "--format=%L"}, answer_s);
   std::string said = answer.text.substr(0, answer.text.find('\n'));
   std::erase(said, ' ');
   if (answer.failure.empty() && said == "UNLIMITED") return std::nullopt;
@@ -91,28 +91,28 @@ std::optional<double> asked_left_s(const std::string& job) {
 
 }  // namespace
 
-std::optional<double> slurm_left_s() {
+std::optional<double> slurm_left_s(double answer_s) {
   using std::chrono::system_clock;
   if (const auto end = as_number(variable("SLURM_JOB_END_TIME"))) {
     return std::chrono::duration<double>(system_clock::from_time_t(*end) - system_clock::now())
         .count();
   }
   const std::string job = job_number();
-  return job.empty() ? std::nullopt : asked_left_s(job);
+  return job.empty() ? std::nullopt : asked_left_s(job, answer_s);
 }
 
-TimeLimit::TimeLimit(std::optional<double> wall_limit_minutes, std::optional<double> job_left_s) {
-  const double now_s = steady_seconds();
+TimeLimit::TimeLimit(std::optional<double> wall_limit_minutes, std::optional<double> job_left_s,
+                     Clocks clocks)
+    : now_s_(std::move(clocks.now_s)) {
+  const double now_s = now_s_();
   constexpr double kMinute = 60;
-  if (wall_limit_minutes) end_s_ = now_s - process_age_s() + kMinute * *wall_limit_minutes;
+  if (wall_limit_minutes) end_s_ = now_s - clocks.age_s() + kMinute * *wall_limit_minutes;
   if (job_left_s) {
     const double job_end_s = now_s + *job_left_s - kMarginSeconds;
     end_s_ = std::min(end_s_.value_or(job_end_s), job_end_s);
   }
 }
 
-bool TimeLimit::is_over(double needed_s) const {
-  return end_s_ && steady_seconds() + needed_s > *end_s_;
-}
+bool TimeLimit::is_over(double needed_s) const { return end_s_ && now_s_() + needed_s > *end_s_; }
 
 }  // namespace strata

@@ -13,7 +13,6 @@
 
 #include "run/rank_watch.h"
 #include "strata/base/log.h"
-#include "strata/base/process.h"
 #include "strata/base/start_thread.h"
 #include "strata/comm/postbox.h"
 
@@ -35,19 +34,16 @@ constexpr double kLongestGraceS = 10;
 
 class Watchdog::Watcher {
  public:
-  Watcher(Ranks& ranks, double limit_s)
+  Watcher(Ranks& ranks, double limit_s, Time time)
       : ranks_(ranks),
+        time_(std::move(time)),
         beat_s_(std::min(kLongestBeatS, limit_s / kBeatsInLimit)),
         limit_s_(limit_s),
         postbox_(ranks.make_postbox()),
         own_(limit_s),
         table_(ranks.rank(), ranks.size(), limit_s),
         thread_(start_thread("watchdog", [this] { run(); })) {}
-  ~Watcher() {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-    changed_.notify_one();
-  }
+  ~Watcher() { stop_.request_stop(); }
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
@@ -80,18 +76,18 @@ class Watchdog::Watcher {
   void end_job(const std::string& verdict);
 
   Ranks& ranks_;
+  const Time time_;
   const double beat_s_;
   const double limit_s_;
-  double last_s_ = steady_seconds();
+  double last_s_ = time_.clock();
   std::unique_ptr<Postbox> postbox_;
   StallWatch own_;
   RankTable table_;
   std::string at_;  ///< what this rank is at
+  std::stop_source stop_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  bool stop_ = false;                     ///< guarded by mutex_, as all that follows
-  int pauses_ = 0;                        ///< that are under way
-  const Device* device_ = nullptr;        ///< null: nothing is watched
+  int pauses_ = 0;                  ///< that are under way; guarded by mutex_, as what follows
+  const Device* device_ = nullptr;  ///< null: nothing is watched
   std::function<std::string()> failure_;  ///< of collectives
   std::jthread thread_;                   ///< last: it uses the rest
 };
@@ -111,13 +107,12 @@ void Watchdog::Watcher::run() {
 }
 
 bool Watchdog::Watcher::sleep() {
-  std::unique_lock lock(mutex_);
-  const std::chrono::duration<double> beat(beat_s_);
-  return !changed_.wait_for(lock, beat, [this] { return stop_; });
+  time_.pause(beat_s_, stop_.get_token());
+  return !stop_.stop_requested();
 }
 
 double Watchdog::Watcher::take_elapsed_s() {
-  const double begin_s = std::exchange(last_s_, steady_seconds());
+  const double begin_s = std::exchange(last_s_, time_.clock());
   return std::min(last_s_ - begin_s, 2 * beat_s_);
 }
 
@@ -189,8 +184,18 @@ void Watchdog::Watcher::end_job(const std::string& verdict) {
   }
 }
 
-Watchdog::Watchdog(Ranks& ranks, std::optional<double> limit_s) {
-  if (limit_s.value_or(0) > 0) watcher_ = std::make_unique<Watcher>(ranks, *limit_s);
+void Watchdog::pause_for(double seconds, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any nothing;
+  std::unique_lock lock(mutex);
+  // Nothing notifies but the stop, which ends the wait before the predicate is asked.
+  nothing.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
+}
+
+Watchdog::Watchdog(Ranks& ranks, std::optional<double> limit_s, Time time) {
+  if (limit_s.value_or(0) > 0) {
+    watcher_ = std::make_unique<Watcher>(ranks, *limit_s, std::move(time));
+  }
 }
 
 Watchdog::~Watchdog() = default;

@@ -18,6 +18,7 @@ TEST_CASE("the age of a process grows with time and begins when it is started") 
   const auto begin = std::chrono::steady_clock::now();
   const pid_t child = fork();
   if (child == 0) {
+    // The bounds hold however much longer it takes until the age is looked at.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const double age_s = process_age_s();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;

@@ -1,4 +1,5 @@
-// Tests what signals do to a process that catches them, by raising them here and in a child.
+// Tests what signals do to a process that catches them, by raising them here and in a child. Time
+// passes between them where a test says so, and not by itself.
 
 #include <csignal>
 
@@ -12,6 +13,23 @@
 using namespace strata;
 
 namespace {
+
+/// The milliseconds of these tests' clock. A handler reads them, which is why they have no owner.
+std::int64_t& time_ms() {
+  static std::int64_t ms = 1000;
+  return ms;
+}
+
+/// Catches signals by that clock.
+class Caught {
+ public:
+  explicit Caught(StopSignals::Afterwards afterwards = StopSignals::Afterwards::kAsBefore)
+      : signals_(afterwards, [] { return time_ms(); }) {}
+  [[nodiscard]] int received() const { return signals_.received(); }
+
+ private:
+  StopSignals signals_;
+};
 
 /// Returns how a child ended that does `body`.
 template <class Body>
@@ -31,7 +49,7 @@ int status_of(const Body& body) {
 template <class Body>
 int status_of_child(const Body& body) {
   return status_of([&] {
-    const StopSignals signals;
+    const Caught signals;
     body();
   });
 }
@@ -39,31 +57,40 @@ int status_of_child(const Body& body) {
 }  // namespace
 
 TEST_CASE("a caught signal is remembered and ends nothing") {
-  const StopSignals signals;
+  const Caught signals;
   CHECK(signals.received() == 0);
   raise(SIGTERM);
   CHECK(signals.received() == SIGTERM);
+  time_ms() += 999;
   raise(SIGINT);  // an echo: so soon it ends nothing, and the first one stays
   CHECK(signals.received() == SIGTERM);
 }
 
 TEST_CASE("who catches signals anew has not received any") {
   {
-    const StopSignals signals;
+    const Caught signals;
     raise(SIGINT);
   }
-  const StopSignals signals;
+  const Caught signals;
   CHECK(signals.received() == 0);
 }
 
 TEST_CASE("a signal that comes a while after the first ends the process at once") {
   const int status = status_of_child([] {
     raise(SIGTERM);
-    usleep(1'100'000);
+    time_ms() += 1000;
     raise(SIGTERM);
   });
   CHECK(WIFSIGNALED(status));
   CHECK(WTERMSIG(status) == SIGTERM);
+}
+
+TEST_CASE("the clock of the system tells the milliseconds that pass") {
+  const std::int64_t begin_ms = StopSignals::steady_ms();
+  CHECK(begin_ms > 0);
+  // Sleeps longer on a busy machine, which changes nothing.
+  usleep(20'000);
+  CHECK(StopSignals::steady_ms() - begin_ms >= 19);
 }
 
 TEST_CASE("a signal that the process was started with ignored stays ignored") {
@@ -72,7 +99,7 @@ TEST_CASE("a signal that the process was started with ignored stays ignored") {
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGINT, &ignore, &before);
   {
-    const StopSignals signals;
+    const Caught signals;
     raise(SIGINT);
     CHECK(signals.received() == 0);
   }
@@ -84,7 +111,7 @@ TEST_CASE(
   for (const int late : {SIGTERM, SIGUSR1}) {
     const int status = status_of_child([late] {
       raise(SIGUSR1);
-      usleep(1'100'000);
+      time_ms() += 1100;
       outlast_stops();
       raise(late);
       _exit(75);
@@ -98,7 +125,7 @@ TEST_CASE(
 TEST_CASE("signals that come once all is over change nothing if that was asked for, but SIGINT") {
   for (const int late : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) {
     const int status = status_of([late] {
-      { const StopSignals inner(StopSignals::Afterwards::kOutlast); }
+      { const Caught inner(StopSignals::Afterwards::kOutlast); }
       raise(late);
       _exit(75);
     });

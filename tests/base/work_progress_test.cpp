@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -23,33 +26,89 @@ namespace strata {
 
 namespace {
 
-/// A clock that a test sets.
+/// A clock that a test sets, and any thread reads.
 class TestClock {
  public:
-  void pass(double seconds) { now_s_ += seconds; }
+  void pass(double seconds) { now_s_ = now_s_ + seconds; }
   [[nodiscard]] std::function<double()> clock() {
-    return [this] { return now_s_; };
+    return [this] { return now_s_.load(); };
   }
 
  private:
-  double now_s_ = 1000;
+  std::atomic<double> now_s_ = 1000;
 };
 
-/// Does what takes two seconds with a meter, after a meter whose work is over at once.
-void work_with_meters(WorkMeter::Elsewhere elsewhere) {
+/// A meter that looks so often that a test need not wait for it, or never looks.
+constexpr WorkMeter::Pauses kOften{.draw_s = 0.001, .log_s = 0.001};
+constexpr WorkMeter::Pauses kNever{.draw_s = 1e6, .log_s = 1e6};
+
+/// Does work of two seconds with a meter, after work that takes no time. The first is told of in
+/// the log once `seen()` has returned.
+void work_with_meters(WorkMeter::Elsewhere elsewhere, const WorkMeter::Pauses& pauses,
+                      const std::function<void()>& seen) {
   log::configure(0, 1, "");
+  TestClock time;
   {
-    WorkProgress work;
+    WorkProgress work(time.clock());
     work.begin("short work");
-    const WorkMeter meter(work, elsewhere);
+    const WorkMeter meter(work, elsewhere, pauses);
+    time.pass(1.4);
   }
-  WorkProgress work;
+  WorkProgress work(time.clock());
   work.begin("long work", {.total = 4 * kMiB});
-  const WorkMeter meter(work, elsewhere);
+  const WorkMeter meter(work, elsewhere, pauses);
   work.add(kMiB);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+  time.pass(2);
+  seen();
   log::info("news");
 }
+
+/// A pipe to write to, and a thread that reads it, so that nobody who writes is held up.
+class ErrorPipe {
+ public:
+  ErrorPipe() {
+    REQUIRE(pipe(ends_.data()) == 0);
+    reader_ = std::jthread([this] {
+      for (char c = 0; read(ends_[0], &c, 1) == 1;) {
+        const std::lock_guard lock(mutex_);
+        text_ += c;
+        changed_.notify_all();
+      }
+    });
+  }
+  ~ErrorPipe() {
+    close_in();
+    if (reader_.joinable()) reader_.join();
+    close(ends_[0]);
+  }
+  ErrorPipe(const ErrorPipe&) = delete;
+  ErrorPipe& operator=(const ErrorPipe&) = delete;
+
+  [[nodiscard]] int in() const { return ends_[1]; }
+  /// Blocks until this was written.
+  void wait_for(const std::string& part) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return text_.find(part) != text_.npos; });
+  }
+  /// Returns what was written, when nobody else writes any more.
+  [[nodiscard]] std::string all() {
+    close_in();
+    reader_.join();
+    return text_;
+  }
+
+ private:
+  void close_in() {
+    if (ends_[1] >= 0) close(ends_[1]);
+    ends_[1] = -1;
+  }
+
+  std::array<int, 2> ends_{-1, -1};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string text_;  ///< guarded by mutex_
+  std::jthread reader_;
+};
 
 }  // namespace
 
@@ -131,12 +190,14 @@ TEST_CASE("all threads count") {
 
 TEST_CASE("a terminal shows long work in a line that is gone before the log goes on") {
   const test::Terminal terminal(30);
+  std::string shown;
   {
     const test::StandardError replaced(terminal.side());
-    work_with_meters(WorkMeter::Elsewhere::kSilent);
+    work_with_meters(WorkMeter::Elsewhere::kSilent, kOften,
+                     [&] { shown = terminal.read_until(", 512 K"); });
   }
   terminal.end();
-  const std::string shown = terminal.read_shown();
+  shown += terminal.read_shown();
   INFO(printable(shown));
   CHECK_THAT(shown, !ContainsSubstring("short work"));
   CHECK(shown.starts_with("\r\033[Klong work: 1 MiB/4 MiB, "));
@@ -149,39 +210,54 @@ TEST_CASE("a terminal shows long work in a line that is gone before the log goes
 
 TEST_CASE("an error takes the line of its work away") {
   const test::Terminal terminal(80);
+  std::string shown;
   {
     const test::StandardError replaced(terminal.side());
     log::configure(0, 1, "");
-    const auto fails = [] {
-      WorkProgress work;
+    const auto fails = [&] {
+      TestClock time;
+      WorkProgress work(time.clock());
       work.begin("work");
-      const WorkMeter meter(work);
-      std::this_thread::sleep_for(std::chrono::milliseconds(1900));
+      const WorkMeter meter(work, WorkMeter::Elsewhere::kSilent, kOften);
+      time.pass(2);
+      shown = terminal.read_until("work, 2s");
       throw std::runtime_error("it fails");
     };
     CHECK_THROWS(fails());
   }
   terminal.end();
-  const std::string shown = terminal.read_shown();
-  CHECK_THAT(shown, ContainsSubstring("work, 2s"));
+  shown += terminal.read_shown();
   CHECK(shown.ends_with("\r\033[K"));
 }
 
 TEST_CASE("a pipe gets no word of work that is under way") {
-  for (const auto elsewhere : {WorkMeter::Elsewhere::kSilent, WorkMeter::Elsewhere::kLogged}) {
-    std::array<int, 2> ends{};
-    REQUIRE(pipe(ends.data()) == 0);
+  struct Case {
+    WorkMeter::Elsewhere elsewhere;
+    WorkMeter::Pauses pauses;
+  };
+  for (const Case& c :
+       {Case{WorkMeter::Elsewhere::kSilent, kOften}, Case{WorkMeter::Elsewhere::kLogged, kNever}}) {
+    ErrorPipe pipe;
     {
-      const test::StandardError replaced(ends[1]);
-      work_with_meters(elsewhere);
+      const test::StandardError replaced(pipe.in());
+      work_with_meters(c.elsewhere, c.pauses, [] {});
     }
-    close(ends[1]);
-    std::string shown;
-    for (char c = 0; read(ends[0], &c, 1) == 1;) shown += c;
-    close(ends[0]);
+    const std::string shown = pipe.all();
     CHECK_THAT(shown, ContainsSubstring("news"));
     CHECK_THAT(shown, !ContainsSubstring("work") && !ContainsSubstring("\r"));
   }
+}
+
+TEST_CASE("long work that a job may have hours of is logged now and then where no terminal is") {
+  ErrorPipe pipe;
+  {
+    const test::StandardError replaced(pipe.in());
+    work_with_meters(WorkMeter::Elsewhere::kLogged, kOften,
+                     [&] { pipe.wait_for("long work: 1 MiB/4 MiB, 512 KiB/s, 6s left\n"); });
+  }
+  const std::string shown = pipe.all();
+  CHECK_THAT(shown, ContainsSubstring("[info]") && ContainsSubstring("news"));
+  CHECK_THAT(shown, !ContainsSubstring("short work") && !ContainsSubstring("\r"));
 }
 
 }  // namespace strata

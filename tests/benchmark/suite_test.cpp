@@ -12,6 +12,7 @@
 #include "strata/base/error.h"
 #include "strata/base/run_program.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace strata::test {
 
@@ -72,7 +73,7 @@ TEST_CASE("a row stands for the command that measures it alone") {
 TEST_CASE("a shell reads a line back to the words that it was made of") {
   const std::vector<std::string> words{"printf", "%s|",   "plain", "a b", "",
                                        "it's",   "$HOME", "*",     "\\n", "optimizer.betas=[0,1]"};
-  const ProgramAnswer answer = run_program({"sh", "-c", shell_line(words)}, 10);
+  const ProgramAnswer answer = run_program({"sh", "-c", shell_line(words)}, kPatienceS);
   CHECK(answer.failure == "");
   CHECK(answer.text == "plain|a b||it's|$HOME|*|\\n|optimizer.betas=[0,1]|");
 }

@@ -2,6 +2,7 @@
 
 #include "strata/checkpoint/disk_probe.h"
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 
@@ -13,12 +14,16 @@
 namespace strata {
 namespace {
 
-constexpr ProbeSize kSmall{.bytes = 6 * kMiB + 100, .seconds = 10, .writers = 3};
+/// A probe by a clock that stands still, so that there is always time left.
+const ProbeSize kSmall{
+    .bytes = 6 * kMiB + 100, .seconds = 10, .writers = 3, .clock = [] { return 1.0; }};
 
 TEST_CASE("a probe of this machine's disk tells rate and room, and leaves nothing") {
   const ScratchFolder scratch;
   const auto files = make_system_files();
-  const DiskProbe probe = probe_disk(*files, scratch.path(), kSmall);
+  ProbeSize size = kSmall;
+  size.clock = steady_seconds;
+  const DiskProbe probe = probe_disk(*files, scratch.path(), size);
   CHECK(probe.write_gbs > 0);
   REQUIRE(probe.free_bytes);
   CHECK(*probe.free_bytes > 0);
@@ -38,8 +43,21 @@ TEST_CASE("a probe writes its bytes and no more, and one piece even if there is 
     return bytes;
   };
   CHECK(written(kSmall) == kSmall.bytes);
-  CHECK(written({.bytes = 64 * kMiB, .seconds = 0, .writers = 2}) == 4 * kMiB);
-  CHECK(written({.bytes = 10, .seconds = 1, .writers = 2}) == 10);
+  std::atomic<int> looks = 0;
+  const auto clock = [&] { return static_cast<double>(looks++); };  // a second for each look
+  CHECK(written({.bytes = 64 * kMiB, .seconds = 0, .writers = 2, .clock = clock}) == 4 * kMiB);
+  CHECK(written({.bytes = 10, .seconds = 1, .writers = 2, .clock = clock}) == 10);
+}
+
+TEST_CASE("the rate of a probe is that of all that was written, by the clock that it has") {
+  MemoryFiles files;
+  int looks = 0;
+  const DiskProbe probe = probe_disk(
+      files, "/",
+      {.bytes = 1'000'000, .seconds = 10, .writers = 1, .clock = [&] { return 0.5 * looks++; }});
+  // When the probe begins, when its writers do, and when all is synchronised.
+  CHECK(looks == 3);
+  CHECK(probe.write_gbs == Approx(1e-3 / (0.5 * (looks - 1))));
 }
 
 TEST_CASE("a probe that any operation fails names run.output, the folder and why, and cleans up") {

@@ -1,15 +1,15 @@
 // Where the tests of Files work: a folder of this machine, or one in memory.
 #pragma once
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,10 +24,12 @@ namespace strata {
 class ScratchFolder {
  public:
   explicit ScratchFolder(
-      const std::filesystem::path& parent = std::filesystem::temp_directory_path())
-      : path_(parent / ("strata_checkpoint_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = parent / "strata_checkpoint_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
+    path_ = name;
+    // Tests that give up root look into it as other users do.
+    std::filesystem::permissions(path_, std::filesystem::perms(0755));
   }
   ~ScratchFolder() {
     std::error_code ignored;

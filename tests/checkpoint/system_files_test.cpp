@@ -31,6 +31,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/start_thread.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace strata {
 namespace {
@@ -164,7 +165,7 @@ std::optional<std::string> in_child(const std::function<bool()>& prepare,
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    ::alarm(20);
+    ::alarm(static_cast<unsigned>(test::kPatienceS));
     if (!prepare()) ::_exit(kUnprepared);
     const std::string text = body();
     (void)!::write(ends[1], text.data(), text.size());
@@ -341,6 +342,7 @@ TEST_CASE("a sync waits for a thread that was told of the file's error and has n
       told = true;
       told.notify_all();
       synchronised.wait(false);
+      // A sync that does not wait has time to return meanwhile; one that does takes any time.
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   };

@@ -9,13 +9,15 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <csignal>
 #include <functional>
 #include <new>
-#include <thread>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace strata {
 
@@ -24,19 +26,19 @@ namespace {
 constexpr int kRanks = 3;
 constexpr std::size_t kMostBytes = 256;  // that a rank shows the others
 
-void sleep_a_moment() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
-
 /// What the ranks share.
 struct Page {
   std::atomic<int> shown{0};
-  std::atomic<bool> go{false};
+  std::atomic<int> connected{0};
+  std::atomic<bool> ended{false};                           ///< rank 1 has done what it was to do
   std::array<std::atomic<int>, kRanks> missed{-1, -1, -1};  ///< by each rank; -1: none
   std::array<std::array<std::byte, kMostBytes>, kRanks> bytes{};
 
   std::vector<std::byte> gather(int rank, std::span<const std::byte> own) {
     REQUIRE(own.size() <= kMostBytes);
     std::copy(own.begin(), own.end(), bytes[static_cast<std::size_t>(rank)].begin());
-    for (++shown; shown < kRanks;) sleep_a_moment();
+    ++shown;
+    REQUIRE(test::comes_true([&] { return shown == kRanks; }));
     std::vector<std::byte> all;
     for (const auto& theirs : bytes) {
       all.insert(all.end(), theirs.begin(),
@@ -46,21 +48,19 @@ struct Page {
   }
 };
 
-constexpr int kLong = 2500;  // moments until a death must have been noticed
-constexpr int kShort = 50;
-
-/// Looks for deaths for so many moments, and notes the first.
-void watch(Page& page, int rank, Lifeline& lifeline, int moments) {
-  for (int i = 0; i < moments && page.missed[static_cast<std::size_t>(rank)] < 0; ++i) {
-    page.missed[static_cast<std::size_t>(rank)] = lifeline.gone().value_or(-1);
-    sleep_a_moment();
-  }
+/// Looks for a death until one is seen, or for some moments after rank 1 has left.
+void watch(Page& page, int rank, Lifeline& lifeline) {
+  std::atomic<int>& missed = page.missed[static_cast<std::size_t>(rank)];
+  // A good-bye that is read, or is still on its way, is no death, however many moments there are.
+  int moments_left = 50;
+  static_cast<void>(test::comes_true([&] {
+    missed = lifeline.gone().value_or(-1);
+    return missed >= 0 || (page.ended && --moments_left == 0);
+  }));
 }
 
-/// Returns whom ranks 0 and 2 of three miss, in so many moments, after rank 1 has done this to its
-/// lifeline.
-std::array<int, 2> missed_after(int moments,
-                                const std::function<void(std::optional<Lifeline>&)>& end) {
+/// Returns whom ranks 0 and 2 of three miss after rank 1 has done this to its lifeline.
+std::array<int, 2> missed_after(const std::function<void(std::optional<Lifeline>&)>& end) {
   void* const memory =
       ::mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(memory != MAP_FAILED);
@@ -69,29 +69,29 @@ std::array<int, 2> missed_after(int moments,
     std::optional<Lifeline> lifeline(
         std::in_place, rank, kRanks,
         [&](std::span<const std::byte> own) { return page.gather(rank, own); });
-    while (!page.go) sleep_a_moment();
+    // A constructor gives up after a while, and only who is connected is missed.
+    REQUIRE(test::comes_true([&] { return lifeline->connected(); }));
+    ++page.connected;
+    REQUIRE(test::comes_true([&] { return page.connected == kRanks; }));
     then(lifeline);
   };
   const auto watcher = [&](int rank) {
-    return [&page, rank, moments](std::optional<Lifeline>& lifeline) {
-      watch(page, rank, *lifeline, moments);
-    };
+    return [&page, rank](std::optional<Lifeline>& lifeline) { watch(page, rank, *lifeline); };
   };
   std::array<pid_t, 2> children{};
   for (const int rank : {1, 2}) {
     pid_t& child = children[static_cast<std::size_t>(rank - 1)];
     child = ::fork();
     if (child != 0) continue;
-    live(rank, rank == 1 ? end : watcher(rank));
+    try {
+      live(rank, rank == 1 ? end : watcher(rank));
+    } catch (...) {  // what was required and did not come; rank 0 misses it too
+      ::_exit(1);
+    }
+    if (rank == 1) page.ended = true;
     ::_exit(0);
   }
-  std::thread starter([&] {
-    while (page.shown < kRanks) sleep_a_moment();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    page.go = true;
-  });
   live(0, watcher(0));
-  starter.join();
   for (const pid_t child : children) ::waitpid(child, nullptr, 0);
   const std::array<int, 2> missed{page.missed[0], page.missed[2]};
   ::munmap(memory, sizeof(Page));
@@ -104,16 +104,15 @@ constexpr std::array kNobody{-1, -1};
 }  // namespace
 
 TEST_CASE("a rank whose process is killed is missed by both neighbours", "[one_thread]") {
-  CHECK(missed_after(kLong, [](std::optional<Lifeline>&) { ::raise(SIGKILL); }) == kBothMiss1);
+  CHECK(missed_after([](std::optional<Lifeline>&) { ::raise(SIGKILL); }) == kBothMiss1);
 }
 
 TEST_CASE("a rank whose process exits without a good-bye is missed", "[one_thread]") {
-  CHECK(missed_after(kLong, [](std::optional<Lifeline>&) { ::_exit(1); }) == kBothMiss1);
+  CHECK(missed_after([](std::optional<Lifeline>&) { ::_exit(1); }) == kBothMiss1);
 }
 
 TEST_CASE("a rank whose lifeline has gone before its process is not missed", "[one_thread]") {
-  CHECK(missed_after(kShort, [](std::optional<Lifeline>& lifeline) { lifeline.reset(); }) ==
-        kNobody);
+  CHECK(missed_after([](std::optional<Lifeline>& lifeline) { lifeline.reset(); }) == kNobody);
 }
 
 TEST_CASE("a rank that is alone has nobody to miss") {

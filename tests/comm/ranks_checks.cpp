@@ -1,16 +1,15 @@
 // Promises of the control plane.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "comm/check_values.h"
 #include "comm/checks.h"
 #include "strata/comm/postbox.h"
+#include "support/patience.h"
 
 namespace strata {
 
@@ -77,14 +76,15 @@ void barriers_come_between_sums(Ranks& ranks) {
   expect(passed[0] == ranks.size(), "barriers and sums got mixed up", ranks);
 }
 
-/// Waits, at most ten seconds, for a letter.
+/// Waits for a letter.
 Letter next_letter(Postbox& postbox, Ranks& ranks) {
-  for (int i = 0; i < 10'000; ++i) {
-    if (const std::optional<Letter> letter = postbox.receive()) return *letter;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  expect(false, "postbox: a letter did not come", ranks);
-  return {};
+  std::optional<Letter> letter;
+  const bool came = test::comes_true([&] {
+    letter = postbox.receive();
+    return letter.has_value();
+  });
+  expect(came, "postbox: a letter did not come", ranks);
+  return letter.value_or(Letter{});
 }
 
 void letters_reach_every_other_rank(Ranks& ranks) {

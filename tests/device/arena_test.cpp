@@ -118,6 +118,7 @@ TEST_CASE("an arena is not freed under the lanes that use it") {
         .host_task(
             "slow", [&] { return Accesses({}, {{data, 4096}}); }, {},
             [&finished, data] {
+              // An arena that does not wait goes meanwhile; one that does waits for any time.
               std::this_thread::sleep_for(std::chrono::milliseconds(20));
               data[4095] = std::byte{1};
               finished = true;

@@ -18,6 +18,7 @@
 #include "strata/base/random.h"
 #include "support/catch.h"
 #include "support/limited_child.h"
+#include "support/patience.h"
 
 using namespace strata;
 
@@ -45,9 +46,7 @@ void submit(Device& device, Lane lane, std::function<void()> task) {
   device.stream(lane).host_task("task", {}, {}, std::move(task));
 }
 
-bool comes_true(const std::shared_future<void>& future) {
-  return future.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
-}
+using test::comes_true;
 
 constexpr std::chrono::microseconds kShort{2};
 
@@ -172,7 +171,10 @@ namespace {
 
 /// The order in which two independent lanes' work ran.
 std::string order_of(std::uint64_t seed) {
-  const auto device = make_cpu_device({.execution = Execution::kShuffled, .shuffle_seed = seed});
+  // Work that is held back goes when the test waits for it, and not because the system has held the
+  // submitting thread up.
+  const auto device = make_cpu_device({.execution = Execution::kShuffled, .shuffle_seed = seed},
+                                      std::chrono::hours(1));
   std::string order;
   for (int i = 0; i < 20; ++i) {
     submit(*device, Lane::kCompute, [&] { order += 'c'; });
@@ -191,11 +193,7 @@ TEST_CASE("a shuffled order depends on the seed alone") {
   CHECK(first != submitted);
   CHECK(first != order_of(2));
   CHECK(order_of(2) != order_of(3));
-  // A submitting thread that the system holds up lets held back work go, so one repetition in
-  // several may differ.
-  bool repeated = false;
-  for (int i = 0; i < 10 && !repeated; ++i) repeated = order_of(1) == first;
-  CHECK(repeated);
+  for (int i = 0; i < 10; ++i) CHECK(order_of(1) == first);
 }
 
 TEST_CASE("a task that throws fails the device: later work is skipped and nothing hangs") {
@@ -234,6 +232,7 @@ TEST_CASE("tasks of the save lane do not count as work of the host lane") {
   for (const Case& c : executions()) {
     CAPTURE(c.name);
     const auto device = make_cpu_device(c.options);
+    // Any time does, as long as a clock can tell it.
     const auto task = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); };
     submit(*device, Lane::kSave, task);
     device->synchronize();
@@ -252,7 +251,7 @@ TEST_CASE("a device is destroyed while work is under way: what has not begun is 
       const auto device = make_cpu_device(c.options);
       std::promise<void> release;
       const std::shared_future<void> released = release.get_future().share();
-      submit(*device, Lane::kHost, [released, token] { comes_true(released); });
+      submit(*device, Lane::kHost, [released, token] { released.wait(); });
       const Event held = device->stream(Lane::kHost).record();
       for (int i = 0; i < 50; ++i) {
         device->stream(Lane::kCompute).wait(held, WaitFor::kUpdated);
@@ -295,13 +294,19 @@ TEST_CASE("a lane keeps no more submissions in memory than its queue is planned 
     const auto device = make_cpu_device(c.options);
     const auto token = std::make_shared<int>(0);
     long most = 0;
-    for (std::uint64_t i = 0; i < 4 * kMostQueued; ++i) {
+    // The first keeps the lane until the queue is full. Those behind it may take any time: one that
+    // is longer than a submission keeps the queue full.
+    std::promise<void> full;
+    submit(*device, Lane::kOut,
+           [token, until_full = full.get_future().share()] { until_full.wait(); });
+    for (std::uint64_t i = 1; i < 4 * kMostQueued; ++i) {
       submit(*device, Lane::kOut, [token] { std::this_thread::sleep_for(kShort); });
       most = std::max(most, token.use_count());
+      if (i == kMostQueued - 1) full.set_value();
     }
     // This one's own, and that of the piece that runs, are not in the queue.
     CHECK(most <= static_cast<long>(kMostQueued) + 2);
-    CHECK(most > 100);  // they do queue
+    CHECK(most >= static_cast<long>(kMostQueued));  // they do queue
     device->synchronize();
   }
 }

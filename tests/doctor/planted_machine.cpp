@@ -12,6 +12,7 @@
 #include "strata/base/error.h"
 #include "strata/checkpoint/files.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "support/places.h"
 
 namespace strata::test {
@@ -122,7 +123,11 @@ PlantedMachine::PlantedMachine()
   set("PATH", folder_.file("bin"));
   sources_ = {.root = folder_.file("root"),
               .folder = folder_.file("runs"),
-              .probe = {.bytes = std::size_t{64} << 20, .seconds = 10, .writers = 1},
+              .probe = {.bytes = std::size_t{64} << 20,
+                        .seconds = 10,
+                        .writers = 1,
+                        // A good disk: a millisecond for each piece.
+                        .clock = [now_s = 0.0]() mutable { return now_s += 1e-3; }},
               .files = disk_.get(),
               .environment =
                   [this](const char* name) {
@@ -140,7 +145,8 @@ PlantedMachine::PlantedMachine()
               .mpi = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4",
               .nccl = built("libwhole_nccl.so"),
               .devices = {good_device("1B"), good_device("43")},
-              .measure = false};
+              .measure = false,
+              .answer_s = kPatienceS};
 }
 
 void PlantedMachine::install(const std::string& name, const std::string& script) const {

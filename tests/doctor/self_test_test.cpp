@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <mutex>
@@ -21,7 +20,6 @@
 #include "doctor/self_test_checks.h"
 #include "strata/base/bytes.h"
 #include "strata/base/file.h"
-#include "strata/base/process.h"
 #include "strata/model/safetensors.h"
 #include "support/catch.h"
 #include "support/places.h"
@@ -192,11 +190,9 @@ class AdamWithoutDecay final : public PassedOnKernels {
 
 }  // namespace
 
-TEST_CASE("the self-test finds nothing on a cpu that is right, within its time", "[long]") {
+TEST_CASE("the self-test finds nothing on a cpu that is right", "[long]") {
   const ScratchFolder folder;
-  const std::clock_t begin = std::clock();
   CHECK(bad_names(options_in(folder)) == Names{});
-  CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 30);
 }
 
 TEST_CASE("the goldens that the program carries are those of the tests") {
@@ -398,14 +394,12 @@ TEST_CASE("what a machine cannot do at all is a finding and no exception") {
   }
 }
 
-TEST_CASE("the self-test finds nothing on a GPU that is right, within its time", "[cuda][alone]") {
+TEST_CASE("the self-test finds nothing on a GPU that is right", "[cuda][alone]") {
   if (without_gpu()) return;
   const ScratchFolder folder;
   SelfTestOptions options{.backend = BackendKind::kCuda, .scratch = folder.file("")};
   options.program = strata_program();
-  const double begin_s = steady_seconds();
   CHECK(bad_names(options) == Names{});
-  CHECK(steady_seconds() - begin_s < 60);
 }
 
 }  // namespace strata::test

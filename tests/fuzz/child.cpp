@@ -39,7 +39,8 @@ void limit(__rlimit_resource what, rlim_t most) {
 [[noreturn]] void be_child(const Job& job, int out) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, static_cast<rlim_t>(job.limits.processor_s) + 5);  // if the parent is gone
+  limit(RLIMIT_CPU,
+        static_cast<rlim_t>(job.limits.processor_s) + 600);  // the parent ends it before
   limit(RLIMIT_FSIZE, 256ul << 20);
   limit(RLIMIT_NPROC, 1024);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large meets an error, as on a full disk
@@ -121,14 +122,15 @@ class Watch {
     const double used_s = processor_seconds(pid_);
     if (!ending_.stopped && used_s > job_.limits.training_s && job_.training && job_.training()) {
       ending_.stopped = true;
-      stopped_s_ = now_s;
+      stopped_s_ = used_s;
       allowed_s_ = used_s + job_.limits.processor_s;
       kill(pid_, SIGTERM);
     }
     // A step may be long. A signal that comes again ends the run at once.
     constexpr double kPatience = 2;
-    if (ending_.stopped && now_s - stopped_s_ > kPatience) {
-      stopped_s_ = now_s;
+    if (ending_.stopped && used_s - stopped_s_ > kPatience) {
+      stopped_s_ = used_s;
+      ending_.cut = true;
       kill(pid_, SIGTERM);
     }
     if (used_s > used_s_) worked_s_ = now_s;
@@ -149,7 +151,7 @@ class Watch {
   Ending ending_;
   double begin_s_ = steady_seconds();
   double checked_s_ = begin_s_;
-  double stopped_s_ = 0;        ///< when it was told to end last
+  double stopped_s_ = 0;        ///< what it had used when it was told to end last
   double used_s_ = 0;           ///< of the processor, when it was looked at last
   double worked_s_ = begin_s_;  ///< when that was last seen to grow
   double allowed_s_ = job_.limits.processor_s;

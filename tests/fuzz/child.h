@@ -11,12 +11,13 @@
 
 namespace strata::fuzz {
 
-/// What a case may take.
+/// What a case may take. Cases take a fraction of a second: what reaches the first three is a hang,
+/// also on a machine that is slow and has other work.
 struct Limits {
-  double processor_s = 10;  ///< of all threads together
-  double idle_s = 10;       ///< without any processor time: it waits for ever
-  double wall_s = 60;       ///< in all, on a machine that has other work
-  double training_s = 1;    ///< processor time after which a run that trains is stopped
+  double processor_s = 180;  ///< of all threads together
+  double idle_s = 300;       ///< without any processor time: it waits for ever
+  double wall_s = 1200;      ///< in all
+  double training_s = 1;     ///< processor time after which a run that trains is stopped
   std::size_t resident_bytes = 1ul << 30;
 };
 
@@ -26,6 +27,7 @@ struct Ending {
   Kind kind = Kind::kExit;
   int code = 0;          ///< the exit code, or the signal's number
   bool stopped = false;  ///< it was training, and ended after it was told to
+  bool cut = false;      ///< it was told again, which ends it wherever it is
   double wall_s = 0;
   double processor_s = 0;
   std::size_t peak_bytes = 0;

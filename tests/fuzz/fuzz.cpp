@@ -164,8 +164,13 @@ void write_file(const fs::path& folder, const CaseFile& file) {
 bool trains(const Case& c, const fs::path& folder) {
   if (!c.arguments.empty() && c.arguments[0] == "bench") return true;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder, error)) {
-    if (entry.path().filename() == "metrics.jsonl" && entry.file_size(error) > 0) return true;
+  // What it looks at may go meanwhile, which ends the iteration.
+  fs::recursive_directory_iterator entry(folder, error);
+  for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    std::error_code gone;
+    const std::uintmax_t bytes =
+        entry->path().filename() == "metrics.jsonl" ? entry->file_size(gone) : 0;
+    if (!gone && bytes > 0) return true;
   }
   return false;
 }

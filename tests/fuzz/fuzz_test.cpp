@@ -33,18 +33,22 @@ class Folder {
   fs::path path_;
 };
 
+/// The limits of a child that reaches none, or the one of memory alone.
+Limits no_hang() {
+  Limits limits;
+  limits.resident_bytes = 64ul << 20;
+  return limits;
+}
+
 /// Judges a child that has an input file and may make "out.bin".
-std::string judge_child(const std::function<int()>& body) {
+std::string judge_child(const std::function<int()>& body, const Limits& limits = no_hang()) {
   const Folder folder;
   std::ofstream(folder.path() / "input.bin") << "an input";
   const Case c{
       .files = {}, .arguments = {"tokenize"}, .subjects = {"input.bin"}, .outputs = {"out.bin"}};
   const Listing before = list(folder.path());
   const Ending ending =
-      run_child({.folder = folder.path(),
-                 .limits = {.processor_s = 0.3, .idle_s = 0.3, .resident_bytes = 64ul << 20},
-                 .training = {},
-                 .body = body});
+      run_child({.folder = folder.path(), .limits = limits, .training = {}, .body = body});
   return judge(c, {}, ending, before, list(folder.path()));
 }
 
@@ -66,13 +70,18 @@ TEST_CASE("a case that ends as it may is no finding") {
 
 TEST_CASE("a crash, a wait for ever, endless work and endless memory are findings") {
   CHECK_THAT(judge_child([] { return std::raise(SIGKILL); }), ContainsSubstring("crashed"));
-  CHECK_THAT(judge_child([] { return pause(); }), ContainsSubstring("too long"));
-  CHECK_THAT(judge_child([] {
-               while (std::clock() >= 0) {
-               }
-               return 0;
-             }),
-             ContainsSubstring("too long"));
+  // These never end by themselves, so their limits may be as short as one likes.
+  Limits idle = no_hang();
+  idle.idle_s = 0.3;
+  CHECK_THAT(judge_child([] { return pause(); }, idle), ContainsSubstring("too long"));
+  Limits work = no_hang();
+  work.processor_s = 0.3;
+  const auto work_for_ever = [] {
+    while (std::clock() >= 0) {
+    }
+    return 0;
+  };
+  CHECK_THAT(judge_child(work_for_ever, work), ContainsSubstring("too long"));
   CHECK_THAT(judge_child([] {
                std::string all;
                while (true) all.append(1 << 20, 'x');

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -223,12 +222,12 @@ TEST_CASE("a dry run of a model larger than memory takes none") {
   CHECK(backend.device->info().backend == "dry");
 }
 
-TEST_CASE("a step of 70B parameters is predicted within seconds, and without the memory") {
+TEST_CASE("a step of 70B parameters is predicted from few records, and without the memory") {
   const RunConfig config = config_file("llama-70b.json");
-  const std::clock_t begin = std::clock();
   const Prediction p = predict(make_setup(config, 0, 1, budget_of(config)), "NVIDIA H200");
-  CHECK((std::clock() - begin) / CLOCKS_PER_SEC < 30);  // a second in a release build
   REQUIRE(p.unknown.empty());
+  CHECK(p.records > 0);
+  CHECK(p.records <= 500'000);  // that many take seconds
   // No faster than its FLOPs at the peak, and a step is what its lanes did.
   const double flops = flops_per_token(config.model.llama, config.data.sequence_length);
   CHECK(p.step_s > flops * static_cast<double>(config.step_tokens(1)) / 989.4e12);

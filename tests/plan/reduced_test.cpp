@@ -156,6 +156,9 @@ TEST_CASE("a plan of any size records a bounded number of submissions", "[long]"
       {"llama-7b.json",
        {"model.num_hidden_layers=1024", "schedule.passes=64", "optimizer.timing=speculative",
         "memory.host_limit=8TiB"}},
+      {"llama-7b.json",
+       {"model.num_hidden_layers=1024", "schedule.passes=64", "optimizer.timing=on_arrival",
+        "optimizer.grad_clip=null"}},
       {"llama-70b.json", kWidest},
   };
   for (const Shape& shape : shapes) {
@@ -178,27 +181,9 @@ TEST_CASE("a plan of any size records a bounded number of submissions", "[long]"
   }
 }
 
-// Bounds are those of a release build.
+// The bound is that of a release build.
 #if defined(NDEBUG) && !defined(__SANITIZE_THREAD__)
-namespace {
-
-rusage usage() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  return used;
-}
-
-double processor_s() {
-  const rusage used = usage();
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
-}  // namespace
-
-TEST_CASE("a plan of any size takes bounded time and memory", "[long]") {
+TEST_CASE("a plan of any size takes bounded memory", "[long]") {
   const Shape shapes[] = {
       {"llama-1.3b.json",
        {"schedule.sub_batches=1024", "data.sequence_length=64", "memory.device_limit=16GiB"}},
@@ -212,13 +197,14 @@ TEST_CASE("a plan of any size takes bounded time and memory", "[long]") {
   for (const Shape& shape : shapes) {
     CAPTURE(shape.file, shape.sets);
     const RunConfig config = config_file(shape.file, shape.sets);
-    const double begun_s = processor_s();
     const Placement placement = choose_placement(config, {{}, planned_budget(config), kDevice});
-    CHECK(predict(placement.setup, kDevice).reduced);
-    constexpr double kMostSeconds = 4;  // twice what docs/prediction.md promises, for slow machines
-    CHECK(processor_s() - begun_s < kMostSeconds);
+    const Prediction p = predict(placement.setup, kDevice);
+    CHECK(p.reduced);
+    CHECK(p.records <= 500'000);
   }
-  CHECK(usage().ru_maxrss < 400 * 1024);  // KiB, of this whole test program
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  CHECK(used.ru_maxrss < 400 * 1024);  // KiB, of this whole test program
 }
 #endif
 

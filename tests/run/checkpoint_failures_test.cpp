@@ -209,6 +209,7 @@ TEST_CASE("a run that fails while a checkpoint is written ends, and leaves no ha
     const RunConfig config = save_config(
         {.dtype = DType::kF64}, {.timing = UpdateTiming::kOnArrival, .deferred = 1}, staged);
     MemoryFiles memory(kRunFolder);
+    // The save is most likely under way then; the checks hold for one that has ended as well.
     HookedFiles files(memory, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
     const auto fail = [&] {
       const auto self = make_self_ranks();

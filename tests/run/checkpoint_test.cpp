@@ -347,7 +347,8 @@ TEST_CASE("training runs past a snapshot that is staged while its files wait") {
 
 namespace {
 
-/// Saves after every step, into files that take their time.
+/// Saves after every step, into files that take their time, so that saves last over steps. Which of
+/// them fall due while another is written depends on that time, and what each holds does not.
 void save_every_step(const Numbers& numbers, const Placement& placement, Staged staged,
                      Execution execution, const Stopped& stopped) {
   INFO(numbers.to_string() << "; " << placement.to_string() << "; " << to_string(staged) << "; "

@@ -1,7 +1,5 @@
 // Tests what a session makes of the plans of matrix products in its run folder, on a GPU.
 
-#include <unistd.h>
-
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -9,6 +7,7 @@
 #include "run/matmul_plans.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 #include "support/session_run.h"
 #include "support/without_gpu.h"
 
@@ -17,8 +16,8 @@ TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the s
           "[cuda]") {
   if (without_gpu()) return;
   namespace fs = std::filesystem;
-  const fs::path folder =
-      fs::temp_directory_path() / ("strata_plans_" + std::to_string(::getpid()));
+  const ScratchFolder scratch;
+  const fs::path folder = scratch.file("run");
   SessionHooks hooks;
   hooks.run_folder = folder;
   RunConfig config = tiny_gpu_config(DType::kBF16);
@@ -40,7 +39,6 @@ TEST_CASE("a run on the GPU uses the plans of its folder, and goes on with the s
   const RunResult plain = run_session(config, 1, hooks);
   CHECK(plain.losses != tuned.losses);
   CHECK(relative_error(plain.losses, tuned.losses) < 4e-3);
-  fs::remove_all(folder);
 }
 
 }  // namespace strata::test

@@ -34,7 +34,9 @@ using strata::StepMetrics;
 struct TemporaryFile {
   TemporaryFile()
       : path(std::filesystem::temp_directory_path() /
-             ("strata_metrics_" + std::to_string(getpid()) + ".jsonl")) {}
+             ("strata_metrics_" + std::to_string(getpid()) + ".jsonl")) {
+    std::filesystem::remove(path);  // a process of that number may have been killed
+  }
   ~TemporaryFile() { std::filesystem::remove(path); }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;

@@ -268,6 +268,7 @@ TEST_CASE("a run goes on from each of many checkpoints that were written as it t
       const Placement& placement = placements[i];
       INFO(numbers.to_string() << "; " << placement.to_string());
       MemoryFiles memory(kRunFolder);
+      // So that saves last over steps; the checks hold for whichever were made.
       HookedFiles files(memory,
                         [] { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
       const RunConfig config = save_config(numbers, placement);

@@ -7,16 +7,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 
 #include "strata/base/error.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "support/scratch_folder.h"
 
 namespace strata::test {
@@ -143,43 +145,106 @@ TEST_CASE("a folder has one process, however the one before it ended") {
   CHECK(refusal(scratch.file(".")) == "no error");
 }
 
-TEST_CASE("a run that goes on waits for a process that is ending, and for no other") {
-  const ScratchFolder scratch;
-  const bool ending = GENERATE(true, false);
-  CAPTURE(ending);
-  int ready[2];
-  REQUIRE(pipe(ready) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    const RunFolder folder(scratch.file("."), OldRun::kRefuse);
-    // A process whose first thread has ended is one that the kernel takes down, for as long as
-    // another thread keeps it.
-    std::thread([] {
-      std::this_thread::sleep_for(std::chrono::seconds(4));
-      _exit(0);
+namespace {
+
+/// Another process that has a folder. Once its first thread has ended it is one that the kernel
+/// takes down, for as long as another thread keeps it.
+class Holder {
+ public:
+  explicit Holder(const std::string& folder, bool ending) {
+    REQUIRE(pipe(ready_.data()) == 0);
+    REQUIRE(pipe(end_.data()) == 0);
+    child_ = fork();
+    if (child_ == 0) hold(folder, ending);
+    char byte = 0;
+    REQUIRE(read(ready_[0], &byte, 1) == 1);
+    if (ending) REQUIRE(comes_true([&] { return first_thread_has_ended(); }));
+  }
+  ~Holder() {
+    kill(child_, SIGKILL);
+    end();
+    for (const int file : {ready_[0], ready_[1], end_[0], end_[1]}) close(file);
+  }
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  [[nodiscard]] pid_t process() const { return child_; }
+  /// Lets it end, and returns when it has.
+  void end() {
+    if (ended_) return;
+    const char byte = 1;
+    CHECK(::write(end_[1], &byte, 1) == 1);
+    waitpid(child_, nullptr, 0);
+    ended_ = true;
+  }
+
+ private:
+  [[noreturn]] void hold(const std::string& folder, bool ending) const {
+    const RunFolder held(folder, OldRun::kRefuse);
+    const int end = end_[0];
+    std::thread([end] {
+      char byte = 0;
+      _exit(read(end, &byte, 1) == 1 ? 0 : 1);
     }).detach();
     const char byte = 1;
-    if (::write(ready[1], &byte, 1) != 1) _exit(1);
+    if (::write(ready_[1], &byte, 1) != 1) _exit(1);
     if (ending) ::syscall(SYS_exit, 0);
-    pause();
+    while (true) pause();
   }
-  char byte = 0;
-  REQUIRE(read(ready[0], &byte, 1) == 1);
-  const auto begin = std::chrono::steady_clock::now();
-  const std::string refused = refusal(scratch.file("."), OldRun::kResume);
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  close(ready[0]);
-  close(ready[1]);
-  if (ending) {
-    CHECK(refused == "no error");
-    CHECK(waited.count() > 3);
-  } else {
-    CHECK_THAT(refused, ContainsSubstring("is in use by process " + std::to_string(child)));
-    CHECK(waited.count() < 3.5);
-    CHECK(waited.count() > 1.5);
+  [[nodiscard]] bool first_thread_has_ended() const {
+    std::ifstream in("/proc/" + std::to_string(child_) + "/stat");
+    std::string line;
+    std::getline(in, line);
+    const std::size_t name_end = line.rfind(')');
+    return name_end != line.npos && line.substr(name_end).starts_with(") Z");
   }
+
+  std::array<int, 2> ready_{};
+  std::array<int, 2> end_{};
+  pid_t child_ = -1;
+  bool ended_ = false;
+};
+
+/// Time that passes by pauses alone, a tenth of a second each. After that of `after_s` comes what
+/// `then` does.
+class PausedTime {
+ public:
+  PausedTime(double after_s, std::function<void()> then)
+      : after_s_(after_s), then_(std::move(then)) {}
+  [[nodiscard]] FolderWait wait() {
+    return {.clock = [this] { return 1000 + passed_s(); },
+            .pause =
+                [this] {
+                  ++pauses_;
+                  if (passed_s() >= after_s_) then_();
+                }};
+  }
+  [[nodiscard]] double passed_s() const { return 0.1 * pauses_; }
+
+ private:
+  int pauses_ = 0;
+  double after_s_;
+  std::function<void()> then_;
+};
+
+}  // namespace
+
+TEST_CASE("a run that goes on waits for a process that is ending, for as long as that takes") {
+  const ScratchFolder scratch;
+  Holder holder(scratch.file("."), true);
+  PausedTime time(30, [&] { holder.end(); });
+  CHECK_NOTHROW(RunFolder(scratch.file("."), OldRun::kResume, time.wait()));
+  CHECK(time.passed_s() == Approx(30));
+}
+
+TEST_CASE("a run that goes on waits two seconds for a process that is not ending, and no longer") {
+  const ScratchFolder scratch;
+  const Holder holder(scratch.file("."), false);
+  PausedTime time(30, [] {});
+  CHECK_THROWS_WITH(RunFolder(scratch.file("."), OldRun::kResume, time.wait()),
+                    ContainsSubstring("is in use by process " + std::to_string(holder.process())));
+  CHECK(time.passed_s() > 1.95);
+  CHECK(time.passed_s() < 2.35);
 }
 
 TEST_CASE("scratch files of probes that were killed go when the next run comes") {

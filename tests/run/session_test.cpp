@@ -41,8 +41,23 @@ class Counter final : public TraceSink {
   std::atomic<int> ran_ = 0;
 };
 
-/// Submits a step behind a task that runs only after the session's end has begun.
-void submit_behind(Session& session, const std::function<void()>& first_task,
+/// Says when it goes: declared after a session, it goes before that.
+class EndNotice {
+ public:
+  EndNotice() = default;
+  ~EndNotice() { ended_.set_value(); }
+  EndNotice(const EndNotice&) = delete;
+  EndNotice& operator=(const EndNotice&) = delete;
+  [[nodiscard]] std::shared_future<void> ended() { return end_; }
+
+ private:
+  std::promise<void> ended_;
+  std::shared_future<void> end_ = ended_.get_future().share();
+};
+
+/// Submits a step behind a task that runs only after the session's end has begun, which `end` tells
+/// of.
+void submit_behind(Session& session, const std::function<void()>& first_task, EndNotice& end,
                    std::jthread& releaser) {
   std::promise<void> release;
   session.device()
@@ -52,7 +67,9 @@ void submit_behind(Session& session, const std::function<void()>& first_task,
         first_task();
       });
   session.submit(0, 1e-2);
-  releaser = std::jthread([promise = std::move(release)]() mutable {
+  releaser = std::jthread([promise = std::move(release), ended = end.ended()]() mutable {
+    ended.wait();
+    // A session that does not wait is gone meanwhile; one that does waits for any time.
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     promise.set_value();
   });
@@ -95,7 +112,7 @@ double evaluate(const RunConfig& config) {
 
 }  // namespace
 
-TEST_CASE("a session that goes while steps are in flight ends them first") {
+TEST_CASE("a session that goes while a step is in flight ends it first") {
   for (const Execution execution : {Execution::kThreads, Execution::kShuffled}) {
     RunConfig config = tiny_config();
     config.debug.execution = execution;
@@ -104,8 +121,8 @@ TEST_CASE("a session that goes while steps are in flight ends them first") {
     std::jthread releaser;
     {
       Session session(config, *self, {.trace = &counter});
-      submit_behind(session, [] {}, releaser);
-      session.submit(1, 1e-2);
+      EndNotice end;
+      submit_behind(session, [] {}, end, releaser);
       CHECK(counter.ran_count() < counter.submitted_count());
     }
     CHECK(counter.submitted_count() > 100);
@@ -206,13 +223,14 @@ TEST_CASE("a session whose work failed goes without a word of its own") {
   std::jthread releaser;
   {
     Session session(tiny_config(), *self);
+    EndNotice end;
     submit_behind(
         session,
         [&thrown] {
           thrown = true;
           throw std::runtime_error("a task that fails");
         },
-        releaser);
+        end, releaser);
   }
   CHECK(thrown);
   CHECK(run_session(tiny_config()).losses.size() == 3);

@@ -2,6 +2,7 @@
 
 #include "strata/run/time_limit.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -11,8 +12,8 @@
 #include <optional>
 #include <string>
 
-#include "strata/base/process.h"
 #include "support/catch.h"
+#include "support/patience.h"
 #include "support/scratch_folder.h"
 
 namespace strata::test {
@@ -52,7 +53,12 @@ std::optional<double> asked(const ScratchFolder& folder, const std::string& scri
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
   variables["PATH"] = folder.file("") + ":" + std::getenv("PATH");
   const Variables set(variables);
-  return slurm_left_s();
+  return slurm_left_s(kPatienceS);
+}
+
+/// Clocks of a process that began 100 s ago. `since_s` have passed since they were made.
+TimeLimit::Clocks clocks(const double& since_s) {
+  return {.now_s = [&] { return 5000 + since_s; }, .age_s = [&] { return 100 + since_s; }};
 }
 
 }  // namespace
@@ -62,27 +68,42 @@ TEST_CASE("without a limit a run is never over") {
 }
 
 TEST_CASE("a wall limit counts from the start of the process") {
-  const double minutes = process_age_s() / 60 + 10;  // 10 are left
-  const TimeLimit limit(minutes, std::nullopt);
-  CHECK_FALSE(limit.is_over(9.5 * 60));
-  CHECK(limit.is_over(10.5 * 60));
+  double since_s = 0;
+  const TimeLimit limit(10, std::nullopt, clocks(since_s));  // 500 s are left
+  CHECK_FALSE(limit.is_over(499));
+  CHECK(limit.is_over(501));
+  since_s = 200;
+  CHECK_FALSE(limit.is_over(299));
+  CHECK(limit.is_over(301));
+}
+
+TEST_CASE("a wall limit is one of this process's own time if nothing else is said") {
+  CHECK_FALSE(TimeLimit(1e9, std::nullopt).is_over(0));
+  CHECK(TimeLimit(0, std::nullopt).is_over(0));
 }
 
 TEST_CASE("the end of SLURM's job counts, with a margin, and the earlier limit wins") {
-  CHECK_FALSE(TimeLimit(std::nullopt, 600).is_over(500));
-  CHECK(TimeLimit(std::nullopt, 600).is_over(590));
-  CHECK(TimeLimit(process_age_s() / 60 + 1, 600).is_over(90));
-  CHECK_FALSE(TimeLimit(process_age_s() / 60 + 60, 600).is_over(500));
+  const double since_s = 0;
+  CHECK_FALSE(TimeLimit(std::nullopt, 600, clocks(since_s)).is_over(500));
+  CHECK(TimeLimit(std::nullopt, 600, clocks(since_s)).is_over(590));
+  CHECK(TimeLimit(3, 600, clocks(since_s)).is_over(90));  // 80 s are left
+  CHECK_FALSE(TimeLimit(60, 600, clocks(since_s)).is_over(500));
 }
 
 TEST_CASE("SLURM's variable says when the job ends, and then nobody is asked") {
   const ScratchFolder folder;
-  const std::string end = std::to_string(std::time(nullptr) + 600);
-  const auto left =
-      asked(folder, "echo 1:00", {{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_END_TIME", end}});
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  };
+  const std::time_t end = std::time(nullptr) + 600;
+  const double begin_s = seconds();
+  const auto left = asked(folder, "echo 1:00",
+                          {{"SLURM_JOB_ID", "42"}, {"SLURM_JOB_END_TIME", std::to_string(end)}});
+  const double end_s = seconds();
   REQUIRE(left);
-  CHECK(*left > 590);
-  CHECK(*left <= 600);
+  CHECK(*left >= static_cast<double>(end) - end_s - 1e-3);
+  CHECK(*left <= static_cast<double>(end) - begin_s + 1e-3);
 }
 
 TEST_CASE("squeue is asked where SLURM's variable is missing or says nothing") {
@@ -120,7 +141,7 @@ TEST_CASE("a SLURM that does not say when the job ends sets no limit") {
     CHECK_FALSE(asked(folder, script));
   }
   const Variables set({{"SLURM_JOB_ID", "42"}, {"PATH", folder.file("nowhere")}});
-  CHECK_FALSE(slurm_left_s());
+  CHECK_FALSE(slurm_left_s(kPatienceS));
 }
 
 TEST_CASE("outside of a job nobody is asked") {

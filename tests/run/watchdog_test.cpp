@@ -4,13 +4,17 @@
 #include "strata/run/watchdog.h"
 
 #include <array>
-#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +29,7 @@
 #include "strata/ops/backend.h"
 #include "support/catch.h"
 #include "support/fake_nccl.h"
+#include "support/patience.h"
 #include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 
@@ -94,6 +99,22 @@ TEST_CASE("a rank that moves in any lane is not stuck, however long another lane
   CHECK(watch.look(view, 1).standing == Standing::kStuck);
   static_cast<void>(watch.look_away());  // a validation, say
   CHECK(watch.look(view, kLimitS - 1).standing == Standing::kMoves);
+}
+
+TEST_CASE("a rank whose long wait has just ended is not stuck, though nothing has moved yet") {
+  const RankView host = with({{Lane::kHost, runs("sum_norms")}});
+  StallWatch meeting(kLimitS);
+  static_cast<void>(meeting.look(meets(host, Channel::kHost), 0));
+  CHECK(meeting.look(meets(host, Channel::kHost), kLimitS).standing == Standing::kMeets);
+  CHECK(meeting.look(host, 1).standing == Standing::kMoves);
+  CHECK(meeting.look(host, kLimitS).standing == Standing::kStuck);
+
+  const LaneState update = waits("update", Lane::kSave);
+  const RankView save = with({{Lane::kSave, runs("write")}, {Lane::kHost, update}});
+  StallWatch saving(kLimitS);
+  static_cast<void>(saving.look(save, 0));
+  CHECK(saving.look(save, kLimitS).standing == Standing::kUnwatched);
+  CHECK(saving.look(with({{Lane::kHost, update}}), 1).standing == Standing::kMoves);
 }
 
 TEST_CASE("a rank waits for others in collectives and meetings, and for a disk in saves") {
@@ -190,7 +211,77 @@ class LogText {
   std::string file_ = folder_.file("log");
 };
 
-constexpr double kShortS = 0.2;
+/// The time of watchdogs that beat together. None begins a beat before all have ended the last one,
+/// so that each hears of every other in each, as it does where nothing holds threads up. This time
+/// passes by beats alone, and stands still until every rank has said that it is where the test
+/// wants it.
+class BeatTime {
+ public:
+  /// `dogs` watchdogs beat, on ranks of which `ranks` say when time is to begin. It ends at
+  /// `end_s`.
+  explicit BeatTime(int dogs, int ranks, double end_s = kForEver)
+      : dogs_(dogs), ranks_(ranks), end_s_(end_s) {}
+
+  [[nodiscard]] Watchdog::Time time() {
+    return {.clock = [this] { return passed_s(); },
+            .pause = [this](double seconds, const std::stop_token& stop) { pause(seconds, stop); }};
+  }
+  /// Says that the calling rank is where it is to be, and will stay there while time passes.
+  void begin() {
+    const std::lock_guard lock(mutex_);
+    ++ready_;
+    beat();
+  }
+  /// Blocks until so much time has passed.
+  void wait_until(double seconds) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return now_s_ >= seconds; });
+  }
+  [[nodiscard]] double passed_s() {
+    const std::lock_guard lock(mutex_);
+    return now_s_;
+  }
+
+ private:
+  static constexpr double kForEver = 1e9;
+
+  void pause(double seconds, const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    beat_s_ = seconds;  // of all the same
+    const std::int64_t beats = beats_;
+    ++waiting_;
+    beat();
+    changed_.wait(lock, stop, [&] { return beats_ != beats; });
+  }
+  /// Lets a beat begin if it may.
+  void beat() {
+    if (waiting_ < dogs_ || ready_ < ranks_ || now_s_ >= end_s_) return;
+    waiting_ = 0;
+    ++beats_;
+    now_s_ += beat_s_;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  const int dogs_;
+  const int ranks_;
+  const double end_s_;
+  int waiting_ = 0;  ///< guarded by mutex_, as what follows
+  int ready_ = 0;
+  std::int64_t beats_ = 0;
+  double beat_s_ = 0;
+  double now_s_ = 0;
+};
+
+/// The limit of these watchdogs. They beat twice a second, so that the others hear of a verdict in
+/// the beat before the job ends.
+constexpr double kShortS = 4;
+
+/// Waits for what has to come, on a thread on which Catch2 may not be asked.
+void require_that(const std::function<bool()>& condition) {
+  if (!comes_true(condition)) throw std::logic_error("a lane or a rank does not get there");
+}
 
 /// A rank with a machine and a watchdog.
 struct Watched {
@@ -201,16 +292,20 @@ struct Watched {
   [[nodiscard]] Watchdog::Scope watch(Watchdog& dog) const {
     return dog.watch(*backend.device, [this] { return collectives->failure(); });
   }
+  /// Waits until a lane does this.
+  void wait_for(Lane lane, Doing doing) const {
+    require_that([&] { return backend.device->lane_state(lane).doing == doing; });
+  }
 };
 
-/// Runs `work` on ranks whose watchdogs watch, and returns what was logged and thrown.
-std::string watched(int ranks, const std::function<void(Watched&)>& work) {
+/// Runs `work` on two ranks whose watchdogs watch, and returns what was logged and thrown.
+std::string watched(BeatTime& time, const std::function<void(Watched&)>& work) {
   const LogText log;
   std::string thrown = "nothing";
   try {
-    run_ranks(ranks, [&](Ranks& own) {
+    run_ranks(2, [&](Ranks& own) {
       Watched rank{own};
-      Watchdog dog(own, kShortS);
+      Watchdog dog(own, kShortS, time.time());
       const Watchdog::Scope scope = rank.watch(dog);
       work(rank);
       rank.backend.device->synchronize();
@@ -219,10 +314,6 @@ std::string watched(int ranks, const std::function<void(Watched&)>& work) {
     thrown = error.what();
   }
   return log.text() + "thrown: " + thrown;
-}
-
-void sleep_s(double seconds) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
 /// Collectives whose work failed where no lane sees it.
@@ -242,9 +333,9 @@ class FailedCollectives final : public Collectives {
 TEST_CASE("a lane that hangs on one rank ends the job, and every rank names it") {
   std::promise<void> ended;
   const std::shared_future<void> end = ended.get_future().share();
-  const double begin_s = steady_seconds();
+  BeatTime time(2, 2);
   std::array<std::array<float, 64>, 2> memory{};
-  const std::string text = watched(2, [&](Watched& rank) {
+  const std::string text = watched(time, [&](Watched& rank) {
     Device& device = *rank.backend.device;
     if (rank.ranks.rank() == 1) {
       device.stream(Lane::kCompute).host_task("loop", {}, {.phase = "forward", .unit = 3}, [end] {
@@ -256,12 +347,17 @@ TEST_CASE("a lane that hangs on one rank ends the job, and every rank names it")
         device.stream(Lane::kComm),
         TensorView(memory[static_cast<std::size_t>(rank.ranks.rank())].data(), DType::kF32, {64}),
         {.unit = 3});
+    rank.wait_for(rank.ranks.rank() == 1 ? Lane::kCompute : Lane::kComm, Doing::kRuns);
+    time.begin();
     if (rank.ranks.rank() == 1) return;
     device.wait(device.stream(Lane::kComm).record());  // until the ranks are aborted
     ended.set_value();
   });
   INFO(text);
-  CHECK(steady_seconds() - begin_s < kShortS + 5);
+  // The limit, a beat in which the lanes are seen for the first time, and those in which every rank
+  // hears of the verdict.
+  CHECK(time.passed_s() >= kShortS);
+  CHECK(time.passed_s() <= kShortS + 3);
   const std::string guilty = "rank 1 does not move for ";
   const std::string where = "the compute lane runs \"loop\" (forward unit=3)";
   CHECK_THAT(text, ContainsSubstring(guilty) && ContainsSubstring(where) &&
@@ -273,11 +369,12 @@ TEST_CASE("a lane that hangs on one rank ends the job, and every rank names it")
 
 TEST_CASE("a rank whose watchdog says nothing is named by the others") {
   const LogText log;
+  BeatTime time(1, 2);
   CHECK_THROWS_AS(run_ranks(2,
-                            [](Ranks& ranks) {
-                              std::optional<Watchdog> dog;
+                            [&](Ranks& ranks) {
+                              time.begin();
                               if (ranks.rank() == 1) return;
-                              dog.emplace(ranks, kShortS);
+                              const Watchdog dog(ranks, kShortS, time.time());
                               ranks.barrier(Channel::kSubmit);
                             }),
                   BackendError);
@@ -287,14 +384,16 @@ TEST_CASE("a rank whose watchdog says nothing is named by the others") {
 
 TEST_CASE("collectives that failed where no lane sees it end the job") {
   const LogText log;
+  BeatTime time(2, 2);
   CHECK_THROWS_AS(run_ranks(2,
-                            [](Ranks& ranks) {
+                            [&](Ranks& ranks) {
                               Watched rank{ranks};
                               if (ranks.rank() == 1) {
                                 rank.collectives = std::make_unique<FailedCollectives>();
                               }
-                              Watchdog dog(ranks, kShortS);
+                              Watchdog dog(ranks, kShortS, time.time());
                               const Watchdog::Scope scope = rank.watch(dog);
+                              time.begin();
                               // Each waits for the other.
                               ranks.barrier(ranks.rank() == 0 ? Channel::kSubmit : Channel::kHost);
                             }),
@@ -305,13 +404,16 @@ TEST_CASE("collectives that failed where no lane sees it end the job") {
 namespace {
 
 /// Runs two ranks whose collectives are NCCL's on a fake library, in which `submit` submits what
-/// never ends, and returns what was logged.
-std::string watched_nccl(FakeNccl& nccl,
+/// never ends, and returns what was logged. Time begins when the comm lane `runs`, if it does.
+std::string watched_nccl(FakeNccl& nccl, bool runs,
                          const std::function<void(Watched&, const TensorView&)>& submit) {
-  return watched(2, [&](Watched& rank) {
+  BeatTime time(2, 2);
+  return watched(time, [&](Watched& rank) {
     rank.collectives = make_nccl_collectives(nccl.api(), rank.ranks, *rank.backend.device);
     std::vector<float> memory(64);
     submit(rank, TensorView(memory.data(), DType::kF32, {64}));
+    if (runs) rank.wait_for(Lane::kComm, Doing::kRuns);
+    time.begin();
     try {  // each waits for the other, until the watchdog has aborted the ranks
       rank.ranks.barrier(rank.ranks.rank() == 0 ? Channel::kSubmit : Channel::kHost);
     } catch (const BackendError&) {
@@ -326,7 +428,7 @@ std::string watched_nccl(FakeNccl& nccl,
 
 TEST_CASE("ranks that call NCCL in different orders are named with what each waits in") {
   FakeNccl nccl;
-  const std::string text = watched_nccl(nccl, [](Watched& rank, const TensorView& full) {
+  const std::string text = watched_nccl(nccl, true, [](Watched& rank, const TensorView& full) {
     Stream& comm = rank.backend.device->stream(Lane::kComm);
     if (rank.ranks.rank() == 0) {
       rank.collectives->all_gather(comm, full, {.phase = "forward", .unit = 3});
@@ -345,7 +447,7 @@ TEST_CASE("ranks that call NCCL in different orders are named with what each wai
 
 TEST_CASE("a collective of NCCL that never ends ends the job") {
   FakeNccl nccl;
-  const std::string text = watched_nccl(nccl, [&](Watched& rank, const TensorView& full) {
+  const std::string text = watched_nccl(nccl, true, [&](Watched& rank, const TensorView& full) {
     if (rank.ranks.rank() == 1) nccl.hang_next(1);
     rank.collectives->all_reduce(rank.backend.device->stream(Lane::kComm), full, {.unit = 5});
   });
@@ -357,44 +459,93 @@ TEST_CASE("a collective of NCCL that never ends ends the job") {
 
 TEST_CASE("an asynchronous error of NCCL ends the job, and its rank is named") {
   FakeNccl nccl;
-  const std::string text = watched_nccl(nccl, [&](Watched& rank, const TensorView&) {
+  const std::string text = watched_nccl(nccl, false, [&](Watched& rank, const TensorView&) {
     if (rank.ranks.rank() == 1) nccl.fail_later(1, "link 3 is down");
   });
   CHECK_THAT(text, ContainsSubstring("rank 1 does not move: NCCL: invalid usage (link 3 is down)"));
 }
 
 TEST_CASE("a long save, a pause and a rank that waits for a slow one end nothing") {
-  const std::string text = watched(2, [](Watched& rank) {
+  constexpr double kLongS = 2.5 * kShortS;
+  BeatTime time(2, 2, kLongS);
+  const std::string text = watched(time, [&](Watched& rank) {
     Device& device = *rank.backend.device;
-    if (rank.ranks.rank() == 0) {
-      device.stream(Lane::kSave).host_task("write", {}, {}, [] { sleep_s(2.5 * kShortS); });
+    const bool saves = rank.ranks.rank() == 0;
+    if (saves) {
+      device.stream(Lane::kSave).host_task("write", {}, {}, [&] { time.wait_until(kLongS); });
       device.stream(Lane::kHost).wait(device.stream(Lane::kSave).record(), WaitFor::kSaved);
     }
     device.stream(Lane::kHost).host_task("norm", {}, {}, [&] {
       rank.ranks.barrier(Channel::kHost);
     });
+    rank.wait_for(saves ? Lane::kSave : Lane::kHost, Doing::kRuns);
+    if (!saves) require_that([&] { return rank.ranks.meets(Channel::kHost); });
+    time.begin();
   });
   INFO(text);
+  CHECK(time.passed_s() == kLongS);
   CHECK(text == "thrown: nothing");
 }
 
 TEST_CASE("what is paused or has gone is not watched, and without a limit nothing is") {
   const LogText log;
-  run_ranks(2, [](Ranks& ranks) {
+  constexpr double kLongS = 2 * kShortS;
+  BeatTime time(2, 2, kLongS);
+  run_ranks(2, [&](Ranks& ranks) {
     Watched rank{ranks};
-    Watchdog dog(ranks, kShortS);
+    Watchdog dog(ranks, kShortS, time.time());
     Watchdog none(ranks, 0.0);
     const Watchdog::Scope idle = rank.watch(none);
     {
       const Watchdog::Scope scope = rank.watch(dog);
       const Watchdog::Scope pause = dog.pause();
-      rank.backend.device->stream(Lane::kHost).host_task("slow", {}, {}, [] {
-        sleep_s(2 * kShortS);
+      rank.backend.device->stream(Lane::kHost).host_task("slow", {}, {}, [&] {
+        time.wait_until(kLongS);
       });
+      time.begin();
       rank.backend.device->synchronize();
     }
   });
   CHECK(log.text().empty());
+}
+
+TEST_CASE("a watchdog beats by the clock of the system, and a stop ends its pause") {
+  const double begin_s = steady_seconds();
+  std::stop_source stop;
+  Watchdog::pause_for(0.02, stop.get_token());  // a pause may take any longer
+  CHECK(steady_seconds() - begin_s >= 0.02);
+  const std::jthread stopper([&] { stop.request_stop(); });
+  Watchdog::pause_for(1e6, stop.get_token());  // returns
+}
+
+TEST_CASE("a rank that is stuck for a limit of the system's time ends the job") {
+  const LogText log;
+  std::promise<void> ended;
+  const std::shared_future<void> end = ended.get_future().share();
+  CHECK_THROWS_AS(
+      run_ranks(1,
+                [&](Ranks& ranks) {
+                  Watched rank{ranks};
+                  Watchdog dog(ranks, 0.1);
+                  const Watchdog::Scope scope = rank.watch(dog);
+                  rank.backend.device->stream(Lane::kHost).host_task("loop", {}, {}, [end] {
+                    end.wait();
+                  });
+                  rank.wait_for(Lane::kHost, Doing::kRuns);
+                  try {
+                    // Until the watchdog has aborted the ranks, whenever that is.
+                    require_that([&] {
+                      ranks.barrier(Channel::kSubmit);
+                      return false;
+                    });
+                  } catch (...) {
+                    ended.set_value();
+                    throw;
+                  }
+                }),
+      BackendError);
+  CHECK_THAT(log.text(), ContainsSubstring("rank 0 does not move for ") &&
+                             ContainsSubstring("the host lane runs \"loop\""));
 }
 
 }  // namespace strata::test

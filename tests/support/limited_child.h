@@ -14,6 +14,7 @@
 
 #include "strata/base/error.h"
 #include "support/catch.h"
+#include "support/patience.h"
 
 namespace strata::test {
 
@@ -34,7 +35,7 @@ inline void allow_threads(int threads) {
   (void)setrlimit(RLIMIT_NPROC, &limit);
 }
 
-/// Runs `body` in such a child, which is ended after 20 seconds.
+/// Runs `body` in such a child, which is ended if it hangs.
 inline Ended with_few_threads(const std::function<void()>& body, int threads = 3) {
   constexpr int kNothingThrown = 100;
   std::array<int, 2> ends{};
@@ -42,7 +43,7 @@ inline Ended with_few_threads(const std::function<void()>& body, int threads = 3
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    alarm(20);
+    alarm(static_cast<unsigned>(kPatienceS));
     allow_threads(threads);
     int code = kNothingThrown;
     std::string text;

@@ -2,13 +2,12 @@
 // files use it.
 #pragma once
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -19,10 +18,11 @@ namespace strata {
 class ScratchFolder {
  public:
   ScratchFolder() {
-    static std::atomic<int> count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            ("strata_data_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
-    std::filesystem::create_directories(path_);
+    std::string name = std::filesystem::temp_directory_path() / "strata_test_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error(name + " cannot be made");
+    path_ = name;
+    // Tests that give up root look into it as other users do.
+    std::filesystem::permissions(path_, std::filesystem::perms(0755));
   }
   ~ScratchFolder() {
     std::error_code ignored;

@@ -37,6 +37,12 @@ class Terminal {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] int side() const { return side_; }
 
+  /// Blocks until this was written, and returns what was written up to it.
+  [[nodiscard]] std::string read_until(const std::string& end) const {
+    std::string text;
+    for (char c = 0; !text.ends_with(end) && read(main_, &c, 1) == 1;) text += c;
+    return text;
+  }
   /// Says that everything was written, so that read_shown() returns.
   void end() const { REQUIRE(write(side_, kMark, sizeof kMark - 1) == sizeof kMark - 1); }
   /// Returns what was written until end() was called. The terminal's side is still open then: what

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -41,8 +42,13 @@ class StopSignals {
   /// What signals do once it is gone: what they did before, or nothing (see outlast_stops); then
   /// nobody catches them again.
   enum class Afterwards { kAsBefore, kOutlast };
+  /// Returns milliseconds of a clock that never goes back, and above 0. A signal's handler calls
+  /// it.
+  using ClockMs = std::int64_t (*)();
+  /// The time since the machine was started.
+  static std::int64_t steady_ms();
 
-  explicit StopSignals(Afterwards afterwards = Afterwards::kAsBefore);
+  explicit StopSignals(Afterwards afterwards = Afterwards::kAsBefore, ClockMs clock = steady_ms);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

@@ -20,9 +20,17 @@ class WorkMeter {
     kLogged  ///< a line of the log twice a minute: for work of which a job may have hours
   };
 
+  /// How long it waits before each look.
+  struct Pauses {
+    double draw_s = 0.25;
+    double log_s = 30;
+  };
+
   /// `progress` outlives the meter. Where nothing is to be shown, this does nothing; nor does it
   /// fail where the system refuses the thread. To be made after log::configure().
-  explicit WorkMeter(const WorkProgress& progress, Elsewhere elsewhere = Elsewhere::kSilent);
+  explicit WorkMeter(const WorkProgress& progress, Elsewhere elsewhere = Elsewhere::kSilent)
+      : WorkMeter(progress, elsewhere, Pauses()) {}
+  WorkMeter(const WorkProgress& progress, Elsewhere elsewhere, const Pauses& pauses);
   ~WorkMeter();  ///< takes the line away, also where an error ends the work
   WorkMeter(const WorkMeter&) = delete;
   WorkMeter& operator=(const WorkMeter&) = delete;
@@ -34,6 +42,7 @@ class WorkMeter {
   [[nodiscard]] bool pause(double seconds);
 
   const WorkProgress& progress_;
+  const Pauses pauses_;
   std::mutex mutex_;
   bool over_ = false;  ///< guarded by mutex_
   std::condition_variable ended_;

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
 
+#include "strata/base/process.h"
 #include "strata/checkpoint/files.h"
 
 namespace strata {
@@ -25,6 +27,8 @@ struct ProbeSize {
   std::size_t bytes = std::size_t{64} << 20;
   double seconds = 0.3;  ///< what was not begun by then is not written, nor measured
   int writers = 4;       ///< threads that write at once
+  /// Tells seconds that never go back, to any thread.
+  std::function<double()> clock = steady_seconds;
 };
 
 /// Names of scratch files begin with this; one that is there when no probe runs was left by a

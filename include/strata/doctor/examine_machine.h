@@ -40,6 +40,7 @@ struct MachineSources {
   std::string nccl{};                 ///< the library's name, or its file
   std::vector<DeviceInfo> devices{};  ///< the GPUs that the program can use
   bool measure = true;                ///< the rates of memory and links, which takes seconds
+  double answer_s = 20;               ///< that a program may take for an answer
 };
 
 /// Returns the sources of the machine that the program runs on. `files` are this machine's.

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,7 +25,8 @@ struct GenerationWish {
 struct GenerationChoice {
   GenerationSetup setup;
   GenerationPrediction prediction;
-  std::string text;  ///< a line about what was chosen by it; empty if nothing was
+  std::string text;         ///< a line about what was chosen by it; empty if nothing was
+  std::size_t records = 0;  ///< of all predictions that were made for it; its time goes by them
 };
 
 /// Chooses for a device. Without a prediction there are 16 sequences at once, or as

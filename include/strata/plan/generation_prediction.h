@@ -44,6 +44,7 @@ struct GenerationPrediction {
   double sweeps = 0;
   /// Which lanes the time is made of, likewise to Prediction::critical.
   std::vector<Prediction::Part> critical;
+  std::size_t records = 0;  ///< submissions that were recorded for it; its time goes by them
 
   /// Returns a few lines, as `strata plan --generate` prints them.
   [[nodiscard]] std::string to_string() const;

@@ -3,12 +3,16 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "strata/base/process.h"
 #include "strata/checkpoint/checkpoint_folder.h"
 
 namespace strata {
@@ -20,6 +24,13 @@ enum class OldRun : std::uint8_t {
   kRefuse,   ///< it stays, and the new one is refused
   kReplace,  ///< its files go
   kResume,   ///< it stays, and the new one adds to it
+};
+
+/// How a run that goes on waits for the process that has its folder.
+struct FolderWait {
+  std::function<double()> clock = steady_seconds;  ///< seconds that never go back
+  /// Lets some time pass before the next look.
+  std::function<void()> pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
 };
 
 /// What `strata report` makes of a run, in its folder.
@@ -39,7 +50,7 @@ class RunFolder {
   /// ConfigError that says what to do if a run, a config.json of somebody else's or another process
   /// is there, and IoError if the folder cannot be made or written. With kResume a process that is
   /// ending is waited for. A file system without locks costs a warning.
-  RunFolder(std::filesystem::path path, OldRun old_run);
+  RunFolder(std::filesystem::path path, OldRun old_run, const FolderWait& wait = {});
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;

@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 
+#include "strata/base/process.h"
 #include "strata/comm/ranks.h"
 #include "strata/device/device.h"
 
@@ -26,9 +28,19 @@ inline constexpr int kHungExitCode = 5;
 /// seconds, the ranks are aborted with kHungExitCode.
 class Watchdog {
  public:
+  /// How time passes for a watchdog, whose thread alone calls both.
+  struct Time {
+    std::function<double()> clock = steady_seconds;  ///< seconds that never go back
+    /// Blocks for so many seconds, or until a stop is requested.
+    std::function<void(double seconds, const std::stop_token& stop)> pause = pause_for;
+  };
+  /// The pause by the system's clock.
+  static void pause_for(double seconds, const std::stop_token& stop);
+
   /// `limit_s` seconds without progress are too many; absent or 0: nothing is watched. All ranks
   /// make theirs with the same limit; `ranks` outlives it. Throws OutOfThreads.
-  Watchdog(Ranks& ranks, std::optional<double> limit_s);
+  Watchdog(Ranks& ranks, std::optional<double> limit_s) : Watchdog(ranks, limit_s, Time()) {}
+  Watchdog(Ranks& ranks, std::optional<double> limit_s, Time time);
   /// Tells the other ranks that this one says no more.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -71,8 +71,8 @@ class CpuStream final : public Stream {
 
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(const DeviceOptions& options)
-      : Device(options), executor_(make_executor(options)) {
+  CpuDevice(const DeviceOptions& options, std::chrono::milliseconds silence)
+      : Device(options), executor_(make_executor(options, silence)) {
     for (int i = 0; i < kLaneCount; ++i) {
       const auto lane = static_cast<Lane>(i);
       set_stream(lane, std::make_unique<CpuStream>(*this, lane, *executor_));
@@ -111,8 +111,9 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
-  return std::make_unique<CpuDevice>(options);
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options,
+                                        std::chrono::milliseconds silence) {
+  return std::make_unique<CpuDevice>(options, silence);
 }
 
 }  // namespace strata

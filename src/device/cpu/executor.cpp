@@ -166,8 +166,11 @@ class ThreadsExecutor final : public Executor {
 /// timing.
 class ShuffledExecutor final : public Executor {
  public:
-  ShuffledExecutor(TraceSink* trace, std::uint64_t seed)
-      : Executor(trace), seed_(seed), thread_(start_thread("lanes", [this] { serve(); })) {}
+  ShuffledExecutor(TraceSink* trace, std::uint64_t seed, std::chrono::milliseconds silence)
+      : Executor(trace),
+        seed_(seed),
+        silence_(silence),
+        thread_(start_thread("lanes", [this] { serve(); })) {}
 
   ~ShuffledExecutor() override {
     const std::lock_guard lock(mutex_);
@@ -214,14 +217,11 @@ class ShuffledExecutor final : public Executor {
   }
 
   void serve() {
-    // A submitting thread that is silent this long is busy with something that may need our work,
-    // such as talking to another rank: then nothing may be held back.
-    constexpr auto kSilence = std::chrono::milliseconds(20);
     const auto wanted = [this] { return stop_ || !chosen_.empty(); };
     std::unique_lock lock(mutex_);
     for (;;) {
       wake_.wait(lock, [this] { return stop_ || unfinished_ > 0; });
-      if (!wake_.wait_for(lock, kSilence, wanted)) choose(unfinished_);
+      if (!wake_.wait_for(lock, silence_, wanted)) choose(unfinished_);
       if (stop_) return;
       auto [lane, work] = std::move(chosen_.front());
       chosen_.pop_front();
@@ -234,6 +234,7 @@ class ShuffledExecutor final : public Executor {
   }
 
   std::uint64_t seed_;
+  std::chrono::milliseconds silence_;
   std::uint64_t draws_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -283,12 +284,13 @@ void Executor::throw_if_failed() {
   std::rethrow_exception(failure_);
 }
 
-std::unique_ptr<Executor> make_executor(const DeviceOptions& options) {
+std::unique_ptr<Executor> make_executor(const DeviceOptions& options,
+                                        std::chrono::milliseconds silence) {
   switch (options.execution) {
     case Execution::kEager: return std::make_unique<EagerExecutor>(options.trace);
     case Execution::kThreads: return std::make_unique<ThreadsExecutor>(options.trace);
     case Execution::kShuffled:
-      return std::make_unique<ShuffledExecutor>(options.trace, options.shuffle_seed);
+      return std::make_unique<ShuffledExecutor>(options.trace, options.shuffle_seed, silence);
   }
   return nullptr;
 }

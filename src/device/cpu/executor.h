@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -70,7 +71,8 @@ class Executor {
   std::exception_ptr failure_;
 };
 
-/// Makes the executor that `options.execution` asks for.
-[[nodiscard]] std::unique_ptr<Executor> make_executor(const DeviceOptions& options);
+/// Makes the executor that `options.execution` asks for. `silence` is that of make_cpu_device.
+[[nodiscard]] std::unique_ptr<Executor> make_executor(const DeviceOptions& options,
+                                                      std::chrono::milliseconds silence);
 
 }  // namespace strata
