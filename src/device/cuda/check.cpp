@@ -3,6 +3,8 @@
 
 #include "src/device/cuda/check.h"
 
+#include <string_view>
+
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 
@@ -14,9 +16,19 @@ std::string describe(cudaError_t code) {
          "), " + cudaGetErrorString(code);
 }
 
+/// Returns the part of a path that lies within this tree: where the tree lay when it was compiled
+/// tells nobody anything.
+std::string_view within_tree(std::string_view file) {
+  for (const std::string_view room : {"src/device/", "kernels/cuda/", "tests/"}) {
+    const std::size_t at = file.rfind(room);
+    if (at != file.npos) return file.substr(at);
+  }
+  return file;
+}
+
 std::string message(const CallSite& site, const std::string& what) {
-  return std::string(site.call) + " failed: " + what + ", at " + site.file + ":" +
-         std::to_string(site.line);
+  return std::string(site.call) + " failed: " + what + ", at " +
+         std::string(within_tree(site.file)) + ":" + std::to_string(site.line);
 }
 
 }  // namespace
