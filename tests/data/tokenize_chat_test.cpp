@@ -22,9 +22,9 @@ namespace {
 using nlohmann::json;
 
 const json& goldens() {
-  static const json kGoldens =
+  static const json loaded =
       test::read_json(test::tokenizer_goldens_folder() + "/conversations.json");
-  return kGoldens;
+  return loaded;
 }
 
 /// A folder with the tokenizer of the goldens, its markers and, if it has one, a chat template.

@@ -374,7 +374,9 @@ TEST_CASE("host lanes refuse device memory", "[cuda]") {
 TEST_CASE("too few connections are refused by name", "[cuda]") {
   if (without_gpu()) return;
   constexpr const char* kVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
-  const std::string before = std::getenv(kVariable);
+  const char* const set = std::getenv(kVariable);
+  REQUIRE(set != nullptr);  // by the program's beginning
+  const std::string before = set;
   setenv(kVariable, "1", 1);
   CHECK_THROWS_WITH(make_backend(BackendKind::kCuda, {}), ContainsSubstring(kVariable));
   setenv(kVariable, before.c_str(), 1);

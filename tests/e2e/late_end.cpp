@@ -9,6 +9,7 @@
 
 #include "e2e/hold.h"
 
+// NOLINTNEXTLINE(readability-identifier-naming): the function of MPI that it stands in for.
 extern "C" int MPI_Finalize() {
   const int code = reinterpret_cast<int (*)()>(dlsym(RTLD_NEXT, "MPI_Finalize"))();
   const char* const own = std::getenv("PMIX_RANK");

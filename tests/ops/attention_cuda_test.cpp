@@ -168,7 +168,8 @@ struct Problem {
       const auto half = static_cast<std::size_t>(head_dim / 2);
       const double frequency =
           std::pow(1e4, -static_cast<double>(i % half) / static_cast<double>(half));
-      result[i] = rounded_to(DType::kF32, f(static_cast<double>(i / half) * frequency));
+      const std::size_t position = i / half;
+      result[i] = rounded_to(DType::kF32, f(static_cast<double>(position) * frequency));
     }
     return result;
   }
@@ -213,26 +214,26 @@ double through_bf16(double x) { return rounded_to(DType::kBF16, x); }
 /// what they add.
 class HeadPass {
  public:
-  HeadPass(const Problem& problem, const std::vector<std::int64_t>& beginnings,
-           double (*rounding)(double), Results& results)
-      : p(problem), begins(beginnings), round(rounding), r(results) {}
+  HeadPass(const Problem& problem, const std::vector<std::int64_t>& begins, double (*round)(double),
+           Results& results)
+      : p_(problem), begins_(begins), round_(round), r_(results) {}
 
   std::vector<double> dk, dv;  ///< [tokens, D] of this head
 
   void run(std::int64_t head, std::int64_t first, std::int64_t step) {
-    dk.assign(static_cast<std::size_t>(p.tokens * p.head_dim), 0);
+    dk.assign(static_cast<std::size_t>(p_.tokens * p_.head_dim), 0);
     dv = dk;
-    for (std::int64_t token = first; token < p.tokens; token += step) query(token, head);
+    for (std::int64_t token = first; token < p_.tokens; token += step) query(token, head);
   }
 
  private:
   void query(std::int64_t token, std::int64_t head) {
-    const std::int64_t d = p.head_dim;
-    const std::int64_t begin = begins[static_cast<std::size_t>(token)];
-    const std::size_t at = p.at_query(token, head);
+    const std::int64_t d = p_.head_dim;
+    const std::int64_t begin = begins_[static_cast<std::size_t>(token)];
+    const std::size_t at = p_.at_query(token, head);
     std::vector<double> scores;
     for (std::int64_t key = begin; key <= token; ++key) {
-      scores.push_back(p.scale * dot(&p.q[at], &p.k[p.at_key(key, head)], d));
+      scores.push_back(p_.scale * dot(&p_.q[at], &p_.k[p_.at_key(key, head)], d));
     }
     const double top = *std::max_element(scores.begin(), scores.end());
     double sum = 0;
@@ -240,31 +241,31 @@ class HeadPass {
     for (std::int64_t key = begin; key <= token; ++key) {
       const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - top);
       sum += weight;
-      add_scaled(&r.o[at], round(weight), &p.v[p.at_key(key, head)], d);
-      add_scaled(o.data(), weight, &p.v[p.at_key(key, head)], d);
+      add_scaled(&r_.o[at], round_(weight), &p_.v[p_.at_key(key, head)], d);
+      add_scaled(o.data(), weight, &p_.v[p_.at_key(key, head)], d);
     }
     const double lse = top + std::log(sum);
-    r.lse[static_cast<std::size_t>(head * p.tokens + token)] = lse;
+    r_.lse[static_cast<std::size_t>(head * p_.tokens + token)] = lse;
     for (std::size_t i = 0; i < o.size(); ++i) {
-      r.o[at + i] = round(r.o[at + i] / sum);
+      r_.o[at + i] = round_(r_.o[at + i] / sum);
       o[i] = through_bf16(o[i] / sum);
     }
-    const double delta = dot(&p.d_o[at], o.data(), d);
+    const double delta = dot(&p_.d_o[at], o.data(), d);
     for (std::int64_t key = begin; key <= token; ++key) {
-      const std::size_t k = p.at_key(key, head);
+      const std::size_t k = p_.at_key(key, head);
       const auto of_key = static_cast<std::size_t>(key * d);
       const double weight = std::exp(scores[static_cast<std::size_t>(key - begin)] - lse);
-      const double d_score = round(weight * (dot(&p.d_o[at], &p.v[k], d) - delta));
-      add_scaled(&dv[of_key], round(weight), &p.d_o[at], d);
-      add_scaled(&dk[of_key], p.scale * d_score, &p.q[at], d);
-      add_scaled(&r.dq[at], p.scale * d_score, &p.k[k], d);
+      const double d_score = round_(weight * (dot(&p_.d_o[at], &p_.v[k], d) - delta));
+      add_scaled(&dv[of_key], round_(weight), &p_.d_o[at], d);
+      add_scaled(&dk[of_key], p_.scale * d_score, &p_.q[at], d);
+      add_scaled(&r_.dq[at], p_.scale * d_score, &p_.k[k], d);
     }
   }
 
-  const Problem& p;
-  const std::vector<std::int64_t>& begins;
-  double (*round)(double);
-  Results& r;
+  const Problem& p_;
+  const std::vector<std::int64_t>& begins_;
+  double (*round_)(double);
+  Results& r_;
 };
 
 /// Rows of `heads` heads by the inverse of the rotation.

@@ -31,7 +31,8 @@ CheckShapes attention_of(CheckShapes shapes) {
 
 }  // namespace
 
-TEST_CASE("every operator on cuda writes the same bytes in each of a hundred runs", "[cuda]") {
+TEST_CASE("every operator on cuda writes the same bytes in each of a hundred runs",
+          "[cuda][slow]") {
   run_all(model_shapes(), AttentionKernels::kAuto, 100);
 }
 

@@ -56,10 +56,15 @@ std::optional<double> asked(const ScratchFolder& folder, const std::string& scri
   return slurm_left_s(kPatienceS);
 }
 
-/// Clocks of a process that began 100 s ago. `since_s` have passed since they were made.
-TimeLimit::Clocks clocks(const double& since_s) {
-  return {.now_s = [&] { return 5000 + since_s; }, .age_s = [&] { return 100 + since_s; }};
-}
+/// The time of a process that had begun 100 s before.
+struct ProcessTime {
+  double since_s = 0;  ///< what has passed since then
+
+  /// Returns clocks of this time, which outlives them.
+  [[nodiscard]] TimeLimit::Clocks clocks() const {
+    return {.now_s = [this] { return 5000 + since_s; }, .age_s = [this] { return 100 + since_s; }};
+  }
+};
 
 }  // namespace
 
@@ -68,11 +73,11 @@ TEST_CASE("without a limit a run is never over") {
 }
 
 TEST_CASE("a wall limit counts from the start of the process") {
-  double since_s = 0;
-  const TimeLimit limit(10, std::nullopt, clocks(since_s));  // 500 s are left
+  ProcessTime time;
+  const TimeLimit limit(10, std::nullopt, time.clocks());  // 500 s are left
   CHECK_FALSE(limit.is_over(499));
   CHECK(limit.is_over(501));
-  since_s = 200;
+  time.since_s = 200;
   CHECK_FALSE(limit.is_over(299));
   CHECK(limit.is_over(301));
 }
@@ -83,11 +88,11 @@ TEST_CASE("a wall limit is one of this process's own time if nothing else is sai
 }
 
 TEST_CASE("the end of SLURM's job counts, with a margin, and the earlier limit wins") {
-  const double since_s = 0;
-  CHECK_FALSE(TimeLimit(std::nullopt, 600, clocks(since_s)).is_over(500));
-  CHECK(TimeLimit(std::nullopt, 600, clocks(since_s)).is_over(590));
-  CHECK(TimeLimit(3, 600, clocks(since_s)).is_over(90));  // 80 s are left
-  CHECK_FALSE(TimeLimit(60, 600, clocks(since_s)).is_over(500));
+  const ProcessTime time;
+  CHECK_FALSE(TimeLimit(std::nullopt, 600, time.clocks()).is_over(500));
+  CHECK(TimeLimit(std::nullopt, 600, time.clocks()).is_over(590));
+  CHECK(TimeLimit(3, 600, time.clocks()).is_over(90));  // 80 s are left
+  CHECK_FALSE(TimeLimit(60, 600, time.clocks()).is_over(500));
 }
 
 TEST_CASE("SLURM's variable says when the job ends, and then nobody is asked") {

@@ -40,7 +40,7 @@ using Doing = LaneState::Doing;
 
 constexpr double kLimitS = 300;
 
-RankView with(std::vector<std::pair<Lane, LaneState>> lanes) {
+RankView with(const std::vector<std::pair<Lane, LaneState>>& lanes) {
   RankView view;
   for (const auto& [lane, state] : lanes) view.lanes[static_cast<std::size_t>(lane)] = state;
   return view;
