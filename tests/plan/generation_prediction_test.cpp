@@ -346,7 +346,7 @@ TEST_CASE("a choice records a bounded number of submissions, also for the larges
   const GenerationChoice choice =
       choose_generation(config.model.llama, wish, budget, {"NVIDIA H200"});
   CHECK(choice.records >= choice.prediction.records);
-  CHECK(choice.records < 1'000'000);  // that many take seconds
+  CHECK(choice.records < 40'000'000);  // a processor records some five million in a second
   CHECK(choice.prediction.tokens_per_s > 0);
 }
 
