@@ -161,14 +161,18 @@ bool RankTable::all_know(std::optional<int> gone) const {
   return true;
 }
 
-/// Ranks that wait for others are not at fault while one of those moves. If all that are left wait
-/// or have nothing to do, it is the fault of those that have nothing to do, or else of all.
+/// Ranks that wait for others are not at fault while one of those moves, nor for the limit after
+/// one has left: what they waited for may have come then. If all that are left wait or have nothing
+/// to do, it is the fault of those that have nothing to do, or else of all.
 std::vector<int> RankTable::guilty() const {
   if (std::vector<int> stuck = all_with(Standing::kStuck); !stuck.empty()) return stuck;
   std::vector<int> waiting = all_with(Standing::kMeets);
   std::vector<int> idle = all_with(Standing::kIdle);
   const std::size_t left = all_with(Standing::kLeft).size();
   if (waiting.empty() || waiting.size() + idle.size() + left < rows_.size()) return {};
+  for (const Row& row : rows_) {
+    if (row.report.standing == Standing::kLeft && row.silent_s < limit_s_) return {};
+  }
   return idle.empty() ? waiting : idle;
 }
 

@@ -161,11 +161,21 @@ TEST_CASE("the verdict names who is stuck, or else who has nothing to do, or els
   CHECK(judge({kMoves, kUnwatched, kStuck}) == "rank 2 does not move: because");
   CHECK(judge({kMeets, kIdle}) == "rank 1 does not move: because");
   CHECK(judge({kMeets, kMeets}) == "rank 0 does not move: because; rank 1 does not move: because");
-  CHECK(judge({kLeft, kMeets}) == "rank 1 does not move: because");
   CHECK(!judge({kMeets, kMoves}));
   CHECK(!judge({kMeets, kUnwatched}));
   CHECK(!judge({kIdle, kIdle}));
   CHECK(!judge({kIdle}));
+}
+
+TEST_CASE("who waited for a rank that has left has the limit to wake up") {
+  RankTable table(1, 2, kLimitS);
+  table.heard(0, {.standing = Standing::kMeets, .text = ": because"});
+  table.heard(1, {.standing = Standing::kUnwatched});
+  CHECK(!table.judge(1));
+  table.heard(0, {.standing = Standing::kLeft});
+  table.heard(1, {.standing = Standing::kMeets, .text = ": because"});
+  CHECK(!table.judge(kLimitS - 1));
+  CHECK(table.judge(1) == "rank 1 does not move: because");
 }
 
 TEST_CASE("a rank of which nothing is heard for the limit is named, unless it has said good-bye") {
