@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -83,9 +84,14 @@ bool output_arrived() {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  const int code = run_program(argc, argv);
-  if (code != 0 || output_arrived()) return code;
-  return fail({"standard output could not be written; is the disk full?", 1});
+  try {
+    const int code = run_program(argc, argv);
+    if (code != 0 || output_arrived()) return code;
+    return fail({"standard output could not be written; is the disk full?", 1});
+  } catch (const std::bad_alloc&) {  // while a message was made, or before there was any work
+    std::fputs("strata: the system refused memory for a message; raise its limit (ulimit -v)\n", stderr);
+    return OutOfMemory("").exit_code();
+  }
 }
 
 }  // namespace strata
