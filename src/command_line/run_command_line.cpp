@@ -89,7 +89,8 @@ int run_command_line(int argc, char** argv) {
     if (code != 0 || output_arrived()) return code;
     return fail({"standard output could not be written; is the disk full?", 1});
   } catch (const std::bad_alloc&) {  // while a message was made, or before there was any work
-    std::fputs("strata: the system refused memory for a message; raise its limit (ulimit -v)\n", stderr);
+    std::fputs("strata: the system refused memory for a message; raise its limit (ulimit -v)\n",
+               stderr);
     return OutOfMemory("").exit_code();
   }
 }

@@ -92,7 +92,8 @@ TEST_CASE("a run with too few addresses ends, by the limit that its threads or m
   };
   const auto starts_within = [&](int mib) {
     const std::string limit = "ulimit -v " + std::to_string(mib * 1024);
-    return run(folder, "sh -c '" + limit + " && exec " + strata_program() + " --version'").code == 0;
+    return run(folder, "sh -c '" + limit + " && exec " + strata_program() + " --version'").code ==
+           0;
   };
   constexpr int kPlenty = 4096;
   int least = kPlenty;  // in which it starts: libraries and the runtime differ between machines
