@@ -202,7 +202,9 @@ class Reader {
     }
   }
 
-  std::string unknown_key(const std::string& path, const FieldList& siblings) const {
+  std::string unknown_key(const std::string& path, const FieldList& siblings) {
+    constexpr int kMostHelped = 50;  // as many as are shown: a suggestion takes its time
+    if (++unknown_keys_ > kMostHelped) return "unknown key";
     for (const RetiredKey& retired : siblings.retired()) {
       if (path.substr(path.rfind('.') + 1) == retired.key) {
         return "this key is gone: " + retired.remedy;
@@ -218,6 +220,7 @@ class Reader {
 
   ConfigProblems& problems_;
   std::vector<std::string> valid_paths_;
+  int unknown_keys_ = 0;
 };
 
 // ---- fields to JSON -----------------------------------------------------------------------------

@@ -3,24 +3,126 @@
 
 #include "strata/base/json.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 
 namespace strata {
 
+namespace {
+
+/// Makes a value of what the parser meets, in time that grows as the text does. The library's own
+/// builder looks through all members of an object or a list again whenever an object among them
+/// ends, and an object that keeps its order looks through all of them for each key that is added.
 template <class Json>
-Json parse_json(std::string_view text, JsonComments comments, const OnJsonEvent<Json>& on_event) {
-  const typename Json::parser_callback_t watch = [&](int depth, typename Json::parse_event_t event,
-                                                     Json& value) {
-    if (depth > kMostJsonLevels) {
+class Builder {
+ public:
+  using Event = typename Json::parse_event_t;
+
+  explicit Builder(const OnJsonEvent<Json>& on_event) : on_event_(on_event) {}
+
+  // What the parser calls. Every method returns whether to go on.
+  bool null() { return value(Json()); }
+  bool boolean(bool value) { return this->value(Json(value)); }
+  bool number_integer(typename Json::number_integer_t value) { return this->value(Json(value)); }
+  bool number_unsigned(typename Json::number_unsigned_t value) { return this->value(Json(value)); }
+  bool number_float(typename Json::number_float_t value, const std::string& /*text*/) {
+    return this->value(Json(value));
+  }
+  bool string(std::string& value) { return this->value(Json(std::move(value))); }
+  bool binary(typename Json::binary_t& /*value*/) { return false; }  // JSON has none
+  bool key(std::string& key) {
+    if (on_event_) on_event_(Event::key, Json(key));
+    member_ = &member(open_.back(), key);
+    return true;
+  }
+  bool start_object(std::size_t /*size*/) { return open(Json::object(), Event::object_start); }
+  bool end_object() { return close(Event::object_end); }
+  bool start_array(std::size_t /*size*/) { return open(Json::array(), Event::array_start); }
+  bool end_array() { return close(Event::array_end); }
+  template <class Exception>
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/, const Exception& error) {
+    throw error;
+  }
+
+  Json take() { return std::move(root_); }
+
+ private:
+  /// An object or a list that has not ended.
+  struct Open {
+    Json* value;
+    std::unordered_map<std::string, std::size_t> places{};  ///< of members by key, see member()
+  };
+
+  /// Returns the member of that key, which is added if it is not there.
+  static Json& member(Open& open, std::string& key) {
+    auto& members = open.value->template get_ref<typename Json::object_t&>();
+    if constexpr (std::is_same_v<Json, nlohmann::ordered_json>) {
+      constexpr std::size_t kFew = 16;  // are looked through faster than a table is made
+      if (members.size() >= kFew) return member_by_place(members, open.places, key);
+    }
+    return members[std::move(key)];
+  }
+  static Json& member_by_place(nlohmann::ordered_json::object_t& members,
+                               std::unordered_map<std::string, std::size_t>& places,
+                               std::string& key) {
+    for (std::size_t i = places.size(); i < members.size(); ++i) {
+      places.emplace((members.begin() + static_cast<std::ptrdiff_t>(i))->first, i);
+    }
+    const auto [place, is_new] = places.emplace(key, members.size());
+    using Members = nlohmann::ordered_json::object_t::Container;
+    if (is_new) static_cast<Members&>(members).emplace_back(std::move(key), nullptr);
+    return (members.begin() + static_cast<std::ptrdiff_t>(place->second))->second;
+  }
+
+  bool value(Json value) {
+    if (on_event_) on_event_(Event::value, value);
+    put(std::move(value));
+    return true;
+  }
+  Json* put(Json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    Json& parent = *open_.back().value;
+    if (!parent.is_array()) return &(*member_ = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+  bool open(Json empty, Event event) {
+    if (open_.size() >= kMostJsonLevels) {
       throw ConfigError("objects and lists nest more than " + std::to_string(kMostJsonLevels) +
                         " levels deep; flatten them");
     }
-    if (on_event) on_event(event, value);
+    if (on_event_) on_event_(event, empty);
+    open_.push_back({put(std::move(empty))});
     return true;
-  };
-  return Json::parse(text.begin(), text.end(), watch, /*allow_exceptions=*/true,
-                     comments == JsonComments::kIgnore);
+  }
+  bool close(Event event) {
+    if (on_event_) on_event_(event, *open_.back().value);
+    open_.pop_back();
+    return true;
+  }
+
+  const OnJsonEvent<Json>& on_event_;
+  Json root_;
+  std::vector<Open> open_;
+  Json* member_ = nullptr;  ///< whose value comes next
+};
+
+}  // namespace
+
+template <class Json>
+Json parse_json(std::string_view text, JsonComments comments, const OnJsonEvent<Json>& on_event) {
+  Builder<Json> builder(on_event);
+  Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, /*strict=*/true,
+                  comments == JsonComments::kIgnore);
+  return builder.take();
 }
 
 std::string json_problem(const std::exception& error) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "command_line/assignments.h"
+#include "command_line/number_range.h"
 #include "command_line/sub_commands.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
@@ -38,13 +39,13 @@ CLI::Option& add_run(CLI::App& doctor, DoctorRun& run, DoctorArguments& argument
           .add_option("--ranks", run.plan.ranks,
                       "the run is to have so many ranks; without this one, or those of a launcher")
           ->needs(&config)
-          ->check(CLI::PositiveNumber)
+          ->check(whole_number(1))
           ->type_name("COUNT");
   doctor
       .add_option("--ranks-per-node", run.plan.ranks_per_node,
                   "so many of the ranks are on each host, all without this")
       ->needs(ranks)
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   return config;
 }

@@ -1,8 +1,10 @@
 // The commands that use a model: `generate` and `chat`.
 
+#include <limits>
 #include <memory>
 #include <string>
 
+#include "command_line/number_range.h"
 #include "command_line/sub_commands.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -18,6 +20,7 @@ void add_bytes(CLI::App& command, const char* name, std::optional<ByteSize>& byt
       .add_option_function<std::string>(
           name, [&bytes](const std::string& text) { bytes = ByteSize{parse_bytes(text)}; },
           description)
+      ->check(size_in_bytes())
       ->type_name("BYTES");
 }
 
@@ -60,7 +63,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("bf16|f32|f64");
   add_kv_dtype(command, options.kv_dtype);
   command.add_option("--threads", options.threads, "threads that compute (default: all cores)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostThreads))
       ->type_name("N");
   add_bytes(command, "--device-memory", options.memory.device_limit,
             "what may be taken of device memory");
@@ -70,37 +73,43 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       .add_option("--context", options.context,
                   "tokens that a sequence may have, its prompt included (default: what the "
                   "prompts need)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("N");
 }
 
 void add_draw_options(CLI::App& command, DrawOptions& options) {
   command
       .add_option("--max-tokens", options.max_tokens, "tokens that are drawn at most (default 256)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("N");
   command
       .add_option("--temperature", options.temperature,
                   "0 takes the likeliest token; by default as generation_config.json says, else 0, "
                   "or 1 with one of the next three options")
+      ->check(sampling_number(&Sampling::temperature))
       ->type_name("NUMBER");
   command.add_option("--top-k", options.top_k, "draw from the likeliest K tokens; 0: from all")
+      ->check(whole_number(0))
       ->type_name("K");
   command
       .add_option("--top-p", options.top_p,
                   "draw from the likeliest tokens that have this probability together")
+      ->check(sampling_number(&Sampling::top_p))
       ->type_name("0..1");
   command
       .add_option("--min-p", options.min_p,
                   "draw from tokens at least so likely as this share of the likeliest")
+      ->check(sampling_number(&Sampling::min_p))
       ->type_name("0..1");
   command
       .add_option("--repeat-penalty", options.repeat_penalty,
                   "divide logits of tokens that were there by this, or multiply negative ones")
+      ->check(sampling_number(&Sampling::repeat_penalty))
       ->type_name("NUMBER");
   command
       .add_option("--seed", options.seed,
                   "decides all draws, together with prompt, sample and position (default 0)")
+      ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N");
   command.add_option("--stop", options.stops, "end before this text; may be repeated")
       ->type_name("TEXT")
@@ -125,14 +134,14 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
                     "take texts of special tokens in prompts for these tokens");
   add_draw_options(generate, options->draw);
   generate.add_option("--samples", options->samples, "continuations of each prompt (default 1)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostSamples))
       ->type_name("N");
   generate
       .add_option(
           "--batch", options->model.sequences,
           "sequences that are continued at once (default: as many as should be fastest, else "
           "up to 16, as memory allows)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostAtOnce))
       ->type_name("N");
   generate.add_option("--output", options->output, "write JSON lines to this file")
       ->type_name("FILE");
@@ -172,12 +181,12 @@ void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options
       .add_option(
           "--stride", options->stride,
           "tokens from one window of a text to the next (default: they overlap by one token)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("N");
   evaluate
       .add_option("--batch", options->model.sequences,
                   "sequences that are scored at once (default: up to 16, as memory allows)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostAtOnce))
       ->type_name("N");
   evaluate.callback(
       [options, &action] { action = [options] { return evaluate_command(*options); }; });

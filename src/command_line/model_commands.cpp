@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "command_line/number_range.h"
 #include "strata/commands/commands.h"
 
 namespace strata {
@@ -14,7 +15,7 @@ void add_inspect_tokens(CLI::App& inspect, InspectOptions& options) {
   inspect
       .add_option("--document", options.document,
                   "of token files: show this document, counted from 1, by its ids")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostTokens))
       ->type_name("N");
   inspect
       .add_option("--tokenizer", options.tokenizer,
@@ -26,7 +27,7 @@ void add_inspect_tokens(CLI::App& inspect, InspectOptions& options) {
   inspect
       .add_option("--eos-token", options.eos_token,
                   "id that ends documents where a file does not list them, as data.eos_token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->type_name("ID");
 }
 
@@ -50,11 +51,13 @@ void add_inspect(CLI::App& app, const std::shared_ptr<InspectOptions>& options, 
           .add_option("--step", options->step,
                       "list the samples that this step trained on or will train on instead, with "
                       "their places in the training set")
+          ->check(whole_number(1))
           ->type_name("STEP");
   step->excludes(verify);
   inspect
       .add_option("--ranks", options->ranks,
                   "on how many ranks that step is; by default, what the checkpoint tells")
+      ->check(whole_number(1))
       ->type_name("COUNT");
   add_inspect_tokens(inspect, *options);
   inspect.callback(

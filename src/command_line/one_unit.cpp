@@ -11,6 +11,7 @@
 #include "command_line/help_commands.cpp"      // NOLINT(bugprone-suspicious-include)
 #include "command_line/man_pages.cpp"          // NOLINT(bugprone-suspicious-include)
 #include "command_line/model_commands.cpp"     // NOLINT(bugprone-suspicious-include)
+#include "command_line/number_range.cpp"       // NOLINT(bugprone-suspicious-include)
 #include "command_line/report_commands.cpp"    // NOLINT(bugprone-suspicious-include)
 #include "command_line/run_command_line.cpp"   // NOLINT(bugprone-suspicious-include)
 #include "command_line/run_commands.cpp"       // NOLINT(bugprone-suspicious-include)

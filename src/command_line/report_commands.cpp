@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "command_line/number_range.h"
 #include "command_line/sub_commands.h"
 #include "strata/commands/commands.h"
 #include "strata/report/png_figures.h"
@@ -34,7 +35,7 @@ void add_report_commands(CLI::App& app, Action& action) {
       .add_option("--png-width", options->png_width,
                   "how many pixels wide the figures of --png are (default: 2000)")
       ->type_name("N")
-      ->check(CLI::Range(kLeastPngWidth, kMostPngWidth))
+      ->check(whole_number(kLeastPngWidth, kMostPngWidth))
       ->needs(png);
   report.callback([options, &action] { action = [options] { return report_command(*options); }; });
 }

@@ -60,13 +60,7 @@ int run_program(int argc, char** argv) {
     app.require_subcommand(1);
     app.set_version_flag("--version", describe(build_info()),
                          "Print version, commit and what was built in");
-    add_run_commands(app, action);
-    add_token_commands(app, action);
-    add_model_commands(app, action);
-    add_generate_commands(app, action);
-    add_help_commands(app, action);
-    add_report_commands(app, action);
-    add_doctor_commands(app, action);
+    add_all_commands(app, action);
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& e) {
@@ -82,6 +76,16 @@ bool output_arrived() {
 }
 
 }  // namespace
+
+void add_all_commands(CLI::App& app, Action& action) {
+  add_run_commands(app, action);
+  add_token_commands(app, action);
+  add_model_commands(app, action);
+  add_generate_commands(app, action);
+  add_help_commands(app, action);
+  add_report_commands(app, action);
+  add_doctor_commands(app, action);
+}
 
 int run_command_line(int argc, char** argv) {
   try {

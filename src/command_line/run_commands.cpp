@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "command_line/assignments.h"
+#include "command_line/number_range.h"
 #include "strata/base/fields.h"
 #include "strata/base/text.h"
 #include "strata/commands/commands.h"
@@ -79,16 +79,14 @@ void add_generation(CLI::App& command, const std::string& description, Generatio
   const auto add_count = [&](const char* name, auto& count, std::int64_t most, const char* what) {
     command.add_option(name, count, what)
         ->needs(generate)
-        ->check(CLI::Range(std::int64_t{1}, most))
+        ->check(whole_number(1, most))
         ->type_name("COUNT");
   };
   constexpr std::int64_t kMostPrompts = 1'000'000'000;
-  constexpr std::int64_t kMostTokens = std::numeric_limits<std::int32_t>::max();
-  constexpr std::int64_t kMostAtOnce = 100'000;
   add_count("--prompts", said.load.sequences, kMostPrompts, "how many; 64 by default");
-  add_count("--prompt-tokens", said.load.prompt_tokens, kMostTokens,
+  add_count("--prompt-tokens", said.load.prompt_tokens, kMostCounted,
             "tokens of each prompt; 512 by default");
-  add_count("--max-tokens", said.load.drawn_tokens, kMostTokens,
+  add_count("--max-tokens", said.load.drawn_tokens, kMostCounted,
             "tokens drawn after each; 128 by default");
   add_count("--batch", said.sequences, kMostAtOnce,
             "prompts that are continued at once; chosen by default");
@@ -127,20 +125,22 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       "Show every byte that a run takes, and predict its speed, before anything is allocated",
       *options);
   plan.add_option("--device-memory", options->device_memory, "memory.device_limit, such as 24GiB")
+      ->check(size_in_bytes())
       ->type_name("SIZE");
   plan.add_option("--gpu", options->plan.gpu,
                   "plan for this GPU's memory and speed instead of this machine's: " + gpu_names())
       ->type_name("NAME");
   plan.add_option("--host-memory", options->host_memory, "memory.host_limit, such as 128GiB")
+      ->check(size_in_bytes())
       ->type_name("SIZE");
   plan.add_option("--ranks", options->plan.ranks, "plan for rank 0 of so many, without a launcher")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   plan.add_option(
           "--ranks-per-node", options->plan.ranks_per_node,
           "so many of the ranks are on each host, all without this; without --gpu they share "
           "the host memory that this machine has now")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   add_generation(plan, "plan for continuing prompts with the model, instead of training it",
                  options->generation, options->plan.generation);
@@ -169,10 +169,10 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
           "--tokens", tune.tokens,
           "tokens of a step of all ranks; rows, sub_batches and passes of a config are then "
           "chosen anew")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostTokens))
       ->type_name("COUNT");
   command.add_option("--sequence-length", tune.sequence_length, "data.sequence_length")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("TOKENS");
   command
       .add_option("--grad-clip", tune.grad_clip,
@@ -193,31 +193,33 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       ->type_name("NAME");
   command
       .add_option("--device-memory", options->device_memory, "memory.device_limit, such as 24GiB")
+      ->check(size_in_bytes())
       ->type_name("SIZE");
   command.add_option("--host-memory", options->host_memory, "memory.host_limit, such as 128GiB")
+      ->check(size_in_bytes())
       ->type_name("SIZE");
   command.add_option("--ranks", tune.plan.ranks, "tune for so many ranks, without a launcher")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   command
       .add_option("--ranks-per-node", tune.plan.ranks_per_node,
                   "so many of the ranks are on each host, all without this")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   command
       .add_option("--measure", tune.measure,
                   "run so many of the best here, take the fastest, and store the rates that were "
                   "seen for later predictions")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   command
       .add_option("--steps", tune.steps, "steps that --measure measures of each, 3 without this")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->type_name("COUNT");
   command
       .add_option("--threads", tune.threads,
                   "threads that predict, one for each usable core without this")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostThreads))
       ->type_name("COUNT");
   add_assignments(command, options->sets);
   command.callback([options, &action] {
@@ -252,7 +254,7 @@ CLI::Option* add_suite(CLI::App& bench, RunArguments& arguments) {
       ->type_name("NAME");
   add(bench.add_option("--repeats", suite.repeats,
                        "how often each row is measured, instead of what the suite says"))
-      ->check(CLI::Range(1, 1000))
+      ->check(whole_number(1, 1000))
       ->type_name("COUNT");
   add(bench.add_option("--launcher", arguments.launcher,
                        "words that start the ranks of each row, such as \"mpirun -np 2\""))
@@ -283,7 +285,7 @@ CLI::Option* add_compare(CLI::App& bench, CompareOptions& compare) {
                   "end with exit code 1 if a row is slower than so many times before, by more than "
                   "the noise")
       ->needs(files)
-      ->check(CLI::PositiveNumber)
+      ->check(number(0.001, 1000))
       ->type_name("RATIO");
   return files;
 }

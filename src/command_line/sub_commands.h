@@ -23,6 +23,9 @@ void add_help_commands(CLI::App& app, Action& action);      ///< completions, ma
 void add_report_commands(CLI::App& app, Action& action);    ///< report
 void add_doctor_commands(CLI::App& app, Action& action);    ///< doctor
 
+/// Declares all sub-commands.
+void add_all_commands(CLI::App& app, Action& action);
+
 /// Declares --kv-dtype, which sets in what keys and values are kept.
 CLI::Option& add_kv_dtype(CLI::App& command, KvDType& kept);
 

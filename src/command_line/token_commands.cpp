@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "command_line/number_range.h"
 #include "strata/commands/commands.h"
 #include "strata/data/tokenize.h"
 
@@ -53,6 +54,7 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
   tokenize
       .add_option("--validation-fraction", options->tokenize.validation_fraction,
                   "share of the documents that goes to the validation set")
+      ->check(number(0, 1))
       ->type_name("0..1");
   tokenize
       .add_option("--extension", options->tokenize.extensions,
@@ -102,16 +104,17 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       .add_option("--show", options->show,
                   "print the first so many documents, with ids and loss, and write nothing")
       ->type_name("COUNT")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   tokenize
       .add_option("--shard-tokens", options->tokenize.shard_tokens,
                   "cut outputs where documents end into files of at most so many tokens: "
                   "train-00000.bin, train-00001.bin, ... of train.bin")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1, kMostTokens));
   tokenize
       .add_option("--threads", options->tokenize.threads,
                   "threads that encode, which change no byte; 0: as many as there are cores")
+      ->check(whole_number(0, kMostThreads))
       ->type_name("COUNT");
   tokenize.callback([options, &action] {
     action = [options] { return tokenize_command(options->tokenize, options->show); };
@@ -134,6 +137,7 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
   train
       .add_option("--vocab-size", training.training.vocabulary,
                   "ids in all: special tokens, 256 bytes and merges (default 32000)")
+      ->check(whole_number(1))
       ->type_name("N");
   train
       .add_option(
@@ -155,7 +159,7 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
       ->type_name(".EXT")
       ->allow_extra_args(false);
   train.add_option("--threads", training.threads, "threads that count (default: all cores)")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1, kMostThreads))
       ->type_name("N");
   add_format(train, training.format);
   train

@@ -9,6 +9,8 @@
 #include "commands/json_record.h"
 #include "strata/base/error.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
+#include "strata/commands/generate.h"
 
 namespace strata {
 namespace {
@@ -64,7 +66,12 @@ void complete_prompt(Prompt& prompt, std::int64_t positions) {
         std::clamp<std::int64_t>(positions - std::ssize(prompt.ids), 1, kMostTokens);
   }
   std::string problem = prompt.settings.sampling.problem();
-  if (problem.empty() && prompt.settings.samples < 1) problem = "samples must be at least 1";
+  const auto require = [&](const char* what, std::int64_t number, std::int64_t most) {
+    if (!problem.empty() || (number >= 1 && number <= most)) return;
+    problem = std::string(what) + " must be 1 to " + format_count(most);
+  };
+  require("max_tokens", prompt.settings.most_tokens, std::numeric_limits<std::int32_t>::max());
+  require("samples", prompt.settings.samples, kMostSamples);
   if (problem.empty() && prompt.settings.samples > 1 && prompt.settings.sampling.temperature == 0) {
     problem = "samples are all the same at temperature 0; set a temperature";
   }

@@ -62,10 +62,13 @@ std::vector<std::int64_t> parse_shape(const json& shape) {
   constexpr std::size_t kMostDimensions = 64;
   std::vector<std::int64_t> extents;
   for (const json& extent : shape) {
-    if (!extent.is_number_unsigned() || extents.size() == kMostDimensions) {
-      throw IoError("shape " + shown(shape) + " is not a list of sizes");
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    if (!extent.is_number_unsigned() || extent.get<std::uint64_t>() > kMost ||
+        extents.size() == kMostDimensions) {
+      throw IoError("shape " + shown(shape) + " is not a list of up to " +
+                    std::to_string(kMostDimensions) + " sizes from 0 to 2^63 - 1");
     }
-    extents.push_back(narrow<std::int64_t>(extent.get<std::uint64_t>()));
+    extents.push_back(extent.get<std::int64_t>());
   }
   return extents;
 }

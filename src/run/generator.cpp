@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -39,7 +40,9 @@ std::string Sampling::problem() const {
   if (!(repeat_penalty >= 0.01 && repeat_penalty <= 100)) {
     return "repeat_penalty must be 0.01 to 100; 1 changes nothing";
   }
-  if (top_k < 0 || top_k > (std::int64_t{1} << 31) - 1) return "top_k must be 0 (all) or more";
+  if (top_k < 0 || top_k > std::numeric_limits<std::int32_t>::max()) {
+    return "top_k must be 0, which draws from all tokens, to 2,147,483,647";
+  }
   return {};
 }
 

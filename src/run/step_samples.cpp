@@ -6,6 +6,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/narrow.h"
+#include "strata/base/text.h"
 #include "strata/data/sample_map.h"
 #include "strata/run/training_data.h"
 
@@ -30,7 +31,15 @@ std::optional<int> ranks_of(const Manifest& manifest, std::int64_t of_rank) {
 
 /// Returns the sample that the step begins with.
 std::int64_t first_sample(const Manifest& manifest, std::int64_t step, std::int64_t per_step) {
-  if (step > manifest.step) return manifest.samples + (step - 1 - manifest.step) * per_step;
+  if (step > manifest.step) {
+    std::int64_t end = 0;
+    if (__builtin_mul_overflow(step - manifest.step, per_step, &end) ||
+        __builtin_add_overflow(manifest.samples, end, &end)) {
+      throw ConfigError("--step: samples of step " + format_count(step) +
+                        " are behind the last one that can be counted; name an earlier step");
+    }
+    return end - per_step;
+  }
   if (trained_samples(manifest) == manifest.step * per_step) {
     std::int64_t sample = (step - 1) * per_step;
     for (const SampleWindow& window : manifest.skipped) {
@@ -79,6 +88,12 @@ StepSamples samples_of_step(const Manifest& manifest, const RunConfig& config, s
                       "after the checkpoint (--ranks)");
   }
   if (*ranks < 1) throw ConfigError("--ranks: there is at least 1");
+  constexpr std::int64_t kMostListed = std::int64_t{1} << 24;
+  if (of_rank > kMostListed / *ranks) {
+    throw ConfigError("--ranks: a step of " + format_count(*ranks) + " ranks with " +
+                      format_count(of_rank) + " samples each has more than the " +
+                      format_count(kMostListed) + " that are listed; name fewer");
+  }
   options = training_batches(config, 0, *ranks);
   const std::int64_t rows = config.step_rows(*ranks);
   const std::int64_t first = first_sample(manifest, step, rows);

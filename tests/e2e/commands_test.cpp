@@ -47,6 +47,26 @@ TEST_CASE("train writes its config, its metrics and a trace into the run folder"
   CHECK_THAT(done.text, ContainsSubstring("trace of steps 2 and 3"));
 }
 
+TEST_CASE("a program without standard streams says nothing into the files that it opens") {
+  const Folder folder;
+  for (const std::string closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
+    INFO(closed);
+    fs::remove_all(folder / "run");
+    const Outcome done = run(folder, "sh -c 'exec " + strata_program() + " " +
+                                         train_tiny(folder, "run", "") + " " + closed + "'");
+    CHECK(done.code == 0);
+    std::vector<std::string> events;
+    REQUIRE_NOTHROW([&] {
+      for (const nlohmann::json& line : metrics(folder / "run")) events.push_back(line["event"]);
+    }());
+    CHECK(events ==
+          std::vector<std::string>{"start", "step", "step", "step", "step", "checkpoint", "end"});
+  }
+  const Outcome unread = run(folder, "sh -c 'exec " + strata_program() + " --version >&-'");
+  CHECK(unread.code == 1);
+  CHECK_THAT(unread.text, ContainsSubstring("standard output could not be written"));
+}
+
 TEST_CASE("a run and a benchmark name the program that made them") {
   const Folder folder;
   const Outcome version = strata(folder, "--version");

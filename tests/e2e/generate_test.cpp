@@ -2,6 +2,7 @@
 // drawn, and lose nothing when they are killed.
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -131,6 +132,11 @@ TEST_CASE("what cannot be continued is refused before anything is drawn") {
   check(R"({"tokens": [1], "max_tokens": 0})", "max_tokens is 0, and at least 1");
   check(R"({"tokens": [1], "max_tokens": 1e9})", "max_tokens is 1000000000.0");
   check(R"({"tokens": [1], "max_tokens": 512})", "max_position_embeddings");
+  const std::string most = std::to_string(std::numeric_limits<std::int64_t>::max());
+  check(R"({"tokens": [1], "max_tokens": )" + most + "}", "max_tokens must be 1 to 2,147,483,647");
+  check(R"({"tokens": [1], "temperature": 1, "samples": )" + most + "}",
+        "samples must be 1 to 1,000,000");
+  check(R"({"tokens": [1], "top_k": )" + most + "}", "top_k must be 0, which draws from all");
   check(R"({"tokens": [1], "temperature": "hot"})", "temperature is \"hot\", and a number");
   check(R"({"tokens": [1], "temperature": -1})", "temperature must be 0");
   check(R"({"tokens": [1], "top_k": -1})", "top_k must be");

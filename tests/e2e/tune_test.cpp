@@ -144,7 +144,7 @@ TEST_CASE("tune refuses with the remedy what it cannot rank, cut or hold") {
            {model + " --gpu 4090 --tokens 1000", 2, "give 1024 or 2048"},
            {model + " --gpu 4090 --allow optimizer.lr", 2, "optimizer.lr is not searched"},
            {model + " --gpu 4090 --sequence-length 1 --tokens 4611686018427387904", 2,
-            "1,099,511,627,776 tokens at most"},
+            "must be a whole number from 1 to 1,099,511,627,776"},
            {model + " --gpu 4090 --sequence-length 1 --tokens 1099511627776", 2,
             "2,147,483,648 rows at most"},
            {model + " --gpu 4090 --set schedule.rows=1048576 --set schedule.passes=65536", 2,

@@ -171,6 +171,8 @@ TEST_CASE("an entry that does not fit the data is refused with the tensor's name
   check(entry("x", "F32", "[3]", 0, 8), 8, "do not hold");
   check(entry("x", "F64", "[4611686018427387905,4]", 0, 32), 32, "do not hold");
   check(entry("x", "F32", "[-2]", 0, 8), 8, "shape");
+  check(entry("x", "F32", "[9223372036854775807]", 0, 8), 8, "do not hold");
+  check(entry("x", "F32", "[9223372036854775808]", 0, 8), 8, "sizes from 0 to 2^63 - 1");
   check(entry("x", "F32", "2", 0, 8), 8, "shape");
   check(entry("x", "F32", "null", 0, 4), 4, "shape");
   check(entry("x", "F32", "{}", 0, 4), 4, "shape");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -134,6 +135,20 @@ TEST_CASE("samples of a step say where documents end, and count through epochs")
     }
     CHECK(row.document_ends == ends);
   }
+}
+
+TEST_CASE(
+    "a step whose samples cannot be counted, or listed, is refused with the option to change") {
+  const ScratchFolder folder;
+  const RunConfig config =
+      file_config(folder, tokens_of_rows(11, save_config({}).data.sequence_length));
+  const Manifest manifest = consumed(2, 2 * config.step_rows(1));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  CHECK_THROWS_WITH(samples_of_step(manifest, config, kMost),
+                    ContainsSubstring("--step: samples of step 9,223,372,036,854,775,807"));
+  CHECK_THROWS_WITH(samples_of_step(manifest, config, 3, std::numeric_limits<int>::max()),
+                    ContainsSubstring("--ranks: a step of 2,147,483,647 ranks") &&
+                        ContainsSubstring("name fewer"));
 }
 
 TEST_CASE("samples of a mixture name their source, file and place there") {

@@ -42,6 +42,9 @@ struct DrawOptions {
   bool ignore_eos = false;  ///< end tokens end nothing
 };
 
+/// Continuations of one prompt are at most so many.
+inline constexpr std::int64_t kMostSamples = 1'000'000;
+
 /// What `generate` is told.
 struct GenerateOptions {
   ModelOptions model;

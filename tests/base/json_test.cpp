@@ -1,0 +1,106 @@
+// Tests the reading of JSON: what it makes of a text, what it tells on the way, and that its work
+// grows as the text does. Ordered objects have tables of their members from some size on, so that
+// small and large ones are tried.
+
+#include "support/json.h"
+
+#include <string>
+#include <vector>
+
+#include "strata/base/error.h"
+#include "support/catch.h"
+
+namespace strata {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+using Sorted = nlohmann::json;
+
+/// Returns an object of `count` members "k0", "k1", ... of this value.
+std::string object_of(int count, const std::string& value) {
+  std::string text = "{";
+  for (int i = 0; i < count; ++i) {
+    text += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":" + value;
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("every kind of value is read", "", Sorted, Ordered) {
+  const std::string text =
+      R"({"list":[1,-2,3.5,"text",true,false,null,[],{}],"object":{"inner":{"deep":[[7]]}}})";
+  const auto json = parse_json<TestType>(text);
+  CHECK(json_text(json) == text);
+  CHECK(json["list"][0].is_number_unsigned());
+  CHECK(json["list"][1].is_number_integer());
+  CHECK(json["list"][2].is_number_float());
+  CHECK(parse_json<TestType>("7") == 7);
+  CHECK(parse_json<TestType>("[/* one */ 1]", JsonComments::kIgnore) == TestType{1});
+}
+
+TEMPLATE_TEST_CASE("of members with one key the last one counts", "", Sorted, Ordered) {
+  CHECK(json_text(parse_json<TestType>(R"({"a":1,"b":2,"a":{"c":3}})")) ==
+        R"({"a":{"c":3},"b":2})");
+  std::string many = object_of(1000, "0");
+  many.back() = ',';
+  const auto json = parse_json<TestType>(many + R"("k3":3,"k999":[4],"new":5,"new":6})");
+  CHECK(json.size() == 1001);
+  CHECK(json["k3"] == 3);
+  CHECK(json["k999"] == TestType{4});
+  CHECK(json["new"] == 6);
+}
+
+TEST_CASE("members of an ordered object keep their order, however many there are") {
+  for (const int count : {1, 15, 16, 17, 18, 1000}) {
+    const std::string text = object_of(count, "{}");
+    CHECK(json_text(parse_json<Ordered>(text)) == text);
+  }
+}
+
+TEST_CASE("the parser tells what it meets in the order of the text") {
+  std::vector<std::string> told;
+  (void)parse_json<Ordered>(
+      R"({"a":[1],"b":{}})", JsonComments::kRefuse,
+      [&](Ordered::parse_event_t event, const Ordered& value) {
+        told.push_back(std::to_string(static_cast<int>(event)) + json_text(value));
+      });
+  using Event = Ordered::parse_event_t;
+  const auto line = [](Event event, const std::string& value) {
+    return std::to_string(static_cast<int>(event)) + value;
+  };
+  CHECK(told == std::vector{line(Event::object_start, "{}"), line(Event::key, "\"a\""),
+                            line(Event::array_start, "[]"), line(Event::value, "1"),
+                            line(Event::array_end, "[1]"), line(Event::key, "\"b\""),
+                            line(Event::object_start, "{}"), line(Event::object_end, "{}"),
+                            line(Event::object_end, R"({"a":[1],"b":{}})")});
+}
+
+TEMPLATE_TEST_CASE("a text that is not JSON is refused with its place", "", Sorted, Ordered) {
+  for (const std::string text :
+       {"", "{", "[1,]", "{\"a\" 1}", "[1] 2", "nul", "[1e999]", "// 1\n1", "\"\xff\""}) {
+    INFO(text);
+    CHECK_THROWS_AS(parse_json<TestType>(text), typename TestType::exception);
+  }
+  CHECK_THROWS_WITH(parse_json<TestType>("{\"a\":\n}"), ContainsSubstring("at line 2, column 1"));
+}
+
+TEST_CASE("64 levels of objects and lists are read and one more is refused") {
+  const auto nested = [](std::size_t levels) {
+    return std::string(levels, '[') + std::string(levels, ']');
+  };
+  CHECK_NOTHROW(parse_json<Sorted>(nested(64)));
+  CHECK_THROWS_AS(parse_json<Sorted>(nested(65)), ConfigError);
+}
+
+// Work that grows with the square of the members takes hours for so many: this would hang.
+TEMPLATE_TEST_CASE("very many members that are objects are each looked at once", "", Sorted,
+                   Ordered) {
+  constexpr int kMany = 1'000'000;
+  CHECK(parse_json<TestType>(object_of(kMany, "{}")).size() == kMany);
+  std::string list = "[{}";
+  for (int i = 1; i < kMany; ++i) list += ",{}";
+  CHECK(parse_json<TestType>(list + "]").size() == kMany);
+}
+
+}  // namespace strata
