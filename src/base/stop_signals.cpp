@@ -15,13 +15,13 @@ namespace strata {
 namespace {
 
 constexpr std::int64_t kEchoMs = 1000;
-constexpr std::array<int, 3> kCaught{SIGINT, SIGTERM, SIGUSR1};
+constexpr std::array<int, 5> kCaught{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGXCPU};
 constexpr std::array<int, 2> kIgnored{SIGPIPE, SIGXFSZ};
-constexpr std::array<int, 3> kOutlasted{SIGTERM, SIGUSR1, SIGUSR2};
+constexpr std::array<int, 5> kOutlasted{SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU};
 
 std::atomic<int> first_signal{0};
 std::atomic<int> save_requests{0};
-std::atomic<std::int64_t> first_ms{0};
+std::array<std::atomic<std::int64_t>, NSIG> first_ms{};  // of each signal; 0: it has not come
 std::atomic<StopSignals::ClockMs> now_ms{StopSignals::steady_ms};
 static_assert(std::atomic<int>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free &&
@@ -29,12 +29,11 @@ static_assert(std::atomic<int>::is_always_lock_free &&
 
 extern "C" void remember_signal(int signal) {
   int none = 0;
-  if (first_signal.compare_exchange_strong(none, signal)) {
-    first_ms = now_ms.load()();
-    return;
-  }
-  const std::int64_t since_ms = first_ms;
-  if (since_ms == 0 || now_ms.load()() - since_ms < kEchoMs) return;
+  first_signal.compare_exchange_strong(none, signal);
+  const std::int64_t ms = now_ms.load()();
+  std::int64_t since_ms = 0;
+  if (first_ms[static_cast<std::size_t>(signal)].compare_exchange_strong(since_ms, ms)) return;
+  if (signal == SIGXCPU || ms - since_ms < kEchoMs) return;
   ::signal(signal, SIG_DFL);
   raise(signal);  // is delivered when the handler returns
 }
@@ -48,6 +47,8 @@ std::string signal_name(int signal) {
     case SIGINT: return "SIGINT";
     case SIGTERM: return "SIGTERM";
     case SIGUSR1: return "SIGUSR1";
+    case SIGHUP: return "SIGHUP";
+    case SIGXCPU: return "SIGXCPU";
     case kTimeOver: return "the time limit";
     default: return "signal " + std::to_string(signal);
   }
@@ -68,7 +69,7 @@ std::int64_t StopSignals::steady_ms() {
 StopSignals::StopSignals(Afterwards afterwards, ClockMs clock)
     : before_(std::make_unique<Actions>()), afterwards_(afterwards) {
   first_signal = 0;
-  first_ms = 0;
+  for (std::atomic<std::int64_t>& ms : first_ms) ms = 0;
   now_ms = clock;
   struct sigaction action {};
   action.sa_flags = SA_RESTART;

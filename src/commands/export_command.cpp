@@ -48,6 +48,7 @@ int export_command(const ExportOptions& options) {
                       ": is a model already; name a checkpoint or a run folder");
   }
   warn_of_newer(named);
+  warn_of_unsaved_steps(*named.checkpoint, options.checkpoint);
   const DType weight = options.dtype == "f32" ? DType::kF32 : DType::kBF16;
   const NewModel made = make_new_model(
       *files, options.to, options.overwrite ? OldModel::kReplace : OldModel::kRefuse, "export",

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/checkpoint/checkpoint_save.h"
+#include "strata/run/metrics.h"
 
 namespace strata {
 namespace {
@@ -89,6 +91,16 @@ NamedFolder find_named_folder(const Files& files, const fs::path& path) {
                 ": is neither a checkpoint, nor a run folder with one, nor the folder of a Hugging "
                 "Face model; name a folder such as RUN, RUN/" +
                 std::string(kCheckpointsName) + "/" + checkpoint_name(1000) + " or a model");
+}
+
+void warn_of_unsaved_steps(const FoundCheckpoint& found, const fs::path& path) {
+  std::error_code ignored;
+  if (fs::equivalent(path, found.folder, ignored)) return;
+  const fs::path run = found.folder.parent_path().parent_path();
+  const std::int64_t done = last_step_in(run / "metrics.jsonl").value_or(0);
+  if (done <= found.manifest.step) return;
+  log::warn("{}: the run has done {} steps, and its newest state that is saved is of step {}",
+            run.string(), done, found.manifest.step);
 }
 
 LlamaConfig model_of(const FoundCheckpoint& checkpoint) {

@@ -33,6 +33,10 @@ struct NamedFolder {
 /// the checkpoint that it names is not whole, or no checkpoint of the run is.
 [[nodiscard]] NamedFolder find_named_folder(const Files& files, const std::filesystem::path& path);
 
+/// Warns if `path` names a run, of which `found` is the newest checkpoint, and the run has done
+/// more steps than that holds: their state was not saved, or is not yet.
+void warn_of_unsaved_steps(const FoundCheckpoint& found, const std::filesystem::path& path);
+
 /// Returns the model that a checkpoint is of. Throws ConfigError if its manifest describes none
 /// that strata trains.
 [[nodiscard]] LlamaConfig model_of(const FoundCheckpoint& checkpoint);

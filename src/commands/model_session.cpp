@@ -18,7 +18,9 @@ namespace {
 std::filesystem::path folder_of(const std::filesystem::path& named) {
   const std::unique_ptr<Files> files = make_system_files();
   const NamedFolder found = find_named_folder(*files, named);
-  return found.checkpoint ? found.checkpoint->folder / kModelFolder : named;
+  if (!found.checkpoint) return named;
+  warn_of_unsaved_steps(*found.checkpoint, named);
+  return found.checkpoint->folder / kModelFolder;
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct SuiteJob {
 };
 
 /// Measures what the rows' records lack, in turns, and appends it to them. The files that the
-/// options name are written before the first run and after each. Blocks; throws Interrupted when
-/// SIGINT, SIGTERM or SIGUSR1 came, and what the files throw, never what a run ends by.
+/// options name are written before the first run and after each. Blocks; throws Interrupted when a
+/// signal came that StopSignals catches, and what the files throw, never what a run ends by.
 void run_suite(const SuiteOptions& options, const std::vector<SuiteJob>& jobs,
                SuiteResults& results);
 

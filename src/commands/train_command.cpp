@@ -107,7 +107,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         if (!find()) return 0;
       } catch (const Interrupted& interrupted) {
         log::info("{} before the first step", interrupted.what());
-        return place.resume ? kSavedExitCode : interrupted.exit_code();
+        return place.resumes_own() ? kSavedExitCode : interrupted.exit_code();
       }
     }
   });

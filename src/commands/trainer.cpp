@@ -44,7 +44,9 @@ Trainer::Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Wa
                 .run_folder = config.run.output,
                 .may_end = [this] { end_if_asked(); }}),
       config_(session_.setup().config),
-      saves_(config.checkpoint, config.run.steps, place.first_step(), steady_seconds()),
+      saves_(config.checkpoint, config.run.steps,
+             place.resumes_own() ? std::optional(place.first_step()) : std::nullopt,
+             steady_seconds()),
       done_(place.first_step()) {
   if (session_.checkpoints() != nullptr) save_s_ = session_.checkpoints()->expected_s();
 }
@@ -70,8 +72,14 @@ int Trainer::run() {
   log::debug("{}", to_string(memory));
   if (report_) report_->end(interrupted, memory);
   if (first()) say_next(after_run(saved, interrupted.has_value()));
-  if (!interrupted) return 0;
-  return saved ? kSavedExitCode : interrupted->exit_code();
+  return exit_code(saved, interrupted);
+}
+
+/// Returns the same on all ranks, which saves are committed or fail on together.
+int Trainer::exit_code(bool saved, const std::optional<Interrupted>& interrupted) const {
+  if (interrupted && saved) return kSavedExitCode;
+  if (failed_.any()) return kUnsavedExitCode;
+  return interrupted ? interrupted->exit_code() : 0;
 }
 
 void Trainer::start() {
@@ -247,7 +255,6 @@ void Trainer::require_good_steps() const {
 
 /// Notes that the state behind `done` steps is being saved.
 void Trainer::note_saves(const SaveKinds& begun, std::int64_t done) {
-  if (begun.whole) saved_before_ = saves_.saved();
   saves_.begun(begun, done, steady_seconds());
 }
 
@@ -263,12 +270,16 @@ void Trainer::report_saves() {
   if (session_.checkpoints() == nullptr) return;
   for (const SaveReport& report : session_.checkpoints()->take_reports()) {
     save_s_ = std::max(save_s_, report.seconds);
-    if (!report.failure.empty() && !report.weights_alone) saves_.failed(saved_before_);
+    const bool failed = !report.failure.empty();
+    (report.weights_alone ? failed_.weights : failed_.whole) = failed;
+    if (failed && !report.weights_alone) saves_.failed(report.step);
     if (report_) report_->save(report, saves_.steps_waited());
   }
 }
 
-/// Waits for what is being saved and saves the last state if it is not. Returns whether it is.
+/// Waits for what is being saved and saves the last state if it is not, or if a save that was due
+/// had to wait. What no step has changed is saved already, or elsewhere. Returns whether this run's
+/// folder has the last state.
 bool Trainer::save_at_end() {
   Checkpointer* checkpoints = session_.checkpoints();
   if (checkpoints == nullptr) return false;
@@ -277,7 +288,8 @@ bool Trainer::save_at_end() {
   const auto meanwhile = [this] { say_signal_waits(); };
   checkpoints->wait(meanwhile);
   report_saves();
-  const SaveKinds left{.whole = config_.checkpoint.at_end && saves_.saved() != done_,
+  const bool changed = done_ > place_.first_step() && saves_.saved() != done_;
+  const SaveKinds left{.whole = changed && (config_.checkpoint.at_end || saves_.waiting().whole),
                        .weights = saves_.waiting().weights};
   if (left.any()) {
     note_saves(left, done_);
@@ -292,11 +304,15 @@ std::string Trainer::after_run(bool saved, bool interrupted) const {
   const std::string run = shell_word(config_.run.output);
   if (!saved) {
     return "strata report " + run + " shows the curves; the last state was not saved" +
-           (config_.checkpoint.at_end ? "" : " (checkpoint.at_end)");
+           (config_.checkpoint.at_end ? "" : " (checkpoint.at_end)") +
+           (saves_.saved() ? fmt::format("; strata export {} takes the one after step {}", run,
+                                         *saves_.saved())
+                           : std::string());
   }
   if (interrupted) return "the same command with --resume auto goes on; strata report " + run;
   return "strata generate " + run + " --prompt TEXT, strata export " + run +
-         " MODEL, strata report " + run;
+         " MODEL, strata report " + run +
+         (failed_.weights ? "; the last weights alone were not saved" : "");
 }
 
 /// Says once that a signal which has come since the last step does not end the save.

@@ -20,7 +20,8 @@
 
 namespace strata {
 
-/// EX_TEMPFAIL of sysexits.h: the run can go on.
+/// EX_TEMPFAIL of sysexits.h: the run was ended, and its own folder has the last state to go on
+/// from.
 inline constexpr int kSavedExitCode = 75;
 
 /// Runs the training of one rank. Steps are reported when they have finished, which is after later
@@ -61,6 +62,7 @@ class Trainer {
   [[nodiscard]] bool save_file_is_there() const;
   void report_saves();
   [[nodiscard]] bool save_at_end();
+  [[nodiscard]] int exit_code(bool saved, const std::optional<Interrupted>& interrupted) const;
   [[nodiscard]] std::string after_run(bool saved, bool interrupted) const;
   void say_signal_waits();
 
@@ -80,8 +82,8 @@ class Trainer {
   std::optional<TrainingReport> report_;  ///< on rank 0, from start()
   bool signal_told_ = false;              ///< that it came, and what it does
   SaveAgenda saves_;
-  std::int64_t done_;              ///< steps that were submitted, of all of the run
-  std::int64_t saved_before_ = 0;  ///< SaveAgenda::saved() when the last save began
+  SaveKinds failed_;        ///< of which the last save has failed
+  std::int64_t done_;       ///< steps that were submitted, of all of the run
   double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
   WorkProgress begin_work_;

@@ -324,9 +324,10 @@ void CheckpointSection::fields(FieldList& f) {
         "Says how many minutes pass between checkpoints, beside every_steps; null goes by steps "
         "alone. Set it where the length of steps is not known.")
       .above(0, "null saves none by time");
-  f.add("at_end", at_end,
-        "Saves a checkpoint of the last step, and one when SIGINT, SIGTERM or SIGUSR1 ends the run "
-        "before it. Set false for runs whose model nobody needs.");
+  f.add(
+      "at_end", at_end,
+      "Saves a checkpoint of the last step, and one when a signal or a limit of time ends the run "
+      "before it. Set false for runs whose model nobody needs.");
   f.add("keep", keep,
         "Says how many checkpoints stay, the newest ones; the newest whose loss is finite always "
         "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "strata/base/bytes.h"
@@ -51,6 +52,18 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
 }
 
 }  // namespace
+
+bool CheckpointPlace::resumes_own() const {
+  if (!resume) return false;
+  const auto same_for_all = [](const std::filesystem::path& path) {
+    std::error_code error;
+    const std::filesystem::path found =
+        std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+    return error ? path.lexically_normal() : found;
+  };
+  return same_for_all(resume->folder) ==
+         same_for_all(folder / checkpoint_name(resume->manifest.step));
+}
 
 std::int64_t CheckpointPlace::first_sample() const {
   const std::int64_t consumed = resume ? resume->manifest.samples : 0;

@@ -2,8 +2,11 @@
 
 #include "strata/run/metrics.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
@@ -11,10 +14,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
+#include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/base/version.h"
 
@@ -104,6 +110,27 @@ void MetricsLog::write(std::string_view event,
   }
   // Names of files and devices may hold bytes that are not UTF-8.
   file_.write(json_text(line, kOneLine, NotUtf8::kReplace) + '\n');
+}
+
+std::optional<std::int64_t> last_step_in(const std::filesystem::path& file) {
+  constexpr std::uint64_t kEnd = 1 << 18;  // some hundred lines
+  std::string text;
+  try {
+    const InputFile metrics(file);
+    const std::uint64_t begin = metrics.bytes() - std::min(metrics.bytes(), kEnd);
+    text.resize(static_cast<std::size_t>(metrics.bytes() - begin));
+    text.resize(metrics.read_some(begin, std::as_writable_bytes(std::span(text))));
+  } catch (const IoError&) {
+    return std::nullopt;
+  }
+  // Not every line is JSON: the first one may be a part, and of the last one only a part written.
+  constexpr std::string_view kStep = "{\"event\":\"step\",\"step\":";
+  const std::size_t at = text.rfind(kStep);
+  if (at == std::string::npos) return std::nullopt;
+  std::int64_t step = 0;
+  const char* const text_end = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data() + at + kStep.size(), text_end, step);
+  return error == std::errc{} && end != text_end ? std::optional(step) : std::nullopt;
 }
 
 }  // namespace strata

@@ -23,7 +23,7 @@ void SaveAgenda::begun(const SaveKinds& kinds, std::int64_t done, double now_s) 
   if (!kinds.whole) return;
   due_.whole = false;
   asked_ = false;
-  saved_ = done;
+  saved_.push_back(done);
   last_s_ = now_s;
 }
 

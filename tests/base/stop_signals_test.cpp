@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+#include <vector>
+
 #include "support/catch.h"
 
 using namespace strata;
@@ -85,6 +88,49 @@ TEST_CASE("a signal that comes a while after the first ends the process at once"
   CHECK(WTERMSIG(status) == SIGTERM);
 }
 
+TEST_CASE("another signal than the first ends nothing, until it comes again itself") {
+  const std::vector<int> stops{SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+  for (const int first : stops) {
+    for (const int other : stops) {
+      if (first == other) continue;
+      const auto other_comes = [&](int times) {
+        return status_of_child([&] {
+          raise(first);
+          for (int i = 0; i < times; ++i) {
+            time_ms() += 1000;
+            raise(other);
+          }
+        });
+      };
+      INFO(signal_name(first) << " and then " << signal_name(other));
+      CHECK(other_comes(1) == 0);
+      const int status = other_comes(2);
+      REQUIRE(WIFSIGNALED(status));
+      CHECK(WTERMSIG(status) == other);
+    }
+  }
+}
+
+TEST_CASE("SIGHUP and SIGXCPU ask a run to end, as SIGTERM does") {
+  for (const int signal : {SIGHUP, SIGXCPU}) {
+    const Caught signals;
+    raise(signal);
+    CHECK(signals.received() == signal);
+    CHECK(Interrupted(signal).exit_code() == 128 + signal);
+  }
+  CHECK(std::string(Interrupted(SIGHUP).what()) == "ended by SIGHUP");
+  CHECK(std::string(Interrupted(SIGXCPU).what()) == "ended by SIGXCPU");
+}
+
+TEST_CASE("SIGXCPU, which the kernel repeats by itself, never ends the process") {
+  CHECK(status_of_child([] {
+          for (int i = 0; i < 5; ++i) {
+            raise(SIGXCPU);
+            time_ms() += 1000;
+          }
+        }) == 0);
+}
+
 TEST_CASE("the clock of the system tells the milliseconds that pass") {
   const std::int64_t begin_ms = StopSignals::steady_ms();
   CHECK(begin_ms > 0);
@@ -94,21 +140,23 @@ TEST_CASE("the clock of the system tells the milliseconds that pass") {
 }
 
 TEST_CASE("a signal that the process was started with ignored stays ignored") {
-  struct sigaction before {};
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGINT, &ignore, &before);
-  {
-    const Caught signals;
-    raise(SIGINT);
-    CHECK(signals.received() == 0);
+  for (const int signal : {SIGINT, SIGHUP, SIGXCPU}) {
+    struct sigaction before {};
+    struct sigaction ignore {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(signal, &ignore, &before);
+    {
+      const Caught signals;
+      raise(signal);
+      CHECK(signals.received() == 0);
+    }
+    sigaction(signal, &before, nullptr);
   }
-  sigaction(SIGINT, &before, nullptr);
 }
 
 TEST_CASE(
     "what outlasts stops ends with its own exit code, after a signal that was caught as well") {
-  for (const int late : {SIGTERM, SIGUSR1}) {
+  for (const int late : {SIGTERM, SIGUSR1, SIGHUP, SIGXCPU}) {
     const int status = status_of_child([late] {
       raise(SIGUSR1);
       time_ms() += 1100;
@@ -123,7 +171,7 @@ TEST_CASE(
 }
 
 TEST_CASE("signals that come once all is over change nothing if that was asked for, but SIGINT") {
-  for (const int late : {SIGTERM, SIGUSR1, SIGUSR2, SIGINT}) {
+  for (const int late : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGXCPU, SIGINT}) {
     const int status = status_of([late] {
       { const Caught inner(StopSignals::Afterwards::kOutlast); }
       raise(late);
@@ -150,5 +198,6 @@ TEST_CASE("a closed pipe is an error of the write while signals are caught") {
 TEST_CASE("the exit code of an interrupted program is 128 and the signal") {
   CHECK(Interrupted(SIGTERM).exit_code() == 143);
   CHECK(Interrupted(SIGINT).exit_code() == 130);
+  CHECK(Interrupted(kTimeOver).exit_code() == kUnsavedExitCode);  // no signal came
   CHECK(std::string(Interrupted(SIGTERM).what()) == "ended by SIGTERM");
 }

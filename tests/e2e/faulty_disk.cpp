@@ -1,8 +1,9 @@
 // Loaded into a program (LD_PRELOAD), it lets calls on files fail, send a signal, or wait:
 // - FAULT_PATH: calls on files whose path has this text are meant; FAULT_RANK: on this rank of
 //   mpirun or srun alone;
-// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad;
-//   FAIL_AFTER: but for so many calls;
+// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite"
+// as
+//   if the disk were full; FAIL_AFTER: but for so many calls;
 // - SIGNAL_CALL: the thread of this one "pread" or "pwrite" gets a signal in it, by the number
 //   SIGNAL; SIGNAL_AFTER: after so many calls;
 // - HOLD_CALL: "pread" or "pwrite" waits until there is the file HOLD_UNTIL (e2e/hold.h);
@@ -122,7 +123,13 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
 }
 
 ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
-  if (is_meant(descriptor)) before("pwrite");
+  if (is_meant(descriptor)) {
+    before("pwrite");
+    if (failing().number("pwrite") >= 1) {
+      errno = ENOSPC;
+      return -1;
+    }
+  }
   return real<ssize_t (*)(int, const void*, size_t, off_t)>("pwrite")(descriptor, from, bytes,
                                                                       offset);
 }

@@ -138,6 +138,66 @@ TEST_CASE("a signal while the last checkpoint is saved waits for it, and says so
   CHECK(difference(checkpoint(folder / "reference", 12), checkpoint(folder / "run", 12)) == "");
 }
 
+TEST_CASE("another signal while the last checkpoint is saved does not end the save", "[slow]") {
+  if (sanitized()) return;
+  const Folder folder;
+  const Gate gate(folder);
+  std::ofstream(folder / "clock").close();
+  Process process(folder,
+                  "env STILL_CLOCK=" + (folder / "clock") +
+                      " FAULT_PATH=/checkpoints/ HOLD_CALL=pwrite" + gate.known_as("HOLD_UNTIL") +
+                      "LD_PRELOAD=" + built("libfaulty_disk.so") + ":" + built("libfile_clock.so") +
+                      " " + kProgram + train_short(folder, "run", kEndless));
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":20,");
+  process.send(SIGUSR1);
+  process.wait_for("SIGUSR1: the run ends when the submitted steps are done");
+  gate.wait_until_held(process);
+  std::ofstream(folder / "clock") << "some seconds";
+  process.send(SIGTERM);  // what a batch system sends when the grace time is over
+  gate.open();
+  check_saved(folder, process, "");
+}
+
+TEST_CASE("a run whose terminal is gone saves its last state, unless nohup started it", "[slow]") {
+  const Folder folder;
+  Process process(folder, kProgram + train_short(folder, "run", kEndless));
+  process.wait_for(folder / "run/metrics.jsonl", "\"step\":5,");
+  process.send(SIGHUP);
+  check_saved(folder, process, "");
+  CHECK_THAT(process.text(), ContainsSubstring("ended by SIGHUP"));
+
+  Process kept(folder, "nohup " + kProgram + train_short(folder, "kept", kEndless));
+  kept.wait_for(folder / "kept/metrics.jsonl", "\"step\":5,");
+  kept.send(SIGHUP);
+  kept.wait_for(folder / "kept/metrics.jsonl", "\"step\":50,");
+  kept.send(SIGTERM);
+  CHECK(kept.wait() == 75);
+  CHECK_THAT(kept.text(), ContainsSubstring("ended by SIGTERM"));
+}
+
+TEST_CASE("a run is not said to go on before its own folder has a checkpoint") {
+  if (sanitized()) return;
+  const Folder folder;
+  REQUIRE(strata(folder, train_short(folder, "other", "")).code == 0);
+  const std::string from_other = kEndless + " --resume " + (folder / "other");
+  // While the checkpoint of the other run is read, and when it has been.
+  const std::string loading =
+      "FAULT_PATH=/state/ SIGNAL_CALL=pread SIGNAL=" + std::to_string(SIGTERM) +
+      " COUNT_CALL=pread COUNT_FILE=" + (folder / "reads");
+  const Outcome ended = run(folder, disturbed(loading) + train_short(folder, "new", from_other));
+  INFO(ended.text);
+  CHECK(ended.code == 128 + SIGTERM);
+  CHECK_THAT(ended.text, ContainsSubstring("before the first step"));
+  CHECK_FALSE(fs::exists(folder / "new/checkpoints"));
+
+  // Its own first save is enough, however few steps that took.
+  Process process(folder, kProgram + train_short(folder, "saves", from_other));
+  process.wait_for(folder / "saves/metrics.jsonl", "\"event\":\"step\"");
+  process.send(SIGTERM);
+  CHECK(process.wait() == 75);
+  CHECK(names_in(folder / "saves/checkpoints").size() == 1);
+}
+
 TEST_CASE("a second signal while the last checkpoint is saved ends the run at once", "[slow]") {
   if (sanitized()) return;
   const Folder folder;
@@ -240,6 +300,65 @@ TEST_CASE("train.sbatch has SLURM start a job again whose time is over", "[slow]
                             "wait $!",
                         "1:00:30");
   check_requeued(slurm, "the time limit");
+}
+
+TEST_CASE("a run whose last save failed says so by its exit code, and is not started again") {
+  if (sanitized()) return;
+  const Folder folder;
+  // The checkpoint of step 8 is there, and that of step 12 meets a full disk.
+  const std::string last = "--set checkpoint.every_steps=null ";
+  REQUIRE(strata(folder, train_short(folder, "run", last + "--set run.steps=8")).code == 0);
+  const std::string full = "FAIL_CALL=pwrite FAULT_PATH=";
+  const Outcome done = run(folder, disturbed(full + "step-00000012") +
+                                       train_short(folder, "run", last + "--resume auto"));
+  INFO(done.text);
+  CHECK(done.code == 74);
+  CHECK_THAT(done.text, ContainsSubstring("No space left on device") &&
+                            ContainsSubstring("the last state was not saved; strata export") &&
+                            ContainsSubstring("takes the one after step 8"));
+  const Outcome exported = strata(folder, "export " + (folder / "run") + " " + (folder / "model"));
+  INFO(exported.text);
+  CHECK(exported.code == 0);
+  CHECK_THAT(exported.text, ContainsSubstring("the run has done 12 steps") &&
+                                ContainsSubstring("the model after step 8"));
+  const Outcome named =
+      strata(folder, "export " + checkpoint(folder / "run", 8) + " " + (folder / "the same"));
+  CHECK_THAT(named.text, !ContainsSubstring("the run has done"));
+
+  const Outcome weights =
+      run(folder, disturbed(full + "/weights/") +
+                      train_short(folder, "alone", "--set checkpoint.weights_every_steps=4"));
+  INFO(weights.text);
+  CHECK(weights.code == 74);
+
+  // The same where a signal ends the job: the old checkpoint is not what it had come to.
+  const FakeSlurm slurm(folder,
+                        "export LD_PRELOAD=" + built("libfaulty_disk.so") + " " + full +
+                            "/checkpoints/\n"
+                            "\"$@\" &\n"
+                            "while kill -0 $! && ! grep -qs '\"step\":5,' " +
+                            (folder / "runs/tiny-7/metrics.jsonl") +
+                            "; do sleep 0.02; done\n"
+                            "kill -USR1 $!\n"
+                            "wait $!",
+                        "UNLIMITED");
+  const Outcome job = slurm.job(kManySteps);
+  INFO(job.text);
+  CHECK(job.code == 74);
+  CHECK_THAT(job.text, ContainsSubstring("ended by SIGUSR1"));
+  CHECK(slurm.requeued().empty());
+}
+
+TEST_CASE("a limit of time that ends a run which saves nothing has the code of what is not saved",
+          "[slow]") {
+  if (sanitized()) return;
+  const Folder folder;
+  const FakeSlurm slurm(folder, "exec \"$@\" --set checkpoint.at_end=false", "0:01");
+  const Outcome job = slurm.job(kManySteps);
+  INFO(job.text);
+  CHECK(job.code == 74);
+  CHECK_THAT(job.text, ContainsSubstring("the time limit"));
+  CHECK(slurm.requeued().empty());
 }
 
 }  // namespace strata::test

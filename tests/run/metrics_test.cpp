@@ -148,6 +148,28 @@ TEST_CASE("lines that a full disk took are counted at the end, and none is torn"
   CHECK(file.lines()[1] == strata::parse_json<json>(R"({"event": "end", "lost_lines": 2})"));
 }
 
+TEST_CASE("how far a run came is told by the last whole line about a step") {
+  const TemporaryFile file;
+  CHECK_FALSE(strata::last_step_in(file.path));
+  std::ofstream out(file.path);
+  out << R"({"event":"start","step":7})" << std::endl;
+  CHECK_FALSE(strata::last_step_in(file.path));
+  {
+    MetricsLog log(file.path, MetricsLog::OldLines::kKeep);
+    StepMetrics step = sample();
+    for (const std::int64_t done : {99, 3, 4}) {  // it went back meanwhile
+      step.step = done;
+      log.step(step);
+    }
+    log.eval(5, 1.0);
+    for (int i = 0; i < 1000; ++i) log.checkpoint({});
+  }
+  CHECK(strata::last_step_in(file.path) == 4);
+  out.close();
+  std::ofstream(file.path, std::ios::app) << R"({"event":"step","step":12)";  // of 123
+  CHECK_FALSE(strata::last_step_in(file.path) == 12);
+}
+
 TEST_CASE("counts and durations are readable") {
   CHECK(strata::format_count(0) == "0");
   CHECK(strata::format_count(999) == "999");

@@ -14,6 +14,7 @@
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/run/resume.h"
 #include "support/catch.h"
+#include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_config.h"
 
@@ -382,6 +383,28 @@ TEST_CASE("folders of other names are no checkpoints") {
     INFO(name);
     CHECK(!step_of_name(name));
   }
+}
+
+TEST_CASE("a run goes on from its own checkpoint where --resume auto would find it again") {
+  const auto own = [](const fs::path& run, const fs::path& from, std::int64_t step) {
+    CheckpointPlace place{.files = nullptr, .folder = run / kCheckpointsName, .resume = {}};
+    if (from.empty()) return place.resumes_own();
+    place.resume.emplace();
+    place.resume->folder = from;
+    place.resume->manifest.step = step;
+    return place.resumes_own();
+  };
+  CHECK(!own(kRun, "", 0));  // it begins
+  CHECK(own(kRun, checkpoint(kRun, 5), 5));
+  CHECK(own(kRun / "../a/", checkpoint(kRun, 5), 5));
+  CHECK(own(fs::relative(kRun), checkpoint(kRun, 5), 5));
+  CHECK(!own(kRun, checkpoint(kOther, 5), 5));
+  CHECK(!own(kRun, checkpoint(kRun, 5).string() + ".abandoned", 5));
+
+  const ScratchFolder folder;
+  fs::create_directories(folder.file("run"));
+  fs::create_directory_symlink(folder.file("run"), folder.file("latest"));
+  CHECK(own(folder.file("latest"), checkpoint(folder.file("run"), 5), 5));
 }
 
 }  // namespace strata::test

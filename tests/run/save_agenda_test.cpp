@@ -108,10 +108,23 @@ TEST_CASE("what a failed save was to save is not saved") {
   CHECK(agenda.saved() == 3);  // what the run goes on from
   CHECK(agenda.due(4, 10).whole);
   agenda.begun(kWhole, 4, 10);
-  agenda.failed(3);
+  agenda.failed(4);
   CHECK(agenda.saved() == 3);
   CHECK(!agenda.due(5, 69).whole);
   CHECK(agenda.due(6, 70).whole);  // a minute after it began
+}
+
+TEST_CASE("a checkpoint whose failure is told when the next one has begun costs nothing else") {
+  SaveAgenda agenda(section(1, {}), 20, {}, 0);
+  CHECK(!agenda.saved());  // the run's own folder has none yet
+  for (const std::int64_t done : {1, 2, 3}) {
+    CHECK(agenda.due(done, 0).whole);
+    agenda.begun(kWhole, done, 0);
+  }
+  agenda.failed(2);
+  CHECK(agenda.saved() == 3);
+  agenda.failed(3);
+  CHECK(agenda.saved() == 1);
 }
 
 TEST_CASE("weights alone are due by their own steps, also with a checkpoint") {

@@ -1,4 +1,4 @@
-// SIGINT, SIGTERM and SIGUSR1 as something that a run asks for between its steps. A command that
+// Signals that end a program, as something that a run asks for between its steps. A command that
 // must not end in the middle of a step makes one StopSignals; whoever notices a signal throws
 // Interrupted, which carries the exit code that shells expect.
 #pragma once
@@ -12,18 +12,21 @@
 
 namespace strata {
 
-/// Stands among signals for the end of the time that a run has.
-inline constexpr int kTimeOver = SIGXCPU;
-/// Returns "SIGINT", "SIGTERM", "SIGUSR1", "the time limit", or "signal N" for others.
+/// Stands among signals for the end of the time that a run has; no signal has this number.
+inline constexpr int kTimeOver = 128;
+/// EX_IOERR of sysexits.h: what was to be kept of the work is not saved.
+inline constexpr int kUnsavedExitCode = 74;
+/// Returns "SIGINT" and so on for the signals that StopSignals catches, "the time limit", or
+/// "signal N" for others.
 [[nodiscard]] std::string signal_name(int signal);
 
-/// The program was asked to end. The exit code is 128 and the signal's number; 1 if the time is
-/// over, since no signal came then.
+/// The program was asked to end. The exit code is 128 and the signal's number, or kUnsavedExitCode
+/// if the time is over, since no signal came then.
 class Interrupted : public Error {
  public:
   explicit Interrupted(int signal) : Error("ended by " + signal_name(signal)), signal_(signal) {}
   [[nodiscard]] int exit_code() const noexcept override {
-    return signal_ == kTimeOver ? 1 : 128 + signal_;
+    return signal_ == kTimeOver ? kUnsavedExitCode : 128 + signal_;
   }
   [[nodiscard]] int signal() const noexcept { return signal_; }
 
@@ -31,12 +34,15 @@ class Interrupted : public Error {
   int signal_;
 };
 
-/// Catches SIGINT, SIGTERM and SIGUSR1 (which batch systems send before the time is over) while it
-/// lives, unless the process was started with them ignored. The first signal is remembered. A later
-/// one ends the process at once, as if nothing were caught; but not within a second of the first,
-/// because launchers and shells may send a signal to a process and to its group. Writing to a
-/// closed pipe or past a limit of file sizes is an error of the write meanwhile, and no signal.
-/// There is one at a time; it may be made and asked by any thread.
+/// Catches SIGINT, SIGTERM, SIGUSR1 (which batch systems send before the time is over), SIGHUP (the
+/// terminal is gone) and SIGXCPU (so is the processor time) while it lives, unless the process was
+/// started with them ignored, as nohup does. The first signal is remembered. The same signal again
+/// ends the process at once, as if nothing were caught; but not within a second, because launchers
+/// and shells may send a signal to a process and to its group. Another one ends nothing: batch
+/// systems send several kinds in turn, each to say that the time is short. Nor does SIGXCPU, which
+/// the kernel repeats by itself. Writing to a closed pipe or past a limit of file sizes is an error
+/// of the write meanwhile, and no signal. There is one at a time; it may be made and asked by any
+/// thread.
 class StopSignals {
  public:
   /// What signals do once it is gone: what they did before, or nothing (see outlast_stops); then
@@ -65,10 +71,10 @@ class StopSignals {
   Afterwards afterwards_;
 };
 
-/// From now on SIGTERM, SIGUSR1 and SIGUSR2 change nothing: the process has its exit code and is
-/// about to end. Launchers send SIGTERM to all ranks when the first has ended, and take the worst
-/// of their exit codes for that of the job. A batch system's SIGUSR1 may reach a host only when the
-/// run, told of it by another, is over. SIGINT still ends the process.
+/// From now on no signal that is caught changes anything, but SIGINT: the process has its exit code
+/// and is about to end. Launchers send SIGTERM to all ranks when the first has ended, and take the
+/// worst of their exit codes for that of the job. A batch system's SIGUSR1 may reach a host only
+/// when the run, told of it by another, is over. SIGINT still ends the process.
 void outlast_stops();
 
 }  // namespace strata

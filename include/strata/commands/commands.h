@@ -150,9 +150,10 @@ struct TuneOptions {
   int threads = 0;                     ///< that predict; 0: one for each usable core
 };
 
-/// Trains a model and writes the run folder that the config names as run.output. SIGINT, SIGTERM
-/// and SIGUSR1 end the run between two steps: with exit code 75 if its last state is saved, so that
-/// it can go on, else with 128 and the signal's number.
+/// Trains a model and writes the run folder that the config names as run.output. What StopSignals
+/// catches ends the run between two steps: with exit code 75 if its last state is saved, so that it
+/// can go on, 74 if its last save has failed, else with 128 and the signal's number. Returns 74 for
+/// all other runs whose last save has failed.
 int train_command(const LoadConfig& load, const TrainOptions& options);
 /// Prints on rank 0 every byte that a rank will take, by memory and purpose, the table of blocks,
 /// and the step that is predicted where rates are known. Needs no GPU and takes none of the memory
@@ -168,7 +169,7 @@ int tune_command(const TuneOptions& options);
 int bench_command(const LoadConfig& load, const BenchOptions& options);
 /// Measures the rows of a suite in turns, each run in a process of its own, writes the results
 /// after each of them and prints a table. Returns 0 if every run has figures; 3 if those that have
-/// none do not fit this machine; else 1. SIGINT, SIGTERM and SIGUSR1 end it as Interrupted does.
+/// none do not fit this machine; else 1. What StopSignals catches ends it as Interrupted does.
 /// Throws ConfigError or IoError for a suite, a config or an output that is wrong, before anything
 /// is measured.
 int bench_suite(const SuiteOptions& options);

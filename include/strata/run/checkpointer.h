@@ -34,6 +34,9 @@ struct CheckpointPlace {
   /// Returns the run folder that the checkpoints are in.
   [[nodiscard]] std::filesystem::path run() const { return folder.parent_path(); }
 
+  /// Returns whether the checkpoint that the run goes on from is one of its own folder, as
+  /// --resume auto would find it there.
+  [[nodiscard]] bool resumes_own() const;
   [[nodiscard]] std::int64_t first_step() const { return resume ? resume->manifest.step : 0; }
   /// Returns the sample with which training goes on.
   [[nodiscard]] std::int64_t first_sample() const;

@@ -83,4 +83,8 @@ class MetricsLog {
   LineFile file_;
 };
 
+/// Returns how many steps a run had done when it wrote its last line about one, by the end of its
+/// metrics file; nothing if there is no such file, or its end tells of no step.
+[[nodiscard]] std::optional<std::int64_t> last_step_in(const std::filesystem::path& file);
+
 }  // namespace strata

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/config/config.h"
@@ -13,9 +15,13 @@ namespace strata {
 
 class SaveAgenda {
  public:
-  /// `first` steps were done before, and saved; seconds are of a steady clock.
-  SaveAgenda(const CheckpointSection& config, std::int64_t steps, std::int64_t first, double now_s)
-      : config_(config), steps_(steps), saved_(first), last_s_(now_s) {}
+  /// `saved` are the steps of the state that this run's folder has already, if it has any; seconds
+  /// are of a steady clock.
+  SaveAgenda(const CheckpointSection& config, std::int64_t steps, std::optional<std::int64_t> saved,
+             double now_s)
+      : config_(config), steps_(steps), last_s_(now_s) {
+    if (saved) saved_.push_back(*saved);
+  }
 
   /// Somebody asks for a checkpoint at the next opportunity.
   void ask() { asked_ = true; }
@@ -25,18 +31,21 @@ class SaveAgenda {
   [[nodiscard]] const SaveKinds& waiting() const { return due_; }
   /// Says that the state behind `done` steps is being saved as these.
   void begun(const SaveKinds& kinds, std::int64_t done, double now_s);
-  /// Returns the steps of the state whose checkpoint was saved last, or is being saved.
-  [[nodiscard]] std::int64_t saved() const { return saved_; }
-  /// Says that the newest checkpoint has failed: what it was to save is not saved.
-  void failed(std::int64_t before) { saved_ = before; }
+  /// Returns the steps of the state whose checkpoint was saved last, or is being saved; nothing if
+  /// there is none.
+  [[nodiscard]] std::optional<std::int64_t> saved() const {
+    return saved_.empty() ? std::nullopt : std::optional(saved_.back());
+  }
+  /// Says that the checkpoint of so many steps has failed. The next one may have begun already.
+  void failed(std::int64_t done) { std::erase(saved_, done); }
   /// Returns how many steps a save that was due had to wait for the one before it.
   [[nodiscard]] std::int64_t steps_waited() const { return waited_; }
 
  private:
   CheckpointSection config_;
   std::int64_t steps_;
-  std::int64_t saved_;
-  double last_s_;  ///< when the last checkpoint began
+  std::vector<std::int64_t> saved_;  ///< steps of checkpoints, but of those that failed
+  double last_s_;                    ///< when the last checkpoint began
   bool asked_ = false;
   SaveKinds due_;  ///< as due() said last, but for what has begun
   std::int64_t waited_ = 0;
