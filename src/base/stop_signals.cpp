@@ -89,6 +89,7 @@ StopSignals::StopSignals(Afterwards afterwards, ClockMs clock)
 }
 
 StopSignals::~StopSignals() {
+  first_signal = 0;
   if (afterwards_ == Afterwards::kOutlast) {
     outlast_stops();
   } else {
@@ -107,6 +108,10 @@ StopSignals::~StopSignals() {
 int StopSignals::received() const { return first_signal; }
 
 bool StopSignals::take_save_request() { return save_requests.exchange(0) != 0; }
+
+void throw_if_stopped() {
+  if (const int signal = first_signal) throw Interrupted(signal);
+}
 
 void outlast_stops() {
   for (const int signal : kOutlasted) ::signal(signal, SIG_IGN);

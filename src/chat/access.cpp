@@ -12,10 +12,12 @@ namespace {
 
 /// Returns the characters of a string, each a string.
 std::vector<Value> characters(Heap& heap, const TracedText& text) {
-  const std::vector<std::size_t> offsets = code_point_offsets(text.bytes());
   std::vector<Value> result;
-  for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-    result.push_back(heap.text(text.slice(offsets[i], offsets[i + 1])));
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = at + code_point_at(text.bytes(), at).bytes;
+    heap.charge(sizeof(Value));
+    result.push_back(heap.text(text.slice(at, end)));
+    at = end;
   }
   return result;
 }
@@ -41,6 +43,7 @@ std::vector<std::size_t> positions(Heap& heap, const Slice& bounds, std::size_t 
   };
   std::int64_t at = bound(bounds.begin, step < 0 ? highest : lowest);
   const std::int64_t end = bound(bounds.end, step < 0 ? lowest : highest);
+  heap.charge(count * sizeof(std::size_t));
   std::vector<std::size_t> result;
   while (step < 0 ? at > end : at < end) {
     result.push_back(static_cast<std::size_t>(at));
@@ -53,12 +56,11 @@ std::vector<std::size_t> positions(Heap& heap, const Slice& bounds, std::size_t 
 
 /// `text[a:b]`, which is most slices, without a list of positions.
 Value plain_slice(Heap& heap, const TracedText& text, const Slice& bounds) {
-  heap.look_at(text.size());
-  const std::vector<std::size_t> offsets = code_point_offsets(text.bytes());
-  const auto size = static_cast<std::int64_t>(offsets.size() - 1);
+  heap.decode(text.size());
+  const auto size = static_cast<std::int64_t>(count_code_points(text.bytes()));
   const auto bound = [&](std::int64_t given) {
-    return offsets[static_cast<std::size_t>(
-        std::clamp<std::int64_t>(given < 0 ? given + size : given, 0, size))];
+    return code_point_offset(text.bytes(), static_cast<std::size_t>(std::clamp<std::int64_t>(
+                                               given < 0 ? given + size : given, 0, size)));
   };
   const std::size_t begin = bound(bounds.begin.value_or(0));
   const std::size_t end = bound(bounds.end.value_or(size));
@@ -72,10 +74,11 @@ Value item_of(Heap& heap, const Value& value, std::int64_t index) {
     return at ? list.items[*at] : Value{};
   }
   const std::string& bytes = value.text().bytes();
-  heap.look_at(bytes.size());
-  const std::vector<std::size_t> offsets = code_point_offsets(bytes);
-  const auto at = position(index, offsets.size() - 1);
-  return at ? heap.text(value.text().slice(offsets[*at], offsets[*at + 1])) : Value{};
+  heap.decode(bytes.size());
+  const auto at = position(index, count_code_points(bytes));
+  if (!at) return {};
+  const std::size_t begin = code_point_offset(bytes, *at);
+  return heap.text(value.text().slice(begin, begin + code_point_at(bytes, begin).bytes));
 }
 
 }  // namespace
@@ -120,6 +123,7 @@ Value attribute(Heap& heap, const Value& value, const std::string& name) {
                                               : nullptr;
   if (dict != nullptr) {
     heap.step(dict->items.size() / 16);
+    heap.look_at(name.size());
     const Value* found = find(*dict, name);
     return found != nullptr ? *found : Value{};
   }
@@ -178,7 +182,7 @@ std::vector<Value> elements(Heap& heap, const Value& value) {
 std::int64_t length(Heap& heap, const Value& value) {
   if (value.is_undefined()) return 0;
   if (value.is_text()) {
-    heap.look_at(value.text().size());
+    heap.decode(value.text().size());
     return static_cast<std::int64_t>(count_code_points(value.text().bytes()));
   }
   if (value.is<List*>()) return static_cast<std::int64_t>(value.get<List*>()->items.size());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "chat/built_in_templates.h"
 #include "chat/conversation_data.h"
@@ -89,10 +90,10 @@ RenderedChat ChatTemplate::render(const Conversation& conversation,
   chat::Interpreter interpreter(data_->tree, heap);
   try {
     const chat::Variables variables = chat::variables_of(heap, conversation.data(), options);
-    const chat::TracedText text =
-        interpreter.run(chat::make_globals(heap, options.now_s), variables);
-    return {.text = text.bytes(),
-            .spans = text.spans(),
+    chat::TracedText text = interpreter.run(chat::make_globals(heap, options.now_s), variables);
+    std::vector<TextSpan> spans = text.spans();
+    return {.text = std::move(text).take_bytes(),
+            .spans = std::move(spans),
             .marks_generation = data_->tree.has_generation};
   } catch (const chat::RaisedByTemplate& error) {
     throw ChatRefused(

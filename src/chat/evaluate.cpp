@@ -70,13 +70,14 @@ std::vector<Value> Interpreter::values(const std::vector<const Expression*>& exp
 Arguments Interpreter::arguments_of(const Expression& expression, Scope& scope) {
   Arguments arguments{.positional = values(expression.parts, 1, scope), .named = {}};
   for (const auto& [name, value] : expression.named) {
+    heap_.look_at(name.size());
     arguments.named.emplace_back(name, evaluate(*value, scope));
   }
   return arguments;
 }
 
 Value Interpreter::evaluate_name(const Expression& expression, const Scope& scope) {
-  const Value* found = scope.find(expression.name);
+  const Value* found = scope.find(heap_, expression.name);
   return found != nullptr ? *found : Value{};
 }
 

@@ -11,6 +11,7 @@
 #include "chat/is_tests.h"
 #include "chat/operators.h"
 #include "chat/text_functions.h"
+#include "strata/base/text.h"
 
 namespace strata::chat {
 
@@ -57,6 +58,7 @@ class SortKey {
 };
 
 std::vector<Value> sorted(Heap& heap, std::vector<Value> items, const SortKey& key, bool reverse) {
+  heap.charge(2 * items.size() * sizeof(std::pair<Value, Value>));  // sorting takes as much again
   std::vector<std::pair<Value, Value>> keyed;
   for (Value& item : items) keyed.emplace_back(key(item), std::move(item));
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
@@ -199,12 +201,16 @@ std::vector<Value> elements_if_true(Heap& heap, const Value& input) {
   return truth(input) ? elements(heap, input) : std::vector<Value>{};
 }
 
-/// Splits the name of a filter or a test from what it is called with.
-std::string take_name(std::string_view function, Arguments& arguments) {
+/// Splits a path, or the name of a filter or a test, from what it is called with.
+Value take_text(std::string_view function, Arguments& arguments) {
   if (arguments.positional.empty()) fail(std::string(function) + "() needs a name");
-  std::string name = text_argument(function, arguments.positional.front()).bytes();
+  Value text = arguments.positional.front();
+  (void)text_argument(function, text);
   arguments.positional.erase(arguments.positional.begin());
-  return name;
+  return text;
+}
+std::string take_name(std::string_view function, Arguments& arguments) {
+  return shortened(take_text(function, arguments).text().bytes());
 }
 
 Value map_filter(Heap& heap, const Value& input, const Arguments& arguments) {
@@ -230,7 +236,7 @@ template <bool kByAttribute, bool kKeep>
 Value select_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   Arguments rest = arguments;
   Value path;
-  if constexpr (kByAttribute) path = heap.text(take_name("selectattr", rest));
+  if constexpr (kByAttribute) path = take_text("selectattr", rest);
   IsTest test = nullptr;
   if (!rest.positional.empty()) {
     const std::string name = take_name("select", rest);

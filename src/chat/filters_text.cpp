@@ -11,6 +11,7 @@
 #include "chat/operators.h"
 #include "chat/print.h"
 #include "chat/text_functions.h"
+#include "strata/base/text.h"
 
 namespace strata::chat {
 
@@ -20,9 +21,14 @@ constexpr std::int64_t kMostIndent = 1000;
 
 bool is_given(const Value* argument) { return argument != nullptr && !argument->is<None>(); }
 
+std::string copied(Heap& heap, const TracedText& text) {
+  heap.charge(text.size());
+  return text.bytes();
+}
+
 /// Returns what an indent argument stands for: so many blanks, or the string itself.
-std::string indentation(std::string_view function, const Value& value) {
-  if (value.is_text()) return value.text().bytes();
+std::string indentation(Heap& heap, std::string_view function, const Value& value) {
+  if (value.is_text()) return copied(heap, value.text());
   const std::int64_t width = std::max<std::int64_t>(integer_argument(function, value), 0);
   if (width > kMostIndent) fail(std::string(function) + "() indents by too much");
   return std::string(static_cast<std::size_t>(width), ' ');
@@ -36,14 +42,14 @@ Value tojson(Heap& heap, const Value& input, const Arguments& arguments) {
   style.sort_keys = sort != nullptr && truth(*sort);
   if (is_given(indent)) {
     style.multiline = true;
-    style.indent = indentation("tojson", *indent);
+    style.indent = indentation(heap, "tojson", *indent);
     style.item_separator = ",";
   }
   if (is_given(separators)) {
     const std::vector<Value> two = elements(heap, *separators);
     if (two.size() != 2) fail("tojson() takes two separators");
-    style.item_separator = text_argument("tojson", two[0]).bytes();
-    style.key_separator = text_argument("tojson", two[1]).bytes();
+    style.item_separator = copied(heap, text_argument("tojson", two[0]));
+    style.key_separator = copied(heap, text_argument("tojson", two[1]));
   }
   return to_json(heap, input, style);
 }
@@ -88,7 +94,8 @@ Value default_filter(Heap& heap, const Value& input, const Arguments& arguments)
 
 Value indent(Heap& heap, const Value& input, const Arguments& arguments) {
   const auto [width, first, blank] = bind<3>("indent", arguments, {"width", "first", "blank"});
-  const std::string by = width != nullptr ? indentation("indent", *width) : std::string(4, ' ');
+  const std::string by =
+      width != nullptr ? indentation(heap, "indent", *width) : std::string(4, ' ');
   const bool blank_lines = blank != nullptr && truth(*blank);
   // A line end at the text's end begins a last, empty line.
   TextBuilder ended(heap);
@@ -122,7 +129,9 @@ Value length_filter(Heap& heap, const Value& input, const Arguments& arguments) 
 
 /// Reads a number that fills a text, but for white space around it.
 std::optional<double> number_in(Heap& heap, const Value& text) {
-  const std::string bytes = strip(heap, text.text(), nullptr, Sides{}).text().bytes();
+  const Value stripped = strip(heap, text.text(), nullptr, Sides{});
+  const std::string& bytes = stripped.text().bytes();
+  heap.look_at(bytes.size());
   double number = 0;
   const char* const begin = bytes.data() + (bytes.starts_with('+') ? 1 : 0);
   const char* const end = bytes.data() + bytes.size();
@@ -170,14 +179,15 @@ Value round_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   if (!input.is_number()) fail("round() takes a number, not " + std::string(type_name(input)));
   heap.step();
   const std::int64_t digits = precision != nullptr ? integer_argument("round", *precision) : 0;
-  const std::string how = method != nullptr ? text_argument("round", *method).bytes() : "common";
+  const std::string how =
+      method != nullptr ? copied(heap, text_argument("round", *method)) : "common";
   if (how == "common" && input.is_integer() && digits >= 0) return {.data = input.integer()};
   const double scale = std::pow(10.0, static_cast<double>(digits));
   const double scaled = input.real() * scale;
   if (how == "common") return {.data = std::nearbyint(scaled) / scale};
   if (how == "ceil") return {.data = std::ceil(scaled) / scale};
   if (how == "floor") return {.data = std::floor(scaled) / scale};
-  fail("round() has the methods common, ceil and floor, not '" + how + "'");
+  fail("round() has the methods common, ceil and floor, not '" + shortened(how) + "'");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "chat/print.h"
+#include "strata/base/text.h"
 
 namespace strata::chat {
 
@@ -39,6 +40,7 @@ class PercentFormatter {
 
   Value format() {
     const std::string& bytes = pattern_.bytes();
+    heap_.look_at(bytes.size());
     std::size_t at = 0;
     while (true) {
       const std::size_t percent = bytes.find('%', at);
@@ -58,6 +60,7 @@ class PercentFormatter {
 
   /// Writes the field behind a percent sign and returns where it ends.
   std::size_t field(std::size_t at) {
+    heap_.step();
     const std::string& bytes = pattern_.bytes();
     int decimals = 6;
     if (at < bytes.size() && bytes[at] == '.') {
@@ -102,6 +105,7 @@ class BraceFormatter {
 
   Value format() {
     const std::string& bytes = pattern_.bytes();
+    heap_.look_at(bytes.size());
     std::size_t at = 0;
     while (true) {
       const std::size_t brace = bytes.find_first_of("{}", at);
@@ -114,13 +118,15 @@ class BraceFormatter {
       }
       const std::size_t close = bytes.find('}', brace);
       if (bytes[brace] == '}' || close == std::string::npos) fail("format: single '{' or '}'");
-      print(out_, heap_, value(bytes.substr(brace + 1, close - brace - 1)));
+      print(out_, heap_,
+            value(shortened(std::string_view(bytes).substr(brace + 1, close - brace - 1))));
       at = close + 1;
     }
   }
 
  private:
   const Value& value(const std::string& field) {
+    heap_.step(1 + values_.named.size() / 16);
     if (field.find_first_of(".[!:{") != std::string::npos) {
       fail("format: {" + field + "} is not supported; only {}, {0} and {name} are");
     }
@@ -149,6 +155,7 @@ class BraceFormatter {
 
 Value format_percent(Heap& heap, const Value& pattern, const Value& values) {
   const bool several = values.is<List*>() && values.get<List*>()->tuple;
+  if (several) heap.charge(values.get<List*>()->items.size() * sizeof(Value));
   return PercentFormatter(heap, pattern.text(),
                           several ? values.get<List*>()->items : std::vector<Value>{values})
       .format();

@@ -7,6 +7,7 @@
 #include "chat/interpreter.h"
 #include "chat/operators.h"
 #include "chat/print.h"
+#include "strata/base/text.h"
 
 namespace strata::chat {
 
@@ -14,10 +15,11 @@ namespace {
 
 constexpr std::int64_t kMostRange = 100'000;  // as Jinja's sandbox
 constexpr std::size_t kMostTimeFormat = 200;
+constexpr std::size_t kMostMessage = 1000;
 
 Value raise_exception(Heap& heap, const Arguments& arguments) {
   const auto [message] = bind<1>("raise_exception", arguments, {"message"}, 1);
-  throw RaisedByTemplate(to_text(heap, *message).text().bytes());
+  throw RaisedByTemplate(shortened(to_text(heap, *message).text().bytes(), kMostMessage));
 }
 
 /// namespace(...) and dict(...) take a dict or pairs, and named values.

@@ -3,19 +3,24 @@
 
 #include "chat/heap.h"
 
-#include <memory>
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "chat/operators.h"
+#include "strata/base/stop_signals.h"
 
 namespace strata::chat {
 
 void Heap::step(std::size_t count) {
+  constexpr std::size_t kStepsBetweenLooks = 1024;  // milliseconds
+  const std::size_t before = steps_;
   steps_ += count;
-  if (steps_ > limits_.steps) {
+  if (count > limits_.steps || steps_ > limits_.steps) {
     fail("takes more than " + std::to_string(limits_.steps) +
          " steps; shorten the template's loops or the conversation");
   }
+  if (before / kStepsBetweenLooks != steps_ / kStepsBetweenLooks) throw_if_stopped();
 }
 
 void Heap::charge(std::size_t bytes) {
@@ -57,24 +62,36 @@ void Heap::set(Dict& dict, const Value& key, const Value& value) {
 }
 
 void TextBuilder::charge() {
-  const std::size_t bytes = text_.memory_bytes();
+  const std::size_t bytes = std::max(text_.memory_bytes(), charged_);
   heap_.charge(bytes - charged_);
   charged_ = bytes;
 }
 
+void TextBuilder::grow(std::size_t bytes) {
+  const std::size_t room = text_.bytes().capacity();
+  const std::size_t wanted = text_.size() + bytes;
+  if (wanted <= room) return;
+  const std::size_t more = std::max(2 * room, wanted) - room;
+  heap_.charge(more);
+  charged_ += more;
+  text_.reserve(room + more);
+}
+
 void TextBuilder::append(std::string_view bytes, Origin origin) {
+  grow(bytes.size());
   text_.append(bytes, origin);
   charge();
 }
 
 void TextBuilder::append(const TracedText& text, std::size_t begin, std::size_t end) {
+  if (begin < end) grow(end - begin);
   text_.append(text, begin, end);
   charge();
 }
 
-Value TextBuilder::value() {
+TracedText TextBuilder::take() {
   charged_ = 0;
-  return {.data = std::make_shared<const TracedText>(std::exchange(text_, {}))};
+  return std::exchange(text_, {});
 }
 
 }  // namespace strata::chat

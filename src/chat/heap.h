@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -28,10 +29,18 @@ class Heap {
   Heap& operator=(const Heap&) = delete;
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
-  /// Charges operations; throws TemplateFailure when there were too many.
+  /// Charges operations; throws TemplateFailure when there were too many, and Interrupted if the
+  /// program has been asked to end.
   void step(std::size_t count = 1);
   /// Charges looking at so many bytes of strings.
-  void look_at(std::size_t bytes) { step(bytes / 256); }
+  void look_at(std::size_t bytes) {
+    constexpr std::size_t kBytesOfStep = 256;
+    looked_at_ += bytes;
+    step(looked_at_ / kBytesOfStep);
+    looked_at_ %= kBytesOfStep;
+  }
+  /// Charges going through so many bytes of strings by characters, which takes longer.
+  void decode(std::size_t bytes) { look_at(4 * bytes); }
   /// Charges memory before it is taken; throws TemplateFailure when it is too much.
   void charge(std::size_t bytes);
 
@@ -51,6 +60,7 @@ class Heap {
  private:
   Limits limits_;
   std::size_t steps_ = 0;
+  std::size_t looked_at_ = 0;  ///< bytes that are not a whole step yet
   std::size_t bytes_ = 0;
   std::tuple<std::deque<List>, std::deque<Dict>, std::deque<Namespace>, std::deque<Loop>,
              std::deque<Callable>>
@@ -64,14 +74,17 @@ class TextBuilder {
   void append(std::string_view bytes, Origin origin = {});
   void append(const TracedText& text) { append(text, 0, text.size()); }
   void append(const TracedText& text, std::size_t begin, std::size_t end);
-  [[nodiscard]] const TracedText& text() const { return text_; }
+  /// Returns the string; the builder is empty then.
+  [[nodiscard]] TracedText take();
   /// Returns the string as a value; the builder is empty then.
-  [[nodiscard]] Value value();
+  [[nodiscard]] Value value() { return {.data = std::make_shared<const TracedText>(take())}; }
 
  private:
   Heap& heap_;
   TracedText text_;
   std::size_t charged_ = 0;
+  /// Makes room for so many bytes more, which takes the memory of old and new room for a moment.
+  void grow(std::size_t bytes);
   void charge();
 };
 

@@ -10,23 +10,44 @@
 
 namespace strata::chat {
 
-void Scope::set(std::string_view name, Value value) {
+namespace {
+
+/// Returns the bytes that it takes to see whether two names are one: a template may have many
+/// names, and long ones.
+std::size_t bytes_compared(std::string_view known, std::string_view name) {
+  constexpr std::size_t kSizes = 4;
+  return kSizes + (known.size() == name.size() ? name.size() : 0);
+}
+
+}  // namespace
+
+void Scope::set(Heap& heap, std::string_view name, Value value) {
+  std::size_t compared = 0;
   for (auto& [known, held] : variables) {
-    if (known == name) {
-      held = std::move(value);
-      return;
-    }
+    compared += bytes_compared(known, name);
+    if (known != name) continue;
+    heap.look_at(compared);
+    held = std::move(value);
+    return;
   }
+  heap.look_at(compared);
+  heap.charge(2 * sizeof(variables[0]));  // room for more is made as well
   variables.emplace_back(name, std::move(value));
 }
 
-const Value* Scope::find(std::string_view name) const {
-  for (const Scope* scope = this; scope != nullptr; scope = scope->parent) {
+const Value* Scope::find(Heap& heap, std::string_view name) const {
+  std::size_t compared = 0;
+  const Value* found = nullptr;
+  for (const Scope* scope = this; scope != nullptr && found == nullptr; scope = scope->parent) {
     for (const auto& [known, value] : scope->variables) {
-      if (known == name) return &value;
+      compared += bytes_compared(known, name);
+      if (known != name) continue;
+      found = &value;
+      break;
     }
   }
-  return nullptr;
+  heap.look_at(compared);
+  return found;
 }
 
 Interpreter::Level::Level(Interpreter& interpreter) : interpreter_(interpreter) {
@@ -39,16 +60,15 @@ Interpreter::Level::Level(Interpreter& interpreter) : interpreter_(interpreter) 
 
 TracedText Interpreter::run(const Variables& globals, const Variables& variables) {
   Scope& scope = scopes_.emplace_back();
-  for (const auto& [name, value] : globals) scope.set(name, value);
-  for (const auto& [name, value] : variables) scope.set(name, value);
+  for (const auto& [name, value] : globals) scope.set(heap_, name, value);
+  for (const auto& [name, value] : variables) scope.set(heap_, name, value);
   TextBuilder out(heap_);
   run(tree_.body, new_scope(scope), out);
-  return out.text();
+  return out.take();
 }
 
 Scope& Interpreter::new_scope(const Scope& parent) {
-  constexpr std::size_t kVariables = 4;  // that most scopes have room for
-  heap_.charge(sizeof(Scope) + kVariables * sizeof(Scope::variables[0]));
+  heap_.charge(sizeof(Scope));
   return scopes_.emplace_back(Scope{.parent = &parent});
 }
 
@@ -80,7 +100,7 @@ Interpreter::Flow Interpreter::run(const Statement& statement, Scope& scope, Tex
     case StatementKind::kSetBlock:
       assign(*statement.target, captured(statement, scope), scope);
       break;
-    case StatementKind::kMacro: scope.set(statement.name, macro(statement, scope)); break;
+    case StatementKind::kMacro: scope.set(heap_, statement.name, macro(statement, scope)); break;
     case StatementKind::kCallBlock: run_call_block(statement, scope, out); break;
     case StatementKind::kFilterBlock: print(out, heap_, captured(statement, scope)); break;
     case StatementKind::kWith: run_with(statement, scope, out); break;
@@ -119,7 +139,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope,
   for (; loop->index < loop->items.size(); ++loop->index) {
     heap_.step();
     Scope& inner = new_scope(scope);
-    inner.set("loop", {.data = loop});
+    inner.set(heap_, "loop", {.data = loop});
     assign(*statement.target, loop->items[loop->index], inner);
     if (run(statement.body, inner, out) == Flow::kBreak) break;
   }
@@ -130,7 +150,7 @@ Interpreter::Flow Interpreter::run_for(const Statement& statement, Scope& scope,
 void Interpreter::run_with(const Statement& statement, Scope& scope, TextBuilder& out) {
   Scope& inner = new_scope(scope);
   for (const auto& [name, expression] : statement.assignments) {
-    inner.set(name, evaluate(*expression, scope));
+    inner.set(heap_, name, evaluate(*expression, scope));
   }
   run(statement.body, inner, out);
 }
@@ -138,7 +158,7 @@ void Interpreter::run_with(const Statement& statement, Scope& scope, TextBuilder
 void Interpreter::run_generation(const Statement& statement, Scope& scope, TextBuilder& out) {
   TextBuilder inner(heap_);
   run(statement.body, new_scope(scope), inner);
-  TracedText text = inner.text();
+  TracedText text = inner.take();
   text.mark_generated();
   out.append(text);
 }
@@ -152,7 +172,7 @@ Value Interpreter::captured(const Statement& statement, Scope& scope) {
 
 void Interpreter::assign(const Expression& target, const Value& value, Scope& scope) {
   if (target.kind == ExpressionKind::kAttribute) return assign_attribute(target, value, scope);
-  if (target.kind == ExpressionKind::kName) return scope.set(target.name, value);
+  if (target.kind == ExpressionKind::kName) return scope.set(heap_, target.name, value);
   const std::vector<Value> parts = elements(heap_, value);
   line_ = target.line;
   if (parts.size() != target.parts.size()) {
@@ -173,6 +193,7 @@ void Interpreter::assign_attribute(const Expression& target, const Value& value,
 }
 
 Value Interpreter::macro(const Statement& statement, Scope& scope) {
+  heap_.charge(statement.name.size());
   return {.data =
               heap_.own(Callable{.name = statement.name,
                                  .call = [this, &statement, &scope](const Arguments& arguments) {
@@ -204,13 +225,15 @@ void Interpreter::bind_parameters(const Statement& statement, Scope& scope,
     fail("macro '" + statement.name + "' takes at most " + std::to_string(parameters.size()) +
          " arguments");
   }
+  constexpr std::size_t kNameBytes = 16;  // looked at to compare two
+  heap_.look_at(kNameBytes * parameters.size() * arguments.named.size());
   for (const auto& [name, value] : arguments.named) {
     const bool known = name == "caller" || std::any_of(parameters.begin(), parameters.end(),
                                                        [&wanted = name](const Parameter& one) {
                                                          return one.name == wanted;
                                                        });
     if (!known) fail("macro '" + statement.name + "' has no argument '" + name + "'");
-    scope.set(name, value);
+    scope.set(heap_, name, value);
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
@@ -218,9 +241,9 @@ void Interpreter::bind_parameters(const Statement& statement, Scope& scope,
                                    [&](const auto& one) { return one.first == parameter.name; });
     if (i < arguments.positional.size()) {
       if (named) fail("macro '" + statement.name + "' is given '" + parameter.name + "' twice");
-      scope.set(parameter.name, arguments.positional[i]);
+      scope.set(heap_, parameter.name, arguments.positional[i]);
     } else if (!named) {
-      scope.set(parameter.name,
+      scope.set(heap_, parameter.name,
                 parameter.fallback == nullptr ? Value{} : evaluate(*parameter.fallback, scope));
     }
   }

@@ -28,9 +28,9 @@ struct Scope {
   const Scope* parent = nullptr;
   std::vector<std::pair<std::string_view, Value>> variables{};
 
-  void set(std::string_view name, Value value);
+  void set(Heap& heap, std::string_view name, Value value);
   /// Returns a variable of this scope or of one around it, or null.
-  [[nodiscard]] const Value* find(std::string_view name) const;
+  [[nodiscard]] const Value* find(Heap& heap, std::string_view name) const;
 };
 
 using Variables = std::vector<std::pair<std::string, Value>>;

@@ -73,7 +73,7 @@ template <bool kCapitals>
 bool letters_are(Heap& heap, const Value& value, const Arguments& arguments) {
   expect_no_arguments("upper, lower", arguments);
   const std::string& bytes = text_argument("upper, lower", value).bytes();
-  heap.look_at(bytes.size());
+  heap.decode(bytes.size());
   const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
   const auto is_small = [](char c) { return c >= 'a' && c <= 'z'; };
   const bool capitals = std::any_of(bytes.begin(), bytes.end(), is_capital);

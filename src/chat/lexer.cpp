@@ -96,10 +96,12 @@ class Lexer {
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : ' ';
     if (sign == '-') return skip_space_back(source_, begin, tag);
     if (sign == '+' || source_[tag + 1] == '{') return tag;
-    const std::size_t line_end = tag == 0 ? std::string::npos : source_.rfind('\n', tag - 1);
-    const std::size_t line = line_end == std::string::npos ? 0 : line_end + 1;
-    // A line that another tag has begun is not stripped.
-    if (line < begin) return tag;
+    // A line that another tag has begun is not stripped, so that nothing before `begin` is looked
+    // at but for the end of the line before.
+    const std::size_t first = begin == 0 ? 0 : begin - 1;
+    const std::size_t line_end = std::string_view(source_).substr(first, tag - first).rfind('\n');
+    if (line_end == std::string::npos && begin > 0) return tag;
+    const std::size_t line = line_end == std::string::npos ? 0 : first + line_end + 1;
     return skip_space_back(source_, line, tag) == line ? line : tag;
   }
 

@@ -66,6 +66,7 @@ Value affix_method(Heap& heap, const Value& self, const Arguments& arguments) {
   const std::string& bytes = self.text().bytes();
   return {.data = std::any_of(affixes.begin(), affixes.end(), [&](const Value& one) {
             const std::string& wanted = text_argument("startswith, endswith", one).bytes();
+            heap.look_at(std::min(bytes.size(), wanted.size()));
             return kAtEnd ? bytes.ends_with(wanted) : bytes.starts_with(wanted);
           })};
 }
@@ -75,6 +76,7 @@ Value remove_affix(Heap& heap, const Value& self, const Arguments& arguments) {
   const auto [affix] = bind<1>("removeprefix, removesuffix", arguments, {"affix"}, 1);
   const std::string& wanted = text_argument("removeprefix, removesuffix", *affix).bytes();
   const TracedText& text = self.text();
+  heap.look_at(std::min(text.size(), wanted.size()));
   if (kAtEnd) {
     const std::size_t cut = text.bytes().ends_with(wanted) ? wanted.size() : 0;
     return heap.text(text.slice(0, text.size() - cut));
@@ -104,8 +106,9 @@ Value find_method(Heap& heap, const Value& self, const Arguments& arguments) {
   const auto [wanted] = bind<1>("find", arguments, {"sub"}, 1);
   const std::string& bytes = self.text().bytes();
   const std::string& sub = text_argument("find", *wanted).bytes();
-  heap.look_at(bytes.size());
-  const std::size_t found = kFromRight ? bytes.rfind(sub) : bytes.find(sub);
+  heap.decode(bytes.size());
+  const auto which = kFromRight ? TextSearch::Which::kLast : TextSearch::Which::kFirst;
+  const std::size_t found = search_for(heap, sub, which).in(bytes);
   if (found == std::string::npos) return {.data = std::int64_t{-1}};
   const std::string_view before = std::string_view(bytes).substr(0, found);
   return {.data = static_cast<std::int64_t>(count_code_points(before))};
@@ -123,7 +126,7 @@ template <bool (*kIs)(std::uint32_t)>
 Value all_of(Heap& heap, const Value& self, const Arguments& arguments) {
   expect_no_arguments("isdigit, isspace", arguments);
   const std::string& bytes = self.text().bytes();
-  heap.look_at(bytes.size());
+  heap.decode(bytes.size());
   bool all = !bytes.empty();
   for (std::size_t at = 0; all && at < bytes.size(); at += code_point_at(bytes, at).bytes) {
     all = kIs(code_point_at(bytes, at).value);
@@ -171,6 +174,7 @@ Value dict_keys(Heap& heap, const Value& self, const Arguments& arguments) {
 Value dict_values(Heap& heap, const Value& self, const Arguments& arguments) {
   expect_no_arguments("values", arguments);
   std::vector<Value> values;
+  heap.charge(self.get<Dict*>()->items.size() * sizeof(Value));
   for (const auto& [key, value] : self.get<Dict*>()->items) values.push_back(value);
   return heap.list(std::move(values), self.origin);
 }

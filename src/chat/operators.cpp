@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "chat/format.h"
+#include "chat/text_functions.h"
 
 namespace strata::chat {
 
@@ -222,7 +223,7 @@ bool contains(Heap& heap, const Value& haystack, const Value& needle) {
     if (!needle.is_text())
       fail("'in' a string takes a string, not " + std::string(type_name(needle)));
     heap.look_at(haystack.text().size());
-    return haystack.text().bytes().find(needle.text().bytes()) != std::string::npos;
+    return search_for(heap, needle.text().bytes()).in(haystack.text().bytes()) != std::string::npos;
   }
   if (haystack.is<Dict*>()) return find(heap, *haystack.get<Dict*>(), needle) != nullptr;
   const std::vector<Value> items = elements(heap, haystack);

@@ -115,6 +115,7 @@ class JsonPrinter {
 
   void dict(const Dict& dict, Origin origin) {
     if (dict.items.empty()) return out_.append("{}", origin);
+    heap_.charge(2 * dict.items.size() * sizeof(std::pair<Value, Value>));  // with what sorts it
     std::vector<std::pair<Value, Value>> items = dict.items;
     if (style_.sort_keys) {
       std::stable_sort(items.begin(), items.end(),

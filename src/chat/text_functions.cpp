@@ -14,13 +14,16 @@ namespace {
 /// Says whether a code point is among the characters to strip.
 class Stripped {
  public:
-  explicit Stripped(const TracedText* characters) : characters_(characters) {}
+  Stripped(Heap& heap, const TracedText* characters) : heap_(heap), characters_(characters) {}
   [[nodiscard]] bool operator()(std::string_view text, std::size_t at, CodePoint c) const {
+    heap_.decode(c.bytes);
     if (characters_ == nullptr) return is_space(c.value);
+    heap_.look_at(characters_->size());
     return characters_->bytes().find(text.substr(at, c.bytes)) != std::string::npos;
   }
 
  private:
+  Heap& heap_;
   const TracedText* characters_;
 };
 
@@ -42,9 +45,15 @@ bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 
 }  // namespace
 
+TextSearch search_for(Heap& heap, std::string_view wanted, TextSearch::Which which) {
+  heap.charge(TextSearch::memory_bytes(wanted.size()));
+  heap.look_at(wanted.size());
+  return TextSearch(wanted, which);
+}
+
 Value strip(Heap& heap, const TracedText& text, const TracedText* characters, Sides sides) {
   const std::string& bytes = text.bytes();
-  const Stripped stripped(characters);
+  const Stripped stripped(heap, characters);
   std::size_t begin = 0;
   std::size_t end = bytes.size();
   while (sides.left && begin < end) {
@@ -57,7 +66,6 @@ Value strip(Heap& heap, const TracedText& text, const TracedText* characters, Si
     if (!stripped(bytes, end - last.bytes, last)) break;
     end -= last.bytes;
   }
-  heap.look_at(bytes.size() - (end - begin));
   return heap.text(text.slice(begin, end));
 }
 
@@ -66,15 +74,16 @@ Value replace(Heap& heap, const TracedText& text, const TracedText& old, const T
   if (old.empty()) fail("replace: the text to replace is empty");
   const std::string& bytes = text.bytes();
   heap.look_at(bytes.size());
+  const TextSearch search = search_for(heap, old.bytes());
   TextBuilder result(heap);
   std::size_t at = 0;
   for (std::size_t left = most_splits(most); left > 0; --left) {
     heap.step();
-    const std::size_t found = bytes.find(old.bytes(), at);
+    const std::size_t found = search.in(std::string_view(bytes).substr(at));
     if (found == std::string::npos) break;
-    result.append(text, at, found);
+    result.append(text, at, at + found);
     result.append(fresh);
-    at = found + old.size();
+    at += found + old.size();
   }
   result.append(text, at, bytes.size());
   return result.value();
@@ -83,13 +92,14 @@ Value replace(Heap& heap, const TracedText& text, const TracedText& old, const T
 Value split(Heap& heap, const TracedText& text, const TracedText& separator, std::int64_t most) {
   check_separator(separator);
   heap.look_at(text.size());
+  const TextSearch search = search_for(heap, separator.bytes());
   std::vector<Value> parts;
   std::size_t at = 0;
   for (std::size_t left = most_splits(most); left > 0; --left) {
-    const std::size_t found = text.bytes().find(separator.bytes(), at);
+    const std::size_t found = search.in(std::string_view(text.bytes()).substr(at));
     if (found == std::string::npos) break;
-    parts.push_back(heap.text(text.slice(at, found)));
-    at = found + separator.size();
+    parts.push_back(heap.text(text.slice(at, at + found)));
+    at += found + separator.size();
   }
   parts.push_back(heap.text(text.slice(at, text.size())));
   return heap.list(std::move(parts));
@@ -99,10 +109,11 @@ Value split_from_right(Heap& heap, const TracedText& text, const TracedText& sep
                        std::int64_t most) {
   check_separator(separator);
   heap.look_at(text.size());
+  const TextSearch search = search_for(heap, separator.bytes(), TextSearch::Which::kLast);
   std::vector<Value> parts;
   std::size_t end = text.size();
-  for (std::size_t left = most_splits(most); left > 0 && end >= separator.size(); --left) {
-    const std::size_t found = text.bytes().rfind(separator.bytes(), end - separator.size());
+  for (std::size_t left = most_splits(most); left > 0; --left) {
+    const std::size_t found = search.in(std::string_view(text.bytes()).substr(0, end));
     if (found == std::string::npos) break;
     parts.push_back(heap.text(text.slice(found + separator.size(), end)));
     end = found;
@@ -114,7 +125,7 @@ Value split_from_right(Heap& heap, const TracedText& text, const TracedText& sep
 
 Value split_words(Heap& heap, const TracedText& text, std::int64_t most) {
   const std::string& bytes = text.bytes();
-  heap.look_at(bytes.size());
+  heap.decode(bytes.size());
   std::vector<Value> parts;
   std::size_t at = skip_space(bytes, 0, bytes.size());
   for (std::size_t left = most_splits(most); at < bytes.size() && left > 0; --left) {
@@ -133,7 +144,7 @@ Value split_words(Heap& heap, const TracedText& text, std::int64_t most) {
 
 Value split_lines(Heap& heap, const TracedText& text) {
   const std::string& bytes = text.bytes();
-  heap.look_at(bytes.size());
+  heap.decode(bytes.size());
   std::vector<Value> lines;
   std::size_t begin = 0;
   while (begin < bytes.size()) {
@@ -158,6 +169,7 @@ Value change_case(Heap& heap, const TracedText& text, LetterCase wanted) {
   TextBuilder result(heap);
   bool first = true;  // of the text, or of a word
   for (const TextSpan& span : text.spans()) {
+    heap.charge(span.end - span.begin);
     std::string changed = text.bytes().substr(span.begin, span.end - span.begin);
     for (std::size_t at = 0; at < changed.size(); at += code_point_at(changed, at).bytes) {
       if (in_cased_script(code_point_at(changed, at).value)) {

@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "chat/heap.h"
 #include "chat/value.h"
+#include "strata/base/text_search.h"
 
 namespace strata::chat {
+
+/// Returns what finds a text, and charges for it.
+[[nodiscard]] TextSearch search_for(Heap& heap, std::string_view wanted,
+                                    TextSearch::Which which = TextSearch::Which::kFirst);
 
 /// Which ends of a string to strip.
 struct Sides {

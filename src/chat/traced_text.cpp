@@ -13,7 +13,9 @@ TracedText::TracedText(std::string bytes, Origin origin) : bytes_(std::move(byte
 }
 
 std::size_t TracedText::memory_bytes() const {
-  return sizeof(TracedText) + bytes_.size() + runs_.size() * sizeof(Run);
+  constexpr std::size_t kAround = 64;  // a pointer's count, and what the heap puts around parts
+  return sizeof(TracedText) + kAround + bytes_.capacity() +
+         runs_.size() * (sizeof(Run) + sizeof(TextSpan));
 }
 
 std::size_t TracedText::run_of(std::size_t byte) const {
@@ -34,6 +36,7 @@ TracedText TracedText::slice(std::size_t begin, std::size_t end) const {
 
 std::vector<TextSpan> TracedText::spans() const {
   std::vector<TextSpan> result;
+  result.reserve(runs_.size());
   std::size_t begin = 0;
   for (const Run& run : runs_) {
     result.push_back({begin, run.end, run.origin});

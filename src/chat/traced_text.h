@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "strata/chat/rendered_chat.h"
@@ -18,9 +19,10 @@ class TracedText {
   explicit TracedText(std::string bytes, Origin origin = {});
 
   [[nodiscard]] const std::string& bytes() const { return bytes_; }  ///< UTF-8
+  [[nodiscard]] std::string take_bytes() && { return std::move(bytes_); }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] bool empty() const { return bytes_.empty(); }
-  /// Returns the memory that the text takes, in bytes.
+  /// Returns about the memory that the text takes, in bytes, with what spans() makes of it.
   [[nodiscard]] std::size_t memory_bytes() const;
   /// Returns the origin of a byte; of an empty text, and behind the end, the template's.
   [[nodiscard]] Origin origin_at(std::size_t byte) const;
@@ -29,6 +31,8 @@ class TracedText {
   /// Returns the runs of the text.
   [[nodiscard]] std::vector<TextSpan> spans() const;
 
+  /// Makes room for so many bytes.
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   /// Marks all of the text as what stands in a generation block.
   void mark_generated();
   void append(std::string_view bytes, Origin origin = {});

@@ -60,13 +60,10 @@ std::size_t count_code_points(std::string_view text) {
   return count;
 }
 
-std::vector<std::size_t> code_point_offsets(std::string_view text) {
-  std::vector<std::size_t> offsets;
-  for (std::size_t at = 0; at < text.size(); at += code_point_at(text, at).bytes) {
-    offsets.push_back(at);
-  }
-  offsets.push_back(text.size());
-  return offsets;
+std::size_t code_point_offset(std::string_view text, std::size_t number) {
+  std::size_t at = 0;
+  for (; number > 0 && at < text.size(); --number) at += code_point_at(text, at).bytes;
+  return at;
 }
 
 std::size_t valid_utf8_prefix(std::string_view text) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace strata::chat {
 
@@ -23,8 +22,8 @@ struct CodePoint {
 [[nodiscard]] CodePoint code_point_before(std::string_view text, std::size_t end);
 /// Returns how many code points a text has.
 [[nodiscard]] std::size_t count_code_points(std::string_view text);
-/// Returns the bytes at which code points begin, and the text's size behind them.
-[[nodiscard]] std::vector<std::size_t> code_point_offsets(std::string_view text);
+/// Returns the byte at which the code point of a number from 0 begins; the text's size behind them.
+[[nodiscard]] std::size_t code_point_offset(std::string_view text, std::size_t number);
 /// Returns the first byte that is no UTF-8, or the text's size if all of it is.
 [[nodiscard]] std::size_t valid_utf8_prefix(std::string_view text);
 /// Appends a code point as UTF-8.

@@ -37,6 +37,9 @@ std::size_t skip_space_back(std::string_view text, std::size_t at, std::size_t m
 AddedTokens AddedTokens::read(const JsonSection& section, const Normalizer& normalizer) {
   if (section.is_null()) return {};
   std::vector<AddedToken> tokens;
+  std::size_t bytes = 0;
+  for (const JsonSection& item : section.items()) bytes += item.at("content").text().size();
+  TextBudget budget(bytes);
   for (const JsonSection& item : section.items()) {
     AddedToken token{.id = item.at("id").count(),
                      .text = item.at("content").text(),
@@ -46,7 +49,7 @@ AddedTokens AddedTokens::read(const JsonSection& section, const Normalizer& norm
                      .special = item.at("special").flag_or(false)};
     if (item.at("single_word").flag_or(false)) item.refuse("an added token with single_word");
     std::string buffer;
-    token.pattern = token.normalized ? normalizer.apply(token.text, buffer) : token.text;
+    token.pattern = token.normalized ? normalizer.apply(token.text, buffer, budget) : token.text;
     if (token.pattern.empty()) item.fail("an added token needs a text");
     tokens.push_back(std::move(token));
   }

@@ -71,6 +71,11 @@ Decoder Decoder::sentencepiece(PieceRules rules) {
 
 void Decoder::add(const JsonSection& section) {
   const std::string type = section.type();
+  if (type == "Sequence") {
+    for (const JsonSection& step : section.at("decoders").items()) add(step);
+    return;
+  }
+  section.require_room(steps_.size());
   if (type == "ByteLevel") {
     steps_.push_back({.kind = Kind::kByteLevel});
   } else if (type == "ByteFallback") {
@@ -81,30 +86,35 @@ void Decoder::add(const JsonSection& section) {
     const bool adds = section.at("add_prefix_space").flag_or(true);
     const std::string scheme = section.at("prepend_scheme").text_or(adds ? "always" : "never");
     steps_.push_back({.kind = Kind::kMetaspace,
-                      .text = section.at("replacement").text(),
+                      .text = section.at("replacement").pattern_text(),
                       .strips_first = scheme != "never"});
   } else if (type == "Replace") {
     const JsonSection pattern = section.at("pattern").at("String");
     if (pattern.is_null()) section.refuse("a pattern other than String");
-    steps_.push_back(
-        {.kind = Kind::kReplace, .text = pattern.text(), .to = section.at("content").text()});
+    steps_.push_back({.kind = Kind::kReplace,
+                      .text = section.at("content").text(),
+                      .search = TextSearch(pattern.pattern_text())});
   } else if (type == "Strip") {
     steps_.push_back({.kind = Kind::kStrip,
                       .text = section.at("content").text(),
                       .left = section.at("start").count(),
                       .right = section.at("stop").count()});
     if (steps_.back().text.empty()) section.at("content").fail("a character is expected");
-  } else if (type == "Sequence") {
-    for (const JsonSection& step : section.at("decoders").items()) add(step);
   } else {
     section.refuse("the decoder " + type);
   }
+  steps_.back().place = section.place();
 }
 
-void Decoder::apply(const Step& step, std::vector<std::string>& tokens) {
+void Decoder::apply(const Step& step, std::vector<std::string>& tokens, TextBudget& budget) {
+  budget.begin_rule(step.place);
   if (step.kind == Kind::kByteFallback) return join_bytes(tokens);
   if (step.kind == Kind::kPieces) {
-    tokens = {text_of_pieces(tokens, step.piece_rules)};
+    const PieceRules& rules = step.piece_rules;
+    for (const std::string& piece : tokens) {
+      if (piece == rules.unknown) budget.write(rules.unknown_surface.size());
+    }
+    tokens = {text_of_pieces(tokens, rules)};
     return;
   }
   if (step.kind == Kind::kFuse) {
@@ -118,7 +128,7 @@ void Decoder::apply(const Step& step, std::vector<std::string>& tokens) {
     } else if (step.kind == Kind::kMetaspace) {
       token = replaced(token, step.text, i == 0 && step.strips_first ? "" : " ");
     } else if (step.kind == Kind::kReplace) {
-      token = replaced(token, step.text, step.to);
+      token = replaced(token, step.search, step.text, budget);
     } else {
       token = stripped(token, step.text, step.left, step.right);
     }
@@ -132,7 +142,10 @@ std::string Decoder::decode(std::vector<std::string> tokens) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) text += (i > 0 ? " " : "") + tokens[i];
     return text;
   }
-  for (const Step& step : steps_) apply(step, tokens);
+  std::size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  TextBudget budget(bytes);
+  for (const Step& step : steps_) apply(step, tokens, budget);
   return joined(tokens);
 }
 

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/base/text_search.h"
 #include "tokenizer/json_section.h"
 #include "tokenizer/piece_text.h"
+#include "tokenizer/text_budget.h"
 
 namespace strata {
 
@@ -22,7 +24,7 @@ class Decoder {
   /// Returns the decoder of a model of SentencePiece.
   static Decoder sentencepiece(PieceRules rules);
 
-  /// Returns the text of tokens, always valid UTF-8.
+  /// Returns the text of tokens, always valid UTF-8. Throws as TextBudget.
   [[nodiscard]] std::string decode(std::vector<std::string> tokens) const;
 
  private:
@@ -37,15 +39,16 @@ class Decoder {
   };
   struct Step {
     Kind kind = Kind::kFuse;
-    std::string text{};
-    std::string to{};
-    bool strips_first = false;  ///< kMetaspace: the first token loses its replacements
-    std::int32_t left = 0;      ///< kStrip: how many at most
+    std::string text{};                     ///< kMetaspace, kStrip; kReplace: what is put in
+    TextSearch search{std::string_view()};  ///< kReplace
+    bool strips_first = false;              ///< kMetaspace: the first token loses its replacements
+    std::int32_t left = 0;                  ///< kStrip: how many at most
     std::int32_t right = 0;
-    PieceRules piece_rules{};  ///< kPieces
+    PieceRules piece_rules{};           ///< kPieces
+    std::string place = "the decoder";  ///< in the file
   };
   void add(const JsonSection& section);
-  static void apply(const Step& step, std::vector<std::string>& tokens);
+  static void apply(const Step& step, std::vector<std::string>& tokens, TextBudget& budget);
 
   std::vector<Step> steps_;
 };

@@ -10,23 +10,38 @@
 namespace strata {
 namespace {
 
-constexpr std::int32_t kMostIds = 1 << 24;
+/// Adds tokens to a table. Every id up to the largest takes memory, so a few tokens may not have
+/// large ones; vocabularies do have gaps.
+class TokenSetter {
+ public:
+  TokenSetter(TokenTable& tokens, std::size_t count)
+      : tokens_(tokens), most_ids_(std::min(kMostIds, kMostGaps + 4 * count)) {}
 
-void set_token(TokenTable& tokens, const JsonSection& place, std::string_view text,
-               std::int32_t id) {
-  if (id >= kMostIds) place.fail("the id " + std::to_string(id) + " is too large for a vocabulary");
-  tokens.set(id, text);
-}
+  void set(const JsonSection& place, std::string_view text, std::int32_t id) const {
+    if (static_cast<std::size_t>(id) >= most_ids_) {
+      place.fail("the id " + std::to_string(id) +
+                 " is too large for a vocabulary of so few tokens");
+    }
+    tokens_.set(id, text);
+  }
+
+ private:
+  static constexpr std::size_t kMostIds = std::size_t{1} << 24;
+  static constexpr std::size_t kMostGaps = std::size_t{1} << 18;
+  TokenTable& tokens_;
+  std::size_t most_ids_;
+};
 
 TokenTable read_vocabulary(const JsonSection& section, const TokenizerJson& json) {
   if (!section.value().is_object()) section.fail("an object of tokens and ids is expected");
   TokenTable tokens;
   tokens.reserve(json.ids.size());
+  const TokenSetter setter(tokens, json.ids.size());
   for (std::size_t i = 0; i < json.ids.size(); ++i) {
     if (tokens.find(json.tokens[i])) {
       section.fail("has twice the token " + shortened(printable(json.tokens[i])));
     }
-    set_token(tokens, section, json.tokens[i], json.ids[i]);
+    setter.set(section, json.tokens[i], json.ids[i]);
   }
   return tokens;
 }
@@ -156,11 +171,12 @@ TokenizerParts hugging_face_parts(const TokenizerJson& json) {
   options.cuts = may_cut ? SafeCuts::kAllowed : SafeCuts::kNever;
   Bpe bpe(model_texts(tokens, options.symbols), merges, options);
 
+  const TokenSetter setter(tokens, json.ids.size() + added.tokens().size());
   for (const AddedToken& token : added.tokens()) {
     if (tokens.find(token.text).value_or(token.id) != token.id) {
       root.at("added_tokens").fail("the vocabulary has another id for " + shortened(token.text));
     }
-    set_token(tokens, root.at("added_tokens"), token.text, token.id);
+    setter.set(root.at("added_tokens"), token.text, token.id);
   }
   std::vector<bool> special(tokens.tokens().size());
   for (const AddedToken& token : added.tokens()) {

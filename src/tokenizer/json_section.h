@@ -12,6 +12,7 @@
 #include "strata/base/error.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
+#include "tokenizer/text_budget.h"
 
 namespace strata {
 
@@ -22,6 +23,8 @@ class JsonSection {
 
   [[nodiscard]] const nlohmann::json& value() const { return *value_; }
   [[nodiscard]] bool is_null() const { return value_->is_null(); }
+  /// Returns where the section stands: "$.normalizer.normalizers[2]".
+  [[nodiscard]] const std::string& place() const { return place_; }
 
   /// Throws ConfigError: "<file>: <path>: <problem>".
   [[noreturn]] void fail(const std::string& problem) const {
@@ -61,6 +64,14 @@ class JsonSection {
     if (!value_->is_string()) fail("a text is expected, not " + shown(*value_));
     return value_->get<std::string>();
   }
+  /// Returns a text that is looked for in others.
+  [[nodiscard]] std::string pattern_text() const {
+    std::string wanted = text();
+    if (wanted.size() > kMostPatternBytes) {
+      refuse("a pattern of more than " + std::to_string(kMostPatternBytes) + " bytes");
+    }
+    return wanted;
+  }
   [[nodiscard]] std::string text_or(const std::string& fallback) const {
     return is_null() ? fallback : text();
   }
@@ -76,6 +87,10 @@ class JsonSection {
     return value_->get<std::int32_t>();
   }
   [[nodiscard]] std::string type() const { return at("type").text(); }
+  /// Throws ConfigError if there are as many rules as there may be.
+  void require_room(std::size_t rules) const {
+    if (rules >= kMostRules) refuse("more than " + std::to_string(kMostRules) + " rules");
+  }
 
  private:
   const nlohmann::json* value_;

@@ -29,6 +29,7 @@ void MarkedEncoder::add(std::int32_t id, bool marked) {
 }
 
 void MarkedEncoder::encode(const MarkedText& in) {
+  TextBudget budget(in.text.size());
   std::vector<TextPart> parts;
   parts_.added.split(in.text, false, in.trusted, parts);
   for (const TextPart& part : parts) {
@@ -41,17 +42,18 @@ void MarkedEncoder::encode(const MarkedText& in) {
     const Ranges trusted = ranges_within(in.trusted, begin, end);
     const Ranges marked = ranges_within(in.marked, begin, end);
     add_text({.text = part.text, .trusted = trusted, .marked = marked},
-             begin == 0 ? PreTokenizer::Place::kBegin : PreTokenizer::Place::kLater);
+             begin == 0 ? PreTokenizer::Place::kBegin : PreTokenizer::Place::kLater, budget);
   }
 }
 
-void MarkedEncoder::add_text(const MarkedText& in, PreTokenizer::Place place) {
+void MarkedEncoder::add_text(const MarkedText& in, PreTokenizer::Place place, TextBudget& budget) {
   std::string buffer;
-  const std::string_view text = parts_.normalizer.apply(in.text, buffer);
+  const std::string_view text = parts_.normalizer.apply(in.text, buffer, budget);
   const auto normalized = [&](std::size_t at) {
     if (at == 0 || at == in.text.size()) return at == 0 ? 0 : text.size();
     std::string before;
-    return character_at(text, parts_.normalizer.apply(in.text.substr(0, at), before).size());
+    TextBudget again(in.text.size());
+    return character_at(text, parts_.normalizer.apply(in.text.substr(0, at), before, again).size());
   };
   const Ranges trusted = ranges_within(in.trusted, 0, in.text.size(), normalized);
   const Ranges marked = ranges_within(in.marked, 0, in.text.size(), normalized);

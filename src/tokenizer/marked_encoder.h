@@ -38,7 +38,7 @@ class MarkedEncoder {
   using Ranges = std::vector<TextRange>;
 
   void add(std::int32_t id, bool marked);
-  void add_text(const MarkedText& in, PreTokenizer::Place place);
+  void add_text(const MarkedText& in, PreTokenizer::Place place, TextBudget& budget);
   void add_words(std::string_view text, PreTokenizer::Place place, const Ranges& marked);
   void mark_piece(std::size_t first_id, std::size_t begin, std::size_t end, const Ranges& marked);
   [[nodiscard]] std::size_t bytes_of(std::int32_t id) const;

@@ -20,6 +20,22 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return result;
 }
 
+std::string replaced(std::string_view text, const TextSearch& from, std::string_view to,
+                     TextBudget& budget) {
+  std::string result;
+  while (from.size() > 0) {
+    const std::size_t found = from.in(text);
+    if (found == text.npos) break;
+    budget.write(found + to.size());
+    result += text.substr(0, found);
+    result += to;
+    text.remove_prefix(found + from.size());
+  }
+  budget.write(text.size());
+  result += text;
+  return result;
+}
+
 namespace {
 
 std::string with_single_spaces(std::string_view text) {
@@ -42,6 +58,11 @@ Normalizer Normalizer::read(const JsonSection& section) {
 
 void Normalizer::add(const JsonSection& section) {
   const std::string type = section.type();
+  if (type == "Sequence") {
+    for (const JsonSection& step : section.at("normalizers").items()) add(step);
+    return;
+  }
+  section.require_room(steps_.size());
   if (type == "NFC") {
     add_nfc();
   } else if (type == "Prepend") {
@@ -49,34 +70,39 @@ void Normalizer::add(const JsonSection& section) {
   } else if (type == "Replace") {
     const JsonSection pattern = section.at("pattern");
     if (pattern.at("String").is_null()) pattern.refuse("a pattern other than String");
-    add_replace(pattern.at("String").text(), section.at("content").text());
-  } else if (type == "Sequence") {
-    for (const JsonSection& step : section.at("normalizers").items()) add(step);
+    add_replace(pattern.at("String").pattern_text(), section.at("content").text());
   } else {
     section.refuse("the normalizer " + type);
   }
+  steps_.back().place = section.place();
 }
 
-std::string_view Normalizer::apply(std::string_view text, std::string& buffer) const {
+std::string_view Normalizer::apply(std::string_view text, std::string& buffer,
+                                   TextBudget& budget) const {
   for (const Step& step : steps_) {
+    budget.begin_rule(step.place);
     if (step.kind == Kind::kNfc) {
       if (is_nfc_quick(text)) continue;
       buffer = nfc(text);
+      budget.write(buffer.size());
     } else if (step.kind == Kind::kPrepend) {
       if (text.empty()) continue;
+      budget.write(step.text.size() + text.size());
       buffer = step.text + std::string(text);
     } else if (step.kind == Kind::kCollapseSpaces) {
       if (!text.starts_with(' ') && text.find("  ") == text.npos) continue;
+      budget.write(text.size());
       buffer = with_single_spaces(text);
     } else if (step.kind == Kind::kStripEnd) {
       while (text.ends_with(step.text)) text.remove_suffix(step.text.size());
       continue;
     } else {
-      if (text.find(step.text) == text.npos) continue;
-      buffer = replaced(text, step.text, step.to);
+      if (step.search.in(text) == text.npos) continue;
+      buffer = replaced(text, step.search, step.text, budget);
     }
     text = buffer;
   }
+  budget.keep(text.size());
   return text;
 }
 

@@ -2,6 +2,8 @@
 
 #include "tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
+
 #include "tokenizer/normalizer.h"
 #include "tokenizer/unicode.h"
 
@@ -56,6 +58,7 @@ bool PreTokenizer::keeps_texts_whole() const {
 void PreTokenizer::add(const JsonSection& section) {
   const std::string type = section.type();
   if (is_byte_level_) section.refuse("a pre-tokenizer behind ByteLevel");
+  section.require_room(steps_.size());
   if (type == "Split") {
     add_split(section);
   } else if (type == "ByteLevel") {
@@ -81,7 +84,8 @@ void PreTokenizer::add_split(const JsonSection& section) {
     if (behavior != "MergedWithPrevious" || invert) {
       section.at("behavior").refuse(behavior + " with a text as pattern");
     }
-    steps_.push_back({.kind = Kind::kSplitBehind, .text = pattern.at("String").text()});
+    steps_.push_back(
+        {.kind = Kind::kSplitBehind, .search = TextSearch(pattern.at("String").pattern_text())});
     return;
   }
   const auto known = split_pattern_of(pattern.at("Regex").text());
@@ -104,7 +108,14 @@ void PreTokenizer::add_byte_level(const JsonSection& section) {
 }
 
 void PreTokenizer::add_metaspace(const JsonSection& section) {
+  const auto is_metaspace = [](const Step& step) { return step.kind == Kind::kMetaspace; };
+  if (std::any_of(steps_.begin(), steps_.end(), is_metaspace)) {
+    section.refuse("a second Metaspace");  // each writes into what the one before it has written
+  }
   Step step{.kind = Kind::kMetaspace, .text = section.at("replacement").text()};
+  if (step.text.empty() || decode_utf8(step.text.data()).bytes != step.text.size()) {
+    section.at("replacement").fail("a character is expected");
+  }
   const bool adds = section.at("add_prefix_space").flag_or(true);
   const std::string scheme = section.at("prepend_scheme").text_or(adds ? "always" : "never");
   if (scheme == "never") {
@@ -135,8 +146,8 @@ void PreTokenizer::run(std::size_t step, std::string_view text, Place place,
       next = now.splitter(at, end);
     } else {
       const std::string_view rest(at, static_cast<std::size_t>(end - at));
-      const std::size_t found = rest.find(now.text);
-      next = found == rest.npos ? end : at + found + now.text.size();
+      const std::size_t found = now.search.in(rest);
+      next = found == rest.npos ? end : at + found + now.search.size();
     }
     run(step + 1, {at, static_cast<std::size_t>(next - at)}, place, on_piece);
     place = Place::kLater;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "strata/base/function_ref.h"
+#include "strata/base/text_search.h"
 #include "tokenizer/json_section.h"
 #include "tokenizer/splitter.h"
 
@@ -51,10 +52,11 @@ class PreTokenizer {
   enum class Prepend : std::uint8_t { kAlways, kFirst, kNever };
   struct Step {
     Kind kind = Kind::kSplit;
-    Splitter splitter = nullptr;         ///< kSplit
-    std::string text{};                  ///< kSplitBehind: separator; kMetaspace: replacement
-    Prepend prepend = Prepend::kAlways;  ///< kMetaspace
-    bool splits = true;                  ///< kMetaspace
+    Splitter splitter = nullptr;            ///< kSplit
+    TextSearch search{std::string_view()};  ///< kSplitBehind
+    std::string text{};                     ///< kMetaspace: the replacement, a character
+    Prepend prepend = Prepend::kAlways;     ///< kMetaspace
+    bool splits = true;                     ///< kMetaspace
   };
 
   void add(const JsonSection& section);

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "strata/base/error.h"
+#include "strata/base/stop_signals.h"
 #include "tokenizer/marked_encoder.h"
 #include "tokenizer/tokenizer_file.h"
 #include "tokenizer/tokenizer_parts.h"
@@ -13,13 +15,32 @@ namespace strata {
 
 struct Tokenizer::Parts : TokenizerParts {
   explicit Parts(TokenizerParts parts) : TokenizerParts(std::move(parts)) {}
+  void encode(std::string_view text, const EncodeOptions& options, EncodeCache& cache,
+              std::vector<std::int32_t>& ids) const;
   void encode_text(std::string_view text, PreTokenizer::Place place, EncodeCache& cache,
                    std::vector<std::int32_t>& ids) const;
+  /// Returns what `work` does; what it refuses gets the file's name.
+  template <class Work>
+  auto naming_file(const Work& work) const {
+    try {
+      return work();
+    } catch (const ConfigError& error) {
+      throw ConfigError(file + ": " + error.what());
+    }
+  }
 };
 
 void Tokenizer::Parts::encode_text(std::string_view text, PreTokenizer::Place place,
                                    EncodeCache& cache, std::vector<std::int32_t>& ids) const {
-  pre_tokenizer.apply(text, place, [&](std::string_view piece) { bpe.encode(piece, cache, ids); });
+  constexpr std::size_t kBytesBetweenLooks = std::size_t{1} << 20;
+  std::size_t bytes = 0;
+  pre_tokenizer.apply(text, place, [&](std::string_view piece) {
+    bpe.encode(piece, cache, ids);
+    bytes += piece.size();
+    if (bytes < kBytesBetweenLooks) return;
+    throw_if_stopped();
+    bytes = 0;
+  });
 }
 
 Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}
@@ -49,12 +70,17 @@ std::string_view Tokenizer::token(std::int32_t id) const {
 
 void Tokenizer::encode(std::string_view text, const EncodeOptions& options, EncodeCache& cache,
                        std::vector<std::int32_t>& ids) const {
-  const Parts& p = *parts_;
-  cache.use_for(p.hash);
-  const auto special = options.parse_special ? SpecialTexts::kParsed : SpecialTexts::kOrdinary;
-  if (options.add_special) ids.insert(ids.end(), p.around.before.begin(), p.around.before.end());
+  parts_->naming_file([&] { parts_->encode(text, options, cache, ids); });
+}
+
+void Tokenizer::Parts::encode(std::string_view text, const EncodeOptions& options,
+                              EncodeCache& cache, std::vector<std::int32_t>& ids) const {
+  cache.use_for(hash);
+  const auto texts = options.parse_special ? SpecialTexts::kParsed : SpecialTexts::kOrdinary;
+  if (options.add_special) ids.insert(ids.end(), around.before.begin(), around.before.end());
+  TextBudget budget(text.size());
   std::vector<TextPart> parts;
-  p.added.split(text, false, special, parts);
+  added.split(text, false, texts, parts);
   for (const TextPart& part : parts) {
     if (part.token != nullptr) {
       ids.push_back(part.token->id);
@@ -62,19 +88,19 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options, Enco
     }
     std::string buffer;
     std::vector<TextPart> inner;
-    p.added.split(p.normalizer.apply(part.text, buffer), true, special, inner);
+    added.split(normalizer.apply(part.text, buffer, budget), true, texts, inner);
     for (std::size_t i = 0; i < inner.size(); ++i) {
       const bool is_begin = i == 0 && part.text.data() == text.data();
       if (inner[i].token != nullptr) {
         ids.push_back(inner[i].token->id);
       } else {
-        p.encode_text(inner[i].text,
-                      is_begin ? PreTokenizer::Place::kBegin : PreTokenizer::Place::kLater, cache,
-                      ids);
+        encode_text(inner[i].text,
+                    is_begin ? PreTokenizer::Place::kBegin : PreTokenizer::Place::kLater, cache,
+                    ids);
       }
     }
   }
-  if (options.add_special) ids.insert(ids.end(), p.around.after.begin(), p.around.after.end());
+  if (options.add_special) ids.insert(ids.end(), around.after.begin(), around.after.end());
 }
 
 void Tokenizer::encode_marked(const MarkedText& text, EncodeCache& cache,
@@ -82,9 +108,9 @@ void Tokenizer::encode_marked(const MarkedText& text, EncodeCache& cache,
                               std::vector<std::uint8_t>& marks) const {
   const Parts& p = *parts_;
   cache.use_for(p.hash);
-  MarkedEncoder({p.added, p.normalizer, p.pre_tokenizer, p.bpe, p.tokens.tokens()}, cache, ids,
-                marks)
-      .encode(text);
+  MarkedEncoder encoder({p.added, p.normalizer, p.pre_tokenizer, p.bpe, p.tokens.tokens()}, cache,
+                        ids, marks);
+  p.naming_file([&] { encoder.encode(text); });
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids,
@@ -96,7 +122,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids,
     if (options.skip_special && parts_->special[static_cast<std::size_t>(id)]) continue;
     tokens.emplace_back(text);
   }
-  return parts_->decoder.decode(std::move(tokens));
+  return parts_->naming_file([&] { return parts_->decoder.decode(std::move(tokens)); });
 }
 
 }  // namespace strata

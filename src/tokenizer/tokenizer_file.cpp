@@ -78,6 +78,7 @@ TokenizerParts read_tokenizer_file(const std::string& path) {
   }
   TokenizerParts parts = parse_file(
       file, [&](const std::string& contents) { return parts_of(fs::path(file), contents); });
+  parts.file = file;
   const std::string config = (fs::path(file).parent_path() / "tokenizer_config.json").string();
   if (fs::exists(config)) {
     parts.special_tokens =

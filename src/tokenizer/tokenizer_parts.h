@@ -33,6 +33,7 @@ struct TokenizerParts {
   Bpe bpe;
   std::uint64_t hash = 0;          ///< of all that ids depend on
   SpecialTokens special_tokens{};  ///< those that the file itself names
+  std::string file{};              ///< where all this is from
 };
 
 /// FNV-1a of 64 bits, over texts with their lengths.

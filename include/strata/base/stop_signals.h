@@ -71,6 +71,10 @@ class StopSignals {
   Afterwards afterwards_;
 };
 
+/// Throws Interrupted if a signal has come to the StopSignals that lives, if one does: for work
+/// that may take long on what strangers have written, and that is too deep down to be handed one.
+void throw_if_stopped();
+
 /// From now on no signal that is caught changes anything, but SIGINT: the process has its exit code
 /// and is about to end. Launchers send SIGTERM to all ranks when the first has ended, and take the
 /// worst of their exit codes for that of the job. A batch system's SIGUSR1 may reach a host only
