@@ -10,6 +10,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/run/backend_choice.h"
 
 namespace strata {
 
@@ -33,6 +34,7 @@ NamedModel::NamedModel(const ModelOptions& options)
                                                          .chat_template = options.chat_template,
                                                          .vocabulary = config_.vocab_size})),
       end_tokens_(defaults_.end_tokens) {
+  require_built(options.backend, "--backend");
   if (end_tokens_.empty()) {
     if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
   }

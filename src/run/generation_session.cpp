@@ -30,7 +30,7 @@ std::unique_ptr<Ranks> single_rank() {
 
 Backend make_generation_backend(const GenerationOptions& options) {
   if (options.dtype == DType::kF64 && options.backend == BackendChoice::kCuda) {
-    throw BackendError("the cuda backend has no f64: use --dtype f32 or bf16, or --backend cpu");
+    throw ConfigError("--dtype: the cuda backend has no f64; take f32 or bf16, or --backend cpu");
   }
   const DType dtype = options.dtype.value_or(DType::kBF16);  // that of weights is never f64
   return make_backend(backend_of(options.backend, dtype),

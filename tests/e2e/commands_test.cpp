@@ -67,6 +67,29 @@ TEST_CASE("a program without standard streams says nothing into the files that i
   CHECK_THAT(unread.text, ContainsSubstring("standard output could not be written"));
 }
 
+TEST_CASE("a backend that was not built is refused by the option that chose it") {
+  const Folder folder;
+  if (strata(folder, "--version").text.find("cuda") != std::string::npos) {
+    WARN("skipped: this program has all backends");
+    return;
+  }
+  const std::string tiny = configs_folder() + "/tiny-cpu.json --set run.backend=cuda ";
+  const std::string model = goldens_folder() + "/mha";
+  for (const auto& [option, command] : std::vector<std::pair<std::string, std::string>>{
+           {"run.backend", "train " + tiny + "--output " + (folder / "run")},
+           {"run.backend", "bench " + tiny},
+           {"run.backend", "bench " + tiny + "--generate --prompt-tokens 8 --max-tokens 8"},
+           {"--backend", "generate " + model + " --backend cuda --prompt text"},
+           {"--backend", "chat " + model + " --backend cuda"},
+           {"--backend", "evaluate " + model + " --backend cuda --input text"}}) {
+    INFO(command);
+    const Outcome refused = strata(folder, command);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(option + ": this program was built without"));
+  }
+  CHECK(!fs::exists(folder / "run"));
+}
+
 TEST_CASE("a run and a benchmark name the program that made them") {
   const Folder folder;
   const Outcome version = strata(folder, "--version");
