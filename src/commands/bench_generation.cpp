@@ -259,6 +259,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
             format_count(config.model.llama.parameter_count()));
   const double begin_s = steady_seconds();
   GenerationSession session({.folder = {},
+                             .command = "bench --generate",
                              .random_model = config.model.llama,
                              .backend = config.run.backend,
                              .dtype = config.run.dtype,

@@ -24,8 +24,9 @@ std::filesystem::path folder_of(const std::filesystem::path& named) {
 
 }  // namespace
 
-NamedModel::NamedModel(const ModelOptions& options)
-    : options_(options),
+NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
+    : command_(command),
+      options_(options),
       folder_(folder_of(options.model)),
       config_(load_llama_config(folder_ / "config.json")),
       defaults_(load_generation_defaults(folder_)),
@@ -73,6 +74,7 @@ std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs
                       " (max_position_embeddings); lower --context, or shorten what is given");
   }
   return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
+                                                               .command = command_,
                                                                .backend = options_.backend,
                                                                .dtype = options_.dtype,
                                                                .threads = options_.threads,

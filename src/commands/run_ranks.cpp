@@ -16,6 +16,7 @@
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/run/backend_choice.h"
+#include "strata/run/command_ranks.h"
 #include "strata/run/rank_agreement.h"
 
 namespace strata {
@@ -76,8 +77,9 @@ int end_together(Ranks& ranks, const std::function<int()>& body) {
   return ranks.size() == 1 ? body() : run_body(ranks, body);
 }
 
-int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
-  const std::unique_ptr<Ranks> ranks = make_world_ranks();
+int on_all_ranks(std::string_view command, const LoadConfig& load,
+                 const std::function<int(Ranks&, const RunConfig&)>& body) {
+  const std::unique_ptr<Ranks> ranks = make_command_ranks(command);
   log::configure(ranks->rank(), ranks->size(), "");
   if (ranks->size() == 1) {
     const RunConfig config = load_runnable(load);

@@ -53,7 +53,7 @@ std::string rollback_text(const CheckpointPlace& place, const BadStep& bad) {
 }  // namespace
 
 int train_command(const LoadConfig& load, const TrainOptions& options) {
-  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
+  return on_all_ranks("train", load, [&](Ranks& ranks, const RunConfig& config) {
     StopSignals signals(StopSignals::Afterwards::kOutlast);
     std::optional<RunFolder> folder;
     if (ranks.rank() == 0) {
