@@ -260,7 +260,7 @@ void require_replaceable(std::string_view option, const fs::path& file,
 
 int bench_command(const LoadConfig& load, const BenchOptions& options) {
   if (options.generation) return bench_generation(load(), options);
-  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
+  return on_all_ranks("bench", load, [&](Ranks& ranks, const RunConfig& config) {
     const RunConfig synthetic = synthetic_run(config);
     if (ranks.rank() == 0 && !options.json.empty())
       require_replaceable("--json", options.json, kResultKeys);

@@ -29,6 +29,7 @@
 #include "strata/base/work_meter.h"
 #include "strata/device/trace.h"
 #include "strata/plan/lane_report.h"
+#include "strata/run/backend_choice.h"
 #include "strata/run/generation_session.h"
 #include "strata/run/generator.h"
 #include "strata/run/report.h"
@@ -248,6 +249,7 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
 
 int bench_generation(const RunConfig& config, const BenchOptions& options) {
   log::configure(0, 1, "");
+  require_built(config.run.backend, "run.backend");
   if (!options.json.empty()) require_replaceable("--json", options.json, kResultKeys);
   if (!options.trace.empty()) require_replaceable("--trace", options.trace, SweepTrace::kKeys);
   std::optional<SweepTrace> trace;
@@ -257,6 +259,7 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
             format_count(config.model.llama.parameter_count()));
   const double begin_s = steady_seconds();
   GenerationSession session({.folder = {},
+                             .command = "bench --generate",
                              .random_model = config.model.llama,
                              .backend = config.run.backend,
                              .dtype = config.run.dtype,

@@ -27,6 +27,7 @@
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
 #include "strata/data/output_file.h"
+#include "strata/run/command_ranks.h"
 
 namespace strata {
 
@@ -183,7 +184,8 @@ int verdict(const SuiteResults& results, const std::vector<SuiteJob>& jobs) {
 
 /// Throws if a launcher started several of this process: each would measure beside the others.
 void require_alone() {
-  const int ranks = make_world_ranks()->size();  // they part before one of them throws
+  const int ranks =
+      make_command_ranks("bench --suite")->size();  // they part before one of them throws
   if (ranks == 1) return;
   throw ConfigError("--suite: a launcher has started " + std::to_string(ranks) +
                     " ranks of this; start it alone and name the launcher of its rows, as in "

@@ -36,7 +36,7 @@ Conversation conversation_of(const Json& messages) {
 
 int chat_command(const ChatOptions& options) {
   log::configure(0, 1, "");
-  const NamedModel model(options.model);
+  const NamedModel model("chat", options.model);
   if (!model.text().has_template()) {
     throw ConfigError(options.model.model.string() +
                       ": has no chat template, which says how a model is talked to; name one by "

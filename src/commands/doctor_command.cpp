@@ -23,6 +23,7 @@
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
+#include "strata/run/command_ranks.h"
 
 namespace strata {
 
@@ -105,7 +106,7 @@ int doctor_command(const DoctorOptions& options) {
     log::configure(0, 1, "");
     return print(options, examine(options));
   }
-  const std::unique_ptr<Ranks> ranks = make_world_ranks();
+  const std::unique_ptr<Ranks> ranks = make_command_ranks("doctor --self-test");
   log::configure(ranks->rank(), ranks->size(), "");
   return end_together(*ranks, [&] {
     std::vector<Finding> self_test =

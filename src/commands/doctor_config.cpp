@@ -197,7 +197,7 @@ ExaminedRun examine_run(const DoctorRun& run) {
   }));
   if (!config) return examined;
   examined.folder = config->run.output;
-  const std::unique_ptr<Ranks> ranks = planned_ranks(run.plan);
+  const std::unique_ptr<Ranks> ranks = planned_ranks("doctor", run.plan);
   examined.findings.push_back(examine_model(*config));
   examined.findings.push_back(examine_data(*config, ranks->size()));
   examined.findings.push_back(examine_memory(*config, run.plan, *ranks, examined.saves));

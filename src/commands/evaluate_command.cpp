@@ -46,7 +46,7 @@ bool is_token_file(const std::string& name) {
 
 int evaluate_command(const EvaluateOptions& options) {
   log::configure(0, 1, "");
-  const NamedModel model(options.model);
+  const NamedModel model("evaluate", options.model);
   if (is_token_file(options.input)) {
     const std::unique_ptr<TokenSource> tokens = open_token_source(options.input);
     const std::filesystem::path named(options.model.tokenizer);

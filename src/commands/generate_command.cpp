@@ -165,7 +165,7 @@ std::string counts_text(const GenerationCounts& counts) {
 int generate_command(const GenerateOptions& options) {
   log::configure(0, 1, "");
   const StopSignals stop;
-  const NamedModel model(options.model);
+  const NamedModel model("generate", options.model);
   PromptReading how{
       .text = model.text(),
       .settings = model.settings(options.draw),

@@ -10,6 +10,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/run/backend_choice.h"
 
 namespace strata {
 
@@ -25,8 +26,9 @@ std::filesystem::path folder_of(const std::filesystem::path& named) {
 
 }  // namespace
 
-NamedModel::NamedModel(const ModelOptions& options)
-    : options_(options),
+NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
+    : command_(command),
+      options_(options),
       folder_(folder_of(options.model)),
       config_(load_llama_config(folder_ / "config.json")),
       defaults_(load_generation_defaults(folder_)),
@@ -35,6 +37,7 @@ NamedModel::NamedModel(const ModelOptions& options)
                                                          .chat_template = options.chat_template,
                                                          .vocabulary = config_.vocab_size})),
       end_tokens_(defaults_.end_tokens) {
+  require_built(options.backend, "--backend");
   if (end_tokens_.empty()) {
     if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
   }
@@ -73,6 +76,7 @@ std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs
                       " (max_position_embeddings); lower --context, or shorten what is given");
   }
   return std::make_unique<GenerationSession>(GenerationOptions{.folder = folder_,
+                                                               .command = command_,
                                                                .backend = options_.backend,
                                                                .dtype = options_.dtype,
                                                                .threads = options_.threads,

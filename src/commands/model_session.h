@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "commands/prompts.h"
@@ -20,8 +21,8 @@ namespace strata {
 
 class NamedModel {
  public:
-  /// Reads all but the weights. Throws IoError and ConfigError naming what is wrong.
-  explicit NamedModel(const ModelOptions& options);
+  /// Reads all but the weights, for `command`. Throws IoError and ConfigError naming what is wrong.
+  NamedModel(std::string_view command, const ModelOptions& options);
 
   [[nodiscard]] const ModelText& text() const { return *text_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
@@ -44,6 +45,7 @@ class NamedModel {
   [[nodiscard]] std::unique_ptr<GenerationSession> load(const GenerationNeeds& needs,
                                                         const GenerationLoad& load) const;
 
+  std::string_view command_;
   ModelOptions options_;
   std::filesystem::path folder_;
   LlamaConfig config_;

@@ -44,7 +44,7 @@ std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRa
 int plan_command(const RunConfig& config, const PlanOptions& options) {
   log::configure(0, 1, "");
   if (options.generation) return plan_generation(config, options);
-  const std::unique_ptr<Ranks> ranks = planned_ranks(options);
+  const std::unique_ptr<Ranks> ranks = planned_ranks("plan", options);
   const BackendChoice backend = planned_backend(config);
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);

@@ -33,7 +33,7 @@ std::string to_string(const GenerationLoad& load) {
 }
 
 int plan_generation(const RunConfig& config, const PlanOptions& options) {
-  if (planned_ranks(options)->size() > 1) {
+  if (planned_ranks("plan", options)->size() > 1) {
     throw ConfigError(
         "--ranks: generation runs on one rank; leave it out, and the launcher as well");
   }

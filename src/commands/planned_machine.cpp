@@ -12,6 +12,7 @@
 #include "strata/device/gpu_models.h"
 #include "strata/ops/backend.h"
 #include "strata/plan/setup.h"
+#include "strata/run/command_ranks.h"
 #include "strata/run/stored_rates.h"
 
 namespace strata {
@@ -53,15 +54,18 @@ MachineMemory planned_machine(BackendChoice backend, DeviceInfo device) {
           .resident = estimated_host_overhead(backend)};
 }
 
-std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options) {
-  std::unique_ptr<Ranks> world = make_world_ranks();
-  if (options.ranks && world->size() > 1) {
-    throw ConfigError("--ranks: a launcher has started " + std::to_string(world->size()) +
+std::unique_ptr<Ranks> planned_ranks(std::string_view command, const PlanOptions& options) {
+  std::unique_ptr<Ranks> world = make_command_ranks(command);
+  const int launched = world->size();
+  if (options.ranks && launched > 1) {
+    world.reset();  // ranks part before one of them throws
+    throw ConfigError("--ranks: a launcher has started " + std::to_string(launched) +
                       " ranks, which are planned for; leave out one of them");
   }
-  const int ranks = options.ranks.value_or(world->size());
+  const int ranks = options.ranks.value_or(launched);
   const int per_node = options.ranks_per_node.value_or(1);
   if (per_node > ranks) {
+    world.reset();
     throw ConfigError("--ranks-per-node: " + std::to_string(per_node) + " ranks cannot be on one " +
                       "host if there are " + std::to_string(ranks) + "; raise --ranks");
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "strata/comm/rank_groups.h"
 #include "strata/comm/ranks.h"
@@ -29,9 +30,10 @@ namespace strata {
 /// host.
 [[nodiscard]] MachineMemory planned_machine(BackendChoice backend, DeviceInfo device);
 
-/// Returns the rank that is planned for: that of a launcher, or rank 0 of --ranks. Throws
-/// ConfigError if the options contradict it or each other.
-[[nodiscard]] std::unique_ptr<Ranks> planned_ranks(const PlanOptions& options);
+/// Returns the rank that is planned for by `command`: that of a launcher, or rank 0 of --ranks.
+/// Throws ConfigError if the options contradict it or each other.
+[[nodiscard]] std::unique_ptr<Ranks> planned_ranks(std::string_view command,
+                                                   const PlanOptions& options);
 
 /// Returns how many ranks a host has: of those on paper all, if nobody says otherwise.
 [[nodiscard]] int ranks_on_host(const PlanOptions& options, Ranks& ranks);

@@ -15,10 +15,19 @@
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
+#include "strata/run/backend_choice.h"
+#include "strata/run/command_ranks.h"
 #include "strata/run/rank_agreement.h"
 
 namespace strata {
 namespace {
+
+/// Loads a config that this program can run.
+RunConfig load_runnable(const LoadConfig& load) {
+  RunConfig config = load();
+  require_built(config.run.backend, "run.backend");
+  return config;
+}
 
 /// Loads the config on every rank. Throws AgreedError on all of them if one cannot or if they
 /// differ.
@@ -26,7 +35,7 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   std::optional<RunConfig> config;
   std::vector<FieldText> facts;
   fail_together(ranks, [&] {
-    config = load();
+    config = load_runnable(load);
     facts = facts_of_run(*config);
   });
   const std::string differences = disagreement(facts, ranks);
@@ -68,11 +77,12 @@ int end_together(Ranks& ranks, const std::function<int()>& body) {
   return ranks.size() == 1 ? body() : run_body(ranks, body);
 }
 
-int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body) {
-  const std::unique_ptr<Ranks> ranks = make_world_ranks();
+int on_all_ranks(std::string_view command, const LoadConfig& load,
+                 const std::function<int(Ranks&, const RunConfig&)>& body) {
+  const std::unique_ptr<Ranks> ranks = make_command_ranks(command);
   log::configure(ranks->rank(), ranks->size(), "");
   if (ranks->size() == 1) {
-    const RunConfig config = load();
+    const RunConfig config = load_runnable(load);
     return run_body(*ranks, [&] { return body(*ranks, config); });
   }
   const int code = run_body(*ranks, [&] { return body(*ranks, load_alike(load, *ranks)); });

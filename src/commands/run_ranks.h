@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
@@ -11,13 +12,14 @@
 
 namespace strata {
 
-/// Loads the config and runs `body` with it on this rank; returns the exit code. Where several
-/// ranks were started, one that cannot load its config, or was given another run than rank 0, ends
-/// all of them before `body` begins. An error of `body` is logged, on standard error and where it
-/// configured the log to go; with several ranks it takes all of them down with its exit code, so
-/// that none hangs in a collective. Throws what `load` throws if there is one rank, and nothing
-/// that `body` throws.
-int on_all_ranks(const LoadConfig& load, const std::function<int(Ranks&, const RunConfig&)>& body);
+/// Loads the config and runs `body` with it on this rank of `command`; returns the exit code. Where
+/// several ranks were started, one that cannot load its config, or was given another run than rank
+/// 0, ends all of them before `body` begins. An error of `body` is logged, on standard error and
+/// where it configured the log to go; with several ranks it takes all of them down with its exit
+/// code, so that none hangs in a collective. Throws what `load` throws if there is one rank, and
+/// nothing that `body` throws.
+int on_all_ranks(std::string_view command, const LoadConfig& load,
+                 const std::function<int(Ranks&, const RunConfig&)>& body);
 
 /// Runs `body` and returns its exit code. If there are several ranks, an error is logged and takes
 /// all of them down with its exit code at once; else it is thrown. A body runs what uses a session

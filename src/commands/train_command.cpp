@@ -53,7 +53,11 @@ std::string rollback_text(const CheckpointPlace& place, const BadStep& bad) {
 }  // namespace
 
 int train_command(const LoadConfig& load, const TrainOptions& options) {
-  return on_all_ranks(load, [&](Ranks& ranks, const RunConfig& config) {
+  const LoadConfig checked = [&] {
+    require_allowable(options.resume);
+    return load();
+  };
+  return on_all_ranks("train", checked, [&](Ranks& ranks, const RunConfig& config) {
     StopSignals signals(StopSignals::Afterwards::kOutlast);
     std::optional<RunFolder> folder;
     if (ranks.rank() == 0) {

@@ -59,7 +59,7 @@ struct Target {
 
 /// Returns what the options say of the machine, and else what this one has.
 Target target_of(const RunConfig& config, const TuneOptions& options) {
-  Target target{.ranks = planned_ranks(options.plan), .device = {}, .planned = {}};
+  Target target{.ranks = planned_ranks("tune", options.plan), .device = {}, .planned = {}};
   if (options.measure > 0 && target.ranks->size() > 1) {
     throw ConfigError("--measure: runs one rank; leave out --ranks and the launcher");
   }

@@ -13,24 +13,25 @@
 #include "strata/model/weights_check.h"
 #include "strata/plan/budget.h"
 #include "strata/run/backend_choice.h"
+#include "strata/run/command_ranks.h"
 #include "strata/run/stored_rates.h"
 
 namespace strata {
 
 namespace {
 
-std::unique_ptr<Ranks> single_rank() {
-  std::unique_ptr<Ranks> ranks = make_world_ranks();
-  if (ranks->size() > 1) {
-    throw ConfigError("generation runs on one rank, and a launcher has started " +
-                      std::to_string(ranks->size()) + "; start the program without it");
-  }
-  return ranks;
+std::unique_ptr<Ranks> single_rank(std::string_view command) {
+  std::unique_ptr<Ranks> ranks = make_command_ranks(command);
+  const int count = ranks->size();
+  if (count == 1) return ranks;
+  ranks.reset();  // they part before one of them throws
+  throw ConfigError(std::string(command) + ": generation runs on one rank, and a launcher has " +
+                    "started " + std::to_string(count) + "; start the program without it");
 }
 
 Backend make_generation_backend(const GenerationOptions& options) {
   if (options.dtype == DType::kF64 && options.backend == BackendChoice::kCuda) {
-    throw BackendError("the cuda backend has no f64: use --dtype f32 or bf16, or --backend cpu");
+    throw ConfigError("--dtype: the cuda backend has no f64; take f32 or bf16, or --backend cpu");
   }
   const DType dtype = options.dtype.value_or(DType::kBF16);  // that of weights is never f64
   return make_backend(backend_of(options.backend, dtype),
@@ -49,7 +50,7 @@ DType dtype_of(const SafetensorsDirectory& files) {
 
 GenerationSession::GenerationSession(const GenerationOptions& options)
     : options_(options),
-      ranks_(single_rank()),
+      ranks_(single_rank(options.command)),
       groups_(*ranks_, ShardGroup::kAll),
       backend_(make_generation_backend(options)),
       collectives_(make_group_collectives(groups_, *backend_.device)) {

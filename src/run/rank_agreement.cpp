@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <span>
 #include <system_error>
@@ -130,6 +131,15 @@ std::string failures_text(const std::vector<std::string>& failures) {
     text += (i == 0 ? "" : "\n") + (all ? "on all ranks" : ranks_text(ranks)) + ": " + failure;
   }
   return text;
+}
+
+void require_one_command(std::string_view command, Ranks& ranks) {
+  if (ranks.size() == 1) return;
+  const std::vector<std::string> commands = gather_texts(std::string(command), ranks);
+  if (std::ranges::count(commands, commands.front()) == std::ssize(commands)) return;
+  throw AgreedError("the ranks were started for different commands; start all of them for one:\n" +
+                        failures_text(commands),
+                    ConfigError("").exit_code());
 }
 
 void fail_together(Ranks& ranks, const std::function<void()>& body) {

@@ -13,6 +13,7 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/base/suggestion.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/run/rank_agreement.h"
@@ -46,6 +47,22 @@ constexpr std::array<std::string_view, 23> kNumberKeys{"run.seed",
                                                        "optimizer.warmup_steps",
                                                        "optimizer.min_lr_ratio",
                                                        "optimizer.wsd_decay_steps"};
+
+/// Returns all that may be allowed.
+std::vector<std::string> allowable() {
+  std::vector<std::string> keys(kNumberKeys.begin(), kNumberKeys.end());
+  keys.emplace_back("run.steps");  // changes them where the learning rate decays
+  return keys;
+}
+
+/// Returns why nothing comes of allowing `key`, with the remedy.
+std::string vain(const std::string& key, const std::vector<std::string>& keys) {
+  if (key.starts_with("model.")) return "another model cannot be allowed; begin a new run";
+  if (const auto nearest = nearest_path(key, keys)) return "did you mean " + *nearest + "?";
+  std::string text = "no key of this name changes the numbers of a run; leave it out. Those are";
+  for (const std::string& each : keys) text += (each == keys.front() ? " " : ", ") + each;
+  return text;
+}
 
 std::optional<std::int64_t> as_step(std::string_view text) {
   std::int64_t step = 0;
@@ -131,6 +148,20 @@ bool ends_with_the_run(const OptimizerSection& optimizer) {
 }
 
 }  // namespace
+
+void require_allowable(const ResumeRequest& request) {
+  if (request.allowed.empty()) return;
+  if (request.from.empty()) {
+    throw ConfigError(
+        "--allow: says what may differ from a checkpoint, and no run is resumed; name a checkpoint "
+        "by --resume, or leave it out");
+  }
+  const std::vector<std::string> keys = allowable();
+  for (const std::string& key : request.allowed) {
+    if (std::ranges::count(keys, key) != 0) continue;
+    throw ConfigError("--allow " + printable(shortened(key)) + ": " + vain(key, keys));
+  }
+}
 
 std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
                                            const fs::path& run_folder, Ranks& ranks) {

@@ -67,6 +67,29 @@ TEST_CASE("a program without standard streams says nothing into the files that i
   CHECK_THAT(unread.text, ContainsSubstring("standard output could not be written"));
 }
 
+TEST_CASE("a backend that was not built is refused by the option that chose it") {
+  const Folder folder;
+  if (strata(folder, "--version").text.find("cuda") != std::string::npos) {
+    WARN("skipped: this program has all backends");
+    return;
+  }
+  const std::string tiny = configs_folder() + "/tiny-cpu.json --set run.backend=cuda ";
+  const std::string model = goldens_folder() + "/mha";
+  for (const auto& [option, command] : std::vector<std::pair<std::string, std::string>>{
+           {"run.backend", "train " + tiny + "--output " + (folder / "run")},
+           {"run.backend", "bench " + tiny},
+           {"run.backend", "bench " + tiny + "--generate --prompt-tokens 8 --max-tokens 8"},
+           {"--backend", "generate " + model + " --backend cuda --prompt text"},
+           {"--backend", "chat " + model + " --backend cuda"},
+           {"--backend", "evaluate " + model + " --backend cuda --input text"}}) {
+    INFO(command);
+    const Outcome refused = strata(folder, command);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(option + ": this program was built without"));
+  }
+  CHECK(!fs::exists(folder / "run"));
+}
+
 TEST_CASE("a run and a benchmark name the program that made them") {
   const Folder folder;
   const Outcome version = strata(folder, "--version");
@@ -551,6 +574,44 @@ TEST_CASE("ranks that were given different runs are refused with the keys", "[mp
                                ContainsSubstring("schedule.passes: rank 0 has 1, rank 1 has 3") &&
                                ContainsSubstring("run.steps: rank 0 has 4, rank 1 has 9"));
   CHECK_FALSE(fs::exists(folder / "run"));
+}
+
+TEST_CASE("ranks of different commands are refused with the commands", "[mpi]") {
+  const Folder folder;
+  const std::string tiny = configs_folder() + "/tiny-cpu.json";
+  std::ofstream(folder / "prompts.jsonl") << R"({"tokens": [1, 2], "max_tokens": 1})";
+  for (const auto& [name, command] : std::vector<std::pair<std::string, std::string>>{
+           {"generate",
+            "generate " + goldens_folder() + "/mha --input " + (folder / "prompts.jsonl")},
+           {"plan", "plan " + tiny},
+           {"bench --generate", "bench " + tiny + " --generate --prompt-tokens 8 --max-tokens 8"},
+           {"doctor", "doctor " + tiny},
+           {"bench", "bench " + tiny + " --set run.steps=1 --set optimizer.warmup_steps=0"}}) {
+    const Outcome refused =
+        run(folder, kMpiExec + "-n 1 " + strata_program() + " " + train_tiny(folder, "run", "") +
+                        " : -n 1 " + strata_program() + " " + command);
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring("started for different commands") &&
+                                 ContainsSubstring("rank 0: train\nrank 1: " + name));
+    CHECK_FALSE(fs::exists(folder / "run"));
+  }
+}
+
+TEST_CASE("ranks that a command has no use for are told so", "[mpi]") {
+  const Folder folder;
+  const std::string tiny = configs_folder() + "/tiny-cpu.json";
+  std::ofstream(folder / "prompts.jsonl") << R"({"tokens": [1, 2], "max_tokens": 1})";
+  for (const auto& [command, text] : std::vector<std::pair<std::string, std::string>>{
+           {"generate " + goldens_folder() + "/mha --input " + (folder / "prompts.jsonl"),
+            "generate: generation runs on one rank, and a launcher has started 2"},
+           {"plan " + tiny + " --ranks 2", "--ranks: a launcher has started 2 ranks"},
+           {"plan " + tiny + " --ranks-per-node 3", "raise --ranks"}}) {
+    const Outcome refused = strata_on_ranks(folder, 2, command);
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(text));
+  }
 }
 
 TEST_CASE("a rank that cannot load its config ends all of them", "[mpi]") {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -31,6 +32,27 @@ std::string told(const std::function<void(RunConfig&)>& change) {
   CHECK(said[0] == said[1]);
   CHECK(said[0] == said[2]);
   return said[0];
+}
+
+TEST_CASE("ranks of different commands all learn which rank has which") {
+  const auto said_of = [](const std::array<std::string, 3>& commands) {
+    std::array<std::string, 3> said;
+    run_ranks(3, [&](Ranks& ranks) {
+      const auto rank = static_cast<std::size_t>(ranks.rank());
+      try {
+        require_one_command(commands[rank], ranks);
+      } catch (const AgreedError& error) {
+        said[rank] = error.what() + (" " + std::to_string(error.exit_code()));
+      }
+    });
+    CHECK(said[0] == said[1]);
+    CHECK(said[0] == said[2]);
+    return said[0];
+  };
+  CHECK(said_of({"train", "train", "train"}).empty());
+  CHECK(said_of({"train", "generate", "train"}) ==
+        "the ranks were started for different commands; start all of them for one:\n"
+        "ranks 0, 2: train\nrank 1: generate 2");
 }
 
 TEST_CASE("ranks with one config agree") {

@@ -407,4 +407,25 @@ TEST_CASE("a run goes on from its own checkpoint where --resume auto would find 
   CHECK(own(folder.file("latest"), checkpoint(folder.file("run"), 5), 5));
 }
 
+TEST_CASE("what is allowed in vain is refused with what may be allowed") {
+  const auto refusal = [](const ResumeRequest& request) -> std::string {
+    try {
+      require_allowable(request);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal({.from = "", .allowed = {}}).empty());
+  CHECK(refusal({.from = "auto", .allowed = {"optimizer.lr", "run.steps"}}).empty());
+  CHECK_THAT(refusal({.from = "", .allowed = {"optimizer.lr"}}), ContainsSubstring("by --resume"));
+  CHECK_THAT(refusal({.from = "auto", .allowed = {"run.seed", "optimizer.lrr"}}),
+             ContainsSubstring("--allow optimizer.lrr: did you mean optimizer.lr?"));
+  CHECK_THAT(refusal({.from = "9", .allowed = {"run.output"}}),
+             ContainsSubstring("--allow run.output: no key of this name changes the numbers") &&
+                 ContainsSubstring("run.seed, run.dtype"));
+  CHECK_THAT(refusal({.from = "9", .allowed = {"model.hidden_size"}}),
+             ContainsSubstring("another model cannot be allowed"));
+}
+
 }  // namespace strata::test

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "strata/comm/rank_groups.h"
 #include "strata/comm/ranks.h"
@@ -20,7 +21,8 @@ namespace strata {
 
 /// What a generation session is told.
 struct GenerationOptions {
-  std::filesystem::path folder;  ///< of a Hugging Face model
+  std::filesystem::path folder;           ///< of a Hugging Face model
+  std::string_view command = "generate";  ///< that makes the session
   /// A model whose weights are drawn at random, instead of the folder's.
   std::optional<LlamaConfig> random_model{};
   BackendChoice backend = BackendChoice::kAuto;

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -26,6 +27,10 @@ class AgreedError : public Error {
  private:
   int exit_code_;
 };
+
+/// Throws AgreedError, which names the commands of the ranks, such as "train", if they are not all
+/// the same. All ranks call it; it blocks.
+void require_one_command(std::string_view command, Ranks& ranks);
 
 /// Runs on every rank what may fail on some; `body` talks to no other rank. If it throws on any,
 /// all throw AgreedError, which has each failure once with its ranks ("on all ranks: ..."), and the

@@ -26,6 +26,10 @@ struct ResumeRequest {
   std::vector<std::string> allowed;     ///< keys that may differ though they change the numbers
 };
 
+/// Throws ConfigError for what is allowed in vain: by a request that resumes nothing, or what is no
+/// key that changes the numbers of a run.
+void require_allowable(const ResumeRequest& request);
+
 /// Returns the checkpoint that is meant, the same on every rank: rank 0 looks, and logs which newer
 /// ones it had to pass over because it, or another rank, misses a file of them. Nothing only where
 /// "auto" finds none. Throws ConfigError, on all ranks, for a named one that is not there or not
