@@ -101,6 +101,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         if (ranks.rank() == 0) log::warn("passed over: {}", damaged.what());
         if (bad) {
           rollbacks.require_possible(*bad);
+          if (ranks.rank() == 0) set_aside_damaged(place);
           continue;
         }
         resume.below = place.resume->manifest.step;
