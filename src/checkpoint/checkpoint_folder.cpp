@@ -17,12 +17,14 @@ namespace {
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kAbandoned = ".abandoned";
 
-/// Returns whether a run may go back to a checkpoint; false where its manifest does not say.
-bool is_good(const Files& files, const std::filesystem::path& checkpoint) {
+/// Whether a run may go back to a checkpoint.
+enum class State : std::uint8_t { kGood, kNotGood, kDamaged };
+
+State state_of(const Files& files, const std::filesystem::path& checkpoint) {
   try {
-    return read_manifest(files, checkpoint).good();
-  } catch (const IoError&) {
-    return false;
+    return read_manifest(files, checkpoint).good() ? State::kGood : State::kNotGood;
+  } catch (const DamagedFile&) {
+    return State::kDamaged;
   }
 }
 
@@ -76,10 +78,28 @@ std::optional<std::int64_t> step_of_name(std::string_view name) {
   return step >= 0 && checkpoint_name(step) == name ? std::optional(step) : std::nullopt;
 }
 
+bool has_save_folder(const Files& files, const std::filesystem::path& folder) {
+  const Files::Kind kind = files.kind(folder);
+  if (kind == Files::Kind::kNothing) return false;
+  if (kind == Files::Kind::kFolder) return true;
+  const std::string expected = folder.string() + ": a folder of checkpoints is expected here";
+  if (kind == Files::Kind::kFile) {
+    throw IoError(expected + ", and this is a file; remove or rename it");
+  }
+  std::string why = "it is no folder, nor does it lead to one";
+  try {
+    if (files.kind(folder / ".") == Files::Kind::kFolder) return true;  // a link is followed
+  } catch (const IoError& error) {
+    why = error.what();
+  }
+  throw IoError(expected + ": " + why +
+                "; mount the disk that it leads to, or remove or rename what has this name");
+}
+
 std::vector<std::int64_t> list_checkpoints(const Files& files,
                                            const std::filesystem::path& folder) {
   std::vector<std::int64_t> steps;
-  if (files.kind(folder) != Files::Kind::kFolder) return steps;
+  if (!has_save_folder(files, folder)) return steps;
   for (const std::string& name : files.list(folder)) {
     if (const auto step = step_of_name(name)) steps.push_back(*step);
   }
@@ -98,7 +118,7 @@ std::optional<FoundCheckpoint> newest_checkpoint(const Files& files,
     const std::filesystem::path checkpoint = folder / checkpoint_name(step);
     try {
       return FoundCheckpoint{checkpoint, read_manifest(files, checkpoint)};
-    } catch (const IoError& error) {
+    } catch (const DamagedFile& error) {
       skipped.emplace_back(error.what());
     }
   }
@@ -106,19 +126,10 @@ std::optional<FoundCheckpoint> newest_checkpoint(const Files& files,
 }
 
 void remove_unfinished(Files& files, const std::filesystem::path& folder) {
-  if (files.kind(folder) != Files::Kind::kFolder) return;
+  if (!has_save_folder(files, folder)) return;
   for (const std::string& name : files.list(folder)) {
     if (name.starts_with(kTemporaryPrefix)) remove_all(files, folder / name);
   }
-}
-
-std::vector<std::int64_t> remove_later_checkpoints(Files& files,
-                                                   const std::filesystem::path& folder,
-                                                   std::int64_t step) {
-  std::vector<std::int64_t> gone = list_checkpoints(files, folder);
-  std::erase_if(gone, [step](std::int64_t other) { return other <= step; });
-  for (const std::int64_t later : gone) remove_checkpoint(files, folder, checkpoint_name(later));
-  return gone;
 }
 
 bool is_abandoned_name(std::string_view name) {
@@ -141,6 +152,21 @@ std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
   return aside;
 }
 
+std::vector<std::string> remove_set_aside(Files& files,
+                                          const std::vector<std::filesystem::path>& checkpoints) {
+  std::vector<std::string> kept;
+  for (const std::filesystem::path& checkpoint : checkpoints) {
+    try {
+      if (files.kind(checkpoint) == Files::Kind::kNothing) continue;  // went before
+      static_cast<void>(read_manifest(files, checkpoint));
+      remove_checkpoint(files, checkpoint.parent_path(), checkpoint.filename());
+    } catch (const IoError& error) {
+      kept.emplace_back(error.what());
+    }
+  }
+  return kept;
+}
+
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, const Retention& retention) {
   if (!retention.keep) return {};
@@ -148,21 +174,23 @@ std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesy
   std::erase_if(steps, [newest](std::int64_t step) { return step > newest; });
   const std::vector<std::int64_t> milestones = milestones_of(steps, retention.milestone_steps);
   std::ranges::reverse(steps);
+  // Nothing goes before all that has to be read was read.
   std::vector<std::int64_t> gone;
   std::int64_t kept = 0;
   bool has_good = false;
   for (const std::int64_t step : steps) {
-    const std::string name = checkpoint_name(step);
-    const bool good = !has_good && is_good(files, folder / name);
-    has_good = has_good || good;
-    if (std::ranges::binary_search(milestones, step)) continue;
-    if (good || kept < *retention.keep) {
+    const State state =
+        has_good ? State::kNotGood : state_of(files, folder / checkpoint_name(step));
+    has_good = has_good || state == State::kGood;
+    // What is damaged serves nobody, and so keeps no place of one that does.
+    if (state == State::kDamaged || std::ranges::binary_search(milestones, step)) continue;
+    if (state == State::kGood || kept < *retention.keep) {
       ++kept;
       continue;
     }
-    remove_checkpoint(files, folder, name);
     gone.push_back(step);
   }
+  for (const std::int64_t step : gone) remove_checkpoint(files, folder, checkpoint_name(step));
   return gone;
 }
 

@@ -308,7 +308,8 @@ void CheckpointSave::clean_up() {
       remove_all(p_.files, temporary_);
     }
   } catch (const std::exception& error) {
-    report_.warning = std::string(error.what()) + "; the next start of the run removes it";
+    report_.warning = std::string(error.what()) +
+                      "; what is too many goes with the next save or start of the run";
   }
 }
 

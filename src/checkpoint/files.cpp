@@ -20,9 +20,9 @@ std::string read_whole(const Files& files, const std::filesystem::path& file,
                        std::size_t most_bytes) {
   const std::unique_ptr<FileReader> reader = files.open(file);
   if (reader->bytes() > most_bytes) {
-    throw IoError(file.string() + ": read: has " +
-                  format_bytes(narrow<std::size_t>(reader->bytes())) + ", and at most " +
-                  format_bytes(most_bytes) + " are expected here");
+    throw DamagedFile(file.string() + ": read: has " +
+                      format_bytes(narrow<std::size_t>(reader->bytes())) + ", and at most " +
+                      format_bytes(most_bytes) + " are expected here");
   }
   std::string text(narrow<std::size_t>(reader->bytes()), '\0');
   reader->read(0, std::as_writable_bytes(std::span(text)));

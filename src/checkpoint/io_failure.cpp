@@ -19,12 +19,14 @@ std::string_view remedy_of(int error) {
       return "; raise the limit of file sizes (ulimit -f), or name another disk (run.output)";
     case EROFS:
     case EACCES:
-    case EPERM: return "; make it writable for this user, or name another folder (run.output)";
+    case EPERM:
+      return "; make it readable and writable for this user, or name another folder (run.output)";
+    case ESTALE: return "; its server no longer knows it: mount the file system again";
     case EIO:
       return "; the disk reports a fault: see the system's log, or name another disk (run.output)";
     case EMFILE: return "; raise the limit of open files (ulimit -n)";
-    case ENXIO:
-    case ELOOP: return "; a regular file is expected here: remove what has this name";
+    case ENXIO: return "; a regular file is expected here: remove what has this name";
+    case ELOOP: return "; no link may be here, or it leads in a circle: remove what has this name";
     case ENAMETOOLONG: return "; name a folder with a shorter path (run.output)";
     case ENOTEMPTY:
     case EEXIST: return "; remove what is there, or name another folder (run.output)";

@@ -91,10 +91,10 @@ class Loader {
   [[nodiscard]] const ManifestFile& entry(const StateFile& file) const {
     const auto found = files_of_.find(file.path);
     if (found != files_of_.end() && found->second->bytes == file.bytes) return *found->second;
-    throw IoError(checkpoint_.string() + ": " + file.path +
-                  (found == files_of_.end() ? " is not in its manifest"
-                                            : " has another size than this model's") +
-                  "; the checkpoint is of another model");
+    throw DamagedFile(checkpoint_.string() + ": " + file.path +
+                      (found == files_of_.end() ? " is not in its manifest"
+                                                : " has another size than this model's") +
+                      "; the checkpoint is of another model");
   }
 
   /// Reads what holds no state: headers, and the files that go into the next checkpoint as well.

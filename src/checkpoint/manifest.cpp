@@ -25,6 +25,12 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::int64_t kFormat = 1;
 
+/// A manifest that is whole, and that this program cannot read.
+class OtherFormat : public IoError {
+ public:
+  using IoError::IoError;
+};
+
 // ---- the hash at the end ------------------------------------------------------------------------
 
 // Every byte of the text is either hashed or one of these, or a digit of the hash.
@@ -127,10 +133,9 @@ Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
   if (const std::int64_t format = members.count("format"); format != kFormat) {
-    refuse_manifest("format",
-                    "is " + std::to_string(format) + ", this program reads " +
-                        std::to_string(kFormat) +
-                        (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
+    throw OtherFormat("format: is " + std::to_string(format) + ", this program reads " +
+                      std::to_string(kFormat) +
+                      (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
   }
   Manifest manifest;
   manifest.step = members.count("step");
@@ -266,9 +271,11 @@ Manifest Manifest::parse(std::string_view text, const std::filesystem::path& fil
     check_manifest(manifest);
     return manifest;
   } catch (const Json::exception& e) {
-    throw IoError(file.string() + ": its JSON cannot be read: " + json_problem(e));
-  } catch (const Error& e) {
+    throw DamagedFile(file.string() + ": its JSON cannot be read: " + json_problem(e));
+  } catch (const OtherFormat& e) {
     throw IoError(file.string() + ": " + e.what());
+  } catch (const Error& e) {
+    throw DamagedFile(file.string() + ": " + e.what());
   }
 }
 

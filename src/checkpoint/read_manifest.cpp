@@ -14,18 +14,18 @@ namespace strata {
 Manifest read_manifest(const Files& files, const std::filesystem::path& checkpoint) {
   const std::filesystem::path path = checkpoint / kManifestName;
   if (files.kind(path) == Files::Kind::kNothing) {
-    throw IoError(checkpoint.string() + ": is no checkpoint: it has no " +
-                  std::string(kManifestName));
+    throw DamagedFile(checkpoint.string() + ": is no checkpoint: it has no " +
+                      std::string(kManifestName));
   }
   Manifest manifest = Manifest::parse(read_whole(files, path, kMostManifestBytes), path);
   for (const ManifestFile& file : manifest.files) {
     const std::filesystem::path part = checkpoint / file.path;
     if (files.kind(part) == Files::Kind::kNothing) {
-      throw IoError(part.string() + ": is missing, but " + path.string() + " names it");
+      throw DamagedFile(part.string() + ": is missing, but " + path.string() + " names it");
     }
     if (const std::uint64_t found = files.open(part)->bytes(); found != file.bytes) {
-      throw IoError(part.string() + ": has " + std::to_string(found) + " bytes, but " +
-                    path.string() + " says " + std::to_string(file.bytes));
+      throw DamagedFile(part.string() + ": has " + std::to_string(found) + " bytes, but " +
+                        path.string() + " says " + std::to_string(file.bytes));
     }
   }
   return manifest;
@@ -39,8 +39,8 @@ std::optional<std::string> read_small_file(const Files& files,
   if (file == manifest.files.end()) return std::nullopt;
   const std::filesystem::path name = checkpoint / file->path;
   if (file->bytes > most_bytes) {
-    throw IoError(name.string() + ": has " + std::to_string(file->bytes) + " bytes, more than " +
-                  std::to_string(most_bytes));
+    throw DamagedFile(name.string() + ": has " + std::to_string(file->bytes) +
+                      " bytes, more than " + std::to_string(most_bytes));
   }
   std::string text(static_cast<std::size_t>(file->bytes), '\0');
   const std::unique_ptr<FileReader> in = files.open(name);

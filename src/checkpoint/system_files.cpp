@@ -59,8 +59,8 @@ struct stat require_regular(const SystemCalls& calls, const fs::path& path, int 
   }
   if (!S_ISREG(status.st_mode)) {
     calls.close(descriptor);
-    throw IoError(path.string() +
-                  ": open: is not a regular file; remove or rename what has this name");
+    throw DamagedFile(path.string() +
+                      ": open: is not a regular file; remove or rename what has this name");
   }
   return status;
 }
@@ -248,7 +248,9 @@ class SystemReader final : public FileReader {
     const ssize_t got = calls_.pread(descriptor, out.data(), out.size(), narrow<off_t>(offset));
     if (got > 0) return static_cast<std::size_t>(got);
     const std::string operation = "read at byte " + std::to_string(offset);
-    if (got == 0) throw IoError(path_.string() + ": " + operation + ": the file ends before that");
+    if (got == 0) {
+      throw DamagedFile(path_.string() + ": " + operation + ": the file ends before that");
+    }
     if (errno == EINTR) return 0;
     if (!direct || !is_refusal(errno)) throw_io_failure(path_, operation, errno);
     direct_.give_up();

@@ -24,10 +24,10 @@ void read_verified(const FileReader& in, const std::filesystem::path& path,
                    const HashedWindow& window, std::span<std::byte> out) {
   in.read(window.bytes.begin, out);
   if (xxh3(out) == window.hash) return;
-  throw IoError(path.string() + ": bytes " + std::to_string(window.bytes.begin) + " to " +
-                std::to_string(window.bytes.end) +
-                " are not what the checkpoint's manifest says; the file is damaged (go on from "
-                "another checkpoint)");
+  throw DamagedFile(path.string() + ": bytes " + std::to_string(window.bytes.begin) + " to " +
+                    std::to_string(window.bytes.end) +
+                    " are not what the checkpoint's manifest says; the file is damaged (go on from "
+                    "another checkpoint)");
 }
 
 VerifiedFile::VerifiedFile(const Files& files, const std::filesystem::path& checkpoint,
@@ -41,7 +41,7 @@ std::span<const std::byte> VerifiedFile::from(std::uint64_t offset) {
   const auto found = std::ranges::upper_bound(
       windows_, offset, {}, [](const HashedWindow& window) { return window.bytes.end; });
   if (found == windows_.end()) {
-    throw IoError(path_.string() + ": has no byte " + std::to_string(offset));
+    throw DamagedFile(path_.string() + ": has no byte " + std::to_string(offset));
   }
   const auto index = static_cast<std::size_t>(found - windows_.begin());
   const Window& window = found->bytes;

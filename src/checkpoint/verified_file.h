@@ -24,7 +24,7 @@ struct HashedWindow {
 /// Returns all windows of a file, by begin; they cover it.
 [[nodiscard]] std::vector<HashedWindow> hashed_windows(const ManifestFile& file);
 
-/// Reads a window and throws IoError that names `path` if it is not what was hashed.
+/// Reads a window and throws DamagedFile that names `path` if it is not what was hashed.
 void read_verified(const FileReader& in, const std::filesystem::path& path,
                    const HashedWindow& window, std::span<std::byte> out);
 
@@ -38,7 +38,7 @@ class VerifiedFile {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Returns the bytes from `offset` to the end of the window that it lies in, until the next call.
-  /// Throws IoError if they are not what was hashed, or behind the end of the file.
+  /// Throws DamagedFile if they are not what was hashed, or behind the end of the file.
   [[nodiscard]] std::span<const std::byte> from(std::uint64_t offset);
 
  private:

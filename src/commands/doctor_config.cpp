@@ -92,6 +92,10 @@ Finding examine_data(const RunConfig& config, int ranks) {
 
 Finding examine_folder(const RunConfig& config) {
   return looked_at("run folder", config.run.output, [&](Finding& finding) {
+    const std::unique_ptr<Files> files = make_system_files();
+    for (const std::filesystem::path& saves : save_folders(config.run.output)) {
+      static_cast<void>(has_save_folder(*files, saves));
+    }
     const std::string held = run_in_folder(config.run.output);
     if (held.empty()) return;
     finding.found += " holds a run (" + held + ")";
@@ -196,7 +200,7 @@ ExaminedRun examine_run(const DoctorRun& run) {
     finding.found += ": every key is right";
   }));
   if (!config) return examined;
-  examined.folder = config->run.output;
+  examined.folder = save_folders(config->run.output)[0];
   const std::unique_ptr<Ranks> ranks = planned_ranks("doctor", run.plan);
   examined.findings.push_back(examine_model(*config));
   examined.findings.push_back(examine_data(*config, ranks->size()));

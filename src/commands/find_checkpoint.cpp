@@ -4,6 +4,7 @@
 #include "commands/find_checkpoint.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -23,9 +24,19 @@ bool holds_weights(const Files& files, const fs::path& folder) {
              names, [](const std::string& name) { return name.ends_with(".safetensors"); });
 }
 
-OtherCheckpoint look_at(const Files& files, const fs::path& folder) {
+/// Looks at a checkpoint that may be the one that is meant: throws IoError where the system does
+/// not tell whether it is whole.
+OtherCheckpoint look_closely(const Files& files, const fs::path& folder) {
   try {
     return {.folder = folder, .manifest = read_manifest(files, folder), .problem = {}};
+  } catch (const DamagedFile& error) {
+    return {.folder = folder, .manifest = {}, .problem = error.what()};
+  }
+}
+
+OtherCheckpoint look_at(const Files& files, const fs::path& folder) {
+  try {
+    return look_closely(files, folder);
   } catch (const IoError& error) {
     return {.folder = folder, .manifest = {}, .problem = error.what()};
   }
@@ -38,7 +49,9 @@ NamedFolder newest_of(const Files& files, const fs::path& folder) {
   std::vector<std::int64_t> newest_first = list_checkpoints(files, folder);
   std::ranges::reverse(newest_first);
   for (const std::int64_t step : newest_first) {
-    OtherCheckpoint one = look_at(files, folder / checkpoint_name(step));
+    const fs::path checkpoint = folder / checkpoint_name(step);
+    OtherCheckpoint one =
+        result.checkpoint ? look_at(files, checkpoint) : look_closely(files, checkpoint);
     if (one.manifest && !result.checkpoint) {
       result.checkpoint = {std::move(one.folder), std::move(*one.manifest)};
       continue;
@@ -66,6 +79,9 @@ NamedFolder find_named_folder(const Files& files, const fs::path& path) {
   const fs::path folder = fs::is_symlink(path, error) ? fs::canonical(path, error) : path;
   const fs::path named =
       folder.has_filename() ? folder.filename() : folder.parent_path().filename();
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw IoError(path.string() + ": the link cannot be followed: " + error.message());
+  }
   if (error || files.kind(folder) == Files::Kind::kNothing) {
     throw IoError(path.string() + ": there is nothing of this name");
   }

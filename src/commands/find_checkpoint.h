@@ -30,7 +30,8 @@ struct NamedFolder {
 
 /// Returns what `path` names; of a run, the newest whole checkpoint. Manifests are read, and the
 /// sizes of the files that they name are looked at. Throws IoError if the path is none of these, if
-/// the checkpoint that it names is not whole, or no checkpoint of the run is.
+/// the checkpoint that it names is not whole, if no checkpoint of the run is, or if the newest ones
+/// cannot be read.
 [[nodiscard]] NamedFolder find_named_folder(const Files& files, const std::filesystem::path& path);
 
 /// Warns if `path` names a run, of which `found` is the newest checkpoint, and the run has done

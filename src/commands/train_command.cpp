@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "commands/past_run.h"
 #include "commands/run_ranks.h"
 #include "commands/trainer.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
+#include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 #include "strata/run/rollback.h"
 #include "strata/run/run_folder.h"
@@ -81,7 +83,12 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     ResumeRequest resume = options.resume;
     const auto find = [&] {
       place.resume = find_resume(*files, resume, run_folder, ranks);
-      if (!place.resume) return true;
+      if (!place.resume) {
+        fail_together(ranks, [&] {
+          if (folder && !resume.from.empty()) require_no_past(run_folder);
+        });
+        return true;
+      }
       place.skipped = place.resume->manifest.skipped;
       return go_on_from(*place.resume, config, resume);
     };
@@ -105,6 +112,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         if (ranks.rank() == 0) log::warn("passed over: {}", damaged.what());
         if (bad) {
           rollbacks.require_possible(*bad);
+          if (ranks.rank() == 0) set_aside_damaged(place);
           continue;
         }
         resume.below = place.resume->manifest.step;

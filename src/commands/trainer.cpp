@@ -90,6 +90,9 @@ void Trainer::start() {
   for (const std::string& line : summary(session_, ranks_.size())) log::info("{}", line);
   save_run_config(config_, folder_->config());
   report_.emplace(session_, *folder_, place_, ranks_.size());
+  for (const std::string& why : remove_set_aside(*place_.files, place_.given_up)) {
+    log::warn("not removed: {}", why);
+  }
 }
 
 /// Makes way for the checkpoints that this run will save where an earlier one got further.

@@ -2,6 +2,7 @@
 // contract.
 
 #include "commands/training_report.h"
+#include "commands/past_run.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,14 @@ std::int64_t metric_of(std::size_t bytes) { return static_cast<std::int64_t>(byt
 
 /// Returns whether there are metrics of before that belong to the run.
 bool goes_on(const CheckpointPlace& place) { return place.resume || !place.skipped.empty(); }
+
+/// Returns what becomes of the metrics of before, once they have made way for those of a run that
+/// begins anew.
+LineFile::OldLines old_metrics(const RunFolder& folder, const CheckpointPlace& place) {
+  if (goes_on(place)) return LineFile::OldLines::kKeep;
+  set_aside_lines(folder);
+  return LineFile::OldLines::kRemove;
+}
 
 ProgressGoal goal_of(const Session& session, const CheckpointPlace& place, bool has_mfu) {
   const RunConfig& config = session.setup().config;
@@ -61,8 +70,7 @@ TrainingReport::TrainingReport(Session& session, const RunFolder& folder,
       flops_per_token_(flops_per_token(config_.model.llama, config_.data.sequence_length)),
       peak_(device_peak(session)),
       progress_(goal_of(session, place, peak_.tflops > 0)),
-      metrics_(folder.metrics(),
-               goes_on(place) ? MetricsLog::OldLines::kKeep : MetricsLog::OldLines::kRemove),
+      metrics_(folder.metrics(), old_metrics(folder, place)),
       begun_s_(steady_seconds()) {
   if (config_.run.sample_every > 0) {
     samples_.emplace(folder.samples(),

@@ -28,14 +28,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostConfigBytes = std::size_t{1} << 24;
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
+/// Returns what has this name, a link followed. Throws IoError if the system does not tell: what
+/// cannot be looked at is not missing.
+fs::file_type type_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_type type = fs::status(path, error).type();
+  if (type == fs::file_type::none) throw IoError(path.string() + ": " + error.message());
+  return type;
 }
 
+bool is_file(const fs::path& path) { return type_of(path) == fs::file_type::regular; }
+
 void require_run(const fs::path& folder) {
-  std::error_code error;
-  if (fs::is_directory(folder, error)) {
+  if (type_of(folder) == fs::file_type::directory) {
     if (is_file(folder / "metrics.jsonl")) return;
     throw IoError(folder.string() +
                   ": is not the folder of a run, since it has no metrics.jsonl; name what train "

@@ -17,6 +17,7 @@
 #include "strata/checkpoint/disk_probe.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/run/rank_agreement.h"
+#include "strata/run/resume.h"
 
 namespace strata {
 
@@ -36,6 +37,49 @@ std::filesystem::path plans_of_run(const CheckpointPlace& place) {
   return place.run() / kPlansName;
 }
 
+/// A folder that saves go to, and the bytes of one of each kind that does.
+struct SavePlace {
+  std::filesystem::path folder;
+  std::uint64_t bytes = 0;
+};
+
+/// Returns where the saves of a run go: first whole checkpoints, then weights alone if any are due.
+/// Each folder may be on a disk of its own; one that is not there yet will be in the run folder.
+std::vector<SavePlace> save_places(const CheckpointPlace& place, const Setup& setup) {
+  const CheckpointTypes& types = setup.snapshots->types;
+  const auto [checkpoints, weights] = save_folders(place.run());
+  const auto found = [&](const std::filesystem::path& folder) {
+    return has_save_folder(*place.files, folder) ? folder : place.run();
+  };
+  const auto bytes_of = [&](const CheckpointTypes& saved) {
+    return make_checkpoint_layout(*setup.layout, saved).bytes();
+  };
+  std::vector<SavePlace> places{{found(checkpoints), bytes_of(types)}};
+  if (!setup.config.checkpoint.weights_every_steps) return places;
+  const SavePlace other{found(weights), bytes_of(types.weights_alone())};
+  if (other.folder == places.front().folder) {
+    places.front().bytes += other.bytes;
+  } else {
+    places.push_back(other);
+  }
+  return places;
+}
+
+/// Writes to the disk of a place for a moment, and returns its GB/s. Throws IoError if it takes no
+/// files, or has not the room.
+double probe_place(const CheckpointPlace& place, const SavePlace& saves) {
+  ProbeSize size;
+  size.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size.bytes, saves.bytes));
+  const DiskProbe probe = probe_disk(*place.files, saves.folder, size);
+  if (!probe.free_bytes || *probe.free_bytes >= saves.bytes) return probe.write_gbs;
+  throw IoError("run.output: " + saves.folder.string() + " has room for " +
+                format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
+                format_bytes(saves.bytes) +
+                "; free space, name another folder, or save none (checkpoint.at_end = false, "
+                "without checkpoint.every_steps, every_minutes, milestone_steps and "
+                "weights_every_steps)");
+}
+
 /// Returns the plans of the run, and the files of the model's folder that hold no weights. An
 /// imported model is on this machine, wherever checkpoints are.
 std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& setup,
@@ -49,6 +93,37 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
     files.push_back({std::string(kPlansName), read_whole(*place.files, plans, kMostPlanBytes)});
   }
   return files;
+}
+
+/// What a rank has to say to the others of a checkpoint that it reads; empty: it could.
+struct ReadFailure {
+  std::string damage;   ///< was found in what it read
+  std::string refusal;  ///< of the system, so that nobody knows what is there
+};
+
+/// Reads, and returns what came in between.
+ReadFailure failure_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const DamagedFile& error) {
+    return {.damage = error.what(), .refusal = {}};
+  } catch (const DamagedCheckpoint&) {  // all ranks know it
+    throw;
+  } catch (const IoError& error) {
+    return {.damage = {}, .refusal = error.what()};
+  }
+  return {};
+}
+
+/// Throws on all ranks if one has failed. What one cannot read may be whole, so that counts before
+/// what another has found: nobody passes over a checkpoint then.
+void meet(const ReadFailure& own, Ranks& ranks) {
+  fail_together(ranks, [&] {
+    if (!own.refusal.empty()) throw IoError(own.refusal + std::string(kNameAnother));
+  });
+  for (const std::string& damage : gather_texts(own.damage, ranks)) {
+    if (!damage.empty()) throw DamagedCheckpoint(damage);
+  }
 }
 
 }  // namespace
@@ -92,40 +167,28 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
   }
   // All ranks meet between the blocks and at the end. One that cannot read says so where it would
   // have met the others next.
-  const auto meet = [&](const std::string& failure) {
-    for (const std::string& text : gather_texts(failure, ranks)) {
-      if (!text.empty()) throw DamagedCheckpoint(text);
-    }
+  const auto meet_or_end = [&](const ReadFailure& failure) {
+    meet(failure, ranks);
     if (may_end) may_end();
   };
-  std::string failure;
-  try {
+  meet_or_end(failure_of([&] {
     load_state(
-        files, from.folder, from.manifest, assembly.state(), pool, *buffers, [&] { meet(""); },
-        work);
-  } catch (const DamagedCheckpoint&) {
-    throw;
-  } catch (const IoError& error) {
-    failure = error.what();
-  }
-  meet(failure);
+        files, from.folder, from.manifest, assembly.state(), pool, *buffers,
+        [&] { meet_or_end({}); }, work);
+  }));
   assembly.resume(from.manifest.history);
 }
 
 void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
   std::optional<std::string> plans;
-  std::string failure;
   const std::filesystem::path file = plans_of_run(place);
-  if (ranks.rank() == 0 && place.resume && place.files->kind(file) == Files::Kind::kNothing) {
-    try {
-      plans = read_small_file(*place.files, place.resume->folder, place.resume->manifest,
-                              kPlansName, kMostPlanBytes);
-    } catch (const IoError& error) {
-      failure = error.what();
-    }
-  }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw DamagedCheckpoint(failure);
+  const ReadFailure own = failure_of([&] {
+    if (ranks.rank() != 0 || !place.resume) return;
+    if (place.files->kind(file) != Files::Kind::kNothing) return;
+    plans = read_small_file(*place.files, place.resume->folder, place.resume->manifest, kPlansName,
+                            kMostPlanBytes);
+  });
+  meet(own, ranks);
   if (!plans) return;
   const std::filesystem::path unfinished = file.string() + ".tmp";
   if (place.files->kind(unfinished) != Files::Kind::kNothing) place.files->remove(unfinished);
@@ -134,27 +197,13 @@ void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
 }
 
 double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
-  const CheckpointTypes& types = setup.snapshots->types;
-  std::uint64_t needed = make_checkpoint_layout(*setup.layout, types).bytes();
-  if (setup.config.checkpoint.weights_every_steps) {
-    needed += make_checkpoint_layout(*setup.layout, types.weights_alone()).bytes();
-  }
   std::string failure;
   std::array<double, 1> write_gbs{};
   if (ranks.rank() == 0) {
     try {
-      ProbeSize size;
-      size.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size.bytes, needed));
-      const DiskProbe probe = probe_disk(*place.files, place.run(), size);
-      write_gbs[0] = probe.write_gbs;
-      if (probe.free_bytes && *probe.free_bytes < needed) {
-        failure = "run.output: " + place.run().string() + " has room for " +
-                  format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
-                  format_bytes(needed) +
-                  "; free space, name another folder, or save none (checkpoint.at_end = false, "
-                  "without checkpoint.every_steps, every_minutes, milestone_steps and "
-                  "weights_every_steps)";
-      }
+      const std::vector<SavePlace> places = save_places(place, setup);
+      write_gbs[0] = probe_place(place, places.front());
+      if (places.size() > 1) static_cast<void>(probe_place(place, places.back()));
     } catch (const IoError& error) {
       failure = error.what();
     }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -32,15 +33,18 @@ bool write_all(int descriptor, std::string_view text, std::int64_t at) {
   return true;
 }
 
-/// Returns the bytes up to the end of the last whole line of a file.
-std::int64_t end_of_last_line(int descriptor) {
+/// Returns the bytes up to the end of the last whole line of a file, or nothing if it cannot be
+/// read: errno says why. Whoever took that for 0 would write over all that is there.
+std::optional<std::int64_t> end_of_last_line(int descriptor) {
   std::array<char, 4096> text{};
   std::int64_t end = ::lseek(descriptor, 0, SEEK_END);
+  if (end < 0) return std::nullopt;
   while (end > 0) {
     const std::int64_t begin = std::max<std::int64_t>(0, end - std::int64_t{text.size()});
     const ssize_t count =
         ::pread(descriptor, text.data(), static_cast<std::size_t>(end - begin), begin);
-    if (count <= 0) return 0;
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return std::nullopt;
     const std::size_t newline =
         std::string_view(text.data(), static_cast<std::size_t>(count)).rfind('\n');
     if (newline != std::string_view::npos) return begin + static_cast<std::int64_t>(newline) + 1;
@@ -60,7 +64,14 @@ LineFile::LineFile(std::filesystem::path file, OldLines old)
     throw IoError(file_.string() + ": cannot be written: " + std::strerror(errno));
   }
   // The next line is written over what a run that was killed left of its last one.
-  if (old == OldLines::kKeep) whole_bytes_ = end_of_last_line(descriptor_);
+  if (old == OldLines::kRemove) return;
+  const std::optional<std::int64_t> end = end_of_last_line(descriptor_);
+  if (!end) {
+    const int error = errno;
+    ::close(descriptor_);
+    throw IoError(file_.string() + ": what is in it cannot be read: " + std::strerror(error));
+  }
+  whole_bytes_ = *end;
 }
 
 LineFile::~LineFile() { ::close(descriptor_); }

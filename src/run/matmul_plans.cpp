@@ -7,15 +7,15 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <sstream>
 #include <system_error>
 
 #include "run/cache_file.h"
+#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/run/checkpointer.h"
 
@@ -25,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNotBitwise = "; results are not bitwise those of the run so far";
+
+constexpr std::size_t kMostPlanBytes = 16 * kMiB;  // a plan has some 200 bytes
 
 /// A set of plans has this form as the JSON object of a file.
 struct PlanFile {
@@ -135,6 +137,11 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   MatmulPlanSet of_run, cached;
   const fs::path run_file = folders.run / kPlansName;
   if (!folders.run.empty()) {
+    // It is written again below: what cannot be read may hold the plans that the run's bits are by.
+    std::error_code error;
+    if (fs::exists(run_file, error) || error) {
+      static_cast<void>(read_text_file(run_file, kMostPlanBytes));
+    }
     of_run = search.take(run_file, kNotBitwise, report.from_run);
     if (!of_run.plans.empty()) search.warn_of_missing(run_file);
   }
@@ -194,9 +201,7 @@ void use_all(MatmulTuner& tuner, const std::string& text, PlanReport& report) {
 }  // namespace
 
 MatmulPlanSet load_plan_set(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw IoError(file.string() + ": cannot be read");
+  const std::string text = read_text_file(file, kMostPlanBytes);
   PlanFile content;
   read_fields(content, text, file.string());
   MatmulPlanSet set{content.platform, {}};

@@ -71,27 +71,32 @@ std::optional<std::int64_t> as_step(std::string_view text) {
                                                                   : std::nullopt;
 }
 
+/// Returns the newest whole checkpoint of a run, or nothing if it has none. Throws ConfigError if
+/// it has some, of which none is whole: a run that began anew would take their place.
+std::string newest_of_run(const Files& files, const ResumeRequest& request, const fs::path& run) {
+  const fs::path folder = run / kCheckpointsName;
+  std::vector<std::string> skipped;
+  const auto found = newest_checkpoint(files, folder, skipped, request.below);
+  for (const std::string& why : skipped) log::warn("passed over: {}", why);
+  if (found) return found->folder.string();
+  if (list_checkpoints(files, folder).empty()) return {};
+  throw ConfigError("--resume " + request.from + ": none of the checkpoints in " + folder.string() +
+                    " is whole, as the log says of each; bring one back, name another by --resume "
+                    "DIR, begin anew in another folder (--output), or replace the run by "
+                    "--overwrite, which removes them");
+}
+
 /// Returns the folder of the checkpoint that is meant, or nothing.
 std::string find_folder(const Files& files, const ResumeRequest& request, const fs::path& run) {
-  std::vector<std::string> skipped;
-  const auto newest = [&](const fs::path& folder) {
-    const auto found = newest_checkpoint(files, folder / kCheckpointsName, skipped, request.below);
-    for (const std::string& why : skipped) log::warn("passed over: {}", why);
-    return found ? found->folder.string() : std::string();
-  };
-  if (request.from == "auto") return newest(run);
+  if (request.from == "auto") return newest_of_run(files, request, run);
   const auto step = as_step(request.from);
   const fs::path named =
       step ? run / kCheckpointsName / checkpoint_name(*step) : fs::path(request.from);
   if (files.kind(named / kManifestName) == Files::Kind::kFile) {
-    try {
-      static_cast<void>(read_manifest(files, named));
-    } catch (const IoError& error) {
-      throw ConfigError("--resume " + request.from + ": " + error.what());
-    }
+    static_cast<void>(read_manifest(files, named));
     return named.string();
   }
-  const std::string in_run = newest(named);
+  const std::string in_run = newest_of_run(files, request, named);
   if (!in_run.empty()) return in_run;
   throw ConfigError("--resume " + request.from + ": " + named.string() +
                     " is no checkpoint, and no run folder with one; name another, or \"auto\" for "
@@ -127,7 +132,10 @@ std::string read_by_all(const Files& files, const fs::path& folder, Ranks& ranks
   const std::vector<std::string> failures = gather_texts(failure, ranks);
   const auto failed = std::ranges::find_if_not(failures, &std::string::empty);
   if (failed == failures.end()) return "";
-  return "rank " + std::to_string(failed - failures.begin()) + " cannot read it: " + *failed;
+  if (failed == failures.begin()) return *failed;
+  return "rank " + std::to_string(failed - failures.begin()) +
+         " cannot read what rank 0 can: " + *failed +
+         "; see to it that all hosts have the same folder";
 }
 
 /// Returns a config whose values say what they stand for, where a key that is not given, or is
@@ -166,23 +174,26 @@ void require_allowable(const ResumeRequest& request) {
 std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeRequest& request,
                                            const fs::path& run_folder, Ranks& ranks) {
   if (request.from.empty()) return std::nullopt;
-  ResumeRequest wanted = request;
-  while (true) {
-    FoundCheckpoint found;
-    found.folder = agreed_folder([&] { return find_folder(files, wanted, run_folder); }, ranks);
-    if (found.folder.empty()) return std::nullopt;
-    const std::string why = read_by_all(files, found.folder, ranks, found.manifest);
-    if (why.empty() && found.manifest.types.are_weights_alone()) {
-      throw ConfigError("--resume " + request.from +
-                        ": holds weights alone; name a checkpoint, or begin a new run with "
-                        "model.path = " +
-                        (found.folder / "model").string());
+  FoundCheckpoint found;
+  const auto find = [&] {
+    try {
+      return find_folder(files, request, run_folder);
+    } catch (const IoError& error) {
+      throw ConfigError("--resume " + request.from + ": " + error.what() +
+                        std::string(kNameAnother));
     }
-    if (why.empty()) return found;
-    if (request.from != "auto") throw ConfigError("--resume " + request.from + ": " + why);
-    if (ranks.rank() == 0) log::warn("passed over: {}: {}", found.folder.string(), why);
-    wanted.below = step_of_name(found.folder.filename().string()).value();
+  };
+  found.folder = agreed_folder(find, ranks);
+  if (found.folder.empty()) return std::nullopt;
+  const std::string why = read_by_all(files, found.folder, ranks, found.manifest);
+  if (!why.empty()) throw ConfigError("--resume " + request.from + ": " + why);
+  if (found.manifest.types.are_weights_alone()) {
+    throw ConfigError("--resume " + request.from +
+                      ": holds weights alone; name a checkpoint, or begin a new run with "
+                      "model.path = " +
+                      (found.folder / "model").string());
   }
+  return found;
 }
 
 std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,

@@ -3,6 +3,7 @@
 #include "strata/run/rollback.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
@@ -12,14 +13,31 @@ namespace strata {
 
 namespace {
 
-/// Returns the newest good checkpoint of fewer steps than `below`.
+/// Returns the newest good checkpoint of fewer steps than `below`. `damaged` gets those that were
+/// passed over.
 std::optional<FoundCheckpoint> newest_good(const Files& files, const std::filesystem::path& folder,
-                                           std::int64_t below) {
-  std::vector<std::string> skipped;
-  auto found = newest_checkpoint(files, folder, skipped, below);
-  for (const std::string& why : skipped) log::warn("passed over: {}", why);
+                                           std::int64_t below, std::vector<std::string>& damaged) {
+  auto found = newest_checkpoint(files, folder, damaged, below);
   if (!found || found->manifest.good()) return found;
-  return newest_good(files, folder, found->manifest.step);
+  return newest_good(files, folder, found->manifest.step, damaged);
+}
+
+/// Returns the folder of the checkpoint to go back to, or nothing if there is none.
+std::string find_folder(const CheckpointPlace& place, const BadStep& bad, bool again) {
+  std::vector<std::string> damaged;
+  std::optional<FoundCheckpoint> found;
+  if (again) found = newest_good(*place.files, place.folder, place.first_step(), damaged);
+  if (!found) {
+    damaged.clear();
+    found = newest_good(*place.files, place.folder, bad.step + 1, damaged);
+  }
+  for (const std::string& why : damaged) log::warn("passed over: {}", why);
+  if (found) return found->folder.string();
+  if (damaged.empty()) return {};
+  throw IoError(
+      place.folder.string() +
+      ": no good checkpoint before the bad step is whole, so the run cannot go back; name "
+      "one to go on from by --resume DIR");
 }
 
 }  // namespace
@@ -53,24 +71,27 @@ CheckpointPlace Rollbacks::go_back(const CheckpointPlace& place, const BadStep& 
   if (in_a_row_ == 0) beginning_ = place.resume;
   in_a_row_ = in_a_row(bad);
   furthest_ = std::max(furthest_, bad.step);
-  const auto find = [&]() -> std::string {
-    std::optional<FoundCheckpoint> found;
-    if (in_a_row_ > 1) found = newest_good(*place.files, place.folder, place.first_step());
-    if (!found) found = newest_good(*place.files, place.folder, bad.step + 1);
-    return found ? found->folder.string() : "";
-  };
   CheckpointPlace to = place;
-  to.resume = agree_on_checkpoint(*place.files, find, ranks);
+  to.resume = agree_on_checkpoint(
+      *place.files, [&] { return find_folder(place, bad, in_a_row_ > 1); }, ranks);
   if (!to.resume) to.resume = beginning_;
   to.skipped = skip_to(to.resume ? to.resume->manifest.skipped : std::vector<SampleWindow>(),
                        to.resume ? to.resume->manifest.samples : 0, bad.samples);
   // They come from the bad step, and whoever starts the run again must not go on from them.
   if (ranks.rank() == 0) {
     for (const std::filesystem::path& folder : save_folders(place.run())) {
-      static_cast<void>(remove_later_checkpoints(*place.files, folder, to.first_step()));
+      std::ranges::move(set_aside_later_checkpoints(*place.files, folder, to.first_step()),
+                        std::back_inserter(to.given_up));
     }
   }
   return to;
+}
+
+void set_aside_damaged(const CheckpointPlace& place) {
+  if (!place.resume || place.resume->folder.parent_path() != place.folder) return;
+  const auto aside =
+      set_aside_later_checkpoints(*place.files, place.folder, place.first_step() - 1);
+  for (const std::filesystem::path& folder : aside) log::warn("set aside: {}", folder.string());
 }
 
 }  // namespace strata

@@ -20,6 +20,7 @@
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/checkpoint/disk_probe.h"
+#include "strata/run/checkpointer.h"
 #include "strata/run/event_file.h"
 
 namespace strata {
@@ -37,28 +38,23 @@ std::string refused(const fs::path& path, const std::error_code& why) {
 
 constexpr std::string_view kOtherFolder = "name another folder with --output";
 
-/// Returns whether there is anything of this name, be it a link to nowhere.
+/// Returns whether there is anything of this name, be it a link to nowhere. What the system does
+/// not tell is neither there nor not: throws IoError.
 bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(path, ignored));
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  if (error) throw IoError("run.output: " + refused(path, error));
+  return true;
 }
 
 /// No file that a run writes for others to recognise it by is longer.
 constexpr std::size_t kMostBytes = 1 << 20;
 
-/// Returns the contents of a file, or nothing if it is none that a run writes.
-std::string text_of(const fs::path& file) {
-  try {
-    return read_text_file(file, kMostBytes);
-  } catch (const IoError&) {
-    return {};
-  }
-}
-
 /// Returns whether a config.json is one that a run has written: it names every section. That of a
 /// model does not, nor does what somebody wrote by hand.
 bool is_resolved_config(const fs::path& file) {
-  const std::string text = text_of(file);
+  const std::string text = read_text_file(file, kMostBytes);
   constexpr std::array<std::string_view, 9> kSections{
       "run", "model", "data", "schedule", "optimizer", "memory", "hardware", "kernels", "debug"};
   return std::ranges::all_of(kSections, [&](std::string_view section) {
@@ -66,11 +62,23 @@ bool is_resolved_config(const fs::path& file) {
   });
 }
 
+/// Throws if a run would write to what has this name and is no file: a pipe waits for a reader, and
+/// a device may do anything. Links are followed.
+void require_file(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found || fs::is_regular_file(status)) return;
+  if (error) throw IoError("run.output: " + refused(path, error));
+  throw IoError("run.output: " + path.string() + " is " +
+                (fs::is_directory(status) ? "a folder" : "a pipe or a device") +
+                ", and train writes a file of this name; remove or rename it, or " +
+                std::string(kOtherFolder));
+}
+
 /// Removes everything in a folder that a run has saved.
 void remove_saves(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return;
   const std::unique_ptr<Files> files = make_system_files();
+  if (!has_save_folder(*files, folder)) return;
   remove_unfinished(*files, folder);
   for (const std::string& name : files->list(folder)) {
     if (step_of_name(name) || is_abandoned_name(name)) remove_all(*files, folder / name);
@@ -121,6 +129,14 @@ void RunFolder::make() const {
 
 /// Throws if the folder holds what may not be written over.
 void RunFolder::require_room(OldRun old_run) const {
+  for (const fs::path& file :
+       {config(), metrics(), samples(), log(), trace(), path_ / kPlansName, path_ / ".lock"}) {
+    require_file(file);
+  }
+  const std::unique_ptr<Files> files = make_system_files();
+  for (const fs::path& folder : save_folders(path_)) {
+    static_cast<void>(has_save_folder(*files, folder));
+  }
   if (is_there(config()) && !is_resolved_config(config())) {
     throw ConfigError("run.output: " + config().string() +
                       " would be written over, and it is not the config of a run that strata "
@@ -136,23 +152,28 @@ void RunFolder::require_room(OldRun old_run) const {
 
 /// Removes the scratch files of probes whose process was killed.
 void RunFolder::remove_probes() const {
+  const auto [checkpoints, weights] = save_folders(path_);
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with(kProbePrefix)) fs::remove(entry.path(), error);
+  for (const fs::path& folder : {path_, checkpoints, weights}) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with(kProbePrefix)) fs::remove(entry.path(), error);
+    }
   }
 }
 
 /// Removes what a run leaves but its config.
 void RunFolder::remove_old_run() const {
-  std::vector<fs::path> files{metrics(),          samples(), log(), trace(), path_ / "plans.json",
-                              path_ / kReportName};
+  std::vector<fs::path> files{metrics(), samples(),          log(),
+                              trace(),   path_ / kPlansName, path_ / kReportName};
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
     const bool unfinished = (name.starts_with("plans.json.") || name.starts_with("config.json.")) &&
                             name.ends_with(".tmp");
-    if (unfinished || is_event_file_name(name)) {
+    const bool old_lines =
+        name.starts_with("metrics.jsonl.old") || name.starts_with("samples.jsonl.old");
+    if (unfinished || old_lines || is_event_file_name(name)) {
       files.push_back(entry.path());
     }
   }

@@ -9,10 +9,12 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "checkpoint/file_places.h"
 #include "checkpoint/memory_files.h"
 #include "strata/base/error.h"
+#include "strata/checkpoint/checkpoint_folder.h"
 #include "support/catch.h"
 #include "support/json.h"
 
@@ -183,6 +185,18 @@ TEST_CASE("a manifest of a later format is refused by its number, whatever else 
   const std::string text =
       complaint([](Json& json) { json = {{"format", 2}, {"shape", {{"of", "things to come"}}}}; });
   CHECK_THAT(text, ContainsSubstring("format: is 2, this program reads 1"));
+}
+
+TEST_CASE("a run does not pass over a checkpoint of a later format, which is not damaged") {
+  MemoryFiles files("/run");
+  files.make_folder("/run/step-00000003");
+  Json later = json_of(example());
+  later["format"] = 2;
+  write_whole(files, "/run/step-00000003/manifest.json", bytes_of(text_of(later)));
+  std::vector<std::string> skipped;
+  CHECK_THAT(io_error_of([&] { (void)newest_checkpoint(files, "/run", skipped); }),
+             ContainsSubstring("use the strata that wrote it"));
+  CHECK(skipped.empty());
 }
 
 TEST_CASE("fields that are missing, unknown, given twice or of another kind are named") {

@@ -70,7 +70,7 @@ class MemoryReader final : public FileReader {
     files_.require_read(path_, operation);
     const MemoryFiles::Bytes& content = *files_.live_.nodes[node_].content;
     if (offset > content.size() || out.size() > content.size() - offset) {
-      throw IoError(path_.string() + ": " + operation + ": the file ends before that");
+      throw DamagedFile(path_.string() + ": " + operation + ": the file ends before that");
     }
     std::ranges::copy(std::span(content).subspan(narrow<std::size_t>(offset), out.size()),
                       out.begin());
@@ -179,7 +179,15 @@ int MemoryFiles::log(Entry entry) {
   return log_.back().operation.error;
 }
 
+void MemoryFiles::require_seen(const Path& path, std::string_view operation) const {
+  for (const auto& [hidden, error] : hidden_) {
+    const auto [end, ignored] = std::ranges::mismatch(hidden, path);
+    if (end == hidden.end()) throw_io_failure(path, operation, error);
+  }
+}
+
 void MemoryFiles::require_read(const Path& path, std::string_view operation) const {
+  require_seen(path, operation);
   const auto failure = read_failures_.find(reads_++);
   if (failure != read_failures_.end()) throw_io_failure(path, operation, failure->second);
 }
@@ -213,8 +221,8 @@ std::unique_ptr<FileReader> MemoryFiles::open(const Path& file) const {
   const Found found = find(file);
   if (!found.node) throw_io_failure(file, "open", found.error);
   if (live_.nodes[*found.node].folder) {
-    throw IoError(file.string() +
-                  ": open: is not a regular file; remove or rename what has this name");
+    throw DamagedFile(file.string() +
+                      ": open: is not a regular file; remove or rename what has this name");
   }
   return std::make_unique<MemoryReader>(*this, *found.node, file);
 }
@@ -288,6 +296,7 @@ void MemoryFiles::sync_folder(const Path& folder) {
 
 Files::Kind MemoryFiles::kind(const Path& path) const {
   const std::scoped_lock lock(mutex_);
+  require_seen(path, "look at");
   const Found found = find(path);
   if (!found.node) return Kind::kNothing;
   return live_.nodes[*found.node].folder ? Kind::kFolder : Kind::kFile;
@@ -394,6 +403,11 @@ void MemoryFiles::fail_from(std::size_t index, int error) {
 void MemoryFiles::fail_read_at(std::size_t index, int error) {
   const std::scoped_lock lock(mutex_);
   read_failures_[index] = error;
+}
+
+void MemoryFiles::hide(const Path& path, int error) {
+  const std::scoped_lock lock(mutex_);
+  hidden_[path] = error;
 }
 
 std::size_t MemoryFiles::reads() const {

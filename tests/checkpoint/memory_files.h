@@ -81,6 +81,8 @@ class MemoryFiles final : public Files {
   /// The read with this index will fail; opening, reading and listing are reads.
   void fail_read_at(std::size_t index, int error);
   [[nodiscard]] std::size_t reads() const;
+  /// From now on whoever looks at this path or below it, opens, lists or reads there, fails.
+  void hide(const Path& path, int error);
   /// All files together hold at most so many bytes; by default a TiB.
   void set_capacity(std::uint64_t bytes);
 
@@ -170,6 +172,7 @@ class MemoryFiles final : public Files {
   /// Adds to the log; returns the error that it is to fail with.
   int log(Entry entry);
   void require_read(const Path& path, std::string_view operation) const;
+  void require_seen(const Path& path, std::string_view operation) const;
   [[nodiscard]] std::uint64_t used_bytes() const;
   void require_room(Id node, const Path& path, const std::string& operation,
                     std::uint64_t bytes) const;
@@ -192,6 +195,7 @@ class MemoryFiles final : public Files {
   std::map<std::size_t, int> failures_;
   std::optional<std::pair<std::size_t, int>> failures_from_;
   std::map<std::size_t, int> read_failures_;
+  std::map<Path, int> hidden_;
   std::uint64_t capacity_ = std::uint64_t{1} << 40;
   mutable std::optional<Analysis> analysis_;  ///< of the prefix that was asked for last
 };

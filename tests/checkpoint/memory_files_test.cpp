@@ -233,7 +233,7 @@ TEST_CASE("every operation fails once, on demand, and what it did not do may be 
     MemoryFiles files;
     files.fail_at(i, EROFS);
     CHECK_THAT(io_error_of([&] { change_all(files); }),
-               ContainsSubstring("Read-only file system; make it writable"));
+               ContainsSubstring("Read-only file system; make it readable and writable"));
     CHECK(files.operations() == i + 1);
     CHECK(files.operation(i).error == EROFS);
     CHECK(files.operation(i).change == whole.operation(i).change);

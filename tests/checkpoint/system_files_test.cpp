@@ -264,7 +264,8 @@ TEST_CASE("every call that fails is an error with path, operation, reason and re
     std::string text;
   };
   const std::vector<Case> cases{
-      {Call::kOpen, EROFS, ": create: Read-only file system; make it writable for this user, or "},
+      {Call::kOpen, EROFS,
+       ": create: Read-only file system; make it readable and writable for this "},
       {Call::kOpen, EMFILE, ": create: Too many open files; raise the limit of open files"},
       {Call::kAllocate, ENOSPC, ": reserve 94325 bytes: No space left on device; free space on "},
       {Call::kAllocate, EDQUOT, ": reserve 94325 bytes: Disk quota exceeded; free some"},
@@ -462,8 +463,8 @@ TEST_CASE("a folder that this user may not write is named with the remedy") {
   fs::permissions(scratch.path(), fs::perms::owner_all);
   REQUIRE(text);
   CHECK(*text == (scratch.path() / "file").string() +
-                     ": create: Permission denied; make it writable for this user, or name "
-                     "another folder (run.output)");
+                     ": create: Permission denied; make it readable and writable for this user, "
+                     "or name another folder (run.output)");
 }
 
 /// Returns what becomes of a file system of a MiB in the folder, which only a child sees.
@@ -518,7 +519,7 @@ TEST_CASE("a disk that became read-only is named with the remedy") {
        {"create", "open to write", "rename to ", "remove", "make folder"}) {
     CHECK_THAT(*text, ContainsSubstring(": " + operation));
   }
-  CHECK_THAT(*text, ContainsSubstring("Read-only file system; make it writable"));
+  CHECK_THAT(*text, ContainsSubstring("Read-only file system; make it readable and writable"));
 }
 
 TEST_CASE("a limit of file sizes is an error and not the end, where its signal is ignored") {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,8 +30,11 @@ int saves_told(const std::string& run_folder) {
   return count;
 }
 
+/// On which disk a run has its checkpoints: that of its folder, or another one by a link.
+enum class Disk : std::uint8_t { kHere, kLinked };
+
 /// Kills runs at every `stride`-th call that changes files, from the first on; returns the kills.
-int kill_at_calls(long first, long stride) {
+int kill_at_calls(long first, long stride, Disk disk = Disk::kHere) {
   const Folder folder;
   const std::string preload = "env LD_PRELOAD=" + built("libkill_at_call.so") + " ";
   const Outcome reference = run(folder, preload + "KILL_COUNT_FILE=" + (folder / "count") + " " +
@@ -42,8 +46,14 @@ int kill_at_calls(long first, long stride) {
   int kills = 0;
   for (long call = first; call <= calls; call += stride) {
     fs::remove_all(folder / "run");
+    if (disk == Disk::kLinked) {
+      fs::remove_all(folder / "disk");
+      fs::create_directories(folder / "disk/checkpoints");
+      fs::create_directories(folder / "run");
+      fs::create_directory_symlink(folder / "disk/checkpoints", folder / "run/checkpoints");
+    }
     Process process(folder, preload + "KILL_AT_CALL=" + std::to_string(call) + " " + kProgram +
-                                train_short(folder, "run", ""));
+                                train_short(folder, "run", "--resume auto"));
     const int code = process.wait();
     INFO("call " << call << " of " << calls << "\n" << process.text());
     REQUIRE((code == -SIGKILL || code == 0));  // which saves there are depends on their time
@@ -95,6 +105,14 @@ TEST_CASE("a run that is killed at a call that changes files goes on with its ow
     return;
   }
   CHECK(kill_at_calls(20, 67) >= 3);
+}
+
+TEST_CASE("a run whose checkpoints are on another disk goes on when it is killed", "[long]") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: as above");
+    return;
+  }
+  CHECK(kill_at_calls(40, 67, Disk::kLinked) >= 3);
 }
 
 TEST_CASE("a run that is killed at any call that changes files goes on with its own bits",

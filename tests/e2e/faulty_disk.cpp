@@ -1,9 +1,9 @@
 // Loaded into a program (LD_PRELOAD), it lets calls on files fail, send a signal, or wait:
 // - FAULT_PATH: calls on files whose path has this text are meant; FAULT_RANK: on this rank of
 //   mpirun or srun alone;
-// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite"
-// as
-//   if the disk were full; FAIL_AFTER: but for so many calls;
+// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite" as
+//   if the disk were full; FAIL_ERROR: by another number of the system's; FAIL_AFTER: but for so
+//   many calls;
 // - SIGNAL_CALL: the thread of this one "pread" or "pwrite" gets a signal in it, by the number
 //   SIGNAL; SIGNAL_AFTER: after so many calls;
 // - HOLD_CALL: "pread" or "pwrite" waits until there is the file HOLD_UNTIL (e2e/hold.h);
@@ -73,6 +73,12 @@ Happening& failing() {
   return happening;
 }
 
+/// Returns the error number of a call that fails.
+int failure(int usual) {
+  const std::string error = variable("FAIL_ERROR");
+  return error.empty() ? usual : std::atoi(error.c_str());
+}
+
 Happening& counted() {
   static Happening happening("COUNT");
   return happening;
@@ -105,7 +111,7 @@ int open(const char* path, int flags, ...) {
   const mode_t mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
   if (is_meant(path) && failing().number("open") >= 1) {
-    errno = ENOENT;
+    errno = failure(ENOENT);
     return -1;
   }
   return real<int (*)(const char*, int, ...)>("open")(path, flags, mode);
@@ -115,7 +121,7 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
   if (is_meant(descriptor)) {
     before("pread");
     if (failing().number("pread") >= 1) {
-      errno = EIO;
+      errno = failure(EIO);
       return -1;
     }
   }

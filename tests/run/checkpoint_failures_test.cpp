@@ -14,6 +14,7 @@
 #include "run/save_ways.h"
 #include "run/saved_run.h"
 #include "strata/base/error.h"
+#include "strata/checkpoint/disk_probe.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 
@@ -158,6 +159,33 @@ TEST_CASE("a full disk costs checkpoints until there is room again") {
   CHECK(files.list(kCheckpoints) == std::vector<std::string>{checkpoint_name(1)});
   files.set_capacity(first.bytes * 4);
   CHECK(save_step(session, 2).failure == "");
+}
+
+TEST_CASE("a start tests the disks that saves go to, each once") {
+  RunConfig config = save_config({});
+  const auto probed = [&](MemoryFiles& files) {
+    const std::size_t before = files.operations();
+    const auto self = make_self_ranks();
+    const Session session(config, *self, hooks_of(files));
+    std::vector<std::filesystem::path> folders;
+    for (std::size_t i = before; i < files.operations(); ++i) {
+      const MemoryFiles::Operation operation = files.operation(i);
+      if (operation.change != MemoryFiles::Change::kCreate) continue;
+      if (operation.path.filename().string().starts_with(kProbePrefix)) {
+        folders.push_back(operation.path.parent_path());
+      }
+    }
+    return folders;
+  };
+  using Folders = std::vector<std::filesystem::path>;
+  MemoryFiles files(kRunFolder);
+  CHECK(probed(files) == Folders{kRunFolder});
+  files.make_folder(kCheckpoints);
+  CHECK(probed(files) == Folders{kCheckpoints});
+  config.checkpoint.weights_every_steps = 1;
+  CHECK(probed(files) == Folders{kCheckpoints, kRunFolder});
+  files.make_folder(kRunFolder / kWeightsName);
+  CHECK(probed(files) == Folders{kCheckpoints, kRunFolder / kWeightsName});
 }
 
 TEST_CASE("a failure on one rank fails the save of all ranks") {

@@ -15,6 +15,7 @@
 #include "run/save_ways.h"
 #include "run/saved_run.h"
 #include "strata/base/stop_signals.h"
+#include "strata/run/rank_agreement.h"
 #include "support/catch.h"
 #include "support/thread_ranks.h"
 
@@ -67,8 +68,9 @@ Loads load(const MemoryFiles& files, const RunConfig& config, std::size_t failin
     std::string error;
     try {
       const Session session(config, group, hooks);
-    } catch (const DamagedCheckpoint& damaged) {
-      error = damaged.what();
+    } catch (const AgreedError& refused) {
+      CHECK(refused.exit_code() == 2);
+      error = refused.what();
     } catch (const Interrupted& interrupted) {
       error = interrupted.what();
     }
@@ -94,7 +96,8 @@ TEST_CASE("a read that fails on one rank ends the load of all of them, whichever
     INFO("read " << read << " of " << whole.reads);
     const Loads failed = load(*files, config, read, go_on);
     CHECK(failed.errors[0] == failed.errors[1]);
-    CHECK_THAT(failed.errors[0], ContainsSubstring(checkpoint_name(kStep)) &&
+    CHECK_THAT(failed.errors[0], ContainsSubstring("rank 1: ") &&
+                                     ContainsSubstring(checkpoint_name(kStep)) &&
                                      ContainsSubstring("Input/output error"));
   }
 }

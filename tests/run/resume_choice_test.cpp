@@ -1,11 +1,13 @@
 // Tests which checkpoint a run goes on from, and which configs may go on from it.
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "checkpoint/memory_files.h"
@@ -143,22 +145,46 @@ TEST_CASE("auto passes over what is torn, and says why") {
   files.remove(manifest);
   write_text(files, manifest, text.substr(0, text.size() / 2));
   CHECK(found(files, "auto") == checkpoint(kRun, 5));
+  // A run that began anew would take their place.
   files.remove(checkpoint(kRun, 5) / kManifestName);
-  CHECK(found(files, "auto") == "nothing");
+  CHECK_THAT(
+      found(files, "auto"),
+      ContainsSubstring("none of the checkpoints in " + (kRun / kCheckpointsName).string()) &&
+          ContainsSubstring("--output") && ContainsSubstring("--overwrite") &&
+          ContainsSubstring("--resume DIR"));
 }
 
-TEST_CASE(
-    "a checkpoint that one rank does not see whole is passed over, or an error, on all ranks") {
-  const std::map<std::string, std::string> wanted{
-      {"auto", checkpoint(kRun, 5).string()},
-      {"10", "--resume 10: rank 1 cannot read it: " + (checkpoint(kRun, 10) / "weights").string()}};
+TEST_CASE("a checkpoint that cannot be read is not passed over, whatever the system says of it") {
+  const fs::path folder = kRun / kCheckpointsName;
+  for (const int error : {EACCES, EIO, ESTALE, EMFILE}) {
+    for (const fs::path& path : {folder, checkpoint(kRun, 10), checkpoint(kRun, 10) / kManifestName,
+                                 checkpoint(kRun, 10) / "weights"}) {
+      for (const std::string from : {"auto", kRun.c_str()}) {
+        MemoryFiles files("/runs");
+        add_runs(files);
+        const std::size_t before = files.operations();
+        files.hide(path, error);
+        INFO(path << " " << from);
+        CHECK_THAT(found(files, from),
+                   ContainsSubstring("--resume " + from + ": ") &&
+                       ContainsSubstring(path.string()) &&
+                       ContainsSubstring(std::generic_category().message(error) + "; "));
+        CHECK(files.operations() == before);
+      }
+    }
+  }
+}
+
+TEST_CASE("a checkpoint that rank 0 reads and another rank does not is an error on all ranks") {
   for (const std::string from : {"auto", "10"}) {
+    const bool blind = GENERATE(false, true);
     std::mutex mutex;
     std::vector<std::string> results;
     run_ranks(2, [&](Ranks& group) {
       MemoryFiles files("/runs");
       add_runs(files);
-      if (group.rank() == 1) files.remove(checkpoint(kRun, 10) / "weights");
+      if (group.rank() == 1 && blind) files.hide(kRun, ESTALE);
+      if (group.rank() == 1 && !blind) files.remove(checkpoint(kRun, 10) / "weights");
       std::string result;
       try {
         result = find_resume(files, {.from = from, .allowed = {}}, kRun, group)->folder.string();
@@ -168,8 +194,14 @@ TEST_CASE(
       const std::lock_guard lock(mutex);
       results.push_back(result);
     });
-    for (const std::string& result : results)
-      CHECK_THAT(result, ContainsSubstring(wanted.at(from)));
+    for (const std::string& result : results) {
+      CHECK_THAT(result,
+                 ContainsSubstring("--resume " + from +
+                                   ": rank 1 cannot read what rank 0 "
+                                   "can: ") &&
+                     ContainsSubstring(checkpoint(kRun, 10).string()) &&
+                     ContainsSubstring(blind ? "Stale file handle" : "weights: is missing"));
+    }
   }
 }
 

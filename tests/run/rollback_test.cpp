@@ -2,6 +2,7 @@
 
 #include "strata/run/rollback.h"
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,68 @@ TEST_CASE("a run goes back to the newest good checkpoint before the bad step") {
     CHECK(to.trained_samples() == 200);
   }
   CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{10, 20});
+}
+
+TEST_CASE("what a run goes back past is set aside, and goes when it has gone on") {
+  MemoryFiles files(kRunFolder);
+  for (const std::int64_t step : {10, 20, 31}) add(files, step);
+  add(files, 25);
+  files.remove(kCheckpoints / checkpoint_name(25) / "weights");  // damaged
+  const auto self = make_self_ranks();
+  const CheckpointPlace to = Rollbacks(3).go_back(place_of(files), bad_step(30), *self);
+  CHECK(to.first_step() == 20);
+  CHECK(to.given_up.size() == 2);
+  CHECK(files.list(kCheckpoints) == std::vector<std::string>{"step-00000010", "step-00000020",
+                                                             "step-00000025.abandoned",
+                                                             "step-00000031.abandoned"});
+  const std::vector<std::string> kept = remove_set_aside(files, to.given_up);
+  REQUIRE(kept.size() == 1);
+  CHECK_THAT(kept[0], ContainsSubstring("step-00000025.abandoned/weights: is missing"));
+  CHECK(files.list(kCheckpoints) ==
+        std::vector<std::string>{"step-00000010", "step-00000020", "step-00000025.abandoned"});
+  CHECK(remove_set_aside(files, {to.given_up.front()}).empty());  // it has gone before
+}
+
+TEST_CASE("a run does not go back past a checkpoint that cannot be read, and removes none") {
+  MemoryFiles files(kRunFolder);
+  for (const std::int64_t step : {10, 20}) add(files, step);
+  const std::size_t before = files.operations();
+  files.hide(kCheckpoints / checkpoint_name(20), EIO);
+  const auto self = make_self_ranks();
+  CHECK_THROWS_WITH(
+      Rollbacks(3).go_back(place_of(files), bad_step(30), *self),
+      ContainsSubstring(checkpoint_name(20)) && ContainsSubstring("Input/output error"));
+  CHECK(files.operations() == before);
+}
+
+TEST_CASE("a run whose checkpoints are damaged does not go back to its beginning") {
+  MemoryFiles files(kRunFolder);
+  for (const std::int64_t step : {10, 20}) {
+    add(files, step);
+    files.remove(kCheckpoints / checkpoint_name(step) / kManifestName);
+  }
+  const auto self = make_self_ranks();
+  CHECK_THROWS_WITH(Rollbacks(3).go_back(place_of(files), bad_step(30), *self),
+                    ContainsSubstring("no good checkpoint before the bad step is whole"));
+  CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{10, 20});
+}
+
+TEST_CASE("a checkpoint that proves damaged as a run goes back to it is set aside for good") {
+  MemoryFiles files(kRunFolder);
+  for (const std::int64_t step : {10, 20}) add(files, step);
+  const auto self = make_self_ranks();
+  Rollbacks rollbacks(3);
+  CheckpointPlace place = rollbacks.go_back(place_of(files), bad_step(30), *self);
+  REQUIRE(place.first_step() == 20);
+  set_aside_damaged(place);
+  place = rollbacks.go_back(place, bad_step(30), *self);
+  CHECK(place.first_step() == 10);
+  CHECK(remove_set_aside(files, place.given_up).empty());
+  CHECK(files.list(kCheckpoints) ==
+        std::vector<std::string>{"step-00000010", "step-00000020.abandoned"});
+  place.resume->folder = "/elsewhere/step-00000010";  // of another run
+  set_aside_damaged(place);
+  CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{10});
 }
 
 TEST_CASE("the newest good checkpoint stays while newer ones are behind bad steps") {

@@ -3,6 +3,7 @@
 
 #include "strata/run/run_folder.h"
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +120,72 @@ TEST_CASE("a config.json that no run wrote is never written over") {
           ContainsSubstring("config.json would be written over") && ContainsSubstring("--output"));
     }
   }
+}
+
+TEST_CASE("what a run would wait for, or write into, is refused where it expects a file") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  leave_run(path);
+  for (const char* name : {"metrics.jsonl", "samples.jsonl", "train.log", "config.json",
+                           "trace.json", "plans.json", ".lock"}) {
+    const fs::path file = path / name;
+    const fs::path kept = path / "kept";
+    if (fs::exists(file)) fs::rename(file, kept);
+    const auto check = [&](const std::string& what) {
+      for (const OldRun old_run : {OldRun::kResume, OldRun::kReplace}) {
+        CHECK_THAT(refusal(path, old_run), ContainsSubstring(file.string() + " is " + what) &&
+                                               ContainsSubstring("remove or rename it") &&
+                                               ContainsSubstring("--output"));
+      }
+      fs::remove(file);
+    };
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    check("a pipe or a device");
+    fs::create_symlink("/dev/null", file);
+    check("a pipe or a device");
+    fs::create_directory(file);
+    check("a folder");
+    if (fs::exists(kept)) fs::rename(kept, file);
+  }
+  CHECK(refusal(path, OldRun::kResume) == "no error");
+}
+
+TEST_CASE("what has the name of a folder of saves and is none is refused as it is") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  leave_run(path);
+  for (const char* name : {"checkpoints", "weights"}) {
+    for (const OldRun old_run : {OldRun::kResume, OldRun::kReplace}) {
+      write(path / name);
+      CHECK_THAT(refusal(path, old_run),
+                 ContainsSubstring((path / name).string()) && ContainsSubstring("is a file"));
+      CHECK(fs::file_size(path / name) == 4);
+      fs::remove(path / name);
+      fs::create_symlink("/nowhere/at/all", path / name);
+      CHECK_THAT(refusal(path, old_run),
+                 ContainsSubstring((path / name).string()) && ContainsSubstring("mount the disk"));
+      fs::remove(path / name);
+    }
+    CHECK(fs::exists(path / "metrics.jsonl"));
+  }
+}
+
+TEST_CASE("overwriting removes what lies behind a link to another disk") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  const fs::path disk = fs::path(scratch.file(".")) / "disk";
+  leave_run(path);
+  fs::create_directories(disk / "step-00000012");
+  write(disk / ".strata-probe-12ab");
+  write(disk / "notes.txt");
+  fs::create_directory_symlink(disk, path / "checkpoints");
+  write(path / "metrics.jsonl.old-2");
+  CHECK(refusal(path, OldRun::kReplace) == "no error");
+  CHECK_FALSE(fs::exists(disk / "step-00000012"));
+  CHECK_FALSE(fs::exists(disk / ".strata-probe-12ab"));
+  CHECK(fs::exists(disk / "notes.txt"));
+  CHECK(fs::is_symlink(path / "checkpoints"));
+  CHECK_FALSE(fs::exists(path / "metrics.jsonl.old-2"));
 }
 
 TEST_CASE("a folder has one process, however the one before it ended") {

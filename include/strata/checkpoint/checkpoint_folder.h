@@ -25,8 +25,13 @@ inline constexpr std::string_view kWeightsName = "weights";
 /// Returns the step of a folder that is named as checkpoint_name() names it, or nothing.
 [[nodiscard]] std::optional<std::int64_t> step_of_name(std::string_view name);
 
-/// Returns the steps of the checkpoints in a folder, ascending; none if it is not there. Whether
-/// they are whole, nobody has looked.
+/// Returns whether there is a folder of this name that saves are in, be it by a link to another
+/// disk. Nothing of this name is no folder; throws IoError that names it for all else: a file, a
+/// device, a link that leads to no folder, an answer that the system refuses.
+[[nodiscard]] bool has_save_folder(const Files& files, const std::filesystem::path& folder);
+
+/// Returns the steps of the checkpoints in a folder, ascending; none if it is not there, as
+/// has_save_folder() says. Whether they are whole, nobody has looked.
 [[nodiscard]] std::vector<std::int64_t> list_checkpoints(const Files& files,
                                                          const std::filesystem::path& folder);
 
@@ -37,18 +42,13 @@ struct FoundCheckpoint {
 };
 /// Returns the newest checkpoint of the folder, of fewer steps than `below` if that is given, whose
 /// manifest and files are all there, or nothing. `skipped` gets a line for each newer one, saying
-/// what is wrong with it.
+/// what is wrong with it. One that cannot be read is none to pass over: throws IoError.
 [[nodiscard]] std::optional<FoundCheckpoint> newest_checkpoint(
     const Files& files, const std::filesystem::path& folder, std::vector<std::string>& skipped,
     std::optional<std::int64_t> below = {});
 
 /// Removes what saves and deletions that did not end have left.
 void remove_unfinished(Files& files, const std::filesystem::path& folder);
-
-/// Removes the checkpoints of more than `step` steps. Returns the steps that went.
-std::vector<std::int64_t> remove_later_checkpoints(Files& files,
-                                                   const std::filesystem::path& folder,
-                                                   std::int64_t step);
 
 /// Returns whether set_aside_later_checkpoints() gives such names.
 [[nodiscard]] bool is_abandoned_name(std::string_view name);
@@ -60,6 +60,11 @@ std::vector<std::filesystem::path> set_aside_later_checkpoints(Files& files,
                                                                const std::filesystem::path& folder,
                                                                std::int64_t step);
 
+/// Removes checkpoints that were set aside, but for those that are damaged or cannot be read.
+/// Returns a line for each that stays, which says why.
+std::vector<std::string> remove_set_aside(Files& files,
+                                          const std::vector<std::filesystem::path>& checkpoints);
+
 /// Which checkpoints of a run stay.
 struct Retention {
   std::optional<std::int64_t> keep = 1;  ///< the newest ones that are no milestones; absent: all
@@ -68,8 +73,10 @@ struct Retention {
 };
 
 /// Removes the checkpoints that need not stay when that of step `newest` is committed, and never
-/// the newest good one. Those of later steps are left alone. Each gets another
-/// name first, so that there is never half a checkpoint. Returns the steps that went.
+/// the newest good one. Those of later steps are left alone, and so are newer ones than that which
+/// are damaged: they do not count as kept. Each gets another name first, so that there is never
+/// half a checkpoint. Returns the steps that went. Throws IoError, and removes nothing, if it
+/// cannot be read whether one is good.
 std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesystem::path& folder,
                                                  std::int64_t newest, const Retention& retention);
 

@@ -13,7 +13,17 @@
 #include <string>
 #include <vector>
 
+#include "strata/base/error.h"
+
 namespace strata {
+
+/// What was read, or looked at, is wrong: it was cut, changed, replaced or removed since it was
+/// written. Every other IoError of this layer says that the system refused an operation: what a
+/// file holds is not known then, and nobody may go on as if it were damaged, or not there.
+class DamagedFile : public IoError {
+ public:
+  using IoError::IoError;
+};
 
 /// What is written to a file in one piece should begin and end at multiples of so many bytes, and
 /// lie at one in memory: then it goes to the disk without a copy in the page cache.
@@ -51,7 +61,7 @@ class FileReader {
   FileReader& operator=(const FileReader&) = delete;
 
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
-  /// Fills `out` from `offset` on, directly where alignment allows it; an error if the file ends
+  /// Fills `out` from `offset` on, directly where alignment allows it; DamagedFile if the file ends
   /// before that.
   virtual void read(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
@@ -71,7 +81,7 @@ class Files {
   /// Opens a file that another process, or an earlier call, made. What is not a regular file is an
   /// error, and opening never blocks; neither of the two writers follows a link.
   [[nodiscard]] virtual std::unique_ptr<FileWriter> open_to_write(const Path& file) = 0;
-  /// Opens a regular file, or a link to one.
+  /// Opens a regular file, or a link to one; DamagedFile if it is neither.
   [[nodiscard]] virtual std::unique_ptr<FileReader> open(const Path& file) const = 0;
 
   /// Makes a folder; an error if there is something of that name.
@@ -98,7 +108,7 @@ class Files {
 
 /// Writes a whole file: reserves, writes and synchronises it, but not its folder.
 void write_whole(Files& files, const std::filesystem::path& file, std::span<const std::byte> bytes);
-/// Returns a whole file; throws IoError if it has more than `most_bytes`.
+/// Returns a whole file; throws DamagedFile if it has more than `most_bytes`.
 [[nodiscard]] std::string read_whole(const Files& files, const std::filesystem::path& file,
                                      std::size_t most_bytes);
 /// Removes a file, or a folder with all that is in it, if there is one. Deletion is not atomic:

@@ -78,10 +78,10 @@ struct Manifest {
   /// and `config` stand in it as objects, so reading gives them in other lines, with equal values.
   /// Throws IoError if parse would refuse the text: better no checkpoint than one that none reads.
   [[nodiscard]] std::string to_string() const;
-  /// Reads one. Throws IoError that names `file`, the field and what is wrong: a hash that differs,
-  /// a format of a later program, no JSON, a field that is missing, unknown, given twice or of
-  /// another kind, paths that leave the folder, slices that do not cover a file. It takes memory in
-  /// proportion to the text, whatever that claims.
+  /// Reads one. Throws DamagedFile that names `file`, the field and what is wrong: a hash that
+  /// differs, no JSON, a field that is missing, unknown, given twice or of another kind, paths that
+  /// leave the folder, slices that do not cover a file. A format of a later program is no damage:
+  /// that is another IoError. It takes memory in proportion to the text, whatever that claims.
   [[nodiscard]] static Manifest parse(std::string_view text, const std::filesystem::path& file);
 };
 
@@ -90,7 +90,7 @@ inline constexpr std::string_view kManifestName = "manifest.json";
 /// A longer manifest is not read. One of 70B parameters, and so 840 GB, has about 2 MiB.
 inline constexpr std::size_t kMostManifestBytes = std::size_t{256} << 20;
 /// Reads the manifest of a checkpoint's folder, and checks that its files are there and as long as
-/// it says. Throws IoError.
+/// it says. Throws DamagedFile if they are not, and another IoError if the system does not tell.
 [[nodiscard]] Manifest read_manifest(const Files& files, const std::filesystem::path& checkpoint);
 /// Returns a file of a checkpoint, or nothing if its manifest names none of this path. Throws
 /// IoError if its bytes are not what the manifest says, or more than `most_bytes`.

@@ -30,6 +30,9 @@ struct CheckpointPlace {
   std::filesystem::path folder;  ///< that holds them
   std::optional<FoundCheckpoint> resume;
   std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
+  /// What rollbacks have set aside, and what goes once the state is there that the run goes on
+  /// from.
+  std::vector<std::filesystem::path> given_up{};
 
   /// Returns the run folder that the checkpoints are in.
   [[nodiscard]] std::filesystem::path run() const { return folder.parent_path(); }
@@ -44,22 +47,23 @@ struct CheckpointPlace {
   [[nodiscard]] std::int64_t trained_samples() const;
 };
 
-/// Throws IoError, on all ranks, if no checkpoint of this setup can be written there: the folder
-/// takes no files, or has not the room for even one. Returns the GB/s of a short test. All ranks
-/// call it, before memory is taken.
+/// Throws IoError, on all ranks, if no checkpoint of this setup can be written: the folder that it
+/// goes to takes no files, or has not the room for even one. Returns the GB/s of a short test. All
+/// ranks call it, before memory is taken.
 [[nodiscard]] double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks);
 
-/// A checkpoint that looked whole has bytes that are not those that were written. The message names
-/// the file.
+/// A checkpoint that looked whole has bytes that are not those that were written, as one rank at
+/// least has read. The message names the file.
 class DamagedCheckpoint : public IoError {
  public:
   using IoError::IoError;
 };
 
-/// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws
-/// DamagedCheckpoint on all ranks if one of them could not read it. All ranks call it. `may_end`,
-/// if it is given, is called on all of them between the blocks, and what it throws there ends the
-/// load. `work`, if it is given, is told how far it is.
+/// Sets state and optimizer to what the checkpoint holds. Blocks; see load_state. Throws on all
+/// ranks if one of them fails: DamagedCheckpoint if what it read is wrong, and AgreedError, or
+/// IoError on a rank that is alone, if the system did not let it read. All ranks call it.
+/// `may_end`, if it is given, is called on all of them between the blocks, and what it throws there
+/// ends the load. `work`, if it is given, is told how far it is.
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
                      ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
                      WorkProgress* work = nullptr);
@@ -68,9 +72,9 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
 inline constexpr std::string_view kPlansName = "plans.json";
 
 /// Writes the plans of matrix products that the checkpoint holds to the run folder, unless either
-/// has none, or the folder its own: a run goes on with the bits that it had. Throws
-/// DamagedCheckpoint on all ranks if they are not what was saved, IoError if they cannot be
-/// written. All ranks call it.
+/// has none, or the folder its own: a run goes on with the bits that it had. Throws as
+/// load_checkpoint() does if they cannot be read, and IoError if they cannot be written. All ranks
+/// call it.
 void restore_plans(const CheckpointPlace& place, Ranks& ranks);
 
 class Checkpointer {

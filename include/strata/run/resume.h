@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/checkpoint/checkpoint_folder.h"
@@ -15,6 +16,10 @@
 #include "strata/config/config.h"
 
 namespace strata {
+
+/// Ends what is said of a checkpoint that cannot be read, which is not passed over.
+inline constexpr std::string_view kNameAnother =
+    "; or go on from another checkpoint by --resume STEP|DIR";
 
 /// What the command line says of going on.
 struct ResumeRequest {
@@ -31,9 +36,10 @@ struct ResumeRequest {
 void require_allowable(const ResumeRequest& request);
 
 /// Returns the checkpoint that is meant, the same on every rank: rank 0 looks, and logs which newer
-/// ones it had to pass over because it, or another rank, misses a file of them. Nothing only where
-/// "auto" finds none. Throws ConfigError, on all ranks, for a named one that is not there or not
-/// whole. All ranks call it.
+/// ones it passes over because they are damaged. Nothing only where "auto" finds none. Throws
+/// ConfigError, on all ranks, for a named one that is not there or not whole, for a run of which no
+/// checkpoint is whole, and if the system lets a rank not read what it looks at: a file that cannot
+/// be read is not damaged, and one that rank 0 alone sees is not missing. All ranks call it.
 [[nodiscard]] std::optional<FoundCheckpoint> find_resume(const Files& files,
                                                          const ResumeRequest& request,
                                                          const std::filesystem::path& run_folder,

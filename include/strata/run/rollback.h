@@ -28,7 +28,9 @@ class Rollbacks {
   void require_possible(const BadStep& bad) const;
   /// Returns `place` with the good checkpoint to go on from: the newest before the bad step, and
   /// the one before that if the run has just come from it. Where the folder has none it is the one
-  /// that the run began with, or the beginning. Later checkpoints are removed. All ranks call it.
+  /// that the run began with, or the beginning. Later checkpoints are set aside, and noted as given
+  /// up. Throws on all ranks if one cannot read what it looks at, or if all good ones may be among
+  /// those that are damaged. All ranks call it.
   [[nodiscard]] CheckpointPlace go_back(const CheckpointPlace& place, const BadStep& bad,
                                         Ranks& ranks);
 
@@ -40,6 +42,10 @@ class Rollbacks {
   std::int64_t furthest_ = -1;                ///< bad step
   std::optional<FoundCheckpoint> beginning_;  ///< what the run began with, once it has gone back
 };
+
+/// Sets the checkpoint aside that the run was to go on from, if it is one of its own folder: it is
+/// damaged, and neither found again nor removed. Rank 0 calls it.
+void set_aside_damaged(const CheckpointPlace& place);
 
 /// Returns the samples that no step trains on after going back to a state that had consumed
 /// `samples` and skipped `before`, if data go on at `end`. Adjacent windows become one.

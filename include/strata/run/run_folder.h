@@ -33,6 +33,8 @@ struct FolderWait {
   std::function<void()> pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(100)); };
 };
 
+/// The name, in a run folder, of the file with the metrics.
+inline constexpr std::string_view kMetricsName = "metrics.jsonl";
 /// What `strata report` makes of a run, in its folder.
 inline constexpr std::string_view kReportName = "report.html";
 
@@ -56,7 +58,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   [[nodiscard]] std::filesystem::path config() const { return path_ / "config.json"; }
-  [[nodiscard]] std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+  [[nodiscard]] std::filesystem::path metrics() const { return path_ / kMetricsName; }
   [[nodiscard]] std::filesystem::path samples() const { return path_ / "samples.jsonl"; }
   /// Returns the folder itself, which takes the event files of run.tensorboard.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
