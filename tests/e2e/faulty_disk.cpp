@@ -132,7 +132,7 @@ ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
   if (is_meant(descriptor)) {
     before("pwrite");
     if (failing().number("pwrite") >= 1) {
-      errno = ENOSPC;
+      errno = failure(ENOSPC);
       return -1;
     }
   }
