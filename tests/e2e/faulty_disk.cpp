@@ -1,7 +1,8 @@
 // Loaded into a program (LD_PRELOAD), it lets calls on files fail, send a signal, or wait:
 // - FAULT_PATH: calls on files whose path has this text are meant; FAULT_RANK: on this rank of
 //   mpirun or srun alone;
-// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite" as
+// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite"
+// as
 //   if the disk were full; FAIL_ERROR: by another number of the system's; FAIL_AFTER: but for so
 //   many calls;
 // - SIGNAL_CALL: the thread of this one "pread" or "pwrite" gets a signal in it, by the number
