@@ -309,7 +309,7 @@ TEST_CASE("plan prints every memory and allocates nothing") {
   CHECK(plan(folder, "llama-7b.json --device-memory 2GiB").code == 3);
   const Outcome no_size = plan(folder, "llama-7b.json --device-memory 2gigs");
   CHECK(no_size.code == 2);
-  CHECK_THAT(no_size.text, ContainsSubstring("memory.device_limit"));
+  CHECK_THAT(no_size.text, ContainsSubstring("--device-memory: \"2gigs\" is not a size"));
   // 16 sub-batches of 4096 tokens in 32 layers, 85,120 bytes a token and layer: 166 GiB.
   CHECK_THAT(plan(folder, "llama-7b.json --device-memory 300GiB").text,
              ContainsSubstring("512 cells: 512 full"));
