@@ -31,6 +31,7 @@ NOT_RUN = {
     "scripts/quickstart.sh": CI_RUNS,
     "scripts/test.sh": CI_RUNS,
     "scripts/test_gpu.py": "needs a GPU; ctest runs its self-test",
+    "scripts/measure/tests_under_load.py": "takes hours",
     "scripts/install_dependencies.sh": CI_RUNS,
     "cmake --preset c": "stages of .ci/run build these presets, or those that they are made of",
     "cmake --build --preset c": "stages of .ci/run build these presets, or those that they are made of",
