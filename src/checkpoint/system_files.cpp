@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -105,7 +104,7 @@ struct Piece {
 Piece first_piece(std::uint64_t offset, const std::byte* memory, std::size_t bytes, bool direct) {
   const std::size_t block = block_bytes();
   const std::uint64_t in_block = offset % block;
-  const bool agree = std::bit_cast<std::uintptr_t>(memory) % block == in_block;
+  const bool agree = reinterpret_cast<std::uintptr_t>(memory) % block == in_block;
   const std::size_t before = in_block == 0 ? 0 : static_cast<std::size_t>(block - in_block);
   if (!direct || !agree || bytes < before + block) return {.bytes = bytes, .direct = false};
   if (before > 0) return {.bytes = before, .direct = false};
