@@ -31,8 +31,6 @@ std::size_t window_bytes(const Manifest& manifest) {
          kFileAlignment;
 }
 
-constexpr std::size_t kMostPlanBytes = 16 * kMiB;  // a plan has some 200 bytes
-
 std::filesystem::path plans_of_run(const CheckpointPlace& place) {
   return place.run() / kPlansName;
 }

@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "run/cache_file.h"
-#include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/file.h"
@@ -25,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNotBitwise = "; results are not bitwise those of the run so far";
-
-constexpr std::size_t kMostPlanBytes = 16 * kMiB;  // a plan has some 200 bytes
 
 /// A set of plans has this form as the JSON object of a file.
 struct PlanFile {
@@ -48,6 +45,20 @@ void put(MatmulPlanSet& set, const MatmulPlan& plan) {
   }
 }
 
+MatmulPlanSet parse_plan_set(const std::string& text, const fs::path& file) {
+  PlanFile content;
+  read_fields(content, text, file.string());
+  MatmulPlanSet set{content.platform, {}};
+  for (const std::string& line : content.plans) {
+    try {
+      set.plans.push_back(parse_matmul_plan(line));
+    } catch (const IoError& error) {
+      throw IoError(file.string() + ": " + error.what());
+    }
+  }
+  return set;
+}
+
 /// Finds a plan for every shape, file by file. Rank 0 runs it.
 class PlanSearch {
  public:
@@ -58,14 +69,61 @@ class PlanSearch {
 
   [[nodiscard]] const MatmulPlanSet& chosen() const { return chosen_; }
 
-  /// Takes the plans that `file` has for missing shapes, and counts them in `count`. Returns all
-  /// that it holds for this platform. `consequence` ends every warning.
-  MatmulPlanSet take(const fs::path& file, std::string_view consequence, std::size_t& count) {
-    MatmulPlanSet held{chosen_.platform, {}};
+  /// Takes the plans that the file of the run has, and says what it lacks. Returns all that it
+  /// holds for this platform. Throws IoError if it cannot be read: it is written again, and may
+  /// hold the plans that the run's bits are by.
+  MatmulPlanSet take_from_run(const fs::path& file) {
+    std::error_code error;
+    if (!fs::exists(file, error) && !error) return {chosen_.platform, {}};
+    const std::string text = read_text_file(file, kMostPlanBytes);
+    MatmulPlanSet held = take(file, text, kNotBitwise, report_.from_run);
+    if (!held.plans.empty()) warn_of_missing(file);
+    return held;
+  }
+
+  /// The same of the cache, which can be done without.
+  MatmulPlanSet take_from_cache(const fs::path& file) {
+    constexpr std::string_view kMeasuring = "; measuring again";
     std::error_code ignored;
-    if (!fs::exists(file, ignored)) return held;
+    if (!fs::exists(file, ignored)) return {chosen_.platform, {}};
+    std::string text;
     try {
-      const MatmulPlanSet found = load_plan_set(file);
+      text = read_text_file(file, kMostPlanBytes);
+    } catch (const IoError& error) {
+      warn(error.what() + std::string(kMeasuring));
+      return {chosen_.platform, {}};
+    }
+    return take(file, text, kMeasuring, report_.from_cache);
+  }
+
+  /// Lets the tuner find plans for what is still missing.
+  void measure(std::size_t memory_bytes, WorkProgress* work) {
+    if (missing_.empty()) return;
+    log::info("measuring algorithms of {} matrix products", missing_.size());
+    const std::vector<MatmulShape> shapes(missing_.begin(), missing_.end());
+    if (work != nullptr) {
+      work->begin("measuring " + std::to_string(shapes.size()) + " matrix products");
+    }
+    std::size_t unmeasured = 0;
+    for (const MatmulPlan& plan : tuner_.tune(shapes, memory_bytes)) {
+      use(plan);
+      ++(plan.measured_us > 0 ? report_.measured : unmeasured);
+    }
+    if (unmeasured > 0) {
+      warn(std::to_string(unmeasured) +
+           " matrix products run with algorithms that were not measured: there was no memory for "
+           "it, or no choice");
+    }
+  }
+
+ private:
+  /// Takes the plans that `text`, of `file`, has for missing shapes, and counts them in `count`.
+  /// Returns all that it holds for this platform. `consequence` ends every warning.
+  MatmulPlanSet take(const fs::path& file, const std::string& text, std::string_view consequence,
+                     std::size_t& count) {
+    MatmulPlanSet held{chosen_.platform, {}};
+    try {
+      const MatmulPlanSet found = parse_plan_set(text, file);
       if (found.platform == held.platform) {
         held = found;
       } else {
@@ -95,27 +153,6 @@ class PlanSearch {
          " of the run's matrix products" + std::string(kNotBitwise));
   }
 
-  /// Lets the tuner find plans for what is still missing.
-  void measure(std::size_t memory_bytes, WorkProgress* work) {
-    if (missing_.empty()) return;
-    log::info("measuring algorithms of {} matrix products", missing_.size());
-    const std::vector<MatmulShape> shapes(missing_.begin(), missing_.end());
-    if (work != nullptr) {
-      work->begin("measuring " + std::to_string(shapes.size()) + " matrix products");
-    }
-    std::size_t unmeasured = 0;
-    for (const MatmulPlan& plan : tuner_.tune(shapes, memory_bytes)) {
-      use(plan);
-      ++(plan.measured_us > 0 ? report_.measured : unmeasured);
-    }
-    if (unmeasured > 0) {
-      warn(std::to_string(unmeasured) +
-           " matrix products run with algorithms that were not measured: there was no memory for "
-           "it, or no choice");
-    }
-  }
-
- private:
   void use(const MatmulPlan& plan) {
     tuner_.use(plan);
     put(chosen_, plan);
@@ -136,19 +173,9 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   PlanSearch search(tuner, shapes, report);
   MatmulPlanSet of_run, cached;
   const fs::path run_file = folders.run / kPlansName;
-  if (!folders.run.empty()) {
-    // It is written again below: what cannot be read may hold the plans that the run's bits are by.
-    std::error_code error;
-    if (fs::exists(run_file, error) || error) {
-      static_cast<void>(read_text_file(run_file, kMostPlanBytes));
-    }
-    of_run = search.take(run_file, kNotBitwise, report.from_run);
-    if (!of_run.plans.empty()) search.warn_of_missing(run_file);
-  }
+  if (!folders.run.empty()) of_run = search.take_from_run(run_file);
   const fs::path cache_file = plan_cache_file(folders.cache, search.chosen().platform);
-  if (!folders.cache.empty()) {
-    cached = search.take(cache_file, "; measuring again", report.from_cache);
-  }
+  if (!folders.cache.empty()) cached = search.take_from_cache(cache_file);
   search.measure(memory_bytes, work);
 
   for (const MatmulPlan& plan : search.chosen().plans) {
@@ -201,18 +228,7 @@ void use_all(MatmulTuner& tuner, const std::string& text, PlanReport& report) {
 }  // namespace
 
 MatmulPlanSet load_plan_set(const fs::path& file) {
-  const std::string text = read_text_file(file, kMostPlanBytes);
-  PlanFile content;
-  read_fields(content, text, file.string());
-  MatmulPlanSet set{content.platform, {}};
-  for (const std::string& line : content.plans) {
-    try {
-      set.plans.push_back(parse_matmul_plan(line));
-    } catch (const IoError& error) {
-      throw IoError(file.string() + ": " + error.what());
-    }
-  }
-  return set;
+  return parse_plan_set(read_text_file(file, kMostPlanBytes), file);
 }
 
 void save_plan_set(const MatmulPlanSet& set, const fs::path& file) {

@@ -70,6 +70,8 @@ void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& 
 
 /// The name, in a run folder and in a checkpoint, of the file with the plans of matrix products.
 inline constexpr std::string_view kPlansName = "plans.json";
+/// No file of plans is longer: a plan has some 200 bytes.
+inline constexpr std::size_t kMostPlanBytes = std::size_t{16} << 20;
 
 /// Writes the plans of matrix products that the checkpoint holds to the run folder, unless either
 /// has none, or the folder its own: a run goes on with the bits that it had. Throws as
