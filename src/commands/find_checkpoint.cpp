@@ -11,6 +11,7 @@
 #include "strata/base/log.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/run/metrics.h"
+#include "strata/run/run_folder.h"
 
 namespace strata {
 namespace {
@@ -113,7 +114,7 @@ void warn_of_unsaved_steps(const FoundCheckpoint& found, const fs::path& path) {
   std::error_code ignored;
   if (fs::equivalent(path, found.folder, ignored)) return;
   const fs::path run = found.folder.parent_path().parent_path();
-  const std::int64_t done = last_step_in(run / "metrics.jsonl").value_or(0);
+  const std::int64_t done = last_step_in(run / kMetricsName).value_or(0);
   if (done <= found.manifest.step) return;
   log::warn("{}: the run has done {} steps, and its newest state that is saved is of step {}",
             run.string(), done, found.manifest.step);

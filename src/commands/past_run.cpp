@@ -17,15 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns whether there is anything of this name.
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (status.type() == fs::file_type::not_found) return false;
-  if (error) throw IoError(path.string() + ": look at: " + error.message());
-  return true;
-}
-
 PastRun past_of(const fs::path& metrics) {
   return is_there(metrics) ? read_past_run(metrics) : PastRun();
 }

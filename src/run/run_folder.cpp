@@ -38,16 +38,6 @@ std::string refused(const fs::path& path, const std::error_code& why) {
 
 constexpr std::string_view kOtherFolder = "name another folder with --output";
 
-/// Returns whether there is anything of this name, be it a link to nowhere. What the system does
-/// not tell is neither there nor not: throws IoError.
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (status.type() == fs::file_type::not_found) return false;
-  if (error) throw IoError("run.output: " + refused(path, error));
-  return true;
-}
-
 /// No file that a run writes for others to recognise it by is longer.
 constexpr std::size_t kMostBytes = 1 << 20;
 
@@ -86,6 +76,14 @@ void remove_saves(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  if (error) throw IoError("run.output: " + refused(path, error));
+  return true;
+}
 
 std::string run_in_folder(const fs::path& folder) {
   std::string held;

@@ -38,6 +38,10 @@ inline constexpr std::string_view kMetricsName = "metrics.jsonl";
 /// What `strata report` makes of a run, in its folder.
 inline constexpr std::string_view kReportName = "report.html";
 
+/// Returns whether there is anything of this name in a run folder, be it a link to nowhere. What
+/// the system does not tell is neither there nor not: throws IoError.
+[[nodiscard]] bool is_there(const std::filesystem::path& path);
+
 /// Returns the names of what tells that a folder holds a run, "config.json, checkpoints"; empty if
 /// it holds none, or is not there.
 [[nodiscard]] std::string run_in_folder(const std::filesystem::path& folder);
