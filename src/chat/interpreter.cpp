@@ -19,18 +19,24 @@ std::size_t bytes_compared(std::string_view known, std::string_view name) {
   return kSizes + (known.size() == name.size() ? name.size() : 0);
 }
 
+/// Returns the variable of a name, or the end. Adds the bytes that were looked at for it.
+auto find_variable(auto& variables, std::string_view name, std::size_t& compared) {
+  return std::find_if(variables.begin(), variables.end(), [&](const auto& variable) {
+    compared += bytes_compared(variable.first, name);
+    return variable.first == name;
+  });
+}
+
 }  // namespace
 
 void Scope::set(Heap& heap, std::string_view name, Value value) {
   std::size_t compared = 0;
-  for (auto& [known, held] : variables) {
-    compared += bytes_compared(known, name);
-    if (known != name) continue;
-    heap.look_at(compared);
-    held = std::move(value);
+  const auto held = find_variable(variables, name, compared);
+  heap.look_at(compared);
+  if (held != variables.end()) {
+    held->second = std::move(value);
     return;
   }
-  heap.look_at(compared);
   heap.charge(2 * sizeof(variables[0]));  // room for more is made as well
   variables.emplace_back(name, std::move(value));
 }
@@ -39,12 +45,8 @@ const Value* Scope::find(Heap& heap, std::string_view name) const {
   std::size_t compared = 0;
   const Value* found = nullptr;
   for (const Scope* scope = this; scope != nullptr && found == nullptr; scope = scope->parent) {
-    for (const auto& [known, value] : scope->variables) {
-      compared += bytes_compared(known, name);
-      if (known != name) continue;
-      found = &value;
-      break;
-    }
+    const auto held = find_variable(scope->variables, name, compared);
+    if (held != scope->variables.end()) found = &held->second;
   }
   heap.look_at(compared);
   return found;
