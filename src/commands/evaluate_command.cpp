@@ -1,3 +1,5 @@
+// `evaluate` scores a token file or a text in windows, or records one by one, by what the input is.
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>

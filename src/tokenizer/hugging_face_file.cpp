@@ -1,3 +1,5 @@
+// Takes from a tokenizer.json what strata can do, and refuses the rest by its place in the file.
+
 #include "tokenizer/hugging_face_file.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The error of rules that make too much of a text.
+
 #include "tokenizer/text_budget.h"
 
 #include "strata/base/error.h"
