@@ -1,15 +1,16 @@
 // Loaded into a program (LD_PRELOAD), it lets calls on files fail, send a signal, or wait:
 // - FAULT_PATH: calls on files whose path has this text are meant; FAULT_RANK: on this rank of
 //   mpirun or srun alone;
-// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad, "pwrite"
-// as
-//   if the disk were full; FAIL_ERROR: by another number of the system's; FAIL_AFTER: but for so
-//   many calls;
+// - FAIL_CALL: "open" fails as if the file had gone, "pread" as if its sectors were bad and
+//   "pwrite" as if the disk were full; FAIL_ERROR: by another number of the system's; FAIL_AFTER:
+//   but for so many calls;
 // - SIGNAL_CALL: the thread of this one "pread" or "pwrite" gets a signal in it, by the number
 //   SIGNAL; SIGNAL_AFTER: after so many calls;
 // - HOLD_CALL: "pread" or "pwrite" waits until there is the file HOLD_UNTIL (e2e/hold.h);
 //   HOLD_AFTER: but for so many calls;
 // - COUNT_CALL: how many such calls there were is written to the file COUNT_FILE at the end.
+// Compilers that check the sizes of buffers (_FORTIFY_SOURCE, as Ubuntu's do unasked) call open and
+// pread by other names; those are here too.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -127,6 +128,16 @@ ssize_t pread(int descriptor, void* to, size_t bytes, off_t offset) {
     }
   }
   return real<ssize_t (*)(int, void*, size_t, off_t)>("pread")(descriptor, to, bytes, offset);
+}
+
+int fortified_open(const char* path, int flags) __asm__("__open_2");
+int fortified_open(const char* path, int flags) { return open(path, flags); }
+
+ssize_t fortified_pread(int descriptor, void* to, size_t bytes, off_t offset,
+                        size_t room) __asm__("__pread_chk");
+ssize_t fortified_pread(int descriptor, void* to, size_t bytes, off_t offset, size_t room) {
+  if (bytes > room) std::abort();
+  return pread(descriptor, to, bytes, offset);
 }
 
 ssize_t pwrite(int descriptor, const void* from, size_t bytes, off_t offset) {
