@@ -32,6 +32,7 @@ SKIPPED = 77
 BUSY_LOOPS = 4
 AT_A_TIME = 3
 WRITTEN = 256 << 20
+KEPT_OUTPUT = 16000
 
 
 def tests_of(build, labels):
@@ -69,6 +70,16 @@ signal.pause()"""
             for text in programs]
 
 
+def end_what_is_left(folders):
+    """Kills the processes that have their temporary files in these folders: those with sessions of their own."""
+    marks = [b"TMPDIR=" + os.fsencode(folder) for folder in folders]
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            environment = (process / "environ").read_bytes().split(b"\0")
+            if any(entry.startswith(mark) for entry in environment for mark in marks):
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 class Slot:
     # CMake's scripts have their files in the build folder: one of each at a time.
     turns = collections.defaultdict(contextlib.nullcontext)
@@ -96,28 +107,31 @@ class Slot:
             self.results[name][outcome] += 1
             if outcome == "failed":
                 print(f"== {name} failed with exit code {code}: {shlex.join(command)}", flush=True)
-                print(output.decode(errors="replace")[-6000:], flush=True)
+                print(output.decode(errors="replace")[-KEPT_OUTPUT:], flush=True)
 
     def run(self, command, environment, folder, own):
-        program = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment, "TMPDIR": own},
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                   start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
-        try:
-            output, _ = program.communicate(timeout=max(1, self.end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            os.killpg(program.pid, signal.SIGKILL)
-            program.communicate()
-            return "not ended", program.returncode, b""
-        code = program.returncode
-        return "passed" if code == 0 else "skipped" if code == SKIPPED else "failed", code, output
+        if time.monotonic() >= self.end:  # it has waited for its turn
+            return "not ended", None, b""
+        # A file takes the output: a pipe would be held open by whatever the test has left behind.
+        with tempfile.TemporaryFile(dir=self.folder) as output:
+            program = subprocess.Popen(command, cwd=folder, env={**os.environ, **environment, "TMPDIR": own},
+                                       stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                                       start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, self.cores))
+            try:
+                code = program.wait(timeout=max(1, self.end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                os.killpg(program.pid, signal.SIGKILL)
+                return "not ended", program.wait(), b""
+            output.seek(0)
+            text = output.read()
+        return "passed" if code == 0 else "skipped" if code == SKIPPED else "failed", code, text
 
-    def close(self):
+    def join(self):
         for worker in self.workers:
             worker.join()
         for process in self.load:
             process.kill()
             process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def main():
@@ -144,7 +158,7 @@ def main():
     working = [Slot(number, set(cores[2 * number : 2 * number + 2]), options.temporary, memory, queue, results,
                     begun + options.limit) for number in range(slots)]
     for slot in working:
-        slot.close()
+        slot.join()
 
     outcomes = ("passed", "failed", "skipped", "not ended")
     total = collections.Counter()
@@ -153,6 +167,10 @@ def main():
         total.update(counts)
         print(f"{name:32}" + "".join(f"{counts[outcome]:11}" for outcome in outcomes))
     print(f"{'all, in %.0f s' % (time.monotonic() - begun):32}" + "".join(f"{total[outcome]:11}" for outcome in outcomes))
+    sys.stdout.flush()
+    end_what_is_left([slot.folder for slot in working])
+    for slot in working:
+        shutil.rmtree(slot.folder, ignore_errors=True)
     return 1 if total["failed"] or not total["passed"] else 0
 
 

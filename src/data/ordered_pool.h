@@ -30,18 +30,16 @@ class OrderedPool {
   /// Throws OutOfThreads.
   OrderedPool(std::size_t threads, Work work, Take take)
       : work_(std::move(work)), take_(std::move(take)), most_(2 * threads) {
-    for (std::size_t i = 0; i < threads; ++i) {
-      threads_.push_back(start_thread("tokenize " + std::to_string(i), [this, i] { run(i); }));
+    try {
+      for (std::size_t i = 0; i < threads; ++i) {
+        threads_.push_back(start_thread("tokenize " + std::to_string(i), [this, i] { run(i); }));
+      }
+    } catch (...) {
+      end();  // those that have started wait for work, and are joined now
+      throw;
     }
   }
-  ~OrderedPool() {
-    {
-      const std::scoped_lock lock(mutex_);
-      ended_ = true;
-    }
-    changed_.notify_all();
-    threads_.clear();
-  }
+  ~OrderedPool() { end(); }
   OrderedPool(const OrderedPool&) = delete;
   OrderedPool& operator=(const OrderedPool&) = delete;
 
@@ -62,6 +60,15 @@ class OrderedPool {
   }
 
  private:
+  void end() {
+    {
+      const std::scoped_lock lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    threads_.clear();
+  }
+
   struct Job {
     explicit Job(std::unique_ptr<Item> given) : item(std::move(given)) {}
     std::unique_ptr<Item> item;
