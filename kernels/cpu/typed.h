@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstdint>
 #include <string>
@@ -16,6 +15,7 @@
 #include "kernels/cpu/simd/simd.h"
 #include "strata/base/dtype.h"
 #include "strata/base/error.h"
+#include "strata/base/round.h"
 #include "strata/base/tensor.h"
 
 namespace strata::cpu {
@@ -44,17 +44,9 @@ template <class To, class From>
   return static_cast<To>(x);
 }
 
-/// Rounds f64 to bf16 once. Going through f32 would round twice, so the f32 in between is rounded
-/// to odd: its last bit remembers whether anything was lost.
 template <>
 [[nodiscard]] inline Bf16 rounded<Bf16, double>(double x) {
-  const auto nearest = static_cast<float>(x);
-  if (static_cast<double>(nearest) == x || nearest != nearest) return Bf16(nearest);
-  auto bits = std::bit_cast<std::uint32_t>(nearest);
-  const double magnitude = x < 0 ? -x : x;
-  const double rounded_magnitude = nearest < 0 ? -double{nearest} : double{nearest};
-  if (rounded_magnitude > magnitude) --bits;  // the f32 below it in magnitude
-  return Bf16(std::bit_cast<float>(bits | 1u));
+  return rounded_to_bf16(x);
 }
 
 /// The rows of a tensor as typed pointers; `stride` is in elements.

@@ -50,10 +50,10 @@ CudaKernels::CudaKernels(const cuda::Driver& driver, const BackendOptions& optio
 }
 
 void CudaKernels::prepare(const AttentionForward& op) {
-  if (cudnn_) cudnn_->prepare(op);
+  if (cudnn_ && op.segments.uniform_length > 0) cudnn_->prepare(op);
 }
 void CudaKernels::prepare(const AttentionBackward& op) {
-  if (cudnn_) cudnn_->prepare(op);
+  if (cudnn_ && op.segments.uniform_length > 0) cudnn_->prepare(op);
 }
 
 void CudaKernels::prepare(const Matmul& op) { matmul_.prepare(op); }

@@ -11,10 +11,6 @@ namespace strata {
 
 namespace {
 
-double uniform_of(std::uint64_t bits) {
-  return (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
-}
-
 /// The area under exp(-x^2 / 2), x > 0, is cut into boxes of equal area on top of each other. Box i
 /// reaches from 0 to edges[i]; within edges[i + 1] all of it lies under the curve. Box 0 is the one
 /// at the bottom and stands for the tail too.

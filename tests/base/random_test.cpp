@@ -36,6 +36,16 @@ TEST_CASE("uniform numbers lie inside of (0, 1) and fill it evenly") {
   for (const int count : counts) CHECK(std::abs(count - kDraws / 10) < 500);
 }
 
+TEST_CASE("uniform numbers are inside of (0, 1) whatever the bits") {
+  constexpr std::uint64_t kAllOnes = 0x8dbb5142ed5237c0ull;  // indices with these bits
+  constexpr std::uint64_t kAllZeros = 0xdd115df216c68580ull;
+  REQUIRE(random_bits(1, 2, kAllOnes) == ~std::uint64_t{0});
+  REQUIRE(random_bits(1, 2, kAllZeros) == 0);
+  CHECK(random_uniform(1, 2, kAllOnes) == 1 - 0x1p-53);
+  CHECK(random_uniform(1, 2, kAllZeros) == 0x1p-54);
+  CHECK(uniform_of(~std::uint64_t{0} << 12) == 1 - 0x1p-52);
+}
+
 TEST_CASE("normal numbers have the moments of the normal distribution") {
   constexpr int kDraws = 200000;
   double sum = 0;

@@ -558,26 +558,40 @@ TEST_CASE("attention through cuDNN writes the same bits a hundred times", "[cuda
   });
 }
 
+TEST_CASE("attention beside cuDNN's follows the formula for what samples of a run ask", "[cuda]") {
+  on_cudnn([](Contestants& cudnn) {
+    OpRunner& runner = cudnn.front().runner;
+    for (const AttentionCase& c : attention_cases()) {
+      if (c.uniform_length == 0) check_both(runner, DType::kBF16, c);
+    }
+    for (const AttentionCase& c : decode_cases()) {
+      const DType intermediate =
+          on_tensor_cores(DType::kBF16, c.head_dim) ? DType::kBF16 : DType::kF32;
+      (void)check_attention_forward(runner, DType::kBF16, c, intermediate);
+    }
+    for (const AttentionCase& c : fused_attend_cases()) {
+      (void)check_fused_attend(runner, DType::kBF16, c);
+    }
+  });
+}
+
 TEST_CASE("attention through cuDNN refuses what it cannot run, naming the key", "[cuda]") {
   on_cudnn([](Contestants& cudnn) {
     OpRunner& runner = cudnn.front().runner;
-    const auto forward = [&](DType dtype, std::int64_t head_dim, std::int64_t uniform_length) {
+    const auto forward = [&](DType dtype, std::int64_t head_dim) {
       const Shape shape{4, 1, head_dim};
       const std::vector<double> values(static_cast<std::size_t>(shape.elements()), 1.0);
       AttentionForward op;
       op.q = op.k = op.v = runner.upload(values, dtype, shape);
-      op.segments.table = runner.upload({0, 0, 2, 2, 0, 2, 2, 2, 2, 0}, DType::kI32, Shape{2, 5});
-      op.segments.uniform_length = uniform_length;
+      op.segments.uniform_length = 2;
       op.o = runner.output(dtype, shape);
       op.lse = runner.output(DType::kF32, {1, 4});
       runner.run(op);
     };
-    REQUIRE_THROWS_WITH(forward(DType::kF32, 64, 2),
+    REQUIRE_THROWS_WITH(forward(DType::kF32, 64),
                         ContainsSubstring("kernels.attention") && ContainsSubstring("f32"));
-    REQUIRE_THROWS_WITH(forward(DType::kBF16, 64, 0),
-                        ContainsSubstring("kernels.attention") && ContainsSubstring("one length"));
     for (const std::int64_t head_dim : {60, 264}) {
-      REQUIRE_THROWS_WITH(forward(DType::kBF16, head_dim, 2),
+      REQUIRE_THROWS_WITH(forward(DType::kBF16, head_dim),
                           ContainsSubstring("kernels.attention") && ContainsSubstring("head dims"));
     }
   });

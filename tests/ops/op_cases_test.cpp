@@ -86,6 +86,16 @@ TEST_CASE("cross entropy gives loss, lse and gradient and skips ignored targets"
   }
 }
 
+TEST_CASE("cross entropy in f32 and f64 gives probabilities to their last bits", "[ops]") {
+  with_threads([](OpRunner& runner) {
+    std::vector<Outputs> outputs;
+    for (const DType dtype : {DType::kF64, DType::kF32}) {
+      outputs.push_back(check_fine_cross_entropy(runner, dtype, {16, 1000, 1, true}));
+    }
+    return outputs;
+  });
+}
+
 TEST_CASE("rows come back from int8 to within half a level, and non-finite ones visibly", "[ops]") {
   with_rows(check_quantize);
 }

@@ -64,6 +64,17 @@ void with_sizes(const std::function<Outputs(OpRunner&, std::int64_t)>& check) {
   });
 }
 
+TEST_CASE("cross entropy on cuda in f32 gives probabilities to their last bits", "[cuda]") {
+  on_cuda([](OpRunner& runner) {
+    // Rows that are kept by a block and by clusters, aligned or not, and rows that are read twice.
+    for (const RowsCase& c : {RowsCase{16, 1000, 1, true}, RowsCase{8, 32000}, RowsCase{8, 50257},
+                              RowsCase{8, 128256, 0, true}, RowsCase{8, 300000, 0, true}}) {
+      INFO("vocabulary of " << c.width);
+      repeated(runner, [&](OpRunner& r) { return check_fine_cross_entropy(r, DType::kF32, c); });
+    }
+  });
+}
+
 TEST_CASE("residual add on cuda rounds each sum once", "[cuda]") { with_rows(check_residual_add); }
 
 TEST_CASE("swiglu on cuda follows the formula", "[cuda]") { with_rows(check_swiglu); }

@@ -33,6 +33,9 @@ Outputs check_rmsnorm_forward(OpRunner& runner, DType dtype, const RowsCase& c, 
 Outputs check_rmsnorm_backward(OpRunner& runner, DType dtype, const RowsCase& c, bool residual);
 /// `width` is the vocabulary. Some targets are ignored, the first and last token id occur.
 Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bool gradient);
+/// The gradient alone, in f32 or f64, to a few units in the last place of each probability; rows
+/// of logits that are close together and apart, small and large.
+Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c);
 /// `width` is C; the vocabulary is small, so ids repeat.
 Outputs check_embedding(OpRunner& runner, DType dtype, const RowsCase& c);
 

@@ -62,12 +62,18 @@ Outputs check_copy(OpRunner& runner, std::int64_t n) {
 }
 
 Outputs check_fill(OpRunner& runner, DType dtype, std::int64_t n) {
-  runner.reset();
-  const TensorView x = runner.output(dtype, {n});
-  runner.run(Fill{.x = x, .value = -3});
-  const Outputs got{runner.download(x)};
-  require_equal("x", got[0], std::vector<double>(static_cast<std::size_t>(n), -3.0));
-  REQUIRE(runner.guards_intact());
+  Outputs got;
+  // The second one is beside the middle of two bf16 numbers, by less than f32 can tell: it must be
+  // rounded once.
+  for (const double value : {-3.0, dtype == DType::kI32 ? 7.0 : 1.0 + 0x1p-8 + 0x1p-40}) {
+    runner.reset();
+    const TensorView x = runner.output(dtype, {n});
+    runner.run(Fill{.x = x, .value = value});
+    got.push_back(runner.download(x));
+    const double expected = dtype == DType::kI32 ? value : rounded_to(dtype, value);
+    require_equal("x", got.back(), std::vector<double>(static_cast<std::size_t>(n), expected));
+    REQUIRE(runner.guards_intact());
+  }
   return got;
 }
 

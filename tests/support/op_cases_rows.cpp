@@ -2,6 +2,7 @@
 // SwiGLU, RMSNorm and cross-entropy.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "support/catch.h"
@@ -280,6 +281,53 @@ Outputs check_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c, bo
   if (gradient) {
     got.push_back(runner.download(op.d_logits));
     require_close("d_logits", got[2], d_logits, dtype, accumulator);
+  }
+  REQUIRE(runner.guards_intact());
+  return got;
+}
+
+Outputs check_fine_cross_entropy(OpRunner& runner, DType dtype, const RowsCase& c) {
+  runner.reset();
+  constexpr std::array kOffsets{0.0, 20.0, -300.0, 1000.0};
+  constexpr std::array kSpreads{1.0, 8.0};
+  const Shape shape{c.tokens, c.width};
+  std::vector<double> logits = random_values(1, shape.elements(), dtype);
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const std::size_t n = i / static_cast<std::size_t>(c.width);
+    logits[i] = rounded_to(dtype, logits[i] * kSpreads[n % 2] + kOffsets[n / 2 % 4]);
+  }
+  const std::vector<double> targets = random_integers(2, c.tokens, c.width);
+  CrossEntropy op;
+  const TensorView d_in = runner.upload(logits, dtype, shape, c.width + c.gap);
+  op.logits = d_in;
+  op.targets = runner.upload(targets, DType::kI32, {c.tokens});
+  op.loss = runner.output(dtype, {c.tokens});
+  op.lse = runner.output(dtype, {c.tokens});
+  op.grad_scale = runner.upload({1.0}, dtype, {1});
+  op.d_logits = c.in_place ? d_in : runner.output(dtype, shape, c.width + c.gap);
+  runner.run(op);
+  const Outputs got{runner.download(op.d_logits)};
+  constexpr long double kUlps = 8;
+  const long double allowed = kUlps * 2 * unit_roundoff(dtype);
+  constexpr long double kSmallest = 1e-30L;  // what is near the end of f32's range has fewer bits
+  for (std::int64_t n = 0; n < c.tokens; ++n) {
+    const double* row = logits.data() + n * c.width;
+    const double top = *std::max_element(row, row + c.width);
+    long double sum = 0;
+    for (std::int64_t v = 0; v < c.width; ++v) {
+      sum += std::exp(static_cast<long double>(row[v]) - top);
+    }
+    for (std::int64_t v = 0; v < c.width; ++v) {
+      const bool hit = v == static_cast<std::int64_t>(targets[static_cast<std::size_t>(n)]);
+      const long double p = std::exp(static_cast<long double>(row[v]) - top) / sum;
+      const long double error = std::abs(got[0][at(n, v, c.width)] - (hit ? p - 1 : p));
+      if (!(error <= allowed * (hit ? 1 : p) + kSmallest)) {
+        FAIL("d_logits[" << n << ", " << v << "], where the probability is "
+                         << static_cast<double>(p) << ", is off by "
+                         << static_cast<double>(error / (hit ? 1 : p) * kUlps / allowed)
+                         << " units in the last place");
+      }
+    }
   }
   REQUIRE(runner.guards_intact());
   return got;

@@ -25,10 +25,18 @@ namespace strata {
   return mix64(mix64(mix64(seed) ^ stream) ^ index);
 }
 
-/// Returns a uniform number in (0, 1) with 53 random bits, never 0 or 1.
+/// Returns a uniform number in (0, 1), never 0 or 1, that the upper 53 of 64 random bits decide.
+[[nodiscard]] constexpr double uniform_of(std::uint64_t bits) {
+  // A sum of 2^52 or more has no room for the half: it is rounded, and the largest one to 2^53.
+  const double u = (static_cast<double>(bits >> 11) + 0.5) * 0x1.0p-53;
+  constexpr double kLargest = 1 - 0x1.0p-53;
+  return u < kLargest ? u : kLargest;
+}
+
+/// Returns the uniform number in (0, 1) of (seed, stream, index), never 0 or 1.
 [[nodiscard]] constexpr double random_uniform(std::uint64_t seed, std::uint64_t stream,
                                               std::uint64_t index) {
-  return (static_cast<double>(random_bits(seed, stream, index) >> 11) + 0.5) * 0x1.0p-53;
+  return uniform_of(random_bits(seed, stream, index));
 }
 
 /// Returns a standard normal number by the ziggurat of Marsaglia and Tsang (2000) in the form of

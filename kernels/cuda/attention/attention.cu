@@ -1,6 +1,7 @@
-// This file picks the kernels that compute an attention operator: cuDNN's if the config says so,
-// else by dtype, head dim, alignment, segments and device. CudaKernels calls enqueue() for it. What
-// no family takes is refused with BackendError, as is a scale that is not positive.
+// This file launches the kernels that compute an attention operator, of the family that
+// attention_choice.h picks by config, dtype, head dim, alignment, segments and device. CudaKernels
+// calls enqueue() for it. What no family takes is refused with BackendError, as is a scale that is
+// not positive.
 
 #include "kernels/cuda/attention/attention.cuh"
 
@@ -8,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "kernels/cuda/attention/attention_choice.h"
 #include "kernels/cuda/attention/attention_tensor_core.cuh"
 #include "kernels/cuda/attention/cudnn/cudnn_attention.h"
 #include "kernels/cuda/common/dispatch.h"
@@ -42,13 +44,6 @@ void check_supported(const O& op) {
          rows_aligned(others);
 }
 
-/// Says whether the sm_90a kernels may take these segments: they find their tiles with a bounded
-/// table.
-[[nodiscard]] bool suits_hopper(AttentionKernels kernels, const AttentionSegments& segments) {
-  return kernels == AttentionKernels::kAuto && hopper_available() &&
-         (segments.uniform_length > 0 || segments.table.rows() <= kMostHopperSegments);
-}
-
 /// Turns op.dq and op.dk back in place if op has a rotation, for kernels that leave that out.
 void enqueue_rotation_backward(const Context& context, const AttentionBackward& op) {
   if (!op.rotation.positions) return;
@@ -64,18 +59,20 @@ void enqueue_rotation_backward(const Context& context, const AttentionBackward& 
 }  // namespace
 
 void enqueue(const Context& context, const AttentionForward& op) {
-  if (context.cudnn != nullptr) return context.cudnn->forward(context.stream, op);
-  check_supported(op);
-  // The bits of a query over a cache must not depend on the tile that it falls in.
-  const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
-  if (!suits_tensor_cores(op.q, {op.k, op.v, op.o}) || !begins_aligned(op.parts)) {
-    launch_reference_attention_forward(context.stream, op);
-  } else if (op.parts) {
-    launch_decode_attention(context.stream, op);
-  } else if (self && suits_hopper(context.attention.kernels, op.segments)) {
-    launch_hopper_forward(context.stream, op, context.attention.counter);
-  } else {
-    launch_flash_forward(context.stream, op);
+  const AttentionNeeds needs{
+      .kernels = context.attention.kernels,
+      .hopper = hopper_available(),
+      .tensor_cores = suits_tensor_cores(op.q, {op.k, op.v, op.o}) && begins_aligned(op.parts),
+      .parts = static_cast<bool>(op.parts)};
+  const AttentionFamily family = family_of(needs, op.segments);
+  if (family != AttentionFamily::kCudnn) check_supported(op);
+  switch (family) {
+    case AttentionFamily::kCudnn: return context.cudnn->forward(context.stream, op);
+    case AttentionFamily::kReference: return launch_reference_attention_forward(context.stream, op);
+    case AttentionFamily::kDecode: return launch_decode_attention(context.stream, op);
+    case AttentionFamily::kHopper:
+      return launch_hopper_forward(context.stream, op, context.attention.counter);
+    case AttentionFamily::kPortable: return launch_flash_forward(context.stream, op);
   }
 }
 
@@ -83,7 +80,7 @@ void enqueue(const Context& context, const FusedAttend& op) {
   const AttentionForward attention = op.attention();
   const Rope& rope = op.added.rope;
   const AppendKv& append = op.added.append;
-  const bool at_once = context.cudnn == nullptr && op.parts && begins_aligned(op.parts) &&
+  const bool at_once = op.parts && begins_aligned(op.parts) &&
                        suits_tensor_cores(attention.q, {attention.k, attention.v, attention.o,
                                                         append.k, append.v}) &&
                        rows_aligned({rope.cos, rope.sin});
@@ -93,22 +90,19 @@ void enqueue(const Context& context, const FusedAttend& op) {
 }
 
 void enqueue(const Context& context, const AttentionBackward& op) {
-  if (context.cudnn != nullptr) {
-    context.cudnn->backward(context.stream, op);
-    return enqueue_rotation_backward(context, op);
-  }
-  check_supported(op);
-  const bool self = op.segments.uniform_length > 0 || op.segments.self_attention;
-  const bool tensor_cores =
-      suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv});
-  if (tensor_cores && self && suits_hopper(context.attention.kernels, op.segments) &&
-      rows_aligned({op.rotation.cos, op.rotation.sin})) {
-    return launch_hopper_backward(context.stream, op, context.attention.counter);
-  }
-  if (tensor_cores) {
-    launch_flash_backward(context.stream, op);
-  } else {
-    launch_reference_attention_backward(context.stream, op);
+  const AttentionNeeds needs{
+      .kernels = context.attention.kernels,
+      .hopper = hopper_available() && rows_aligned({op.rotation.cos, op.rotation.sin}),
+      .tensor_cores = suits_tensor_cores(op.q, {op.d_o, op.k, op.v, op.o, op.dq, op.dk, op.dv})};
+  const AttentionFamily family = family_of(needs, op.segments);
+  if (family != AttentionFamily::kCudnn) check_supported(op);
+  switch (family) {
+    case AttentionFamily::kCudnn: context.cudnn->backward(context.stream, op); break;
+    case AttentionFamily::kHopper:
+      return launch_hopper_backward(context.stream, op, context.attention.counter);
+    case AttentionFamily::kPortable: launch_flash_backward(context.stream, op); break;
+    case AttentionFamily::kReference:
+    case AttentionFamily::kDecode: launch_reference_attention_backward(context.stream, op); break;
   }
   enqueue_rotation_backward(context, op);
 }

@@ -1,6 +1,6 @@
 // This file declares what attention's families of kernels and CudaKernels share; enqueue(), which
-// runs the operators, is in operators.h. Families compute the same operator, and attention.cu picks
-// the first that takes it:
+// runs the operators, is in operators.h. Families compute the same operator, and attention_choice.h
+// picks the first that takes it:
 //
 //   hopper    hopper_forward.cu and hopper_backward.cu: bf16, head dims 64 and 128, on compute
 //             capability 9.0
@@ -9,8 +9,8 @@
 //             decode_int8_attention.cu: the same over a cache of int8, which is an operator of its
 //             own; attention_reference.cu: f32 and bf16, any head dim up to 256, plain arithmetic
 //
-// cuDNN's attention (cudnn) is chosen by the config alone. Shapes and formulas are those of
-// strata/ops/attention.h.
+// cuDNN's attention (cudnn) is there if the config chooses it, for whole rows. Shapes and formulas
+// are those of strata/ops/attention.h.
 
 #pragma once
 

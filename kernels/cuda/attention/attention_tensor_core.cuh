@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_choice.h"
 #include "strata/ops/attention.h"
 #include "strata/ops/fused_attend.h"
 
@@ -23,7 +24,6 @@ void launch_decode_attention(cudaStream_t stream, const AttentionForward& op);
 void launch_fused_attend(cudaStream_t stream, const FusedAttend& op);
 
 // These need the same, compute capability 9.0, and a table of at most kMostHopperSegments.
-inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
 void launch_hopper_forward(cudaStream_t stream, const AttentionForward& op, TileCounter* counter);
 /// Runs only segments that attend to themselves. It turns dq and dk back itself; a rotation's
 /// tables must begin at multiples of 16 bytes.

@@ -9,7 +9,7 @@
 // cuBLASLt's first proposal for some tens of rows is a tile of 128 columns of the result: without
 // split K too few blocks to fill a large GPU for the products of 8,192 columns that 70B models
 // have, while our own kernel has four times as many. So it is timed as well, and so are more
-// proposals.
+// proposals. One that cuBLASLt refuses when it is launched is passed over.
 
 #include "kernels/cuda/products/invariant_products.h"
 
@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/candidates.h"
 #include "kernels/cuda/products/invariant_tiles.h"
 #include "kernels/cuda/products/matmul_timer.h"
 #include "strata/base/log.h"
@@ -58,7 +59,7 @@ std::optional<InvariantProducts::Choice> InvariantProducts::fastest(const Matmul
     launch_invariant_matmul(at.stream, product_of(shape, operands));
     return CUBLAS_STATUS_SUCCESS;
   };
-  const std::uint64_t wanted = timer.fingerprint(shape, own);
+  const std::uint64_t wanted = timer.fingerprint(shape, own).value();  // it always runs
   std::vector<Choice> choices;
   std::vector<TimedProduct> products;
   if (shape.m <= InvariantTile::kMostRows) {
@@ -66,12 +67,13 @@ std::optional<InvariantProducts::Choice> InvariantProducts::fastest(const Matmul
     products.push_back(own);
   }
   const MatmulProblem problem({.shape = shape});
-  for (const cublasLtMatmulAlgo_t& algorithm :
-       problem.proposals(place, Reductions::kNone, kProposals)) {
-    TimedProduct proposed = product_by(problem, algorithm);
-    if (timer.fingerprint(shape, proposed) != wanted) continue;
+  const auto fingerprint = [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return timer.fingerprint(shape, product_by(problem, algorithm));
+  };
+  for (const cublasLtMatmulAlgo_t& algorithm : with_fingerprint(
+           problem.proposals(place, Reductions::kNone, kProposals), wanted, fingerprint)) {
     choices.push_back({.rows = shape.m, .algorithm = algorithm});
-    products.push_back(std::move(proposed));
+    products.push_back(product_by(problem, algorithm));
   }
   if (choices.empty()) return std::nullopt;
   const std::vector<double> seconds = timer.glance(shape, products);
@@ -107,11 +109,10 @@ void InvariantProducts::prepare(const MatmulPlace& place, const Matmul& op,
   }
 }
 
-const InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& place,
-                                                         const MatmulKey& key) {
+InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& place, const MatmulKey& key) {
   const auto at = sized_.find(key);
   if (at != sized_.end()) return at->second;
-  Sized made{.problem = MatmulProblem(key), .algorithm = {}};
+  Sized made{.problem = MatmulProblem(key), .algorithms = {}};
   const auto found = choices_.find(of_any_size(key));
   if (found != choices_.end()) {
     // More rows than were measured run on what runs the most.
@@ -121,7 +122,7 @@ const InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& plac
     if (choice == choices.end() && !choices.empty()) choice = std::prev(choice);
     if (choice != choices.end() && choice->algorithm &&
         made.problem.objection(place, *choice->algorithm).empty()) {
-      made.algorithm = choice->algorithm;
+      made.algorithms = {*choice->algorithm};
     }
   }
   return sized_.emplace(key, std::move(made)).first->second;
@@ -129,10 +130,13 @@ const InvariantProducts::Sized& InvariantProducts::sized(const MatmulPlace& plac
 
 void InvariantProducts::launch(const MatmulPlace& place, const Matmul& op) {
   if (op.m() <= kFewRows) return launch_invariant_matmul(place.stream, op);
-  const Sized& product = sized(place, key_of(op));
-  if (!product.algorithm) return launch_invariant_matmul(place.stream, op);
-  STRATA_CUDA_CHECK(product.problem.launch(place, *product.algorithm,
-                                           {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
+  Sized& product = sized(place, key_of(op));
+  const bool launched =
+      launch_first(product.algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
+        return product.problem.try_launch(place, algorithm,
+                                          {.a = op.a.data, .b = op.b.data, .out = op.out.data});
+      });
+  if (!launched) launch_invariant_matmul(place.stream, op);
 }
 
 }  // namespace strata::cuda

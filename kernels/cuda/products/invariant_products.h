@@ -37,16 +37,16 @@ class InvariantProducts {
     std::int64_t rows = 0;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
   };
-  /// A product of a size; likewise.
+  /// A product of a size. Without an algorithm, or if it is refused, our own kernel runs.
   struct Sized {
     MatmulProblem problem;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;
+    std::vector<cublasLtMatmulAlgo_t> algorithms;  ///< one or none
   };
   /// Returns the fastest for a shape, and nothing where no algorithm gave the bits of our own
   /// kernel and that takes fewer rows.
   [[nodiscard]] static std::optional<Choice> fastest(const MatmulPlace& place,
                                                      const MatmulShape& shape, MatmulTimer& timer);
-  [[nodiscard]] const Sized& sized(const MatmulPlace& place, const MatmulKey& key);
+  [[nodiscard]] Sized& sized(const MatmulPlace& place, const MatmulKey& key);
 
   std::map<MatmulKey, std::vector<Choice>> choices_;  ///< by a key with m = 0, by ascending rows
   std::map<MatmulKey, Sized> sized_;

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "kernels/cuda/operators.h"
+#include "kernels/cuda/products/candidates.h"
 #include "kernels/cuda/products/matmul_timer.h"
 #include "src/device/cuda/memory.h"
 #include "strata/base/error.h"
@@ -32,18 +33,14 @@ namespace {
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 
 constexpr std::string_view kPlainKernel = "plain";
-/// Without measuring, the first proposal is taken; cuBLASLt is asked for some, in case that one is
-/// refused.
+/// Without measuring, the first proposal is taken that is not refused.
 constexpr int kFewProposals = 8;
 constexpr int kTunedProposals = 32;
 constexpr int kComparedProposals = 64;
 constexpr std::uint32_t kComparedAlignment = 256;
 
-std::optional<cublasLtMatmulAlgo_t> first_of(const MatmulProblem& problem,
-                                             const MatmulPlace& place) {
-  const Algorithms found = problem.proposals(place, Reductions::kFixedOrder, kFewProposals);
-  if (found.empty()) return std::nullopt;
-  return found.front();
+Algorithms unmeasured(const MatmulProblem& problem, const MatmulPlace& place) {
+  return problem.proposals(place, Reductions::kFixedOrder, kFewProposals);
 }
 
 std::size_t index_of(const Algorithms& algorithms, const cublasLtMatmulAlgo_t& wanted) {
@@ -97,11 +94,11 @@ MatmulPlace MatmulPlans::place(cudaStream_t stream) const {
   return place;
 }
 
-const MatmulPlans::Plan& MatmulPlans::plan_for(const MatmulKey& key) {
+MatmulPlans::Plan& MatmulPlans::plan_for(const MatmulKey& key) {
   const auto at = plans_.find(key);
   if (at != plans_.end()) return at->second;
-  Plan plan{.problem = MatmulProblem(key), .algorithm = {}};
-  plan.algorithm = first_of(plan.problem, place(nullptr));
+  Plan plan{.problem = MatmulProblem(key), .algorithms = {}};
+  plan.algorithms = unmeasured(plan.problem, place(nullptr));
   return plans_.emplace(key, std::move(plan)).first->second;
 }
 
@@ -109,10 +106,12 @@ void MatmulPlans::launch(cudaStream_t stream, const Matmul& op) {
   if (op.m() == 0 || op.n() == 0) return;
   if (op.k() == 0) return launch_plain_matmul(stream, op);
   if (op.batch_invariant) return invariant_.launch(place(stream), op);
-  const Plan& plan = plan_for(key_of(op));
-  if (!plan.algorithm) return launch_plain_matmul(stream, op);
-  STRATA_CUDA_CHECK(plan.problem.launch(place(stream), *plan.algorithm,
-                                        {.a = op.a.data, .b = op.b.data, .out = op.out.data}));
+  Plan& plan = plan_for(key_of(op));
+  const bool launched = launch_first(plan.algorithms, [&](const cublasLtMatmulAlgo_t& algorithm) {
+    return plan.problem.try_launch(place(stream), algorithm,
+                                   {.a = op.a.data, .b = op.b.data, .out = op.out.data});
+  });
+  if (!launched) launch_plain_matmul(stream, op);
 }
 
 void MatmulPlans::prepare(const Matmul& op) {
@@ -139,11 +138,11 @@ std::vector<MatmulPlan> MatmulPlans::tune(std::span<const MatmulShape> shapes,
   std::vector<MatmulPlan> plans;
   for (const MatmulShape& shape : shapes) {
     const MatmulProblem problem({.shape = shape});
-    const auto first = first_of(problem, place(nullptr));
-    if (!first) {
+    const Algorithms first = unmeasured(problem, place(nullptr));
+    if (first.empty()) {
       plans.push_back({.shape = shape, .algorithm = std::string(kPlainKernel)});
     } else if (!timer.fits(shape)) {
-      plans.push_back({.shape = shape, .algorithm = hex_of(*first)});
+      plans.push_back({.shape = shape, .algorithm = hex_of(first.front())});
     } else {
       plans.push_back(measured_plan(
           timer, problem, shape,
@@ -155,11 +154,17 @@ std::vector<MatmulPlan> MatmulPlans::tune(std::span<const MatmulShape> shapes,
 
 void MatmulPlans::use(const MatmulPlan& plan) {
   const MatmulKey key{.shape = plan.shape};
-  Plan usable{.problem = MatmulProblem(key), .algorithm = {}};
+  Plan usable{.problem = MatmulProblem(key), .algorithms = {}};
   if (plan.algorithm != kPlainKernel) {
-    usable.algorithm = algorithm_of(plan.algorithm);
-    const std::string objection = usable.problem.objection(place(nullptr), *usable.algorithm);
+    const cublasLtMatmulAlgo_t algorithm = algorithm_of(plan.algorithm);
+    const std::string objection = usable.problem.objection(place(nullptr), algorithm);
     if (!objection.empty()) throw BackendError(to_string(plan.shape) + ": " + objection);
+    // One that was not measured may yet be refused: the library's others come after it.
+    usable.algorithms = unmeasured(usable.problem, place(nullptr));
+    std::erase_if(usable.algorithms, [&](const cublasLtMatmulAlgo_t& other) {
+      return std::memcmp(&other, &algorithm, sizeof other) == 0;
+    });
+    usable.algorithms.insert(usable.algorithms.begin(), algorithm);
   }
   plans_.insert_or_assign(key, std::move(usable));
 }
@@ -171,10 +176,10 @@ std::vector<MatmulComparison> MatmulPlans::compare(std::span<const MatmulShape> 
   for (const MatmulShape& shape : shapes) {
     MatmulComparison& comparison = comparisons.emplace_back();
     const Plan& plan = plan_for({.shape = shape});
-    const auto first = first_of(plan.problem, place(nullptr));
-    if (!plan.algorithm || !first || !timer.fits(shape)) continue;
-    Algorithms algorithms{*plan.algorithm};
-    add_new(algorithms, *first);
+    const Algorithms first = unmeasured(plan.problem, place(nullptr));
+    if (plan.algorithms.empty() || first.empty() || !timer.fits(shape)) continue;
+    Algorithms algorithms{plan.algorithms.front()};
+    add_new(algorithms, first.front());
     const std::size_t kept = algorithms.size();
     // What is compared with may also ask for more alignment than plans count on.
     const MatmulProblem aligned({.shape = shape,
@@ -188,7 +193,7 @@ std::vector<MatmulComparison> MatmulPlans::compare(std::span<const MatmulShape> 
     const std::vector<double> seconds =
         timer.race(shape, products_by(plan.problem, algorithms), kept);
     comparison = {.planned_s = seconds[0],
-                  .first_s = seconds[index_of(algorithms, *first)],
+                  .first_s = seconds[index_of(algorithms, first.front())],
                   .best_s = *std::ranges::min_element(seconds)};
   }
   return comparisons;

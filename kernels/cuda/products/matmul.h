@@ -1,6 +1,7 @@
 // This file declares matrix products on CUDA as CudaKernels has them: it launches every Matmul
 // here, and a run tunes its products through the MatmulTuner that this is. The plans belong to the
-// run (strata/ops/matmul_plan.h); a product without one runs with cuBLASLt's first proposal.
+// run (strata/ops/matmul_plan.h); a product without one runs with cuBLASLt's first proposal that it
+// does not refuse.
 
 #pragma once
 
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,10 +48,11 @@ class MatmulPlans final : public MatmulTuner {
  private:
   struct Plan {
     MatmulProblem problem;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  ///< if absent, the plain kernel runs
+    /// Those that may run, best first; if there is none, the plain kernel does.
+    std::vector<cublasLtMatmulAlgo_t> algorithms;
   };
   [[nodiscard]] MatmulPlace place(cudaStream_t stream) const;
-  [[nodiscard]] const Plan& plan_for(const MatmulKey& key);
+  [[nodiscard]] Plan& plan_for(const MatmulKey& key);
 
   Owned<cublasLtHandle_t, cublasLtDestroy> handle_;
   std::unique_ptr<DeviceMemory> workspace_;

@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/common/dispatch.h"
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 
 namespace strata::cuda {
 
@@ -179,6 +180,20 @@ cublasStatus_t MatmulProblem::launch(const MatmulPlace& place,
   return cublasLtMatmul(place.handle, operation_.get(), &one, operands.b, b_.get(), operands.a,
                         a_.get(), &keep, operands.out, out_.get(), operands.out, out_.get(),
                         &algorithm, place.workspace.data(), place.workspace.size(), place.stream);
+}
+
+bool MatmulProblem::try_launch(const MatmulPlace& place, const cublasLtMatmulAlgo_t& algorithm,
+                               const MatmulOperands& operands) const {
+  const cublasStatus_t status = launch(place, algorithm, operands);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+      status == CUBLAS_STATUS_ARCH_MISMATCH) {
+    log::debug("cuBLASLt refuses its own algorithm for {}: {}", to_string(key_.shape),
+               cublasLtGetStatusName(status));
+    (void)cudaGetLastError();
+    return false;
+  }
+  STRATA_CUDA_CHECK(status);
+  return true;
 }
 
 std::string hex_of(const cublasLtMatmulAlgo_t& algorithm) {

@@ -90,6 +90,10 @@ class MatmulProblem {
   [[nodiscard]] cublasStatus_t launch(const MatmulPlace& place,
                                       const cublasLtMatmulAlgo_t& algorithm,
                                       const MatmulOperands& operands) const;
+  /// Launches the product and never blocks. Returns false if cuBLASLt refuses the algorithm, which
+  /// happens to some that it has proposed; throws BackendError for all other failures.
+  [[nodiscard]] bool try_launch(const MatmulPlace& place, const cublasLtMatmulAlgo_t& algorithm,
+                                const MatmulOperands& operands) const;
 
  private:
   MatmulKey key_;

@@ -143,14 +143,19 @@ MatmulTimer::Copies MatmulTimer::fill(const MatmulShape& shape, std::size_t most
   return copies;
 }
 
+bool MatmulTimer::runs(const TimedProduct& product, const MatmulOperands& operands) const {
+  if (product(place_, operands) == CUBLAS_STATUS_SUCCESS) return true;
+  (void)cudaGetLastError();
+  return false;
+}
+
 std::vector<MatmulTimer::Runner> MatmulTimer::start(std::span<const TimedProduct> products,
                                                     Copies& copies) const {
   std::vector<Runner> runners;
   for (const TimedProduct& product : products) {
     Runner& runner = runners.emplace_back();
     runner.product = &product;
-    runner.running = product(place_, copies.take()) == CUBLAS_STATUS_SUCCESS;
-    if (!runner.running) (void)cudaGetLastError();
+    runner.running = runs(product, copies.take());
   }
   STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
   return runners;
@@ -241,10 +246,11 @@ std::vector<double> MatmulTimer::glance(const MatmulShape& shape,
   return best;
 }
 
-std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const TimedProduct& product) {
+std::optional<std::uint64_t> MatmulTimer::fingerprint(const MatmulShape& shape,
+                                                      const TimedProduct& product) {
   Copies copies = fill(shape, 1);
   const MatmulOperands operands = copies.take();
-  STRATA_CUDA_CHECK(product(place_, operands));
+  if (!runs(product, operands)) return std::nullopt;
   launch_hash(place_.stream, {static_cast<std::byte*>(operands.out), bytes_out(shape)}, hash_);
   STRATA_CUDA_CHECK(cudaStreamSynchronize(place_.stream));
   std::uint64_t hash = 0;
@@ -254,7 +260,8 @@ std::uint64_t MatmulTimer::fingerprint(const MatmulShape& shape, const TimedProd
 
 bool MatmulTimer::repeats(const MatmulShape& shape, const TimedProduct& product) {
   constexpr int kMore = 2;
-  const std::uint64_t hash = fingerprint(shape, product);
+  const std::optional<std::uint64_t> hash = fingerprint(shape, product);
+  if (!hash) return false;
   for (int run = 0; run < kMore; ++run) {
     if (fingerprint(shape, product) != hash) return false;
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,10 +51,11 @@ class MatmulTimer {
   /// millisecond or two each.
   [[nodiscard]] std::vector<double> glance(const MatmulShape& shape,
                                            std::span<const TimedProduct> products);
-  /// Returns a number that differs, but for chance, if any bit of the product does. The operands
-  /// are the same in every call for a shape. Throws BackendError if the product does not run.
-  [[nodiscard]] std::uint64_t fingerprint(const MatmulShape& shape, const TimedProduct& product);
-  /// Returns true if repeated products of the same operands have the same bits.
+  /// Returns a number that differs, but for chance, if any bit of the product does; nothing if the
+  /// product does not run. The operands are the same in every call for a shape.
+  [[nodiscard]] std::optional<std::uint64_t> fingerprint(const MatmulShape& shape,
+                                                         const TimedProduct& product);
+  /// Returns true if the product runs, and repeated ones of the same operands have the same bits.
   [[nodiscard]] bool repeats(const MatmulShape& shape, const TimedProduct& product);
 
  private:
@@ -67,6 +69,8 @@ class MatmulTimer {
   struct Runner;
   [[nodiscard]] std::size_t wanted_copies(std::size_t bytes) const;
   [[nodiscard]] Copies fill(const MatmulShape& shape, std::size_t most_copies);
+  /// Puts a product on the stream and returns true, or false if it does not run.
+  [[nodiscard]] bool runs(const TimedProduct& product, const MatmulOperands& operands) const;
   /// Returns those that run each product, after a first run, which loads the kernel.
   [[nodiscard]] std::vector<Runner> start(std::span<const TimedProduct> products,
                                           Copies& copies) const;

@@ -22,9 +22,11 @@
 //
 // Numerics: f32, in powers of two: exp(x - y) = 2^(x log2(e) - y log2(e)) is one fma and one
 // instruction of 2 ulp that takes results below 2^-126 for 0. A thread adds its elements in
-// ascending order relative to a reference at most 32 below their maximum (online softmax, Milakov
-// and Gimelshein, 2018), then a fixed tree over warp, block and cluster; so the lse of a row may
-// differ in its last bits with and without a gradient.
+// ascending order relative to a reference at most 32 below their maximum, in f32 their maximum
+// itself (online softmax, Milakov and Gimelshein, 2018), then a fixed tree over warp, block and
+// cluster; so the lse of a row may differ in its last bits with and without a gradient. For a
+// gradient in bf16 y is lse. One in f32 would show how lse, its product and the fma are rounded:
+// there y is the reference, the sum divides, and the exponent's whole part is apart from the rest.
 //
 // Measured on one H200, 2026-11-21, bf16 in place, one read and one write counted, TB/s (a copy
 // moves 4.1): 3.7 at V = 32000, 3.8 at 128256, 3.7 at 262144; the loss alone 3.6, 3.9 and 3.9.
@@ -57,9 +59,14 @@ using cross_entropy::TwoBlocks;
 constexpr int kPlainThreads = 512;
 constexpr int kAhead = 4;
 
-/// How far a thread's numbers may exceed its reference: sums stay below 2^47 V.
+/// How far a thread's numbers may exceed its reference: sums stay below 2^47 V. An exponent is
+/// rounded relative to its size, so what is to be right to the last bits must not exceed it.
+template <class T>
 constexpr float kSlack = 32;
+template <>
+constexpr float kSlack<float> = 0;
 constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kLog2eRest = 1.925962989091090e-8f;  ///< what kLog2e lacks
 constexpr float kLn2 = 0.6931471805599453f;
 
 __device__ __forceinline__ float power_of_two(float exponent) {
@@ -103,12 +110,13 @@ struct Softmax {
 
 /// The sum of one thread, whose reference moves only where it must: to the largest of what comes
 /// next, if that exceeds it by more than kSlack.
+template <class T>
 class RunningSoftmax {
  public:
   __device__ __forceinline__ void look_at(float largest) {
     if (largest <= limit_) return;
     now_ = {largest, now_.sum * Softmax::factor(now_.reference, largest)};
-    limit_ = largest + kSlack;
+    limit_ = largest + kSlack<T>;
     base_ = __fmul_rn(largest, kLog2e);
   }
   template <int W>
@@ -369,6 +377,69 @@ class Ring {
   const T* next_ = nullptr;
 };
 
+/// Turns the logits of a row into probabilities.
+template <class T>
+class Probability {
+ public:
+  __device__ static Probability of(const Softmax& row) {
+    Probability p;
+    p.exponent_ = row.log_sum_exp() * kLog2e;
+    return p;
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    return power_of_two(fmaf(x, kLog2e, -exponent_));
+  }
+
+ private:
+  float exponent_;  ///< lse log2(e)
+};
+
+/// In f32: 2^(x log2(e) - base) / sum, where the sum is relative to the same base. The exponent is
+/// a whole number, which is exact, and a rest of at most 1.
+template <>
+class Probability<float> {
+ public:
+  __device__ static Probability of(const Softmax& row) {
+    Probability p;
+    const float base = __fmul_rn(row.reference, kLog2e);
+    p.reference_ = row.reference;
+    p.whole_ = rintf(base);
+    p.rest_ = base - p.whole_;
+    p.share_ = 1.0f / row.sum;
+    return p;
+  }
+  __device__ __forceinline__ float operator()(float x) const {
+    constexpr float kRounder = 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
+    constexpr float kLeast = -126;
+    constexpr int kFractionBits = 23;
+    const float shifted = fmaxf(fmaf(x, kLog2e, -whole_), kLeast) + kRounder;
+    const float rest = fmaf(x, kLog2e, -(whole_ + (shifted - kRounder))) - rest_;
+    const float power = power_of_two(fmaf(x - reference_, kLog2eRest, rest));
+    const int exponent = __float_as_int(shifted) << kFractionBits;  // the rounder has no bits there
+    return power * share_ * __int_as_float(exponent + __float_as_int(1.0f));
+  }
+
+ private:
+  float reference_;
+  float whole_, rest_;  ///< together the base, which is reference log2(e) as rounded
+  float share_;
+};
+
+/// What the gradient of a row takes besides its logits.
+template <class T>
+struct Gradient {
+  bool ignored;
+  Probability<T> probability;
+  float scale;
+
+  /// Replaces the logits x, none of which is the target's, by their gradient.
+  template <int W>
+  __device__ __forceinline__ void differentiate(float (&x)[W]) const {
+#pragma unroll
+    for (int i = 0; i < W; ++i) x[i] = ignored ? 0.0f : probability(x[i]) * scale;
+  }
+};
+
 /// What the target of a row has to do with it. The thread that owns the target's column reads its
 /// logit before it overwrites it itself, and reports the row.
 template <class T>
@@ -386,32 +457,15 @@ class Target {
     p.loss[n] = ignored() ? 0.0f : lse - widen(logit_);
   }
   /// Corrects the target's gradient once the owner has written it as that of any other column.
-  __device__ void correct(T* gradient, float exponent, float scale) const {
+  __device__ void correct(T* gradient, const Gradient<T>& rule) const {
     if (!mine_ || ignored()) return;
-    const float share = power_of_two(fmaf(widen(logit_), kLog2e, -exponent));
-    gradient[id_] = narrow_to<T>((share - 1.0f) * scale);
+    gradient[id_] = narrow_to<T>((rule.probability(widen(logit_)) - 1.0f) * rule.scale);
   }
 
  private:
   std::int32_t id_;
   bool mine_;
   T logit_{};
-};
-
-/// What the gradient of a row takes besides its logits.
-struct Gradient {
-  bool ignored;
-  float exponent;  ///< lse log2(e)
-  float scale;
-
-  /// Replaces the logits x, none of which is the target's, by their gradient.
-  template <int W>
-  __device__ __forceinline__ void differentiate(float (&x)[W]) const {
-#pragma unroll
-    for (int i = 0; i < W; ++i) {
-      x[i] = ignored ? 0.0f : power_of_two(fmaf(x[i], kLog2e, -exponent)) * scale;
-    }
-  }
 };
 
 extern __shared__ __align__(16) unsigned char shared_bytes[];
@@ -463,7 +517,7 @@ __device__ __forceinline__ void for_each_constant(const Body& body) {
 /// Adds the columns of this thread that are in no piece.
 template <class T, int kThreads>
 __device__ __forceinline__ void add_singles(const T* logits, const Part<T, kThreads>& part,
-                                            RunningSoftmax& own) {
+                                            RunningSoftmax<T>& own) {
   if (!part.share.has_singles()) return;
   part.for_each_single([&](int v) {
     const float x[1] = {widen(logits[v])};
@@ -474,7 +528,7 @@ __device__ __forceinline__ void add_singles(const T* logits, const Part<T, kThre
 template <class T, int kThreads>
 __device__ __forceinline__ void differentiate_singles(const T* logits,
                                                       const Part<T, kThreads>& part,
-                                                      const Gradient& rule, T* gradient) {
+                                                      const Gradient<T>& rule, T* gradient) {
   if (!part.share.has_singles()) return;
   part.for_each_single([&](int v) {
     float x[1] = {widen(logits[v])};
@@ -485,7 +539,7 @@ __device__ __forceinline__ void differentiate_singles(const T* logits,
 
 template <class T>
 __device__ __forceinline__ void add_piece(const Vector16<T> (&piece)[kVectors],
-                                          RunningSoftmax& own) {
+                                          RunningSoftmax<T>& own) {
   float largest = largest_of(piece[0]);
 #pragma unroll
   for (int j = 1; j < kVectors; ++j) largest = fmaxf(largest, largest_of(piece[j]));
@@ -514,7 +568,7 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
     const Target<T> target(next_target, logits, part);
     next_target = walk.target(true);
 
-    RunningSoftmax own;
+    RunningSoftmax<T> own;
     add_singles(logits, part, own);
     for_each_constant<kKeptPieces>([&](auto i) {
       if (i >= part.pieces) return;
@@ -523,10 +577,10 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
       ring.load(i, piece);
       add_piece<T>(piece, own);
     });
-    const float lse = reduce(own.now()).log_sum_exp();
-    target.report(p, walk.n(), lse);
+    const Softmax all = reduce(own.now());
+    target.report(p, walk.n(), all.log_sum_exp());
 
-    const Gradient rule{target.ignored(), lse * kLog2e, scale};
+    const Gradient<T> rule{target.ignored(), Probability<T>::of(all), scale};
     T* gradient = p.d_logits.row(walk.n());
     differentiate_singles(logits, part, rule, gradient);
     constexpr int kApart = Part<T, kThreads>::kApart;
@@ -546,7 +600,7 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
       room -= kVectors * kApart;
       ring.replace_oldest();
     }
-    target.correct(gradient, rule.exponent, scale);
+    target.correct(gradient, rule);
   }
 }
 
@@ -564,7 +618,7 @@ __global__ void __launch_bounds__(R::kThreads, R::kBlocks)
     const Target<T> target(next_target, walk.row(), part);
     next_target = walk.target(true);
 
-    RunningSoftmax own;
+    RunningSoftmax<T> own;
     add_singles(walk.row(), part, own);
     for (int i = 0; i < part.pieces; ++i) {
       wait_for_copy_groups<R::kSlots - 1>();
@@ -589,7 +643,7 @@ __global__ void __launch_bounds__(kPlainThreads)
   const Part<T, kPlainThreads> part(
       share_of<T>(logits, gradient == nullptr ? logits : gradient, p.columns));
   const Target<T> target(p.targets[n], logits, part);
-  RunningSoftmax own;
+  RunningSoftmax<T> own;
   add_singles(logits, part, own);
   for_each_loaded(logits, part, [&](int, const Vector16<T>& x) {
     own.look_at(largest_of(x));
@@ -597,10 +651,10 @@ __global__ void __launch_bounds__(kPlainThreads)
     unpack(x, values);
     own.add(values);
   });
-  const float lse = reduce(own.now()).log_sum_exp();
-  target.report(p, n, lse);
+  const Softmax all = reduce(own.now());
+  target.report(p, n, all.log_sum_exp());
   if (gradient == nullptr) return;
-  const Gradient rule{target.ignored(), lse * kLog2e, *p.grad_scale};
+  const Gradient<T> rule{target.ignored(), Probability<T>::of(all), *p.grad_scale};
   differentiate_singles(logits, part, rule, gradient);
   for_each_loaded(logits, part, [&](int v, const Vector16<T>& x) {
     float values[kWide<T>];
@@ -608,7 +662,7 @@ __global__ void __launch_bounds__(kPlainThreads)
     rule.differentiate(values);
     store_piece(gradient + v, values);
   });
-  target.correct(gradient, rule.exponent, rule.scale);
+  target.correct(gradient, rule);
 }
 
 /// Returns what this device has for rings.

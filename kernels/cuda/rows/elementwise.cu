@@ -21,6 +21,7 @@
 #include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/vector.cuh"
 #include "kernels/cuda/operators.h"
+#include "strata/base/round.h"
 
 namespace strata::cuda {
 namespace {
@@ -141,8 +142,7 @@ void enqueue(const Context& context, const Fill& op) {
     case DType::kF32:
       return launch_fill_of<float>(context.stream, op, static_cast<float>(op.value));
     case DType::kBF16:
-      return launch_fill_of<std::uint16_t>(context.stream, op,
-                                           Bf16(static_cast<float>(op.value)).bits);
+      return launch_fill_of<std::uint16_t>(context.stream, op, rounded_to_bf16(op.value).bits);
     case DType::kI32:
       return launch_fill_of<std::int32_t>(context.stream, op, static_cast<std::int32_t>(op.value));
     default: throw_unsupported(op.kName, op.x.dtype);

@@ -321,6 +321,10 @@ void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& op) 
                                                     {kDV, op.dv.data},
                                                     {kDelta, op.delta.data},
                                                     {kDQSum, op.dq_sum.data}}};
+  // Not every engine clears what it adds to.
+  if (p.adds_dq) {
+    STRATA_CUDA_CHECK(cudaMemsetAsync(op.dq_sum.data, 0, op.dq_sum.bytes().bytes, stream));
+  }
   const std::size_t count = tensors.size() - (p.adds_dq ? 0 : 1);
   impl_->execute(stream, plan, std::span(tensors).first(count));
 }

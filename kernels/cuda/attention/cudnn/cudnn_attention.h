@@ -1,6 +1,6 @@
 // This file declares attention through the fused engines of cuDNN, for comparison: CudaKernels has
-// it if kernels.attention is "cudnn". There are two sources, one for builds that found cuDNN and
-// one that refuses to be constructed.
+// it if kernels.attention is "cudnn", for segments of one uniform_length. There are two sources,
+// one for builds that found cuDNN and one that refuses to be constructed.
 
 #pragma once
 

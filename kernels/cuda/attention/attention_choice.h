@@ -1,0 +1,40 @@
+// Which family of kernels computes an attention operator; attention.cuh says what they are, and
+// attention.cu asks for every launch. It is plain C++, so that a test asks without a GPU.
+
+#pragma once
+
+#include <cstdint>
+
+#include "strata/ops/attention.h"
+#include "strata/ops/backend.h"
+
+namespace strata::cuda {
+
+enum class AttentionFamily : std::uint8_t { kCudnn, kReference, kDecode, kHopper, kPortable };
+
+/// The most entries of a table that the sm_90a kernels find tiles by.
+inline constexpr std::int64_t kMostHopperSegments = 32 * 1024;
+
+/// What choosing looks at.
+struct AttentionNeeds {
+  AttentionKernels kernels = AttentionKernels::kAuto;  ///< what the config says
+  bool hopper = false;        ///< there are sm_90a kernels that may run here
+  bool tensor_cores = false;  ///< dtype, head dim and alignment suit tensor cores
+  bool parts = false;         ///< AttentionForward::parts are given, and suit them too
+};
+
+[[nodiscard]] inline AttentionFamily family_of(const AttentionNeeds& needs,
+                                               const AttentionSegments& segments) {
+  const bool whole_rows = segments.uniform_length > 0;
+  // The library takes whole rows alone. What has others, as the samples of a run, goes on without.
+  if (needs.kernels == AttentionKernels::kCudnn && whole_rows) return AttentionFamily::kCudnn;
+  if (!needs.tensor_cores) return AttentionFamily::kReference;
+  if (needs.parts) return AttentionFamily::kDecode;
+  // The bits of a query over a cache must not depend on the tile that it falls in.
+  const bool self = whole_rows || segments.self_attention;
+  const bool fits = whole_rows || segments.table.rows() <= kMostHopperSegments;
+  const bool hopper = needs.hopper && needs.kernels != AttentionKernels::kPortable;
+  return self && fits && hopper ? AttentionFamily::kHopper : AttentionFamily::kPortable;
+}
+
+}  // namespace strata::cuda
