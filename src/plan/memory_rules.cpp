@@ -1,5 +1,6 @@
 // Each rule tries values and plans all memory with each of them, since what one part takes the
-// others have not. Largest values are found by bisection: what fits also fits for smaller ones.
+// others have not. Largest values are found by bisection: what fits also fits for smaller ones, or
+// is looked for where that holds.
 
 #include "plan/memory_rules.h"
 
@@ -94,11 +95,16 @@ class MemoryRules {
   }
 
  private:
-  void place(int resident, int sums) {
+  /// Plans everything but activations and scratch.
+  void place_fixed(int resident, int sums) {
     s_.choices.resident_units = resident;
     s_.choices.device_sums = sums;
     plan_fixed(s_);
     plan_heap(in_.given, s_);
+  }
+
+  void place(int resident, int sums) {
+    place_fixed(resident, sums);
     plan_activations(s_, in_);
   }
 
@@ -118,10 +124,18 @@ class MemoryRules {
   }
 
   /// Returns how many units have to leave the host, or all if it cannot hold the run even so. The
-  /// setup is planned without resident units before.
+  /// setup is planned without resident units before. Beyond the number at which boundaries have to
+  /// make room, those go to the host, which then holds more than with fewer units: so it is first
+  /// looked how many it has to be rid of whatever activations do.
   [[nodiscard]] int fewest_residents() {
     if (in_.room.fits_host(s_.use())) return 0;
-    const int too_few = largest(0, blocks_, [&](int units) {
+    const int sums = in_.given.schedule.gradient_sums == GradientSums::kHost ? 0 : blocks_;
+    const int hopeless = largest(0, blocks_, [&](int units) {
+      place_fixed(units, sums);
+      return !in_.room.fits_host(s_.use());
+    });
+    const int least = std::min(hopeless + 1, blocks_);
+    const int too_few = largest(least - 1, blocks_, [&](int units) {
       place(units);
       return !in_.room.fits_host(s_.use());
     });

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "plan/paper_machines.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/plan/setup.h"
@@ -63,6 +64,48 @@ TEST_CASE("what the host cannot hold stays on the device, and no unit more") {
     CHECK(s.host_bytes() == host);
     CHECK(s.device_bytes() <= device);
   }
+}
+
+TEST_CASE("no more units stay on the device because boundaries go to the host for them") {
+  // Boundaries are larger than a unit: where one unit more makes them leave, the host holds more.
+  RunConfig config = auto_config();
+  config.schedule.sub_batches = 24;
+  const auto with = [&](std::int64_t units) {
+    RunConfig named = config;
+    named.schedule.resident_units = units;
+    named.schedule.activations = KeepLevel::kRecompute;
+    return named;
+  };
+  for (int units = 1; units < kUnits; ++units) {
+    INFO(units << " units");
+    const Setup exact = make_setup(with(units), 0, 1, {});
+    REQUIRE(exact.activation_slots == exact.activations.keys());
+    const Budget budget{.device_limit = exact.device_bytes(), .host_limit = exact.host_bytes()};
+    const PlannedRank planned{.budget = budget, .device = ""};
+    const RunConfig more = with(units + 1);
+    CHECK(plan_setup(more, choices_by_rule(more), planned).host_bytes() > exact.host_bytes());
+    const Setup s = make_setup(config, 0, 1, budget);
+    CHECK(s.choices.resident_units == units);
+    CHECK(s.host_bytes() == exact.host_bytes());
+  }
+}
+
+TEST_CASE("an 8B within 22 GiB of a GPU and 60 GiB of a host is planned") {
+  const RunConfig config = test::config_file(
+      "llama3-8b.json",
+      {"model.max_position_embeddings=4096", "data.sequence_length=4096", "schedule.rows=1",
+       "schedule.sub_batches=4", "optimizer.gradient_ring=3", "optimizer.grad_clip=null",
+       "optimizer.timing=on_arrival", "optimizer.moment_dtype=bf16", "memory.device_limit=22GiB",
+       "memory.host_limit=60GiB"});
+  const Budget budget{.device_limit = config.memory.device_limit->bytes,
+                      .device_overhead = estimated_device_overhead(BackendChoice::kCuda),
+                      .host_limit = config.memory.host_limit->bytes,
+                      .host_overhead = estimated_host_overhead(BackendChoice::kCuda)};
+  // What is saved at the end takes a buffer as large as the largest unit on the device.
+  CHECK(make_setup(config, 0, 1, budget).choices.resident_units == 3);
+  RunConfig nothing_saved = config;
+  nothing_saved.checkpoint = CheckpointSection::none();
+  CHECK(make_setup(nothing_saved, 0, 1, budget).choices.resident_units == 1);
 }
 
 TEST_CASE("a refusal says which units are on the device because the host has no room for them") {
