@@ -19,7 +19,8 @@ namespace strata {
 
 namespace {
 
-std::span<std::int32_t> part(std::span<std::int32_t> whole, std::int64_t index, std::int64_t size) {
+template <class T>
+std::span<T> part(std::span<T> whole, std::int64_t index, std::int64_t size) {
   return whole.subspan(static_cast<std::size_t>(index * size), static_cast<std::size_t>(size));
 }
 
@@ -36,6 +37,9 @@ class SegmentTable {
     next_ += kSegmentColumns;
   }
   void clear_rest() { std::ranges::fill(table_.subspan(next_), 0); }
+  [[nodiscard]] std::int64_t count() const {
+    return static_cast<std::int64_t>(next_) / kSegmentColumns;
+  }
 
  private:
   std::span<std::int32_t> table_;
@@ -151,8 +155,7 @@ std::int64_t BatchLoader::samples_per_step() const {
 
 void BatchLoader::check_sizes(const PassBuffers& out) const {
   const BatchShape& shape = options_.shape;
-  const auto check = [](const char* name, std::span<const std::int32_t> buffer,
-                        std::int64_t expected) {
+  const auto check = [](const char* name, const auto& buffer, std::int64_t expected) {
     if (std::ssize(buffer) == expected) return;
     throw ShapeError(std::string("batch: the buffer for ") + name + " must have " +
                      std::to_string(expected) + " elements, it has " +
@@ -164,6 +167,7 @@ void BatchLoader::check_sizes(const PassBuffers& out) const {
   check("order", out.order, shape.pass_tokens());
   check("segments", out.segments,
         shape.sub_batches * segment_entries(shape, options_.mask) * kSegmentColumns);
+  check("counts of segments", out.segment_counts, shape.sub_batches);
 }
 
 std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const PassBuffers& out) {
@@ -182,7 +186,8 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
                                   .targets = part(out.targets, s, tokens),
                                   .positions = part(out.positions, s, tokens),
                                   .segments = part(out.segments, s, segments),
-                                  .order = part(out.order, s, tokens)};
+                                  .order = part(out.order, s, tokens),
+                                  .segment_counts = part(out.segment_counts, s, 1)};
       Scratch& scratch = scratch_[static_cast<std::size_t>(s)];
       scratch.valid_targets =
           fill_sub_batch(first_sample, first_sample_of(options_, pass, s), sub_batch, scratch);
@@ -223,6 +228,7 @@ std::int64_t BatchLoader::fill_sub_batch(std::int64_t step_sample, std::int64_t 
     }
   }
   segments.clear_rest();
+  out.segment_counts[0] = segments.count();
   sort_positions(out.ids, options_.vocabulary, out.order, scratch.sorted);
   return valid;
 }

@@ -3,6 +3,7 @@
 
 #include "strata/store/batch_store.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "strata/base/bytes.h"
@@ -44,7 +45,10 @@ BatchStore::BatchStore(const BatchStoreShape& shape, Arenas& arenas)
       offsets_(offsets(shape)),
       device_(arenas.device()),
       memory_(shape, arenas),
-      uploaded_(static_cast<std::size_t>(shape.host_slots)) {}
+      uploaded_(static_cast<std::size_t>(shape.host_slots)),
+      segment_counts_(
+          static_cast<std::size_t>(shape.host_slots),
+          std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch.sub_batches))) {}
 
 PassBuffers BatchStore::host(int slot) {
   const auto s = static_cast<std::size_t>(slot);
@@ -52,11 +56,14 @@ PassBuffers BatchStore::host(int slot) {
   std::byte* base = memory_.host[s];
   device_.host_access("fill_batch", [&] { return Accesses({}, {{base, offsets_.total}}); },
                       {.phase = "data"});
+  std::vector<std::int64_t>& counts = segment_counts_[s];
+  std::ranges::fill(counts, segment_entries(shape_.batch, shape_.mask));
   return {.ids = ints(base, offsets_.ids, offsets_.targets),
           .targets = ints(base, offsets_.targets, offsets_.positions),
           .positions = ints(base, offsets_.positions, offsets_.segments),
           .segments = ints(base, offsets_.segments, offsets_.order),
-          .order = ints(base, offsets_.order, offsets_.order + (offsets_.targets - offsets_.ids))};
+          .order = ints(base, offsets_.order, offsets_.order + (offsets_.targets - offsets_.ids)),
+          .segment_counts = counts};
 }
 
 void BatchStore::set_grad_scale(int slot, double scale) {
@@ -74,10 +81,10 @@ BatchLease BatchStore::upload(int slot, Stream& compute, const Tag& tag) {
   lease.filled();
   uploaded_[s] = in.record();
   lease.use(compute);
-  return view(std::move(lease));
+  return view(std::move(lease), segment_counts_[s]);
 }
 
-BatchLease BatchStore::view(Lease lease) const {
+BatchLease BatchStore::view(Lease lease, std::span<const std::int64_t> segment_counts) const {
   const std::byte* base = lease.data();
   const std::int64_t n = shape_.batch.sub_batch_tokens();
   const std::int64_t entries = segment_entries(shape_.batch, shape_.mask);
@@ -94,7 +101,7 @@ BatchLease BatchStore::view(Lease lease) const {
     cell.order = tokens(offsets_.order);
     cell.segments.table = ConstTensorView(
         base + offsets_.segments + static_cast<std::size_t>(c * entries * kSegmentColumns) * 4,
-        DType::kI32, Shape{entries, kSegmentColumns});
+        DType::kI32, Shape{segment_counts[static_cast<std::size_t>(c)], kSegmentColumns});
     cell.segments.self_attention = true;
     cell.segments.uniform_length = shape_.mask == DocumentMask::kOff ? shape_.batch.tokens : 0;
     batch.cells.push_back(cell);

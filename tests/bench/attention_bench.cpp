@@ -4,10 +4,12 @@
 //   attention_bench [--only TEXT] [--json FILE]     (TEXT: part of a shape as it is printed)
 // Shapes are rows x length, heads / kv heads, head dim; with "documents of n" rows are cut into
 // documents of n tokens that attend within themselves, with "mixed documents" into documents of
-// many lengths. TFLOP/s are medians of many runs between CUDA events, after runs to warm up. FLOPs
-// are 4 * length^2 * heads * head_dim / 2 forward (half of the scores are masked) for each row or
-// document, 2.5 times as many backward. The last columns are what turning dq and dk back adds to
-// the deterministic backward of the own kernels, and what Rope takes to do so, in per cent of it.
+// many lengths, which "as loaded" come through the loader and the batch store instead of an exact
+// table: those lines are to be within 5 % of the others. TFLOP/s are medians of many runs between
+// CUDA events, after runs to warm up. FLOPs are 4 * length^2 * heads * head_dim / 2 forward (half
+// of the scores are masked) for each row or document, 2.5 times as many backward. The last columns
+// are what turning dq and dk back adds to the deterministic backward of the own kernels, and what
+// Rope takes to do so, in per cent of it.
 
 #include <algorithm>
 #include <cmath>
@@ -23,8 +25,11 @@
 #include "bench/program.h"
 #include "bench/times.h"
 #include "strata/base/bytes.h"
+#include "strata/device/allocator.h"
 #include "strata/device/arena.h"
 #include "strata/ops/backend.h"
+#include "strata/store/batch_store.h"
+#include "support/listed_tokens.h"
 
 namespace {
 
@@ -41,6 +46,7 @@ constexpr std::int64_t kMixedLengths[] = {640, 2900, 137, 411, 1777, 56, 1023, 3
 struct Case {
   std::int64_t rows, length, heads, kv_heads, head_dim;
   std::int64_t document = 0;  ///< tokens of a document, or kMixed; 0: rows are not cut
+  bool loaded = false;        ///< the table is the batch store's
   [[nodiscard]] std::int64_t tokens() const { return rows * length; }
   [[nodiscard]] std::int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
   /// Of the rows, or of their documents.
@@ -58,12 +64,25 @@ struct Case {
   }
 };
 
-constexpr Case kCases[] = {
-    {16, 1024, 32, 32, 128},      {8, 2048, 32, 32, 128},         {4, 4096, 32, 32, 128},
-    {2, 8192, 32, 32, 128},       {1, 16384, 32, 32, 128},        {4, 4096, 16, 16, 128},
-    {4, 4096, 40, 40, 128},       {4, 4096, 32, 8, 128},          {2, 4096, 64, 8, 128},
-    {4, 4096, 32, 32, 64},        {4, 4096, 32, 8, 64},           {2, 8192, 32, 32, 128, 2048},
-    {2, 8192, 32, 32, 128, 1024}, {2, 8192, 32, 32, 128, kMixed}, {2, 8192, 32, 8, 128, kMixed}};
+constexpr Case kCases[] = {{16, 1024, 32, 32, 128},
+                           {8, 2048, 32, 32, 128},
+                           {4, 4096, 32, 32, 128},
+                           {2, 8192, 32, 32, 128},
+                           {1, 16384, 32, 32, 128},
+                           {4, 4096, 16, 16, 128},
+                           {4, 4096, 40, 40, 128},
+                           {4, 4096, 32, 8, 128},
+                           {2, 4096, 64, 8, 128},
+                           {4, 4096, 32, 32, 64},
+                           {4, 4096, 32, 8, 64},
+                           {2, 8192, 32, 32, 128, 2048},
+                           {2, 8192, 32, 32, 128, 1024},
+                           {2, 8192, 32, 32, 128, kMixed},
+                           {2, 8192, 32, 8, 128, kMixed},
+                           {1, 8192, 32, 32, 128, kMixed},
+                           {1, 8192, 32, 32, 128, kMixed, true},
+                           {5, 8192, 32, 8, 128, kMixed},
+                           {5, 8192, 32, 8, 128, kMixed, true}};
 
 /// One shape's tensors. The inputs are random: zeros run faster than real data.
 struct Tensors {
@@ -77,6 +96,8 @@ struct Tensors {
   Rope rope;  ///< of dq and dk
   AttentionForward forward;
   AttentionBackward backward;
+  std::optional<BatchStore> batches;  ///< of a case that is loaded
+  BatchLease batch;
 
   Tensors(Backend& backend, const Case& c)
       : device(*backend.device, Space::kDevice, bytes(c), "attention"),
@@ -118,7 +139,13 @@ struct Tensors {
     const auto angles = static_cast<std::size_t>(c.length * c.head_dim) * size_of(DType::kF32);
     const auto positions = static_cast<std::size_t>(c.tokens()) * size_of(DType::kI32);
     return 2 * (qkv_bytes(c) + 2 * o_bytes + per_query * size_of(DType::kF32)) + angles +
-           positions + kMiB;
+           positions + (c.loaded ? batch_bytes(c) : 0) + kMiB;
+  }
+  /// More than the batch store takes of either arena.
+  [[nodiscard]] static std::size_t batch_bytes(const Case& c) {
+    constexpr std::size_t kTokenInts = 4 + kSegmentColumns;
+    return (BatchStore::kDeviceSlots + 1) * static_cast<std::size_t>(c.tokens()) * kTokenInts *
+           sizeof(std::int32_t);
   }
   /// q, k and v as columns of one tensor.
   [[nodiscard]] static std::tuple<TensorView, TensorView, TensorView> columns(std::byte* data,
@@ -137,6 +164,7 @@ struct Tensors {
       result.uniform_length = c.length;
       return result;
     }
+    if (c.loaded) return loaded_segments(backend, c);
     const std::vector<std::int64_t> lengths = c.lengths();
     const auto count = static_cast<std::int64_t>(lengths.size());
     const TensorView table = device.allocate_tensor("segments", DType::kI32, {count, 5});
@@ -154,6 +182,31 @@ struct Tensors {
     result.table = table;
     result.self_attention = true;
     return result;
+  }
+  /// Has tokens of the case's documents loaded as a training run has them.
+  AttentionSegments loaded_segments(Backend& backend, const Case& c) {
+    constexpr std::int32_t kEnd = 1;
+    std::vector<std::int32_t> ids;
+    for (const std::int64_t length : c.lengths()) {
+      ids.insert(ids.end(), static_cast<std::size_t>(length - 1), 0);
+      ids.push_back(kEnd);
+    }
+    ids.push_back(0);  // the last target
+    const ListedTokens tokens(std::move(ids), kEnd);
+    const BatchShape shape{.rows = c.rows, .tokens = c.length, .sub_batches = 1};
+    ThreadPool pool(1);
+    BatchLoader loader(tokens,
+                       {.shape = shape,
+                        .mask = DocumentMask::kOn,
+                        .sample_order = SampleOrder::kOnce,
+                        .vocabulary = kEnd + 1},
+                       pool);
+    Arenas arenas(device, staging, staging);
+    batches.emplace(BatchStoreShape{.batch = shape, .mask = DocumentMask::kOn, .host_slots = 1},
+                    arenas);
+    loader.fill_pass(0, 0, batches->host(0));
+    batch = batches->upload(0, backend.device->stream(Lane::kCompute), {});
+    return batch.cells.front().segments;
   }
   void make_rotation(Backend& backend, const Case& c) {
     const auto copy = [&](DType dtype, const Shape& shape, auto value) {
@@ -216,6 +269,7 @@ std::string name_of(const Case& c) {
                      std::to_string(c.head_dim);
   if (c.document == kMixed) name += ", mixed documents";
   if (c.document > 0) name += ", documents of " + std::to_string(c.document);
+  if (c.loaded) name += ", as loaded";
   return name;
 }
 
@@ -266,7 +320,7 @@ void run(const bench::Options& options) {
   const std::string device = own.backend.device->info().name;
   std::printf("%s; TFLOP/s, medians of %d runs: forward, backward, fast backward\n", device.c_str(),
               kRuns);
-  std::printf("%-42s %-15s %-11s %-15s %-15s %s\n", "rows x length, heads / kv heads, head dim",
+  std::printf("%-48s %-15s %-11s %-15s %-15s %s\n", "rows x length, heads / kv heads, head dim",
               "own", "portable", "cuDNN", "own of cuDNN", "of the fastest, turning, Rope");
   nlohmann::json results = nlohmann::json::array();
   for (const Case& c : kCases) {
@@ -276,7 +330,7 @@ void run(const bench::Options& options) {
     const Speeds b = measure(portable, c, false);
     const bool compares = cudnn && c.document == 0;
     const Speeds l = compares ? measure(*cudnn, c, true) : Speeds{};
-    std::printf("%-42s %4.0f %4.0f %4.0f  %4.0f %4.0f   ", name.c_str(), a.forward, a.backward,
+    std::printf("%-48s %4.0f %4.0f %4.0f  %4.0f %4.0f   ", name.c_str(), a.forward, a.backward,
                 a.fast, b.forward, b.backward);
     if (compares) {
       std::printf("%4.0f %4.0f %4.0f  %.2f %.2f %.2f  ", l.forward, l.backward, l.fast,

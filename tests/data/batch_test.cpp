@@ -30,6 +30,7 @@ ListedTokens counting_tokens(std::int32_t count) {
 /// One pass as the loader fills it; -9 where it wrote nothing.
 struct Pass {
   Ids ids, targets, positions, segments, order;
+  std::vector<std::int64_t> segment_counts;
   std::int64_t valid = 0;
 };
 
@@ -41,9 +42,14 @@ Pass fill(const TokenSource& source, const BatchOptions& options, std::int64_t f
   const auto entries = static_cast<std::size_t>(options.shape.sub_batches *
                                                 segment_entries(options.shape, options.mask));
   const Ids unwritten(tokens, -9);
-  Pass p{unwritten, unwritten, unwritten, Ids(entries * 5, -9), unwritten};
-  p.valid =
-      loader.fill_pass(first_sample, pass, {p.ids, p.targets, p.positions, p.segments, p.order});
+  Pass p{unwritten,
+         unwritten,
+         unwritten,
+         Ids(entries * 5, -9),
+         unwritten,
+         std::vector<std::int64_t>(static_cast<std::size_t>(options.shape.sub_batches), -9)};
+  p.valid = loader.fill_pass(
+      first_sample, pass, {p.ids, p.targets, p.positions, p.segments, p.order, p.segment_counts});
   return p;
 }
 
@@ -139,6 +145,7 @@ TEST_CASE("rows without masks are runs of the file with the next tokens as targe
   CHECK(p.targets == Ids{3, 9, 3, 0, 7, 5, 1, 2, 8, 6, 4, 4});
   CHECK(p.positions == Ids{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2});
   CHECK(p.segments == Ids{0, 0, 3, 3, 0, 3, 3, 3, 3, 0, 0, 0, 3, 3, 0, 3, 3, 3, 3, 0});
+  CHECK(p.segment_counts == std::vector<std::int64_t>{2, 2});
   CHECK(p.order == Ids{4, 1, 3, 0, 5, 2, 1, 2, 5, 0, 4, 3});
   CHECK(p.valid == 12);
 }
@@ -156,6 +163,7 @@ TEST_CASE("packed documents do not see each other and do not predict each other"
   Ids segments{0, 0, 3, 3, 0, 3, 3, 1, 1, 0, 4, 4, 4, 4, 0};
   segments.resize(8 * 5, 0);
   CHECK(p.segments == segments);
+  CHECK(p.segment_counts == std::vector<std::int64_t>{3});
   CHECK(p.order == Ids{2, 7, 0, 1, 3, 4, 5, 6});
   CHECK(p.valid == 6);
 }
@@ -178,6 +186,7 @@ TEST_CASE("documents of one token each use the whole segment table") {
   Ids segments;
   for (std::int32_t n = 0; n < 6; ++n) segments.insert(segments.end(), {n, n, 1, 1, 0});
   CHECK(p.segments == segments);
+  CHECK(p.segment_counts == std::vector<std::int64_t>{6});
   CHECK(p.positions == Ids(6, 0));
   CHECK(p.targets == Ids(6, kIgnoreTarget));
   CHECK(p.valid == 0);
@@ -329,6 +338,7 @@ TEST_CASE("evaluation sees each sample once and counts nothing behind the last")
                                .vocabulary = 30};
     const Pass p = fill(source, options);
     valid += p.valid;
+    CHECK(p.segment_counts == std::vector<std::int64_t>{2, 2});
     for (std::size_t row = 0; row < 4; ++row) {
       const auto targets = std::span(p.targets).subspan(row * 4, 4);
       const auto ids = std::span(p.ids).subspan(row * 4, 4);
@@ -360,6 +370,7 @@ TEST_CASE("the number of threads does not change a batch") {
   CHECK(alone.ids == many.ids);
   CHECK(alone.targets == many.targets);
   CHECK(alone.segments == many.segments);
+  CHECK(alone.segment_counts == many.segment_counts);
   CHECK(alone.order == many.order);
   CHECK(alone.valid == many.valid);
 }
@@ -372,11 +383,14 @@ TEST_CASE("sizes that do not fit together are refused") {
   CHECK(loader.samples() == 1);
   Ids eight(8);
   Ids five(5);
-  REQUIRE_THROWS_AS(loader.fill_pass(0, 0, {five, eight, eight, five, eight}), ShapeError);
-  REQUIRE_THROWS_AS(loader.fill_pass(0, 0, {eight, eight, eight, eight, eight}), ShapeError);
-  REQUIRE_THROWS_AS(loader.fill_pass(0, 1, {eight, eight, eight, five, eight}), ConfigError);
-  REQUIRE_THROWS_AS(loader.fill_pass(-1, 0, {eight, eight, eight, five, eight}), ConfigError);
-  CHECK(loader.fill_pass(0, 0, {eight, eight, eight, five, eight}) == 8);
+  std::vector<std::int64_t> one(1);
+  std::vector<std::int64_t> two(2);
+  REQUIRE_THROWS_AS(loader.fill_pass(0, 0, {five, eight, eight, five, eight, one}), ShapeError);
+  REQUIRE_THROWS_AS(loader.fill_pass(0, 0, {eight, eight, eight, eight, eight, one}), ShapeError);
+  REQUIRE_THROWS_AS(loader.fill_pass(0, 0, {eight, eight, eight, five, eight, two}), ShapeError);
+  REQUIRE_THROWS_AS(loader.fill_pass(0, 1, {eight, eight, eight, five, eight, one}), ConfigError);
+  REQUIRE_THROWS_AS(loader.fill_pass(-1, 0, {eight, eight, eight, five, eight, one}), ConfigError);
+  CHECK(loader.fill_pass(0, 0, {eight, eight, eight, five, eight, one}) == 8);
 
   BatchOptions bad = good;
   bad.shape.tokens = 9;

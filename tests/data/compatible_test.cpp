@@ -126,7 +126,8 @@ TEST_CASE("an id above the vocabulary of its own file is refused, though the mod
   options.sample_order = SampleOrder::kOnce;
   BatchLoader loader(*tokens, options, pool);
   std::vector<std::int32_t> eight(8), targets(8), positions(8), order(8), segments(5);
-  REQUIRE_THROWS_WITH(loader.fill_pass(0, 0, {eight, targets, positions, segments, order}),
+  std::vector<std::int64_t> counts(1);
+  REQUIRE_THROWS_WITH(loader.fill_pass(0, 0, {eight, targets, positions, segments, order, counts}),
                       ContainsSubstring("301") && ContainsSubstring("a.bin"));
 }
 

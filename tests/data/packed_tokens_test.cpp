@@ -96,7 +96,8 @@ std::vector<Ids> rows_of_step(const TokenSource& source, int ranks, std::int64_t
     BatchLoader loader(source, options, pool);
     const auto count = static_cast<std::size_t>(shape.pass_tokens());
     Ids ids(count), targets(count), positions(count), order(count), segments(count * 5);
-    loader.fill_pass(first_sample, 0, {ids, targets, positions, segments, order});
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(sub_batches));
+    loader.fill_pass(first_sample, 0, {ids, targets, positions, segments, order, counts});
     for (std::int64_t s = 0; s < sub_batches; ++s) {
       Ids& row = rows[static_cast<std::size_t>(first_sample_of(options, 0, s))];
       for (const Ids& part : {ids, targets, positions}) {

@@ -71,7 +71,8 @@ std::map<std::int64_t, Ids> step_rows(const std::vector<SourceShare>& sources, i
     const auto tokens = static_cast<std::size_t>(options.shape.pass_tokens());
     Ids ids(tokens), targets(tokens), positions(tokens), order_of_ids(tokens);
     Ids segments(static_cast<std::size_t>(options.shape.sub_batches * 2 * kSegmentColumns));
-    loader.fill_pass(first_sample, 0, {ids, targets, positions, segments, order_of_ids});
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(options.shape.sub_batches));
+    loader.fill_pass(first_sample, 0, {ids, targets, positions, segments, order_of_ids, counts});
     for (std::int64_t row = 0; row < options.shape.sub_batches * 2; ++row) {
       const auto at = static_cast<std::ptrdiff_t>(row * 5);
       Ids& both = by_row[first_sample_of(options, 0, row / 2) + row % 2];
@@ -196,7 +197,8 @@ TEST_CASE("an id that is too large is told by the file that it is in") {
   ThreadPool pool(1);
   BatchLoader loader(joined, {.shape = {.rows = 1, .tokens = 5}, .vocabulary = 900}, pool);
   Ids ids(5), targets(5), positions(5), segments(5), order(5);
-  REQUIRE_THROWS_WITH(loader.fill_pass(0, 0, {ids, targets, positions, segments, order}),
+  std::vector<std::int64_t> counts(1);
+  REQUIRE_THROWS_WITH(loader.fill_pass(0, 0, {ids, targets, positions, segments, order, counts}),
                       ContainsSubstring("b.bin: token 1 has id 999"));
 }
 

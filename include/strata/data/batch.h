@@ -48,6 +48,8 @@ struct PassBuffers {
   std::span<std::int32_t> positions;  ///< [S*B*T] 0 at the start of a row, or of a document in it
   std::span<std::int32_t> segments;  ///< [S, segment_entries, 5] relative to the sub-batch's tokens
   std::span<std::int32_t> order;     ///< [S, B*T] positions n sorted by (ids[n], n), per sub-batch
+  /// [S] how many entries of a sub-batch's segment table are used; the rest of it is zeros
+  std::span<std::int64_t> segment_counts{};
 };
 
 /// What a loader is made for; fixed for the whole run.

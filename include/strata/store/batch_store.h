@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "strata/data/batch.h"
@@ -47,14 +48,16 @@ class BatchStore {
   /// Takes the buffers from `arenas`, which must outlive the store. Throws OutOfMemory.
   BatchStore(const BatchStoreShape& shape, Arenas& arenas);
 
-  /// Returns the pinned memory of a host slot, to be filled for a pass. Blocks until the last
-  /// upload from it has finished, so it is called between steps. Throws std::out_of_range for a
-  /// slot that does not exist.
+  /// Returns the memory of a host slot, pinned but for the counts of segments, to be filled for a
+  /// pass. The counts begin as all entries, for whoever leaves them. Blocks until the last upload
+  /// from the slot has finished, so it is called between steps. Throws std::out_of_range for a slot
+  /// that does not exist.
   [[nodiscard]] PassBuffers host(int slot);
   /// Writes the number with which every gradient of the pass is multiplied, 1 / valid tokens of the
   /// step.
   void set_grad_scale(int slot, double scale);
-  /// Copies a host slot to the device on activations_in, for use on `compute`. Throws
+  /// Copies a host slot to the device on activations_in, for use on `compute`. Views of segment
+  /// tables have the entries that are used: kernels start blocks for all that there are. Throws
   /// std::logic_error if every device slot is leased.
   [[nodiscard]] BatchLease upload(int slot, Stream& compute, const Tag& tag);
 
@@ -64,13 +67,14 @@ class BatchStore {
     std::size_t ids, targets, positions, segments, order, scale, total;
   };
   static Offsets offsets(const BatchStoreShape& shape);
-  [[nodiscard]] BatchLease view(Lease lease) const;
+  [[nodiscard]] BatchLease view(Lease lease, std::span<const std::int64_t> segment_counts) const;
 
   BatchStoreShape shape_;
   Offsets offsets_;
   Device& device_;
   Memory memory_;
-  std::vector<Event> uploaded_;
+  std::vector<Event> uploaded_;                            ///< of each host slot
+  std::vector<std::vector<std::int64_t>> segment_counts_;  ///< of each host slot's sub-batches
   std::int64_t uploads_ = 0;
 };
 
