@@ -106,8 +106,10 @@ void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
                   "is one; a step of it; or the folder of a checkpoint or of another run")
       ->type_name("auto|STEP|DIR");
   train
-      .add_option("--allow", options->resume.allowed,
-                  "a key that may differ from the checkpoint's though it changes the numbers")
+      .add_option(
+          "--allow", options->resume.allowed,
+          "a key that may differ from the checkpoint's though it changes the numbers, or data: "
+          "what the files of data hold")
       ->type_name("KEY")
       ->allow_extra_args(false);
   train.callback([options, &action] {

@@ -15,6 +15,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
+#include "strata/run/data_contents.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 #include "strata/run/rollback.h"
@@ -87,10 +88,14 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
         fail_together(ranks, [&] {
           if (folder && !resume.from.empty()) require_no_past(run_folder);
         });
-        return true;
+      } else {
+        place.skipped = place.resume->manifest.skipped;
+        if (!go_on_from(*place.resume, config, resume)) return false;
       }
-      place.skipped = place.resume->manifest.skipped;
-      return go_on_from(*place.resume, config, resume);
+      if (place.resume || config.checkpoint.enabled()) {
+        place.data = agree_on_data(config, place.resume, resume, ranks);
+      }
+      return true;
     };
     if (!find()) return 0;
     Watchdog watchdog(ranks, config.run.watchdog_s);

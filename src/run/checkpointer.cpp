@@ -229,6 +229,9 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.step = steps;
   facts.samples = samples;
   facts.skipped = place_.skipped;
+  facts.data = place_.data;
+  // A run may go back to before the step that it began with.
+  facts.data.validation_since = std::min(facts.data.validation_since, place_.first_step());
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);

@@ -52,6 +52,7 @@ constexpr std::array<std::string_view, 23> kNumberKeys{"run.seed",
 std::vector<std::string> allowable() {
   std::vector<std::string> keys(kNumberKeys.begin(), kNumberKeys.end());
   keys.emplace_back("run.steps");  // changes them where the learning rate decays
+  keys.emplace_back(kDataOfAnyContent);
   return keys;
 }
 
@@ -150,6 +151,11 @@ RunConfig spelled_out(RunConfig config) {
   return config;
 }
 
+/// Returns whether the sources of two configs are as many, with the same weights.
+bool are_mixed_alike(const FileSources& a, const FileSources& b) {
+  return std::ranges::equal(a.list, b.list, {}, &FileSource::weight, &FileSource::weight);
+}
+
 /// Returns whether the learning rate of a step depends on how many there are.
 bool ends_with_the_run(const OptimizerSection& optimizer) {
   return optimizer.lr_schedule != LrSchedule::kConstant;
@@ -215,6 +221,8 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
   std::map<std::string, std::string, std::less<>> old;
   for (const FieldText& field : field_texts(spelled_out(before))) old[field.path] = field.value;
   const bool steps_count = ends_with_the_run(config.optimizer);
+  const bool names_count =
+      !checkpoint.manifest.data.contents || !are_mixed_alike(before.data.train, config.data.train);
   std::vector<std::string> lines;
   std::string refused;
   for (const FieldText& field : field_texts(spelled_out(config))) {
@@ -222,7 +230,8 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
     if (was == old.end() || was->second == field.value) continue;
     const bool of_model = field.path.starts_with("model.") && field.path != "model.path" &&
                           field.path != "model.tokenizer";
-    const bool counts = std::ranges::find(kNumberKeys, field.path) != kNumberKeys.end() ||
+    const bool counts = (std::ranges::find(kNumberKeys, field.path) != kNumberKeys.end() &&
+                         (field.path != "data.train" || names_count)) ||
                         (field.path == "run.steps" && steps_count);
     // The planner may choose where and how fast, not what: there "null" is a value like others.
     const bool open = field.value == "null" || field.value == "\"auto\"";
@@ -233,7 +242,11 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
       refused += "\n  " + lines.back() + " (another model; this cannot be allowed)";
       continue;
     }
-    const bool allowed = std::ranges::find(request.allowed, field.path) != request.allowed.end();
+    const auto allows = [&](std::string_view key) {
+      return std::ranges::find(request.allowed, key) != request.allowed.end();
+    };
+    const bool allowed =
+        allows(field.path) || (field.path == "data.train" && allows(kDataOfAnyContent));
     if (counts && !allowed) refused += "\n  " + lines.back() + " (--allow " + field.path + ")";
   }
   if (!refused.empty()) {

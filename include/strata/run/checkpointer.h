@@ -30,6 +30,7 @@ struct CheckpointPlace {
   std::filesystem::path folder;  ///< that holds them
   std::optional<FoundCheckpoint> resume;
   std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
+  RunData data{};                       ///< as every checkpoint of the run tells it
   /// What rollbacks have set aside, and what goes once the state is there that the run goes on
   /// from.
   std::vector<std::filesystem::path> given_up{};

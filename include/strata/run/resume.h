@@ -21,6 +21,9 @@ namespace strata {
 inline constexpr std::string_view kNameAnother =
     "; or go on from another checkpoint by --resume STEP|DIR";
 
+/// What --allow names where data may have another content than before.
+inline constexpr std::string_view kDataOfAnyContent = "data";
+
 /// What the command line says of going on.
 struct ResumeRequest {
   /// "auto": the newest whole checkpoint of the run folder, or none; a step: that one of the run
@@ -52,8 +55,10 @@ void require_allowable(const ResumeRequest& request);
     const Files& files, const std::function<std::string()>& find, Ranks& ranks);
 
 /// Returns the keys whose values differ from those the checkpoint was saved with, as lines "key:
-/// was A, is B". Keys that the config leaves open do not differ. Throws ConfigError that names
-/// those which would change the numbers of the run and are not allowed, or another model.
+/// was A, is B". Keys that the config leaves open do not differ. Where the checkpoint tells what
+/// its data held, only the number and the weights of the sources of data.train count, not their
+/// names: see compare_data(). Throws ConfigError that names those which would change the numbers of
+/// the run and are not allowed, or another model.
 [[nodiscard]] std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
                                                                const FoundCheckpoint& checkpoint,
                                                                const ResumeRequest& request);
