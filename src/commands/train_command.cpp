@@ -75,7 +75,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     if (config.debug.disk_gbs) slow_disk.emplace(*disk, *config.debug.disk_gbs);
     Files* const files = slow_disk ? &*slow_disk : disk.get();
     const std::filesystem::path run_folder = config.run.output;
-    CheckpointPlace place{.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
+    CheckpointPlace place;
     if (folder) {
       for (const std::filesystem::path& saves : save_folders(run_folder)) {
         remove_unfinished(*files, saves);
@@ -83,6 +83,8 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     }
     ResumeRequest resume = options.resume;
     const auto find = [&] {
+      // Anew: nothing of a checkpoint that was passed over stays.
+      place = {.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
       place.resume = find_resume(*files, resume, run_folder, ranks);
       if (!place.resume) {
         fail_together(ranks, [&] {
