@@ -98,6 +98,8 @@ class Checkpointer {
                 const std::function<void()>& meanwhile = nullptr);
   /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
+  /// Returns how many saves are under way: one, or none. One whose reports were not taken counts.
+  [[nodiscard]] int under_way() const { return writer_.busy() ? 1 : 0; }
   /// Returns what came of the saves that have ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
   /// Tells how far the saves are that were begun, until their reports are taken.
