@@ -48,11 +48,6 @@ struct CheckpointPlace {
   [[nodiscard]] std::int64_t trained_samples() const;
 };
 
-/// Throws IoError, on all ranks, if no checkpoint of this setup can be written: the folder that it
-/// goes to takes no files, or has not the room for even one. Returns the GB/s of a short test. All
-/// ranks call it, before memory is taken.
-[[nodiscard]] double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks);
-
 /// A checkpoint that looked whole has bytes that are not those that were written, as one rank at
 /// least has read. The message names the file.
 class DamagedCheckpoint : public IoError {
@@ -84,7 +79,7 @@ class Checkpointer {
  public:
   /// All arguments outlive it. The assembly has a writer of snapshots. Throws IoError if a file of
   /// the imported model that goes into every checkpoint cannot be read.
-  /// `write_gbs` is what require_disk() has found.
+  /// `write_gbs` is what require_disk() (save_room.h) has found.
   Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
                Assembly& assembly, RankGroups& groups);
 
