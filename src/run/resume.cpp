@@ -182,6 +182,13 @@ std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeReque
   return found;
 }
 
+fs::path model_to_resume(const Files& files, const ResumeRequest& request,
+                         const fs::path& run_folder) {
+  if (request.from.empty()) return {};
+  const fs::path folder = find_folder(files, request, run_folder);
+  return folder.empty() ? folder : folder / "model";
+}
+
 std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,
                                                    const std::function<std::string()>& find,
                                                    Ranks& ranks) {

@@ -40,4 +40,30 @@ TEST_CASE("a run does not go on with other data under the same name, unless it i
   check_goes_on(folder, moved, 12);
 }
 
+TEST_CASE("a run whose model's folder has gone goes on with that of its checkpoint") {
+  const Folder folder;
+  const std::string model = folder / "model";
+  REQUIRE(strata(folder, train_short(folder, "made", "--set run.steps=2")).code == 0);
+  REQUIRE(strata(folder, "export " + (folder / "made") + " " + model).code == 0);
+  const std::string path = "--set model.path=" + model + " ";
+  REQUIRE(strata(folder, train_short(folder, "reference", path)).code == 0);
+  REQUIRE(strata(folder, train_short(folder, "run", path + "--set run.steps=8")).code == 0);
+  fs::remove_all(model);
+  const Outcome begun = strata(folder, train_short(folder, "new", path + "--resume auto"));
+  CHECK(begun.code != 0);
+  CHECK_THAT(begun.text, ContainsSubstring(model));
+  // Who cannot tell whether it is gone does not take it for gone.
+  fs::create_symlink("model", model);
+  const Outcome refused = strata(folder, train_short(folder, "run", path + "--resume auto"));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("model.path: " + model + ": Too many levels"));
+  fs::remove(model);
+  const Outcome other = strata(folder, train_short(folder, "run",
+                                                   path + "--resume auto "
+                                                          "--set model.hidden_size=128"));
+  CHECK(other.code == 2);
+  CHECK_THAT(other.text, ContainsSubstring("model.hidden_size"));
+  check_goes_on(folder, path, 12);
+}
+
 }  // namespace strata::test

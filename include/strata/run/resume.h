@@ -48,6 +48,13 @@ void require_allowable(const ResumeRequest& request);
                                                          const std::filesystem::path& run_folder,
                                                          Ranks& ranks);
 
+/// Returns the folder of the model in the checkpoint that find_resume() takes if all are whole, or
+/// an empty path where it finds none: what a config may take whose own model is gone. Throws
+/// ConfigError and IoError as it does. A rank may call it alone.
+[[nodiscard]] std::filesystem::path model_to_resume(const Files& files,
+                                                    const ResumeRequest& request,
+                                                    const std::filesystem::path& run_folder);
+
 /// Returns the checkpoint in the folder that `find` returns, which rank 0 calls, or nothing if that
 /// is empty. Throws ConfigError on all ranks if `find` throws an Error, or if one cannot read the
 /// manifest. All ranks call it.
