@@ -48,21 +48,6 @@ std::filesystem::path abandoned_folder(const Files& files, const std::filesystem
   return free;
 }
 
-/// Returns which of the ascending steps are the first at or past a multiple of `every`. Steps alone
-/// say it, since milestones stay: a checkpoint past the same multiple finds its milestone before
-/// it.
-std::vector<std::int64_t> milestones_of(const std::vector<std::int64_t>& steps,
-                                        std::optional<std::int64_t> every) {
-  std::vector<std::int64_t> milestones;
-  std::int64_t passed = 0;  // multiples of `every`
-  for (const std::int64_t step : steps) {
-    if (!every || step / *every == passed) continue;
-    passed = step / *every;
-    milestones.push_back(step);
-  }
-  return milestones;
-}
-
 }  // namespace
 
 std::array<std::filesystem::path, 2> save_folders(const std::filesystem::path& run) {
@@ -123,6 +108,18 @@ std::optional<FoundCheckpoint> newest_checkpoint(const Files& files,
     }
   }
   return std::nullopt;
+}
+
+std::vector<std::int64_t> milestones_of(const std::vector<std::int64_t>& steps,
+                                        std::optional<std::int64_t> every) {
+  std::vector<std::int64_t> milestones;
+  std::int64_t passed = 0;  // multiples of `every`
+  for (const std::int64_t step : steps) {
+    if (!every || step / *every == passed) continue;
+    passed = step / *every;
+    milestones.push_back(step);
+  }
+  return milestones;
 }
 
 void remove_unfinished(Files& files, const std::filesystem::path& folder) {

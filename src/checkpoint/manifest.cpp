@@ -23,7 +23,8 @@ using Json = nlohmann::json;
 // so only this program's own texts become one.
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
+constexpr std::int64_t kFormatWithoutData = 1;
 
 /// A manifest that is whole, and that this program cannot read.
 class OtherFormat : public IoError {
@@ -122,6 +123,58 @@ RunningNumber read_statistics(Members& outer, const char* key) {
   return number;
 }
 
+std::uint64_t read_hash(Members& members, const char* key) {
+  const std::string& digits = members.text(key);
+  const auto hash = parse_hex(digits);
+  if (!hash) {
+    refuse_manifest(members.path_of(key),
+                    "expected 16 hex digits, found \"" + shortened(printable(digits)) + '"');
+  }
+  return *hash;
+}
+
+SourceContent read_source(const Json& json, const std::string& where) {
+  Members members(json, where);
+  SourceContent source;
+  source.tokens = members.count("tokens");
+  source.documents = members.count_or_null("documents");
+  source.tokenizer_hash = read_hash(members, "tokenizer");
+  source.digest = read_hash(members, "digest");
+  members.finish();
+  return source;
+}
+
+std::vector<SourceContent> read_sources(Members& outer, const char* key) {
+  std::vector<SourceContent> sources;
+  for (const Json& source : outer.list(key)) {
+    sources.push_back(
+        read_source(source, outer.path_of(key) + "[" + std::to_string(sources.size()) + "]"));
+  }
+  return sources;
+}
+
+std::optional<DataContents> read_contents(Members& outer) {
+  const Json& json = outer.take("contents");
+  if (json.is_null()) return std::nullopt;
+  Members members(json, outer.path_of("contents"));
+  DataContents contents;
+  contents.training = read_sources(members, "training");
+  contents.validation = read_sources(members, "validation");
+  members.finish();
+  return contents;
+}
+
+RunData read_data(Members& outer) {
+  Members members(outer.take("data"), "data");
+  RunData data;
+  data.contents = read_contents(members);
+  data.step_tokens = members.count("step_tokens");
+  data.validation_rows = members.count("validation_rows");
+  data.validation_since = members.count("validation_since");
+  members.finish();
+  return data;
+}
+
 SampleWindow read_window(const Json& json, const std::string& where) {
   Members members(json, where);
   const SampleWindow window{.begin = members.count("begin"), .end = members.count("end")};
@@ -132,9 +185,10 @@ SampleWindow read_window(const Json& json, const std::string& where) {
 Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
-  if (const std::int64_t format = members.count("format"); format != kFormat) {
+  const std::int64_t format = members.count("format");
+  if (format < kFormatWithoutData || format > kFormat) {
     throw OtherFormat("format: is " + std::to_string(format) + ", this program reads " +
-                      std::to_string(kFormat) +
+                      std::to_string(kFormatWithoutData) + " to " + std::to_string(kFormat) +
                       (format > kFormat ? "; use the strata that wrote it, or a later one" : ""));
   }
   Manifest manifest;
@@ -148,6 +202,7 @@ Manifest read(const Json& json) {
     manifest.skipped.push_back(
         read_window(window, "skipped[" + std::to_string(manifest.skipped.size()) + "]"));
   }
+  if (format > kFormatWithoutData) manifest.data = read_data(members);
   manifest.loss = members.number("loss");
   manifest.grad_norm = members.number("grad_norm");
   manifest.finite = members.boolean("finite");
@@ -190,6 +245,30 @@ OrderedJson to_json(const RunningNumber& number) {
   return {{"count", number.count}, {"mean", number.mean}, {"variance", number.variance}};
 }
 
+OrderedJson to_json(const std::vector<SourceContent>& sources) {
+  OrderedJson list = OrderedJson::array();
+  for (const SourceContent& source : sources) {
+    list.push_back(
+        {{"tokens", source.tokens},
+         {"documents", source.documents ? OrderedJson(*source.documents) : OrderedJson()},
+         {"tokenizer", hex(source.tokenizer_hash)},
+         {"digest", hex(source.digest)}});
+  }
+  return list;
+}
+
+OrderedJson to_json(const RunData& data) {
+  OrderedJson contents;
+  if (data.contents) {
+    contents = {{"training", to_json(data.contents->training)},
+                {"validation", to_json(data.contents->validation)}};
+  }
+  return {{"contents", contents},
+          {"step_tokens", data.step_tokens},
+          {"validation_rows", data.validation_rows},
+          {"validation_since", data.validation_since}};
+}
+
 /// Appends one file, one line for it and one for each slice.
 void append(std::string& text, const ManifestFile& file) {
   text += R"({"path": )" + json_text(Json(file.path)) + R"(, "bytes": )" +
@@ -222,6 +301,7 @@ std::string hashed_text(const Manifest& manifest) {
                          {"norm_statistics", to_json(manifest.history.statistics.grad_norm)},
                          {"samples", manifest.samples},
                          {"skipped", skipped},
+                         {"data", to_json(manifest.data)},
                          {"loss", number_or_null(manifest.loss)},
                          {"grad_norm", number_or_null(manifest.grad_norm)},
                          {"finite", manifest.finite},

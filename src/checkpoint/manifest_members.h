@@ -68,6 +68,12 @@ class Members {
     }
     return value.get<std::int64_t>();
   }
+  std::optional<std::int64_t> count_or_null(const char* key) {
+    const auto found = object_.find(key);
+    if (found == object_.end() || !found->is_null()) return count(key);
+    static_cast<void>(take(key));
+    return std::nullopt;
+  }
   std::uint64_t bytes(const char* key) { return static_cast<std::uint64_t>(count(key)); }
   bool boolean(const char* key) {
     const nlohmann::json& value = take(key);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/data/mixture.h"
 
 namespace strata {
 
@@ -80,6 +83,40 @@ void check_statistics(const RunningNumber& number, const char* field) {
   }
 }
 
+/// Throws IoError for more sources than a run may have, and for counts whose sums nobody can add.
+void check_sources(const std::vector<SourceContent>& sources, std::size_t most,
+                   const std::string& field) {
+  if (sources.size() > most) {
+    refuse_manifest(field, "has " + std::to_string(sources.size()) + " sources, more than " +
+                               std::to_string(most));
+  }
+  const auto fits = [most = static_cast<std::int64_t>(most)](std::int64_t count) {
+    return count >= 0 && count <= std::numeric_limits<std::int64_t>::max() / most;
+  };
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const std::string here = field + "[" + std::to_string(i) + "].";
+    if (!fits(sources[i].tokens)) refuse_manifest(here + "tokens", "is out of range");
+    if (!fits(sources[i].documents.value_or(0))) {
+      refuse_manifest(here + "documents", "is out of range");
+    }
+  }
+}
+
+void check_data(const RunData& data, std::int64_t step) {
+  for (const auto& [field, value] : {std::pair("data.step_tokens", data.step_tokens),
+                                     std::pair("data.validation_rows", data.validation_rows),
+                                     std::pair("data.validation_since", data.validation_since)}) {
+    if (value < 0) refuse_manifest(field, "is negative");
+  }
+  if (data.validation_since > step) {
+    refuse_manifest("data.validation_since", "is " + std::to_string(data.validation_since) +
+                                                 " after " + std::to_string(step) + " steps");
+  }
+  if (!data.contents) return;
+  check_sources(data.contents->training, Mixture::kMostSources, "data.contents.training");
+  check_sources(data.contents->validation, 1, "data.contents.validation");
+}
+
 }  // namespace
 
 void check_manifest(const Manifest& manifest) {
@@ -98,6 +135,7 @@ void check_manifest(const Manifest& manifest) {
   }
   check_statistics(manifest.history.statistics.loss, "loss_statistics");
   check_statistics(manifest.history.statistics.grad_norm, "norm_statistics");
+  check_data(manifest.data, manifest.step);
   std::int64_t last = 0;
   for (std::size_t i = 0; i < manifest.skipped.size(); ++i) {
     const SampleWindow& window = manifest.skipped[i];

@@ -4,6 +4,7 @@
 #include "command_line/sub_commands.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -14,14 +15,19 @@
 #include "command_line/assignments.h"
 #include "command_line/number_range.h"
 #include "strata/base/fields.h"
+#include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
 #include "strata/config/config.h"
 #include "strata/device/gpu_models.h"
+#include "strata/run/resume.h"
 
 namespace strata {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 /// What the command line says about a run, beside its config file.
 struct RunArguments {
@@ -55,7 +61,18 @@ std::vector<std::string> sets_of(const RunArguments& arguments) {
 /// Reads the run config with what the command line changes in it, and validates it.
 RunConfig load(const RunArguments& arguments, TrainingData training_data) {
   warn_of_replaced(arguments.sets);
-  RunConfig config = load_run_config(arguments.config, sets_of(arguments), training_data);
+  const auto find_model = [&](const RunConfig& read) {
+    const std::unique_ptr<Files> files = make_system_files();
+    const fs::path folder = model_to_resume(
+        *files, arguments.resume, arguments.output.empty() ? read.run.output : arguments.output);
+    if (!folder.empty()) {
+      log::info("model.path: {} is not there; {} of the checkpoint takes its place",
+                read.model.path, folder.string());
+    }
+    return folder;
+  };
+  RunConfig config =
+      load_run_config(arguments.config, sets_of(arguments), training_data, find_model);
   if (!arguments.output.empty()) config.run.output = arguments.output;
   config.validate(arguments.config);
   return config;
@@ -106,8 +123,10 @@ void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
                   "is one; a step of it; or the folder of a checkpoint or of another run")
       ->type_name("auto|STEP|DIR");
   train
-      .add_option("--allow", options->resume.allowed,
-                  "a key that may differ from the checkpoint's though it changes the numbers")
+      .add_option(
+          "--allow", options->resume.allowed,
+          "a key that may differ from the checkpoint's though it changes the numbers, or data: "
+          "what the files of data hold")
       ->type_name("KEY")
       ->allow_extra_args(false);
   train.callback([options, &action] {

@@ -15,7 +15,6 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
-#include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/data/batch.h"
 #include "strata/data/compatible.h"
 #include "strata/model/weights_check.h"
@@ -23,6 +22,7 @@
 #include "strata/plan/prediction.h"
 #include "strata/run/backend_choice.h"
 #include "strata/run/run_folder.h"
+#include "strata/run/save_room.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
 
@@ -154,23 +154,13 @@ std::string speed_text(const Setup& setup, const std::string& device, std::int64
                      format_duration(p.mean_s(count) * count), format_count(steps));
 }
 
-/// What the run has on the disk at once: those that it keeps, and the one that it writes.
+/// What the run has on the disk at once if it begins: those that it keeps, and the one that it
+/// writes.
 SavedBytes saved_bytes(const Setup& setup) {
-  const CheckpointSection& keys = setup.config.checkpoint;
-  const CheckpointTypes& types = setup.snapshots->types;
-  SavedBytes saves{.one = make_checkpoint_layout(*setup.layout, types).bytes()};
-  saves.all = saves.one * static_cast<std::uint64_t>(keys.keep + 1);
-  if (keys.weights_every_steps) {
-    const std::uint64_t weights =
-        make_checkpoint_layout(*setup.layout, types.weights_alone()).bytes();
-    const std::int64_t saved = setup.config.run.steps / *keys.weights_every_steps;
-    saves.all += weights * static_cast<std::uint64_t>(keys.weights_keep.value_or(saved));
-  }
-  if (keys.milestone_steps) {
-    const std::int64_t stay = setup.config.run.steps / *keys.milestone_steps;
-    saves.all += saves.one * static_cast<std::uint64_t>(stay);
-  }
-  return saves;
+  const SaveSizes sizes = save_sizes(setup);
+  return {
+      .one = sizes.whole,
+      .all = bytes_of(most_more_saves(setup.config.checkpoint, setup.config.run.steps, {}), sizes)};
 }
 
 /// Also says what the run saves, whether it fits or not.

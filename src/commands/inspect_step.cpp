@@ -9,6 +9,7 @@
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/run/data_contents.h"
 #include "strata/run/step_samples.h"
 
 namespace strata {
@@ -77,6 +78,8 @@ std::string step_text(const FoundCheckpoint& checkpoint, const InspectOptions& o
       parse_run_config(checkpoint.manifest.config, (checkpoint.folder / kManifestName).string());
   const StepSamples step =
       samples_of_step(checkpoint.manifest, config, *options.step, options.ranks);
+  const std::string changed = changed_training_data(config, checkpoint.manifest.data);
+  if (!changed.empty()) log::warn("the run has trained on other data than these files:{}", changed);
   if (!options.json) return table_of(checkpoint, step, options.every_file);
   return json_text(json_of(checkpoint, step), 2, NotUtf8::kReplace) + '\n';
 }

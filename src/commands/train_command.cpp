@@ -15,6 +15,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
+#include "strata/run/data_contents.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 #include "strata/run/rollback.h"
@@ -74,7 +75,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     if (config.debug.disk_gbs) slow_disk.emplace(*disk, *config.debug.disk_gbs);
     Files* const files = slow_disk ? &*slow_disk : disk.get();
     const std::filesystem::path run_folder = config.run.output;
-    CheckpointPlace place{.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
+    CheckpointPlace place;
     if (folder) {
       for (const std::filesystem::path& saves : save_folders(run_folder)) {
         remove_unfinished(*files, saves);
@@ -82,15 +83,21 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     }
     ResumeRequest resume = options.resume;
     const auto find = [&] {
+      // Anew: nothing of a checkpoint that was passed over stays.
+      place = {.files = files, .folder = run_folder / kCheckpointsName, .resume = {}};
       place.resume = find_resume(*files, resume, run_folder, ranks);
       if (!place.resume) {
         fail_together(ranks, [&] {
           if (folder && !resume.from.empty()) require_no_past(run_folder);
         });
-        return true;
+      } else {
+        place.skipped = place.resume->manifest.skipped;
+        if (!go_on_from(*place.resume, config, resume)) return false;
       }
-      place.skipped = place.resume->manifest.skipped;
-      return go_on_from(*place.resume, config, resume);
+      if (place.resume || config.checkpoint.enabled()) {
+        place.data = agree_on_data(config, place.resume, resume, ranks);
+      }
+      return true;
     };
     if (!find()) return 0;
     Watchdog watchdog(ranks, config.run.watchdog_s);

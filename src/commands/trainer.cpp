@@ -138,6 +138,7 @@ void Trainer::steps() {
   first_step_.emplace(begin_work_);
   const std::optional<std::int64_t> traced = first_traced(config_.run);
   while (done_ < config_.run.steps) {
+    look_ahead();
     end_if_asked();
     if (done_ == traced) {
       trace(done_);
@@ -152,8 +153,15 @@ void Trainer::steps() {
   require_good_steps();
 }
 
-void Trainer::submit(std::int64_t step) {
+/// Notes what is to be saved, and how much time that takes of what a limit leaves.
+void Trainer::look_ahead() {
   if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+  if (session_.checkpoints() == nullptr) return;
+  saves_ahead_ = saves_.ahead(done_ + 1, steady_seconds() + longest_step_s_,
+                              session_.checkpoints()->under_way());
+}
+
+void Trainer::submit(std::int64_t step) {
   const double now_s = steady_seconds();
   SaveKinds due;
   if (session_.checkpoints() != nullptr) due = saves_.due(step + 1, now_s);
@@ -227,7 +235,8 @@ void Trainer::report_finished() {
 /// Throws Interrupted on every rank if any of them was told to end. All ranks call it.
 void Trainer::end_if_asked() {
   std::array<int, 1> own{bad_ ? kBadStep : signals_.received()};
-  if (own[0] == 0 && time_limit_.is_over(2 * longest_step_s_ + 1.5 * save_s_)) own[0] = kTimeOver;
+  const double needed_s = 2 * longest_step_s_ + 1.5 * saves_ahead_ * save_s_;
+  if (own[0] == 0 && time_limit_.is_over(needed_s)) own[0] = kTimeOver;
   const std::vector<std::byte> bytes =
       ranks_.all_gather_host(std::as_bytes(std::span(own)), Channel::kSubmit);
   std::vector<int> all(static_cast<std::size_t>(ranks_.size()));

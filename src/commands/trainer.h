@@ -47,6 +47,7 @@ class Trainer {
   void set_aside_what_is_left_behind() const;
   std::optional<Interrupted> train();
   void steps();
+  void look_ahead();
   void submit(std::int64_t step);
   void synchronize();
   void evaluate(std::int64_t done);
@@ -75,7 +76,8 @@ class Trainer {
   Recorder recorder_;
   TimeLimit time_limit_;  // the session asks for it while it is made, and so for the next three
   double longest_step_s_ = 0;
-  double save_s_ = 0;  ///< of the longest save
+  double save_s_ = 0;    ///< of the longest save
+  int saves_ahead_ = 1;  ///< that may have to be written before the run can end
   std::optional<BadStep> bad_;
   Session session_;
   const RunConfig& config_;               ///< resolved

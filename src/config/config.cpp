@@ -46,6 +46,15 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
   return config;
 }
 
+/// Returns whether nothing has this name. Throws IoError if the system does not tell.
+bool is_gone(const std::filesystem::path& folder) {
+  std::error_code error;
+  const std::filesystem::file_type type = std::filesystem::status(folder, error).type();
+  if (type == std::filesystem::file_type::not_found) return true;
+  if (!error) return false;
+  throw IoError("model.path: " + folder.string() + ": " + error.message());
+}
+
 /// Writes a file that is not there yet, links included, down to the disk. Returns whether it could.
 bool write_new_file(const std::filesystem::path& file, std::string_view text) {
   constexpr mode_t kEverybody = 0666;  // less what the umask takes
@@ -67,12 +76,18 @@ bool write_new_file(const std::filesystem::path& file, std::string_view text) {
 }  // namespace
 
 RunConfig load_run_config(const std::filesystem::path& file, std::span<const std::string> sets,
-                          TrainingData training_data) {
+                          TrainingData training_data, const FindModel& find_model) {
   const std::string text = read_text_file(file, kMostConfigBytes);
   const std::string source = file.string();
   RunConfig config;
   read_fields(config, text, source, sets);
-  if (!config.model.path.empty()) config = read_with_path(config.model.path, text, source, sets);
+  if (!config.model.path.empty()) {
+    std::filesystem::path folder;
+    if (is_gone(config.model.path) && find_model) folder = find_model(config);
+    const std::string path = folder.empty() ? config.model.path : folder.string();
+    config = read_with_path(path, text, source, sets);
+    config.model.path = path;
+  }
   expand_patterns(config.data.train);
   expand_patterns(config.data.validation);
   if (training_data == TrainingData::kOptional) {

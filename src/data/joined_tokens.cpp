@@ -3,6 +3,7 @@
 #include "strata/data/joined_tokens.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -24,6 +25,16 @@ JoinedTokens::JoinedTokens(std::vector<std::unique_ptr<TokenSource>> parts)
   require_one_tokenizer(sources);
   name_ = parts_[0]->name();
   if (parts_.size() > 1) name_ += " and " + std::to_string(parts_.size() - 1) + " more";
+}
+
+TokenStorage JoinedTokens::storage() const {
+  TokenStorage storage = parts_.front()->storage();
+  for (std::size_t i = 1; i < parts_.size(); ++i) {
+    const std::optional<std::int64_t> more = parts_[i]->storage().documents;
+    storage.documents =
+        storage.documents && more ? std::optional(*storage.documents + *more) : std::nullopt;
+  }
+  return storage;
 }
 
 std::size_t JoinedTokens::part_with(std::int64_t token) const {

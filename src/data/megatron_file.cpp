@@ -168,7 +168,8 @@ TokenStorage MegatronFile::storage() const {
   return {.kind = "Megatron",
           .version = static_cast<std::int64_t>(kVersion),
           .id_bytes = size_of(type_),
-          .tells_documents = true};
+          .tells_documents = true,
+          .documents = static_cast<std::int64_t>(std::max<std::uint64_t>(documents_, 1) - 1)};
 }
 
 void MegatronFile::read(std::int64_t begin, std::span<std::int32_t> out) const {

@@ -135,7 +135,8 @@ TokenStorage TokenFile::storage() const {
   return {.kind = document_ends_ ? "strata" : "bare ids",
           .version = version_,
           .id_bytes = size_of(type_),
-          .tells_documents = document_ends_ || end_of_document_};
+          .tells_documents = document_ends_ || end_of_document_,
+          .documents = documents()};
 }
 
 void TokenFile::read(std::int64_t begin, std::span<std::int32_t> out) const {

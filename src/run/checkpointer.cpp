@@ -14,7 +14,6 @@
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/version.h"
-#include "strata/checkpoint/disk_probe.h"
 #include "strata/checkpoint/load_state.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
@@ -33,49 +32,6 @@ std::size_t window_bytes(const Manifest& manifest) {
 
 std::filesystem::path plans_of_run(const CheckpointPlace& place) {
   return place.run() / kPlansName;
-}
-
-/// A folder that saves go to, and the bytes of one of each kind that does.
-struct SavePlace {
-  std::filesystem::path folder;
-  std::uint64_t bytes = 0;
-};
-
-/// Returns where the saves of a run go: first whole checkpoints, then weights alone if any are due.
-/// Each folder may be on a disk of its own; one that is not there yet will be in the run folder.
-std::vector<SavePlace> save_places(const CheckpointPlace& place, const Setup& setup) {
-  const CheckpointTypes& types = setup.snapshots->types;
-  const auto [checkpoints, weights] = save_folders(place.run());
-  const auto found = [&](const std::filesystem::path& folder) {
-    return has_save_folder(*place.files, folder) ? folder : place.run();
-  };
-  const auto bytes_of = [&](const CheckpointTypes& saved) {
-    return make_checkpoint_layout(*setup.layout, saved).bytes();
-  };
-  std::vector<SavePlace> places{{found(checkpoints), bytes_of(types)}};
-  if (!setup.config.checkpoint.weights_every_steps) return places;
-  const SavePlace other{found(weights), bytes_of(types.weights_alone())};
-  if (other.folder == places.front().folder) {
-    places.front().bytes += other.bytes;
-  } else {
-    places.push_back(other);
-  }
-  return places;
-}
-
-/// Writes to the disk of a place for a moment, and returns its GB/s. Throws IoError if it takes no
-/// files, or has not the room.
-double probe_place(const CheckpointPlace& place, const SavePlace& saves) {
-  ProbeSize size;
-  size.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size.bytes, saves.bytes));
-  const DiskProbe probe = probe_disk(*place.files, saves.folder, size);
-  if (!probe.free_bytes || *probe.free_bytes >= saves.bytes) return probe.write_gbs;
-  throw IoError("run.output: " + saves.folder.string() + " has room for " +
-                format_bytes(*probe.free_bytes) + ", and a checkpoint takes " +
-                format_bytes(saves.bytes) +
-                "; free space, name another folder, or save none (checkpoint.at_end = false, "
-                "without checkpoint.every_steps, every_minutes, milestone_steps and "
-                "weights_every_steps)");
 }
 
 /// Returns the plans of the run, and the files of the model's folder that hold no weights. An
@@ -194,24 +150,6 @@ void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
   place.files->rename(unfinished, file);
 }
 
-double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
-  std::string failure;
-  std::array<double, 1> write_gbs{};
-  if (ranks.rank() == 0) {
-    try {
-      const std::vector<SavePlace> places = save_places(place, setup);
-      write_gbs[0] = probe_place(place, places.front());
-      if (places.size() > 1) static_cast<void>(probe_place(place, places.back()));
-    } catch (const IoError& error) {
-      failure = error.what();
-    }
-  }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw IoError(failure);
-  ranks.broadcast(std::as_writable_bytes(std::span(write_gbs)), 0, Channel::kSubmit);
-  return write_gbs[0];
-}
-
 Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
                            Assembly& assembly, RankGroups& groups)
     : place_(place),
@@ -229,6 +167,9 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.step = steps;
   facts.samples = samples;
   facts.skipped = place_.skipped;
+  facts.data = place_.data;
+  // A run may go back to before the step that it began with.
+  facts.data.validation_since = std::min(facts.data.validation_since, place_.first_step());
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);

@@ -1,15 +1,15 @@
-// A config is compared with the resolved one of the checkpoint, key by key. What changes the
-// numbers is listed here; everything else only changes where and how fast they are computed.
+// A config is compared with the resolved one of the checkpoint, key by key; resume_keys.h says what
+// each of them means.
 
 #include "strata/run/resume.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 #include <string_view>
 #include <system_error>
 
+#include "run/resume_keys.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
@@ -24,34 +24,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 23> kNumberKeys{"run.seed",
-                                                       "run.dtype",
-                                                       "data.train",
-                                                       "data.sequence_length",
-                                                       "data.dtype",
-                                                       "data.eos_token",
-                                                       "data.document_mask",
-                                                       "data.packing",
-                                                       "data.overlong",
-                                                       "data.shuffle",
-                                                       "data.synthetic",
-                                                       "optimizer.lr",
-                                                       "optimizer.betas",
-                                                       "optimizer.eps",
-                                                       "optimizer.weight_decay",
-                                                       "optimizer.decay_norms",
-                                                       "optimizer.grad_clip",
-                                                       "optimizer.gradient_dtype",
-                                                       "optimizer.moment_dtype",
-                                                       "optimizer.lr_schedule",
-                                                       "optimizer.warmup_steps",
-                                                       "optimizer.min_lr_ratio",
-                                                       "optimizer.wsd_decay_steps"};
-
 /// Returns all that may be allowed.
 std::vector<std::string> allowable() {
-  std::vector<std::string> keys(kNumberKeys.begin(), kNumberKeys.end());
-  keys.emplace_back("run.steps");  // changes them where the learning rate decays
+  std::vector<std::string> keys;
+  for (const KeyRule& rule : resume_rules()) {
+    if (rule.effect != KeyEffect::kFree && rule.effect != KeyEffect::kModel) {
+      keys.emplace_back(rule.path);
+    }
+  }
+  keys.emplace_back(kDataOfAnyContent);
   return keys;
 }
 
@@ -150,6 +131,11 @@ RunConfig spelled_out(RunConfig config) {
   return config;
 }
 
+/// Returns whether the sources of two configs are as many, with the same weights.
+bool are_mixed_alike(const FileSources& a, const FileSources& b) {
+  return std::ranges::equal(a.list, b.list, {}, &FileSource::weight, &FileSource::weight);
+}
+
 /// Returns whether the learning rate of a step depends on how many there are.
 bool ends_with_the_run(const OptimizerSection& optimizer) {
   return optimizer.lr_schedule != LrSchedule::kConstant;
@@ -196,6 +182,13 @@ std::optional<FoundCheckpoint> find_resume(const Files& files, const ResumeReque
   return found;
 }
 
+fs::path model_to_resume(const Files& files, const ResumeRequest& request,
+                         const fs::path& run_folder) {
+  if (request.from.empty()) return {};
+  const fs::path folder = find_folder(files, request, run_folder);
+  return folder.empty() ? folder : folder / "model";
+}
+
 std::optional<FoundCheckpoint> agree_on_checkpoint(const Files& files,
                                                    const std::function<std::string()>& find,
                                                    Ranks& ranks) {
@@ -214,27 +207,44 @@ std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
   const RunConfig before = parse_run_config(checkpoint.manifest.config, source);
   std::map<std::string, std::string, std::less<>> old;
   for (const FieldText& field : field_texts(spelled_out(before))) old[field.path] = field.value;
-  const bool steps_count = ends_with_the_run(config.optimizer);
+  const bool names_count =
+      !checkpoint.manifest.data.contents || !are_mixed_alike(before.data.train, config.data.train);
+  /// Returns whether another value of a key that is given changes the numbers.
+  const auto counts = [&](KeyEffect effect) {
+    switch (effect) {
+      case KeyEffect::kNumbers: return true;
+      case KeyEffect::kSteps: return ends_with_the_run(config.optimizer);
+      case KeyEffect::kLevel: return config.schedule.spill_dtype != BoundaryForm::kExact;
+      case KeyEffect::kData: return names_count;
+      case KeyEffect::kFree:
+      case KeyEffect::kModel: break;
+    }
+    return false;
+  };
+  const auto allows = [&](std::string_view key) {
+    return std::ranges::find(request.allowed, key) != request.allowed.end();
+  };
   std::vector<std::string> lines;
   std::string refused;
   for (const FieldText& field : field_texts(spelled_out(config))) {
     const auto was = old.find(field.path);
     if (was == old.end() || was->second == field.value) continue;
-    const bool of_model = field.path.starts_with("model.") && field.path != "model.path" &&
-                          field.path != "model.tokenizer";
-    const bool counts = std::ranges::find(kNumberKeys, field.path) != kNumberKeys.end() ||
-                        (field.path == "run.steps" && steps_count);
+    const KeyEffect effect = effect_of(field.path);
     // The planner may choose where and how fast, not what: there "null" is a value like others.
     const bool open = field.value == "null" || field.value == "\"auto\"";
-    if (open && !of_model && !counts) continue;
+    const bool chosen = effect == KeyEffect::kFree || effect == KeyEffect::kLevel;
+    if (open && chosen) continue;
     lines.push_back(field.path + ": was " + shortened(was->second) + ", is " +
                     shortened(field.value));
-    if (of_model) {
+    if (effect == KeyEffect::kModel) {
       refused += "\n  " + lines.back() + " (another model; this cannot be allowed)";
       continue;
     }
-    const bool allowed = std::ranges::find(request.allowed, field.path) != request.allowed.end();
-    if (counts && !allowed) refused += "\n  " + lines.back() + " (--allow " + field.path + ")";
+    const bool allowed =
+        allows(field.path) || (effect == KeyEffect::kData && allows(kDataOfAnyContent));
+    if (counts(effect) && !allowed) {
+      refused += "\n  " + lines.back() + " (--allow " + field.path + ")";
+    }
   }
   if (!refused.empty()) {
     throw ConfigError("--resume: " + checkpoint.folder.string() +

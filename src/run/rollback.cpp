@@ -22,6 +22,23 @@ std::optional<FoundCheckpoint> newest_good(const Files& files, const std::filesy
   return newest_good(files, folder, found->manifest.step, damaged);
 }
 
+[[noreturn]] void refuse(const CheckpointPlace& place) {
+  throw IoError(
+      place.folder.string() +
+      ": no good checkpoint before the bad step is whole, so the run cannot go back; name "
+      "one to go on from by --resume DIR");
+}
+
+bool is_of_run(const CheckpointPlace& place, const FoundCheckpoint& checkpoint) {
+  return checkpoint.folder.parent_path() == place.folder;
+}
+
+/// Returns whether a checkpoint of the run has another name by now, since it was damaged.
+bool was_set_aside(const CheckpointPlace& place, const FoundCheckpoint& checkpoint) {
+  return is_of_run(place, checkpoint) &&
+         place.files->kind(checkpoint.folder) == Files::Kind::kNothing;
+}
+
 /// Returns the folder of the checkpoint to go back to, or nothing if there is none.
 std::string find_folder(const CheckpointPlace& place, const BadStep& bad, bool again) {
   std::vector<std::string> damaged;
@@ -33,11 +50,8 @@ std::string find_folder(const CheckpointPlace& place, const BadStep& bad, bool a
   }
   for (const std::string& why : damaged) log::warn("passed over: {}", why);
   if (found) return found->folder.string();
-  if (damaged.empty()) return {};
-  throw IoError(
-      place.folder.string() +
-      ": no good checkpoint before the bad step is whole, so the run cannot go back; name "
-      "one to go on from by --resume DIR");
+  if (!damaged.empty()) refuse(place);
+  return {};
 }
 
 }  // namespace
@@ -72,8 +86,12 @@ CheckpointPlace Rollbacks::go_back(const CheckpointPlace& place, const BadStep& 
   in_a_row_ = in_a_row(bad);
   furthest_ = std::max(furthest_, bad.step);
   CheckpointPlace to = place;
-  to.resume = agree_on_checkpoint(
-      *place.files, [&] { return find_folder(place, bad, in_a_row_ > 1); }, ranks);
+  const auto find = [&] {
+    const std::string found = find_folder(place, bad, in_a_row_ > 1);
+    if (found.empty() && beginning_ && was_set_aside(place, *beginning_)) refuse(place);
+    return found;
+  };
+  to.resume = agree_on_checkpoint(*place.files, find, ranks);
   if (!to.resume) to.resume = beginning_;
   to.skipped = skip_to(to.resume ? to.resume->manifest.skipped : std::vector<SampleWindow>(),
                        to.resume ? to.resume->manifest.samples : 0, bad.samples);
@@ -88,7 +106,7 @@ CheckpointPlace Rollbacks::go_back(const CheckpointPlace& place, const BadStep& 
 }
 
 void set_aside_damaged(const CheckpointPlace& place) {
-  if (!place.resume || place.resume->folder.parent_path() != place.folder) return;
+  if (!place.resume || !is_of_run(place, *place.resume)) return;
   const auto aside =
       set_aside_later_checkpoints(*place.files, place.folder, place.first_step() - 1);
   for (const std::filesystem::path& folder : aside) log::warn("set aside: {}", folder.string());

@@ -27,6 +27,7 @@
 #include "strata/plan/budget.h"
 #include "strata/run/backend_choice.h"
 #include "strata/run/rank_agreement.h"
+#include "strata/run/save_room.h"
 #include "strata/run/stored_rates.h"
 #include "strata/run/training_data.h"
 
@@ -167,7 +168,11 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
     if (!warning.empty()) log::warn("{}", warning);
   }
   work.begin("testing the disk of checkpoints");
-  if (setup_.snapshots) write_gbs_ = require_disk(*hooks_.checkpoints, setup_, ranks);
+  if (setup_.snapshots) {
+    const DiskFindings disk = require_disk(*hooks_.checkpoints, setup_, ranks);
+    write_gbs_ = disk.write_gbs;
+    if (!disk.warning.empty()) log::warn("{}", disk.warning);
+  }
   startup_.plans_s = lap();
   may_end();
   assemble(work);

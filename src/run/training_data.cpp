@@ -32,6 +32,14 @@ ForeignFormat foreign_format(const DataSection& data) {
   return foreign;
 }
 
+std::unique_ptr<PackedTokens> pack(std::unique_ptr<TokenSource> source, const DataSection& data) {
+  return std::make_unique<PackedTokens>(
+      std::move(source),
+      PackingOptions{.row_tokens = data.sequence_length, .overlong = data.overlong});
+}
+
+}  // namespace
+
 std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSource& source) {
   std::vector<std::unique_ptr<TokenSource>> parts;
   for (const std::string& file : source.files) {
@@ -40,14 +48,6 @@ std::unique_ptr<TokenSource> open_files(const DataSection& data, const FileSourc
   if (parts.size() == 1) return std::move(parts[0]);
   return std::make_unique<JoinedTokens>(std::move(parts));
 }
-
-std::unique_ptr<PackedTokens> pack(std::unique_ptr<TokenSource> source, const DataSection& data) {
-  return std::make_unique<PackedTokens>(
-      std::move(source),
-      PackingOptions{.row_tokens = data.sequence_length, .overlong = data.overlong});
-}
-
-}  // namespace
 
 std::vector<SourceShare> TrainingSet::shares() const {
   std::vector<SourceShare> shares;

@@ -34,6 +34,13 @@ Manifest example() {
   m.history.statistics.loss = {.count = 117, .mean = 2.5, .variance = 0.1};
   m.history.statistics.grad_norm = {.count = 117, .mean = 1.0 / 3, .variance = 5e-324};
   m.skipped = {{0, 64}, {640, 1280}};
+  m.data.contents = {
+      .training = {{.tokens = 1000, .documents = 20, .tokenizer_hash = 7, .digest = 8},
+                   {.tokens = 5, .digest = 0xffffffffffffffffU}},
+      .validation = {{.tokens = 100}}};
+  m.data.step_tokens = 4096;
+  m.data.validation_rows = 16;
+  m.data.validation_since = 60;
   m.loss = 2.718281828459045;
   m.grad_norm = 0.1;
   m.program = "0.1.0 (\"abc\")";
@@ -91,6 +98,7 @@ void check_equal(const Manifest& a, const Manifest& b) {
   CHECK(a.history == b.history);
   CHECK(a.samples == b.samples);
   CHECK(a.skipped == b.skipped);
+  CHECK(a.data == b.data);
   CHECK((a.loss == b.loss || (std::isnan(a.loss) && !std::isfinite(b.loss))));
   CHECK((a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && !std::isfinite(b.grad_norm))));
   CHECK(a.finite == b.finite);
@@ -150,7 +158,7 @@ TEST_CASE("numbers that JSON does not have are null in a manifest") {
 
 TEST_CASE("a manifest is an object for any reader of JSON") {
   const Json json = parse_json<Json>(example().to_string());
-  CHECK(json["format"] == 1);
+  CHECK(json["format"] == 2);
   CHECK(json["config"]["optimizer"]["lr"] == 0.0003);
   CHECK(json["files"][0]["slices"][0]["xxh3"][0] == "0123456789abcdef");
   CHECK(json.back().is_string());
@@ -183,15 +191,27 @@ TEST_CASE("a manifest that is cut, or has anything behind it, is refused") {
 
 TEST_CASE("a manifest of a later format is refused by its number, whatever else it has") {
   const std::string text =
-      complaint([](Json& json) { json = {{"format", 2}, {"shape", {{"of", "things to come"}}}}; });
-  CHECK_THAT(text, ContainsSubstring("format: is 2, this program reads 1"));
+      complaint([](Json& json) { json = {{"format", 3}, {"shape", {{"of", "things to come"}}}}; });
+  CHECK_THAT(text, ContainsSubstring("format: is 3, this program reads 1 to 2"));
+}
+
+TEST_CASE("a manifest of format 1 is read, and tells nothing of data") {
+  Json first = json_of(example());
+  first["format"] = 1;
+  CHECK_THAT(complaint(text_of(first)), ContainsSubstring("data: is no key of a manifest"));
+  first.erase("data");
+  Manifest expected = example();
+  expected.data = {};
+  check_equal(Manifest::parse(text_of(first), "m"), expected);
+  first["format"] = 0;
+  CHECK_THAT(complaint(text_of(first)), ContainsSubstring("format: is 0, this program reads 1"));
 }
 
 TEST_CASE("a run does not pass over a checkpoint of a later format, which is not damaged") {
   MemoryFiles files("/run");
   files.make_folder("/run/step-00000003");
   Json later = json_of(example());
-  later["format"] = 2;
+  later["format"] = 3;
   write_whole(files, "/run/step-00000003/manifest.json", bytes_of(text_of(later)));
   std::vector<std::string> skipped;
   CHECK_THAT(io_error_of([&] { (void)newest_checkpoint(files, "/run", skipped); }),
@@ -246,6 +266,28 @@ TEST_CASE("statistics and ranges that no run could have are named") {
   refused("skipped[0]: is no range", [](Json& j) { j["skipped"][0]["end"] = 0; });
   refused("skipped[1]: is no range", [](Json& j) { j["skipped"][1]["begin"] = 63; });
   refused("skipped[1]: is no range", [](Json& j) { j["skipped"][1]["end"] = 7681; });
+}
+
+TEST_CASE("sources that no run could have are named") {
+  const auto refused = [](const char* text, const std::function<void(Json&)>& change) {
+    CHECK_THAT(complaint([&](Json& j) { change(j["data"]); }), ContainsSubstring(text));
+  };
+  static constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  refused("data.contents.training[1].tokens: is out of range",
+          [](Json& j) { j["contents"]["training"][1]["tokens"] = kMost; });
+  refused("data.contents.training[0].documents: is out of range",
+          [](Json& j) { j["contents"]["training"][0]["documents"] = kMost / 200; });
+  refused("data.contents.validation: has 2 sources",
+          [](Json& j) { j["contents"]["validation"].push_back(j["contents"]["validation"][0]); });
+  refused("data.contents.training: has 257 sources",
+          [](Json& j) { j["contents"]["training"] = Json(257, j["contents"]["training"][0]); });
+  refused("data.contents.training[0].digest: expected 16 hex digits",
+          [](Json& j) { j["contents"]["training"][0]["digest"] = "8"; });
+  refused("data.contents.training[0].speed: is no key",
+          [](Json& j) { j["contents"]["training"][0]["speed"] = 8; });
+  refused("data.validation_since: is 121 after 120 steps",
+          [](Json& j) { j["validation_since"] = 121; });
+  refused("data.step_tokens: expected an integer", [](Json& j) { j["step_tokens"] = -1; });
 }
 
 TEST_CASE("paths that leave the checkpoint's folder, or name it another way, are refused") {

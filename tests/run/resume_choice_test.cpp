@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/memory_files.h"
+#include "run/resume_keys.h"
 #include "run/saved_run.h"
 #include "strata/base/error.h"
 #include "strata/checkpoint/checkpoint_save.h"
@@ -99,7 +100,11 @@ const std::map<std::string, Change> kNumberChanges{
     {"data.dtype", [](RunConfig& c) { c.data.dtype = TokenFormat::kU16; }},
     {"data.eos_token", [](RunConfig& c) { c.data.eos_token = 3; }},
     {"data.document_mask", [](RunConfig& c) { c.data.document_mask = true; }},
+    {"data.packing", [](RunConfig& c) { c.data.packing = true; }},
+    {"data.overlong", [](RunConfig& c) { c.data.overlong = Overlong::kDrop; }},
+    {"data.shuffle", [](RunConfig& c) { c.data.shuffle = false; }},
     {"data.synthetic", [](RunConfig& c) { c.data.synthetic = false; }},
+    {"schedule.spill_dtype", [](RunConfig& c) { c.schedule.spill_dtype = BoundaryForm::kInt8; }},
     {"optimizer.lr", [](RunConfig& c) { c.optimizer.lr = 1; }},
     {"optimizer.betas", [](RunConfig& c) { c.optimizer.betas = {0.8, 0.9}; }},
     {"optimizer.eps", [](RunConfig& c) { c.optimizer.eps = 1; }},
@@ -251,6 +256,9 @@ TEST_CASE("each key that changes the numbers is refused unless it is allowed") {
   before.run.steps = 20;
   CHECK(complaint(before, before) == "");
   CHECK(lines(before, before).empty());
+  for (const KeyRule& rule : resume_rules()) {
+    if (rule.effect == KeyEffect::kNumbers) CHECK(kNumberChanges.contains(std::string(rule.path)));
+  }
   for (const auto& [key, change] : kNumberChanges) {
     INFO(key);
     RunConfig now = before;
@@ -271,6 +279,35 @@ TEST_CASE("each key that changes the numbers is refused unless it is allowed") {
   CHECK_THAT(complaint(before, two, {"run.seed"}),
              ContainsSubstring("--allow optimizer.eps") && !ContainsSubstring("--allow run.seed"));
   CHECK(complaint(before, two, {"run.seed", "optimizer.eps"}) == "");
+}
+
+TEST_CASE("every key is sorted into those that are free to change and those that are not") {
+  std::vector<std::string> sorted;
+  for (const KeyRule& rule : resume_rules()) sorted.emplace_back(rule.path);
+  std::vector<std::string> keys;
+  RunConfig config = tiny_config();
+  config.model.llama.rope_scaling = RopeScaling{};
+  for (const FieldText& field : field_texts(config)) keys.push_back(field.path);
+  for (std::vector<std::string>* list : {&sorted, &keys}) std::ranges::sort(*list);
+  CHECK(sorted == keys);  // a new key needs a row in src/run/resume_keys.cpp
+  CHECK(std::ranges::adjacent_find(sorted) == sorted.end());
+  CHECK(effect_of("data.invented") == KeyEffect::kNumbers);
+}
+
+TEST_CASE("levels of what is spilled count where they are given and it is rounded") {
+  RunConfig before = tiny_config();
+  before.schedule.activations = KeepLevel::kSelective;
+  before.schedule.spill = KeepLevel::kSelective;
+  RunConfig now = before;
+  now.schedule.activations = KeepLevel::kAttention;
+  now.schedule.spill = KeepLevel::kAttention;
+  CHECK(complaint(before, now) == "");
+  before.schedule.spill_dtype = now.schedule.spill_dtype = BoundaryForm::kInt8;
+  CHECK_THAT(complaint(before, now), ContainsSubstring("--allow schedule.activations") &&
+                                         ContainsSubstring("--allow schedule.spill)"));
+  now.schedule.activations.reset();
+  now.schedule.spill.reset();
+  CHECK(complaint(before, now) == "");
 }
 
 TEST_CASE("a key that turns something off is no open key") {
@@ -455,7 +492,7 @@ TEST_CASE("what is allowed in vain is refused with what may be allowed") {
              ContainsSubstring("--allow optimizer.lrr: did you mean optimizer.lr?"));
   CHECK_THAT(refusal({.from = "9", .allowed = {"run.output"}}),
              ContainsSubstring("--allow run.output: no key of this name changes the numbers") &&
-                 ContainsSubstring("run.seed, run.dtype"));
+                 ContainsSubstring("run.seed, run.steps, run.dtype"));
   CHECK_THAT(refusal({.from = "9", .allowed = {"model.hidden_size"}}),
              ContainsSubstring("another model cannot be allowed"));
 }

@@ -121,6 +121,21 @@ TEST_CASE("a checkpoint that proves damaged as a run goes back to it is set asid
   CHECK(list_checkpoints(files, kCheckpoints) == std::vector<std::int64_t>{10});
 }
 
+TEST_CASE("a run whose only checkpoint proves damaged does not go back to it under another name") {
+  MemoryFiles files(kRunFolder);
+  add(files, 20);
+  CheckpointPlace place = place_of(files);
+  std::vector<std::string> skipped;
+  place.resume = newest_checkpoint(files, kCheckpoints, skipped);  // the run began with it
+  const auto self = make_self_ranks();
+  Rollbacks rollbacks(3);
+  place = rollbacks.go_back(place, bad_step(30), *self);
+  REQUIRE(place.first_step() == 20);
+  set_aside_damaged(place);
+  CHECK_THROWS_WITH(rollbacks.go_back(place, bad_step(30), *self),
+                    ContainsSubstring("no good checkpoint before the bad step is whole"));
+}
+
 TEST_CASE("the newest good checkpoint stays while newer ones are behind bad steps") {
   MemoryFiles files(kRunFolder);
   add(files, 10);

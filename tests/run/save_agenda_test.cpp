@@ -72,6 +72,28 @@ TEST_CASE("checkpoints are due so many minutes after the last one began") {
   CHECK(saves(section({}, 1.0), 20, 10) == Steps{13, 16, 19});
 }
 
+TEST_CASE("a run that ends has the save under way ahead of it, and the last one") {
+  const SaveAgenda both(section(4, {}, true), 100, 0, 1000);
+  CHECK(both.ahead(3, 1000, 0) == 1);  // the last state
+  CHECK(both.ahead(4, 1000, 0) == 2);  // one begins with the next step
+  CHECK(both.ahead(5, 1000, 1) == 2);  // it is under way
+  CHECK(both.ahead(8, 1000, 1) == 2);  // the next one waits, and is the last one then
+  const SaveAgenda periodic(section(4, {}), 100, 0, 1000);
+  CHECK(periodic.ahead(3, 1000, 0) == 0);
+  CHECK(periodic.ahead(4, 1000, 0) == 1);
+  CHECK(periodic.ahead(5, 1000, 1) == 1);
+  CHECK(periodic.ahead(8, 1000, 1) == 2);  // what waits is written at the end
+  const SaveAgenda timed(section({}, 1.0, true), 100, 0, 1000);
+  CHECK(timed.ahead(3, 1059, 0) == 1);
+  CHECK(timed.ahead(3, 1060, 0) == 2);
+  SaveAgenda asked(section({}, {}, true), 100, 0, 1000);
+  CHECK(asked.ahead(3, 1000, 0) == 1);
+  asked.ask();
+  CHECK(asked.ahead(3, 1000, 0) == 2);
+  CHECK(asked.due(3, 1000).whole);  // asking for what is ahead changed nothing
+  CHECK(asked.steps_waited() == 0);
+}
+
 TEST_CASE("a checkpoint that somebody asks for is due once, and waited for by nobody") {
   SaveAgenda agenda(section({}, {}), 10, 0, 0);
   CHECK(!agenda.due(1, 0).whole);

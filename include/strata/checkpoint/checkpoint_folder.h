@@ -72,6 +72,11 @@ struct Retention {
   std::optional<std::int64_t> milestone_steps{};
 };
 
+/// Returns which of the ascending steps are milestones. Steps alone say it, since milestones stay:
+/// a checkpoint past the same multiple finds its milestone before it.
+[[nodiscard]] std::vector<std::int64_t> milestones_of(const std::vector<std::int64_t>& steps,
+                                                      std::optional<std::int64_t> every);
+
 /// Removes the checkpoints that need not stay when that of step `newest` is committed, and never
 /// the newest good one. Those of later steps are left alone, and so are newer ones than that which
 /// are damaged: they do not count as kept. Each gets another name first, so that there is never

@@ -13,6 +13,7 @@
 
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
+#include "strata/data/source_content.h"
 #include "strata/optimizer/bad_steps.h"
 
 namespace strata {
@@ -56,17 +57,35 @@ struct SampleWindow {
 /// Returns how many samples lie in windows.
 [[nodiscard]] std::int64_t samples_in(std::span<const SampleWindow> windows);
 
+/// The data that a run has read, by what is in them.
+struct DataContents {
+  std::vector<SourceContent> training;    ///< the sources of data.train, in their order
+  std::vector<SourceContent> validation;  ///< that of data.validation, if there is one
+  bool operator==(const DataContents&) const = default;
+};
+
+/// What is known of the data of a run.
+struct RunData {
+  std::optional<DataContents> contents{};  ///< absent: nobody has looked
+  std::int64_t step_tokens = 0;            ///< of all ranks; 0: not known
+  std::int64_t validation_rows = 0;  ///< that a validation reads at most; 0: all, or not known
+  /// Losses of validations after fewer steps are of other data or rows than those since then.
+  std::int64_t validation_since = 0;
+  bool operator==(const RunData&) const = default;
+};
+
 /// What became of the run up to the checkpoint, and what it holds.
 struct Manifest {
   std::int64_t step = 0;              ///< steps that were done
   StepHistory history;                ///< of them
   std::int64_t samples = 0;           ///< up to which the training data are consumed
   std::vector<SampleWindow> skipped;  ///< of them, those that no step has trained on, ascending
-  double loss = 0;                    ///< of the last step
-  double grad_norm = 0;               ///< likewise
-  bool finite = true;   ///< loss and norm are; else one that is not is null in the text, and not a
-                        ///< number once it was read
-  std::string program;  ///< version and commit that wrote it
+  RunData data;
+  double loss = 0;       ///< of the last step
+  double grad_norm = 0;  ///< likewise
+  bool finite = true;    ///< loss and norm are; else one that is not is null in the text, and not a
+                         ///< number once it was read
+  std::string program;   ///< version and commit that wrote it
   std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";  ///< the resolved run config as a JSON object
   CheckpointTypes types;
@@ -81,7 +100,8 @@ struct Manifest {
   /// Reads one. Throws DamagedFile that names `file`, the field and what is wrong: a hash that
   /// differs, no JSON, a field that is missing, unknown, given twice or of another kind, paths that
   /// leave the folder, slices that do not cover a file. A format of a later program is no damage:
-  /// that is another IoError. It takes memory in proportion to the text, whatever that claims.
+  /// that is another IoError. Format 1 says nothing of data. It takes memory in proportion to the
+  /// text, whatever that claims.
   [[nodiscard]] static Manifest parse(std::string_view text, const std::filesystem::path& file);
 };
 

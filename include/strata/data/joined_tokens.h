@@ -23,6 +23,8 @@ class JoinedTokens final : public TokenSource {
   [[nodiscard]] std::int64_t size() const override { return begins_.back(); }
   [[nodiscard]] std::int64_t vocabulary() const override { return vocabulary_; }
   [[nodiscard]] std::uint64_t tokenizer_hash() const override { return tokenizer_hash_; }
+  /// Returns how the first one is stored, with the documents of all.
+  [[nodiscard]] TokenStorage storage() const override;
   void read(std::int64_t begin, std::span<std::int32_t> out) const override;
   void document_ends_in(std::int64_t begin, std::int64_t end,
                         std::vector<std::int64_t>& ends) const override;

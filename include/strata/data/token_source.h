@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@ struct TokenStorage {
   std::int64_t version = 0;                    ///< of the format; 0 if it has none
   std::size_t id_bytes = 0;                    ///< of one id; 0 if it is no file
   bool tells_documents = false;                ///< whether document_ends_in() knows them
+  std::optional<std::int64_t> documents{};     ///< in all; absent where that must be looked for
 };
 
 /// A long, constant sequence of token ids. Every member may be called by several threads at once.

@@ -30,6 +30,7 @@ struct CheckpointPlace {
   std::filesystem::path folder;  ///< that holds them
   std::optional<FoundCheckpoint> resume;
   std::vector<SampleWindow> skipped{};  ///< of the training data, by all of the run so far
+  RunData data{};                       ///< as every checkpoint of the run tells it
   /// What rollbacks have set aside, and what goes once the state is there that the run goes on
   /// from.
   std::vector<std::filesystem::path> given_up{};
@@ -46,11 +47,6 @@ struct CheckpointPlace {
   /// Returns how many samples were trained on before that.
   [[nodiscard]] std::int64_t trained_samples() const;
 };
-
-/// Throws IoError, on all ranks, if no checkpoint of this setup can be written: the folder that it
-/// goes to takes no files, or has not the room for even one. Returns the GB/s of a short test. All
-/// ranks call it, before memory is taken.
-[[nodiscard]] double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks);
 
 /// A checkpoint that looked whole has bytes that are not those that were written, as one rank at
 /// least has read. The message names the file.
@@ -83,7 +79,7 @@ class Checkpointer {
  public:
   /// All arguments outlive it. The assembly has a writer of snapshots. Throws IoError if a file of
   /// the imported model that goes into every checkpoint cannot be read.
-  /// `write_gbs` is what require_disk() has found.
+  /// `write_gbs` is what require_disk() (save_room.h) has found.
   Checkpointer(const CheckpointPlace& place, const Setup& setup, double write_gbs,
                Assembly& assembly, RankGroups& groups);
 
@@ -97,6 +93,8 @@ class Checkpointer {
                 const std::function<void()>& meanwhile = nullptr);
   /// Blocks until nothing is being saved; calls `meanwhile`, if it is given, ten times a second.
   void wait(const std::function<void()>& meanwhile = nullptr) { writer_.wait(meanwhile); }
+  /// Returns how many saves are under way: one, or none. One whose reports were not taken counts.
+  [[nodiscard]] int under_way() const { return writer_.busy() ? 1 : 0; }
   /// Returns what came of the saves that have ended since the last call.
   [[nodiscard]] std::vector<SaveReport> take_reports();
   /// Tells how far the saves are that were begun, until their reports are taken.

@@ -21,6 +21,9 @@ namespace strata {
 inline constexpr std::string_view kNameAnother =
     "; or go on from another checkpoint by --resume STEP|DIR";
 
+/// What --allow names where data may have another content than before.
+inline constexpr std::string_view kDataOfAnyContent = "data";
+
 /// What the command line says of going on.
 struct ResumeRequest {
   /// "auto": the newest whole checkpoint of the run folder, or none; a step: that one of the run
@@ -45,6 +48,13 @@ void require_allowable(const ResumeRequest& request);
                                                          const std::filesystem::path& run_folder,
                                                          Ranks& ranks);
 
+/// Returns the folder of the model in the checkpoint that find_resume() takes if all are whole, or
+/// an empty path where it finds none: what a config may take whose own model is gone. Throws
+/// ConfigError and IoError as it does. A rank may call it alone.
+[[nodiscard]] std::filesystem::path model_to_resume(const Files& files,
+                                                    const ResumeRequest& request,
+                                                    const std::filesystem::path& run_folder);
+
 /// Returns the checkpoint in the folder that `find` returns, which rank 0 calls, or nothing if that
 /// is empty. Throws ConfigError on all ranks if `find` throws an Error, or if one cannot read the
 /// manifest. All ranks call it.
@@ -52,8 +62,10 @@ void require_allowable(const ResumeRequest& request);
     const Files& files, const std::function<std::string()>& find, Ranks& ranks);
 
 /// Returns the keys whose values differ from those the checkpoint was saved with, as lines "key:
-/// was A, is B". Keys that the config leaves open do not differ. Throws ConfigError that names
-/// those which would change the numbers of the run and are not allowed, or another model.
+/// was A, is B". Keys that the config leaves open do not differ. Where the checkpoint tells what
+/// its data held, only the number and the weights of the sources of data.train count, not their
+/// names: see compare_data(). Throws ConfigError that names those which would change the numbers of
+/// the run and are not allowed, or another model.
 [[nodiscard]] std::vector<std::string> compare_with_checkpoint(const RunConfig& config,
                                                                const FoundCheckpoint& checkpoint,
                                                                const ResumeRequest& request);

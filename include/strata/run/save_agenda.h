@@ -27,6 +27,10 @@ class SaveAgenda {
   void ask() { asked_ = true; }
   /// Returns as what the state behind `done` steps is to be saved. Called once for each step.
   [[nodiscard]] SaveKinds due(std::int64_t done, double now_s);
+  /// Returns how many checkpoints may have to be written, one after the other, if the run ends when
+  /// `done` steps are done: one that begins then or is under way, of which there are so many, and
+  /// that of the last state.
+  [[nodiscard]] int ahead(std::int64_t done, double now_s, int under_way) const;
   /// Returns what due() said last and has not begun.
   [[nodiscard]] const SaveKinds& waiting() const { return due_; }
   /// Says that the state behind `done` steps is being saved as these.
@@ -42,6 +46,8 @@ class SaveAgenda {
   [[nodiscard]] std::int64_t steps_waited() const { return waited_; }
 
  private:
+  [[nodiscard]] SaveKinds fall_due(std::int64_t done, double now_s) const;
+
   CheckpointSection config_;
   std::int64_t steps_;
   std::vector<std::int64_t> saved_;  ///< steps of checkpoints, but of those that failed

@@ -23,6 +23,10 @@ struct TrainingSet {
   [[nodiscard]] std::vector<SourceShare> shares() const;
 };
 
+/// Opens the files of a source as data.dtype and data.eos_token say, as they are. Throws IoError
+/// that names the file, or two that are from different tokenizers.
+[[nodiscard]] std::unique_ptr<TokenSource> open_files(const DataSection& data,
+                                                      const FileSource& source);
 /// Opens the files of data.train as data.dtype and data.eos_token say, or makes the tokens of
 /// data.synthetic, and packs them as data.packing says. Throws IoError that names the file, or two
 /// that are from different tokenizers.
