@@ -195,19 +195,13 @@ void restore_plans(const CheckpointPlace& place, Ranks& ranks) {
 }
 
 double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
-  std::string failure;
   std::array<double, 1> write_gbs{};
-  if (ranks.rank() == 0) {
-    try {
-      const std::vector<SavePlace> places = save_places(place, setup);
-      write_gbs[0] = probe_place(place, places.front());
-      if (places.size() > 1) static_cast<void>(probe_place(place, places.back()));
-    } catch (const IoError& error) {
-      failure = error.what();
-    }
-  }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw IoError(failure);
+  fail_together(ranks, [&] {
+    if (ranks.rank() != 0) return;
+    const std::vector<SavePlace> places = save_places(place, setup);
+    write_gbs[0] = probe_place(place, places.front());
+    if (places.size() > 1) static_cast<void>(probe_place(place, places.back()));
+  });
   ranks.broadcast(std::as_writable_bytes(std::span(write_gbs)), 0, Channel::kSubmit);
   return write_gbs[0];
 }

@@ -47,7 +47,7 @@ struct CheckpointPlace {
   [[nodiscard]] std::int64_t trained_samples() const;
 };
 
-/// Throws IoError, on all ranks, if no checkpoint of this setup can be written: the folder that it
+/// Throws as fail_together() does if no checkpoint of this setup can be written: the folder that it
 /// goes to takes no files, or has not the room for even one. Returns the GB/s of a short test. All
 /// ranks call it, before memory is taken.
 [[nodiscard]] double require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks);
