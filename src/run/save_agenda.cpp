@@ -2,6 +2,8 @@
 
 #include "strata/run/save_agenda.h"
 
+#include <array>
+
 namespace strata {
 
 SaveKinds SaveAgenda::due(std::int64_t done, double now_s) {
@@ -25,6 +27,12 @@ void SaveAgenda::begun(const SaveKinds& kinds, std::int64_t done, double now_s) 
   asked_ = false;
   saved_.push_back(done);
   last_s_ = now_s;
+}
+
+SaveKinds wanted_by_any(const SaveKinds& own, Ranks& ranks) {
+  std::array<double, 2> wanting{own.whole ? 1.0 : 0.0, own.weights ? 1.0 : 0.0};
+  ranks.all_reduce_sum(wanting, Channel::kSubmit);
+  return {.whole = wanting[0] > 0, .weights = wanting[1] > 0};
 }
 
 }  // namespace strata
