@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <exception>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,10 +35,12 @@ class NcclCollectives final : public Collectives {
     ranks.broadcast(std::as_writable_bytes(std::span(id.bytes)), 0, Channel::kSubmit);
     check(api_.comm_init_rank(&comm_, this->ranks(), id, rank()), "connect");
   }
+  /// NCCL waits for the other ranks when it closes a connection. They may never come if it has
+  /// failed, or if an error takes it down here.
   ~NcclCollectives() override {
     if (comm_ == nullptr) return;
-    // A connection that has failed may wait for other ranks for ever.
-    failure().empty() ? api_.comm_destroy(comm_) : api_.comm_abort(comm_);
+    const bool fails = std::uncaught_exceptions() > exceptions_ || !failure().empty();
+    fails ? api_.comm_abort(comm_) : api_.comm_destroy(comm_);
   }
 
   [[nodiscard]] std::string failure() const override {
@@ -78,14 +81,14 @@ class NcclCollectives final : public Collectives {
 
   NcclApi api_;
   NcclComm comm_ = nullptr;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
-void warm_up(Collectives& collectives, int ranks, Device& device) {
+/// `memory` has the bytes of the largest buffer.
+void warm_up(Collectives& collectives, int ranks, Device& device, std::byte* memory) {
   Stream& comm = device.stream(Lane::kComm);
   for (const std::int64_t elements : kWarmUpElements) {
-    Arena arena(device, Space::kDevice, static_cast<std::size_t>(elements * ranks) * sizeof(float),
-                "warm-up of collectives");
-    const TensorView full = arena.allocate_tensor("shards", DType::kF32, {elements * ranks});
+    const TensorView full(memory, DType::kF32, {elements * ranks});
     const Tag tag{.phase = "warm_up"};
     comm.set(full.data, 0, full.bytes().bytes, tag);
     collectives.all_gather(comm, full, tag);
@@ -98,8 +101,12 @@ void warm_up(Collectives& collectives, int ranks, Device& device) {
 }  // namespace
 
 std::unique_ptr<Collectives> make_nccl_collectives(NcclApi api, Ranks& ranks, Device& device) {
+  const std::size_t bytes =
+      static_cast<std::size_t>(kWarmUpElements.back() * ranks.size()) * sizeof(float);
+  // Memory waits for all lanes when it goes, so the connection that they may wait in goes first.
+  Arena arena(device, Space::kDevice, bytes, "warm-up of collectives");
   auto collectives = std::make_unique<NcclCollectives>(std::move(api), ranks);
-  warm_up(*collectives, ranks.size(), device);
+  warm_up(*collectives, ranks.size(), device, arena.allocate("shards", bytes));
   return collectives;
 }
 

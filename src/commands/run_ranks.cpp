@@ -1,14 +1,12 @@
 // A rank's error becomes a line of its log and an exit code here. With several ranks the others are
 // aborted with that code, because they may wait for this one; where all ranks know of an error
-// (AgreedError), rank 0 tells it and all end by themselves.
+// (known_to_all), rank 0 tells it and all end by themselves.
 
 #include "commands/run_ranks.h"
 
-#include <chrono>
 #include <exception>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -49,24 +47,16 @@ RunConfig load_alike(const LoadConfig& load, Ranks& ranks) {
   return *std::move(config);
 }
 
-/// What the watchdog has to notice that a rank is gone, and to say so.
-constexpr std::chrono::seconds kUntilVerdict{3};
-
 /// Runs `body`; an error is logged and becomes the exit code of all ranks.
 int run_body(Ranks& ranks, const std::function<int()>& body) {
   try {
-    return body();
-  } catch (const AgreedError& error) {
-    if (ranks.rank() == 0) log::error("{}", error.what());
-    ranks.barrier(Channel::kSubmit);  // a launcher may end the others when the first one ends
-    return error.exit_code();
-  } catch (const std::exception& error) {
+    int code = 0;
+    fail_for_all(ranks, [&] { code = body(); });
+    return code;
+  } catch (const std::exception&) {  // that all ranks have
     const Failure failure = current_failure();
-    log::error("{}", failure.text);
-    if (dynamic_cast<const ConnectionError*>(&error) != nullptr) {
-      std::this_thread::sleep_for(kUntilVerdict);
-    }
-    if (ranks.size() > 1) ranks.abort(failure.exit_code);
+    if (ranks.rank() == 0) log::error("{}", failure.text);
+    ranks.barrier(Channel::kSubmit);  // a launcher may end the others when the first one ends
     return failure.exit_code;
   }
 }

@@ -301,8 +301,10 @@ bool Trainer::save_at_end() {
   checkpoints->wait(meanwhile);
   report_saves();
   const bool changed = done_ > place_.first_step() && saves_.saved() != done_;
-  const SaveKinds left{.whole = changed && (config_.checkpoint.at_end || saves_.waiting().whole),
-                       .weights = saves_.waiting().weights};
+  const SaveKinds left =
+      wanted_by_any({.whole = changed && (config_.checkpoint.at_end || saves_.waiting().whole),
+                     .weights = saves_.waiting().weights},
+                    ranks_);
   if (left.any()) {
     note_saves(left, done_);
     checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);

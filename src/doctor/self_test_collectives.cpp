@@ -171,8 +171,12 @@ std::vector<Finding> check_collectives(const SelfTestOptions& options, Ranks& ra
   }
   std::string error = error_of_control(ranks);
   {
-    DeviceExchange exchange(options, ranks);
-    const std::string on_device = exchange.first_error();
+    std::optional<DeviceExchange> exchange;  // it goes after an error of this rank is told
+    std::string on_device;
+    fail_for_all(ranks, [&] {
+      exchange.emplace(options, ranks);
+      on_device = exchange->first_error();
+    });
     if (error.empty()) error = on_device;
   }
   const std::string errors = failures_text(gather_texts(error, ranks));

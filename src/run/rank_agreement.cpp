@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -14,11 +15,15 @@
 #include <map>
 #include <span>
 #include <system_error>
+#include <thread>
 
 #include "strata/base/file.h"
+#include "strata/base/log.h"
+#include "strata/base/stop_signals.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/data/open_source.h"
+#include "strata/run/checkpointer.h"
 
 namespace strata {
 namespace {
@@ -32,6 +37,9 @@ constexpr std::string_view kOwnKeys[] = {
     "data.validation",   "model.path"};
 /// Keys that a plan resolves by a rank's own memory, and that no other rank notices.
 constexpr std::string_view kOwnChoices[] = {"schedule.activation_slots", "schedule.spill"};
+
+/// What the watchdog has to notice that a rank is gone, and to say so.
+constexpr std::chrono::seconds kUntilVerdict{3};
 
 std::vector<FieldText> texts_without(const RunConfig& config,
                                      std::span<const std::string_view> left_out) {
@@ -159,6 +167,27 @@ void fail_together(Ranks& ranks, const std::function<void()>& body) {
     failure.erase(0, 1);
   }
   if (code != 0) throw AgreedError(failures_text(failures), code);
+}
+
+bool known_to_all(const std::exception& error) {
+  return dynamic_cast<const AgreedError*>(&error) != nullptr ||
+         dynamic_cast<const Interrupted*>(&error) != nullptr ||
+         dynamic_cast<const DamagedCheckpoint*>(&error) != nullptr;
+}
+
+void fail_for_all(Ranks& ranks, const std::function<void()>& body) {
+  if (ranks.size() == 1) return body();
+  try {
+    body();
+  } catch (const std::exception& error) {
+    if (known_to_all(error)) throw;
+    const Failure failure = current_failure();
+    log::error("{}", failure.text);
+    if (dynamic_cast<const ConnectionError*>(&error) != nullptr) {
+      std::this_thread::sleep_for(kUntilVerdict);
+    }
+    ranks.abort(failure.exit_code);
+  }
 }
 
 std::vector<FieldText> facts_of_run(const RunConfig& config) {

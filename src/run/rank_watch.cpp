@@ -24,7 +24,11 @@ const LaneState& at(const RankView& view, Lane lane) {
 bool meets(const RankView& view, Lane lane) {
   const auto on = [&](Channel channel) { return view.meets[static_cast<std::size_t>(channel)]; };
   switch (lane) {
-    case Lane::kComm: return at(view, lane).work.kind == SubmissionKind::kCollective;
+    case Lane::kComm: {
+      // Who has not begun a collective is not in it, and others may wait there for this rank.
+      const LaneState& comm = at(view, lane);
+      return comm.doing == Doing::kRuns && comm.work.kind == SubmissionKind::kCollective;
+    }
     case Lane::kHost: return on(Channel::kHost);
     case Lane::kSave: return on(Channel::kSave);
     default: return false;

@@ -3,6 +3,7 @@
 #include "strata/run/save_agenda.h"
 
 #include <algorithm>
+#include <array>
 
 namespace strata {
 
@@ -39,6 +40,12 @@ void SaveAgenda::begun(const SaveKinds& kinds, std::int64_t done, double now_s) 
   asked_ = false;
   saved_.push_back(done);
   last_s_ = now_s;
+}
+
+SaveKinds wanted_by_any(const SaveKinds& own, Ranks& ranks) {
+  std::array<double, 2> wanting{own.whole ? 1.0 : 0.0, own.weights ? 1.0 : 0.0};
+  ranks.all_reduce_sum(wanting, Channel::kSubmit);
+  return {.whole = wanting[0] > 0, .weights = wanting[1] > 0};
 }
 
 }  // namespace strata

@@ -197,23 +197,17 @@ std::uint64_t bytes_of(const SaveCounts& counts, const SaveSizes& sizes) {
 }
 
 DiskFindings require_disk(const CheckpointPlace& place, const Setup& setup, Ranks& ranks) {
-  std::string failure;
   DiskFindings found;
-  if (ranks.rank() == 0) {
-    try {
-      const SaveSizes sizes = save_sizes(setup);
-      for (const SavePlace& saves : save_places(place, setup)) {
-        const DiskFindings here = probe_place(*place.files, saves, sizes);
-        if (found.write_gbs == 0) found.write_gbs = here.write_gbs;
-        if (!here.warning.empty())
-          found.warning += (found.warning.empty() ? "" : "\n") + here.warning;
-      }
-    } catch (const IoError& error) {
-      failure = error.what();
+  fail_together(ranks, [&] {
+    if (ranks.rank() != 0) return;
+    const SaveSizes sizes = save_sizes(setup);
+    for (const SavePlace& saves : save_places(place, setup)) {
+      const DiskFindings here = probe_place(*place.files, saves, sizes);
+      if (found.write_gbs == 0) found.write_gbs = here.write_gbs;
+      if (!here.warning.empty())
+        found.warning += (found.warning.empty() ? "" : "\n") + here.warning;
     }
-  }
-  failure = gather_texts(failure, ranks)[0];
-  if (!failure.empty()) throw IoError(failure);
+  });
   std::array<double, 1> write_gbs{found.write_gbs};
   ranks.broadcast(std::as_writable_bytes(std::span(write_gbs)), 0, Channel::kSubmit);
   found.write_gbs = write_gbs[0];

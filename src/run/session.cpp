@@ -110,6 +110,11 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
 // Delegates, so that an error below comes after construction and the destructor ends what runs.
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks)
     : Session(config, ranks, hooks, Unstarted()) {
+  fail_for_all(ranks, [&] { build(config, ranks, hooks); });
+  exceptions_ = std::uncaught_exceptions();
+}
+
+void Session::build(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks) {
   if (!hooks_.checkpoints) config_.checkpoint = CheckpointSection::none();
   startup_.program_s = process_age_s();
   WorkProgress work;
@@ -129,7 +134,9 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   BackendOptions options = backend_options(config, hooks);
   place_ranks(kind, config, ranks, options);
   backend_ = hooks_.make_backend ? hooks_.make_backend(kind, options) : make_backend(kind, options);
-  collectives_ = make_group_collectives(*groups_, *backend_.device);  // before memory is counted
+  collectives_ = hooks_.make_collectives  // before memory is counted
+                     ? hooks_.make_collectives(*groups_, *backend_.device)
+                     : make_group_collectives(*groups_, *backend_.device);
   startup_.machine_s = lap();
   work.begin("opening the data");
   fail_together(ranks, [&] {
@@ -176,7 +183,6 @@ Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hook
   startup_.plans_s = lap();
   may_end();
   assemble(work);
-  exceptions_ = std::uncaught_exceptions();
 }
 
 /// Work in flight refers to members, so it ends before they go, also when an error takes the

@@ -93,6 +93,19 @@ TEST_CASE("a call that NCCL refuses says which collective, and on which rank") {
   CHECK_THROWS_WITH(run_ranks(2, gather), ContainsSubstring("NCCL could not gather on rank "));
 }
 
+TEST_CASE("a connection that an error takes down is aborted, since the others may never close it") {
+  FakeNccl nccl;
+  const auto fail = [&](Ranks& ranks) {
+    const CommLane lane(ranks, machine_of(nccl));
+    if (ranks.rank() == 1) throw IoError("a file of this rank alone");
+    ranks.barrier(Channel::kSubmit);  // until the other has failed
+  };
+  CHECK_THROWS_AS(run_ranks(2, fail), IoError);
+  CHECK(!nccl.hung());
+  CHECK(nccl.open() == 0);
+  CHECK(nccl.aborted() == 2);
+}
+
 TEST_CASE("a machine without NCCL is told what to install") {
   CHECK_THROWS_AS(load_nccl("libno_such_nccl.so.2"), BackendError);
   CHECK_THROWS_WITH(load_nccl("libno_such_nccl.so.2"),

@@ -130,6 +130,35 @@ TEST_CASE("a job of which a rank throws ends with the rank's error, not by silen
   }
 }
 
+TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is saved by all",
+          "[slow][hang]") {
+  if (STRATA_TESTS_SANITIZED) {
+    WARN("skipped: a sanitizer must be the first library");
+    return;
+  }
+  const Folder folder;
+  const Gate gate(folder);
+  Job job(folder, 2, kPatient + "--set checkpoint.at_end=false",
+          "LD_PRELOAD=" + built("libfaulty_disk.so") +
+              " FAULT_RANK=0 FAULT_PATH=/layers.0.safetensors HOLD_CALL=pwrite" +
+              gate.known_as("HOLD_UNTIL"));
+  job.send(SIGUSR2, 0);
+  gate.wait_until_held(job.process());
+  job.send(SIGUSR2, 1);  // what it asks for has to wait for that save, and the other does not know
+  const std::size_t steps = losses(folder / "run").size();
+  constexpr std::size_t kUntilItHasSeen = 20;
+  job.process().wait_until("there are more steps", [&] {
+    return losses(folder / "run").size() >= steps + kUntilItHasSeen;
+  });
+  job.send(SIGUSR1, 0);
+  job.process().wait_for("the run ends when the submitted steps are done");
+  gate.open();
+  const int code = job.end();
+  INFO(job.text());
+  CHECK(code == 75);
+  CHECK(lines_of(folder / "run", "checkpoint").size() == 2);
+}
+
 TEST_CASE("a signal that reaches a rank when the run is over leaves it its exit code",
           "[slow][hang]") {
   if (STRATA_TESTS_SANITIZED) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -12,7 +13,10 @@
 #include <string>
 
 #include "strata/base/error.h"
+#include "strata/base/stop_signals.h"
+#include "strata/run/checkpointer.h"
 #include "support/catch.h"
+#include "support/log_text.h"
 #include "support/thread_ranks.h"
 #include "support/tiny_config.h"
 
@@ -53,6 +57,26 @@ TEST_CASE("ranks of different commands all learn which rank has which") {
   CHECK(said_of({"train", "generate", "train"}) ==
         "the ranks were started for different commands; start all of them for one:\n"
         "ranks 0, 2: train\nrank 1: generate 2");
+}
+
+TEST_CASE("an error of one rank is told and takes all down, and one of all ranks comes out") {
+  const LogText log;
+  const auto fail_alone = [](Ranks& ranks) {
+    fail_for_all(ranks, [&] {
+      if (ranks.rank() == 1) throw OutOfMemory("no memory here");
+      ranks.barrier(Channel::kSubmit);
+    });
+  };
+  CHECK_THROWS_WITH(run_ranks(2, fail_alone), "rank 1 aborted with exit code 3");
+  CHECK_THAT(log.text(), ContainsSubstring("[error] no memory here"));
+  const auto fail_alike = [](const std::function<void()>& body) {
+    return [body](Ranks& ranks) { fail_for_all(ranks, body); };
+  };
+  CHECK_THROWS_AS(run_ranks(2, fail_alike([] { throw AgreedError("of all", 2); })), AgreedError);
+  CHECK_THROWS_AS(run_ranks(2, fail_alike([] { throw Interrupted(SIGTERM); })), Interrupted);
+  CHECK_THROWS_AS(run_ranks(2, fail_alike([] { throw DamagedCheckpoint("bytes"); })),
+                  DamagedCheckpoint);
+  CHECK_THROWS_AS(run_ranks(1, fail_alike([] { throw OutOfMemory("alone"); })), OutOfMemory);
 }
 
 TEST_CASE("ranks with one config agree") {

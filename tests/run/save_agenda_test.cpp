@@ -2,9 +2,11 @@
 
 #include "strata/run/save_agenda.h"
 
+#include <array>
 #include <vector>
 
 #include "support/catch.h"
+#include "support/thread_ranks.h"
 
 namespace strata {
 namespace {
@@ -180,6 +182,16 @@ TEST_CASE("weights that are due while something is saved wait by themselves") {
   CHECK(agenda.saved() == 5);
   CHECK(agenda.steps_waited() == 2);
   CHECK(!agenda.due(7, 0).any());
+}
+
+TEST_CASE("what one rank wants to save all of them save") {
+  std::array<SaveKinds, 3> wanted;
+  run_ranks(3, [&](Ranks& ranks) {
+    const int rank = ranks.rank();
+    wanted[static_cast<std::size_t>(rank)] =
+        wanted_by_any({.whole = rank == 2, .weights = false}, ranks);
+  });
+  for (const SaveKinds& kinds : wanted) CHECK(kinds == SaveKinds{.whole = true});
 }
 
 }  // namespace strata

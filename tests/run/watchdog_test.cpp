@@ -6,10 +6,8 @@
 #include <array>
 #include <condition_variable>
 #include <cstdint>
-#include <fstream>
 #include <functional>
 #include <future>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,14 +21,14 @@
 #include "comm/nccl_collectives.h"
 #include "run/rank_watch.h"
 #include "strata/base/error.h"
-#include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/comm/collectives.h"
 #include "strata/ops/backend.h"
 #include "support/catch.h"
+#include "support/fake_device.h"
 #include "support/fake_nccl.h"
+#include "support/log_text.h"
 #include "support/patience.h"
-#include "support/scratch_folder.h"
 #include "support/thread_ranks.h"
 
 namespace strata::test {
@@ -132,6 +130,17 @@ TEST_CASE("a rank waits for others in collectives and meetings, and for a disk i
             .standing == Standing::kStuck);
 }
 
+TEST_CASE("a rank that has not begun a collective is not in it, and one that has is") {
+  const LaneState matmul{.doing = Doing::kQueued, .ticket = 9, .work = {.name = "matmul"}};
+  LaneState gather = runs("all_gather", SubmissionKind::kCollective);
+  CHECK(after_limit(with({{Lane::kCompute, matmul}, {Lane::kComm, gather}})).standing ==
+        Standing::kMeets);
+  gather.doing = Doing::kQueued;
+  CHECK(after_limit(with({{Lane::kCompute, matmul}, {Lane::kComm, gather}})).standing ==
+        Standing::kStuck);
+  CHECK(after_limit(with({{Lane::kComm, gather}})).standing == Standing::kStuck);
+}
+
 TEST_CASE("a rank without work is idle, or meets the others") {
   CHECK(after_limit({}).standing == Standing::kIdle);
   CHECK(after_limit(meets({}, Channel::kSubmit)).standing == Standing::kMeets);
@@ -203,23 +212,6 @@ TEST_CASE("letters carry reports, and cut what is too long") {
 }
 
 namespace {
-
-/// Collects what is logged while it lives.
-class LogText {
- public:
-  LogText() { log::configure(0, 1, file_); }
-  ~LogText() { log::configure(0, 1, ""); }
-  LogText(const LogText&) = delete;
-  LogText& operator=(const LogText&) = delete;
-  [[nodiscard]] std::string text() const {
-    std::ifstream in(file_);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
- private:
-  ScratchFolder folder_;
-  std::string file_ = folder_.file("log");
-};
 
 /// The time of watchdogs that beat together. None begins a beat before all have ended the last one,
 /// so that each hears of every other in each, as it does where nothing holds threads up. This time
@@ -296,7 +288,7 @@ void require_that(const std::function<bool()>& condition) {
 /// A rank with a machine and a watchdog.
 struct Watched {
   Ranks& ranks;
-  Backend backend = make_backend(BackendKind::kCpu, {.device = {}, .threads = 1});
+  Backend backend;
   std::unique_ptr<Collectives> collectives = make_collectives(ranks, *backend.device);
 
   [[nodiscard]] Watchdog::Scope watch(Watchdog& dog) const {
@@ -308,13 +300,21 @@ struct Watched {
   }
 };
 
+Backend make_cpu() { return make_backend(BackendKind::kCpu, {.device = {}, .threads = 1}); }
+
+/// Makes a machine whose device lanes say no more than a driver's counters.
+Backend make_like_gpu() {
+  return make_fake_backend(std::make_unique<FakeDevice>(DeviceOptions{}), {});
+}
+
 /// Runs `work` on two ranks whose watchdogs watch, and returns what was logged and thrown.
-std::string watched(BeatTime& time, const std::function<void(Watched&)>& work) {
+std::string watched(BeatTime& time, const std::function<void(Watched&)>& work,
+                    const std::function<Backend()>& make = make_cpu) {
   const LogText log;
   std::string thrown = "nothing";
   try {
     run_ranks(2, [&](Ranks& own) {
-      Watched rank{own};
+      Watched rank{own, make()};
       Watchdog dog(own, kShortS, time.time());
       const Watchdog::Scope scope = rank.watch(dog);
       work(rank);
@@ -397,7 +397,7 @@ TEST_CASE("collectives that failed where no lane sees it end the job") {
   BeatTime time(2, 2);
   CHECK_THROWS_AS(run_ranks(2,
                             [&](Ranks& ranks) {
-                              Watched rank{ranks};
+                              Watched rank{ranks, make_cpu()};
                               if (ranks.rank() == 1) {
                                 rank.collectives = std::make_unique<FailedCollectives>();
                               }
@@ -467,6 +467,47 @@ TEST_CASE("a collective of NCCL that never ends ends the job") {
                        ContainsSubstring("the comm lane runs \"all_reduce\" (unit=5)"));
 }
 
+TEST_CASE("a rank that waits in a collective of its GPU is not named for another rank's kernel") {
+  FakeNccl nccl;
+  BeatTime time(2, 2);
+  std::promise<void> ended;
+  const std::shared_future<void> end = ended.get_future().share();
+  const auto work = [&](Watched& rank) {
+    Device& device = *rank.backend.device;
+    Stream& compute = device.stream(Lane::kCompute);
+    Stream& comm = device.stream(Lane::kComm);
+    rank.collectives = make_nccl_collectives(nccl.api(), rank.ranks, device);
+    std::vector<float> memory(64);
+    const bool hangs = rank.ranks.rank() == 1;
+    if (hangs) {
+      compute.host_task("loop", {}, {.phase = "forward", .unit = 3}, [end] { end.wait(); });
+      comm.wait(compute.record(), WaitFor::kGathered);
+    }
+    rank.collectives->all_gather(comm, TensorView(memory.data(), DType::kF32, {64}), {.unit = 4});
+    compute.wait(comm.record(), WaitFor::kGathered);
+    compute.host_task("matmul", {}, {.phase = "forward", .unit = 4}, [] {});
+    rank.wait_for(Lane::kCompute, Doing::kQueued);
+    rank.wait_for(Lane::kComm, hangs ? Doing::kQueued : Doing::kRuns);
+    time.begin();
+    try {  // until the watchdog has aborted the ranks
+      rank.ranks.barrier(hangs ? Channel::kHost : Channel::kSubmit);
+    } catch (const BackendError&) {
+      if (hangs) ended.set_value();
+      nccl.release();
+      device.synchronize();
+      throw;
+    }
+  };
+  const std::string text = watched(time, work, make_like_gpu);
+  INFO(text);
+  CHECK_THAT(text, ContainsSubstring("exit code 5: rank 1 does not move for ") &&
+                       ContainsSubstring("the compute lane has not finished what was submitted up "
+                                         "to \"matmul\" (forward unit=4)"));
+  CHECK_THAT(text, !ContainsSubstring("rank 0 does not move"));
+  CHECK_THAT(text, ContainsSubstring("this rank, 0: ") &&
+                       ContainsSubstring("the comm lane runs \"all_gather\" (unit=4)"));
+}
+
 TEST_CASE("an asynchronous error of NCCL ends the job, and its rank is named") {
   FakeNccl nccl;
   const std::string text = watched_nccl(nccl, false, [&](Watched& rank, const TensorView&) {
@@ -502,7 +543,7 @@ TEST_CASE("what is paused or has gone is not watched, and without a limit nothin
   constexpr double kLongS = 2 * kShortS;
   BeatTime time(2, 2, kLongS);
   run_ranks(2, [&](Ranks& ranks) {
-    Watched rank{ranks};
+    Watched rank{ranks, make_cpu()};
     Watchdog dog(ranks, kShortS, time.time());
     Watchdog none(ranks, 0.0);
     const Watchdog::Scope idle = rank.watch(none);
@@ -535,7 +576,7 @@ TEST_CASE("a rank that is stuck for a limit of the system's time ends the job") 
   CHECK_THROWS_AS(
       run_ranks(1,
                 [&](Ranks& ranks) {
-                  Watched rank{ranks};
+                  Watched rank{ranks, make_cpu()};
                   Watchdog dog(ranks, 0.1);
                   const Watchdog::Scope scope = rank.watch(dog);
                   rank.backend.device->stream(Lane::kHost).host_task("loop", {}, {}, [end] {

@@ -3,6 +3,7 @@
 #include "support/fake_nccl.h"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <map>
@@ -15,6 +16,7 @@
 
 #include "strata/base/error.h"
 #include "strata/device/stream.h"
+#include "support/patience.h"
 
 namespace strata {
 
@@ -110,11 +112,28 @@ class FakeNccl::State {
     return NcclResult::kSuccess;
   }
 
-  NcclResult close(NcclComm comm, bool aborted) {
-    delete static_cast<Connection*>(comm);
+  NcclResult abort(NcclComm comm) {
+    const std::unique_ptr<Connection> connection(static_cast<Connection*>(comm));
     const std::lock_guard lock(mutex_);
+    ends_[connection->number].aborted.insert(connection->rank);
+    changed_.notify_all();
     --open_;
-    if (aborted) ++aborted_;
+    ++aborted_;
+    return NcclResult::kSuccess;
+  }
+
+  NcclResult destroy(NcclComm comm) {
+    const std::unique_ptr<Connection> connection(static_cast<Connection*>(comm));
+    std::unique_lock lock(mutex_);
+    End& end = ends_[connection->number];
+    ++end.closing;
+    changed_.notify_all();
+    const auto may_go = [&] {
+      return end.closing == connection->ranks || !end.aborted.empty() || released_;
+    };
+    const std::chrono::duration<double> patience(test::kPatienceS);
+    if (!changed_.wait_for(lock, patience, may_go)) hung_ = true;
+    --open_;
     return NcclResult::kSuccess;
   }
 
@@ -136,7 +155,7 @@ class FakeNccl::State {
       hangs = hangs_.erase(connection.rank) > 0;
     }
     static_cast<Stream*>(stream)->enqueue_host(
-        [this, place, &connection, part, hangs] { meet(place, connection, part, hangs); });
+        [this, place, connection, part, hangs] { meet(place, connection, part, hangs); });
     return NcclResult::kSuccess;
   }
 
@@ -156,10 +175,16 @@ class FakeNccl::State {
   std::map<int, std::string> fails_;    ///< asynchronously, by rank
   std::set<int> hangs_;                 ///< ranks whose next collective does
   bool released_ = false;
+  bool hung_ = false;  ///< somebody has waited for the others to close for longer than a test may
   int open_ = 0;
   int aborted_ = 0;
 
  private:
+  /// How a connection ends.
+  struct End {
+    int closing = 0;          ///< ranks that wait for the others
+    std::set<int> aborted{};  ///< ranks that do not, and whose collectives end as they are
+  };
   struct Meeting {
     std::map<int, Part> parts;  ///< by rank
     bool done = false;
@@ -182,8 +207,10 @@ class FakeNccl::State {
       meeting.done = true;
       changed_.notify_all();
     }
-    changed_.wait(lock, [&] { return meeting.done || released_; });
-    if (!meeting.done) throw BackendError("the test has ended what waited for ever");
+    const std::set<int>& aborted = ends_[connection.number].aborted;
+    changed_.wait(lock,
+                  [&] { return meeting.done || released_ || aborted.contains(connection.rank); });
+    if (!meeting.done) throw BackendError("what waited for ever was ended");
     if (++meeting.left == connection.ranks) meetings_.erase(place);
   }
 
@@ -191,6 +218,7 @@ class FakeNccl::State {
   std::condition_variable changed_;
   std::uint64_t connections_ = 0;
   std::map<Place, Meeting> meetings_;
+  std::map<std::uint64_t, End> ends_;  ///< by the number of the connection
   std::string last_error_;
 };
 
@@ -208,8 +236,8 @@ NcclApi FakeNccl::api() {
   api.comm_init_rank = [&state](NcclComm* comm, int ranks, NcclId id, int rank) {
     return state.connect(comm, ranks, id, rank);
   };
-  api.comm_destroy = [&state](NcclComm comm) { return state.close(comm, false); };
-  api.comm_abort = [&state](NcclComm comm) { return state.close(comm, true); };
+  api.comm_destroy = [&state](NcclComm comm) { return state.destroy(comm); };
+  api.comm_abort = [&state](NcclComm comm) { return state.abort(comm); };
   api.comm_get_async_error = [&state](NcclComm comm, NcclResult* error) {
     return state.error_of(comm, *error);
   };
@@ -244,6 +272,11 @@ void FakeNccl::hang_next(int rank) {
 }
 void FakeNccl::release() {
   state_->change([](State& state) { state.released_ = true; });
+}
+bool FakeNccl::hung() const {
+  bool hung = false;
+  state_->change([&](State& state) { hung = state.hung_; });
+  return hung;
 }
 int FakeNccl::open() const {
   int open = 0;

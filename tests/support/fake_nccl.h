@@ -1,6 +1,7 @@
 // A library in the place of NCCL, for ranks that are threads on cpu devices. As NCCL does, it
 // connects ranks that bring the same id, queues its work on the lane that it is given, works in
-// place, and waits for ever when ranks call different collectives. Tests tell it what is to fail.
+// place, and waits for ever when ranks call different collectives. Who closes a connection waits
+// for the other ranks to do the same, unless it aborts. Tests tell it what is to fail.
 #pragma once
 
 #include <memory>
@@ -28,6 +29,8 @@ class FakeNccl {
   void hang_next(int rank);
   /// Ends what waits for ever: whatever waits throws BackendError.
   void release();
+  /// Returns whether a rank has closed its connection and the others never did.
+  [[nodiscard]] bool hung() const;
   /// Returns how many connections are open, and how many were aborted.
   [[nodiscard]] int open() const;
   [[nodiscard]] int aborted() const;

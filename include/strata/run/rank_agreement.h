@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,14 @@ void require_one_command(std::string_view command, Ranks& ranks);
 /// exit code of the lowest rank that failed. A rank that is alone throws what `body` throws. All
 /// ranks call it; it blocks.
 void fail_together(Ranks& ranks, const std::function<void()>& body);
+/// Runs on every rank what may fail on one alone while others wait for it. An error that all ranks
+/// throw at the same place (known_to_all) comes out, and so does any error of a rank that is alone.
+/// Any other one does not: it is logged and takes all ranks down with its exit code while all that
+/// `body` has left in flight is still there, because to end that may take the other ranks.
+void fail_for_all(Ranks& ranks, const std::function<void()>& body);
+/// Returns whether all ranks have this error where one has it: AgreedError, Interrupted and
+/// DamagedCheckpoint.
+[[nodiscard]] bool known_to_all(const std::exception& error);
 /// Returns the failures of all ranks, by rank, each once with the ranks that have it; a rank
 /// without one has an empty text. Returns nothing if no rank has.
 [[nodiscard]] std::string failures_text(const std::vector<std::string>& failures);

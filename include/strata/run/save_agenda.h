@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "strata/checkpoint/checkpoint_save.h"
+#include "strata/comm/ranks.h"
 #include "strata/config/config.h"
 
 namespace strata {
@@ -56,5 +57,9 @@ class SaveAgenda {
   SaveKinds due_;  ///< as due() said last, but for what has begun
   std::int64_t waited_ = 0;
 };
+
+/// Returns on every rank what any of them wants to save. A signal or a clock may have told one
+/// alone, and a save needs all of them. All ranks call it; it blocks.
+[[nodiscard]] SaveKinds wanted_by_any(const SaveKinds& own, Ranks& ranks);
 
 }  // namespace strata

@@ -49,7 +49,7 @@ struct DiskFindings {
   std::string warning{};  ///< of room that will not do, on rank 0; empty: there is none
 };
 
-/// Writes to each disk for a moment. Throws IoError, on all ranks, if no checkpoint of this setup
+/// Writes to each disk for a moment. Throws as fail_together() does if no checkpoint of this setup
 /// can be written: the folder that it goes to takes no files, or has not the room for even one. All
 /// ranks call it, before memory is taken.
 [[nodiscard]] DiskFindings require_disk(const CheckpointPlace& place, const Setup& setup,

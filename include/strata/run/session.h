@@ -18,6 +18,7 @@
 
 #include "strata/base/work_progress.h"
 #include "strata/comm/collectives.h"
+#include "strata/comm/rank_groups.h"
 #include "strata/comm/ranks.h"
 #include "strata/data/batch.h"
 #include "strata/ops/backend.h"
@@ -62,6 +63,8 @@ struct SessionHooks {
   std::optional<WaitFor> omit_wait = std::nullopt;  ///< left out, to test that races are found
   /// Makes the backend instead of strata::make_backend, which it may call.
   std::function<Backend(BackendKind, const BackendOptions&)> make_backend = nullptr;
+  /// Makes the collectives instead of strata::make_group_collectives.
+  std::function<GroupCollectives(RankGroups&, Device&)> make_collectives = nullptr;
   /// Fills the batch of a pass instead of the data sets (step 0, pass 0 for a validation), and
   /// returns the number of valid targets.
   std::function<std::int64_t(std::int64_t step, int pass, const BatchOptions&, const PassBuffers&)>
@@ -80,7 +83,8 @@ struct SessionHooks {
 class Session {
  public:
   /// Allocates everything and initialises or loads weights; all ranks call it. `ranks` must outlive
-  /// the session. Throws ConfigError, OutOfMemory, IoError, BackendError.
+  /// the session. Throws ConfigError, OutOfMemory, IoError, BackendError; with several ranks an
+  /// error that they do not all have is logged and takes them down, as fail_for_all() does.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks = {});
   /// Waits for all work in flight; an error of that work is logged, not thrown. If an exception
   /// takes down a session that was whole, and there are several ranks, all of them are aborted;
@@ -161,6 +165,7 @@ class Session {
   /// Makes a session that has nothing yet but can be destroyed.
   Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted);
 
+  void build(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks);
   void may_end() const;
   void open_data();
   void check_model_folder() const;

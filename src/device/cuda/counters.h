@@ -27,9 +27,10 @@ class MappedMemory {
   std::byte* device_ = nullptr;
 };
 
-/// One 32-bit counter per lane, in pinned memory: the low bits of the newest ticket that the lane
-/// is known to have passed. Host lanes write theirs from the host, device lanes by stream memory
-/// operations. 32 bits are compared modulo 2^32: two lanes are never 2^31 tickets apart.
+/// Two 32-bit counters per lane, in pinned memory: the low bits of the newest ticket that the lane
+/// is known to have passed, and of the newest collective that it has begun. Host lanes write theirs
+/// from the host, device lanes by stream memory operations. 32 bits are compared modulo 2^32: two
+/// lanes are never 2^31 tickets apart.
 class TicketCounters {
  public:
   TicketCounters() : memory_(kStride * kLaneCount) {}
@@ -41,9 +42,21 @@ class TicketCounters {
   void publish(Event event) const {
     host(event.lane).store(low(event.ticket), std::memory_order_release);
   }
+  /// Returns the low bits of the newest ticket that the lane is known to have passed.
+  [[nodiscard]] std::uint32_t last_passed(Lane lane) const {
+    return host(lane).load(std::memory_order_acquire);
+  }
+  /// Returns those of the newest collective that the lane is known to have begun.
+  [[nodiscard]] std::uint32_t last_begun(Lane lane) const {
+    return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory_.host() + begun(lane)))
+        .load(std::memory_order_acquire);
+  }
   /// Returns the address of a counter for stream memory operations.
   [[nodiscard]] std::uint32_t* device(Lane lane) const {
     return reinterpret_cast<std::uint32_t*>(memory_.device() + offset(lane));
+  }
+  [[nodiscard]] std::uint32_t* device_begun(Lane lane) const {
+    return reinterpret_cast<std::uint32_t*>(memory_.device() + begun(lane));
   }
   [[nodiscard]] static std::uint32_t low(std::uint64_t ticket) {
     return static_cast<std::uint32_t>(ticket);
@@ -56,6 +69,8 @@ class TicketCounters {
   [[nodiscard]] static std::size_t offset(Lane lane) {
     return kStride * static_cast<std::size_t>(lane);
   }
+  /// The second counter of a lane has the same writer, and so its cache line.
+  [[nodiscard]] static std::size_t begun(Lane lane) { return offset(lane) + sizeof(std::uint32_t); }
   [[nodiscard]] std::atomic_ref<std::uint32_t> host(Lane lane) const {
     return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory_.host() + offset(lane)));
   }

@@ -48,10 +48,10 @@ CudaStream::CudaStream(Device& device, Lane lane, CudaLaneContext& context)
 CudaStream::~CudaStream() { STRATA_CUDA_CHECK_IN_DESTRUCTOR(cudaStreamDestroy(handle_)); }
 
 void CudaStream::tell_host(std::uint64_t ticket) {
-  if (ticket <= told_.load(std::memory_order_relaxed)) return;
+  if (ticket <= progress_.newest_told()) return;
   cuda::write_counter(context_.driver, handle_, context_.counters.device(lane()),
                       cuda::TicketCounters::low(submitted_));
-  told_.store(submitted_, std::memory_order_relaxed);
+  progress_.told(submitted_);
 }
 
 void CudaStream::wait_on_host(std::uint64_t ticket) {
@@ -93,27 +93,27 @@ void CudaStream::do_set(void* to, std::uint8_t value, std::size_t bytes) {
 }
 
 LaneState CudaStream::state() const {
-  const std::uint64_t told = told_.load(std::memory_order_relaxed);
-  const bool passed = context_.counters.passed({lane(), told});
-  const std::lock_guard lock(label_mutex_);
-  return {.doing = passed ? LaneState::Doing::kNothing : LaneState::Doing::kQueued,
-          .ticket = told,
-          .work = label_};
+  return progress_.state(context_.counters.last_passed(lane()),
+                         context_.counters.last_begun(lane()));
 }
 
 void CudaStream::do_announce(const SubmissionLabel& label) {
-  {
-    const std::lock_guard lock(label_mutex_);
-    label_ = label;
-  }
+  progress_.announce(label);
   range_.emplace(context_.profiler, lane(), label.name, label.tag);
 }
 
-void CudaStream::do_begin(std::uint64_t ticket) { context_.timer.begin({lane(), ticket}, handle_); }
+void CudaStream::do_begin(std::uint64_t ticket) {
+  if (progress_.begin(ticket)) {
+    cuda::write_counter(context_.driver, handle_, context_.counters.device_begun(lane()),
+                        cuda::TicketCounters::low(ticket));
+  }
+  context_.timer.begin({lane(), ticket}, handle_);
+}
 
 void CudaStream::do_end(std::uint64_t ticket) {
   context_.timer.end({lane(), ticket}, handle_);
   submitted_ = ticket;
+  if (progress_.due(ticket)) tell_host(ticket);
   range_.reset();
 }
 

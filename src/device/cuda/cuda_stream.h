@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "src/device/cuda/counters.h"
@@ -16,6 +15,7 @@
 #include "src/device/cuda/host_failure.h"
 #include "src/device/cuda/profiler.h"
 #include "src/device/cuda/span_timer.h"
+#include "src/device/queue_progress.h"
 #include "strata/device/lane_state.h"
 #include "strata/device/stream.h"
 
@@ -62,10 +62,8 @@ class CudaStream final : public Stream {
   cudaStream_t handle_ = nullptr;
   cuda::EventPool events_;
   std::uint64_t submitted_ = 0;
-  std::atomic<std::uint64_t> told_{0};        ///< newest ticket that a counter write follows
+  QueueProgress progress_;
   std::optional<cuda::ProfilerRange> range_;  ///< of the submission under way
-  mutable std::mutex label_mutex_;
-  SubmissionLabel label_;  ///< of the newest submission; guarded by label_mutex_
 };
 
 /// Returns the CUDA stream of a lane. Throws BackendError for host lanes and for lanes of
