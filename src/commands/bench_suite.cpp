@@ -20,13 +20,13 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/base/text.h"
 #include "strata/benchmark/results.h"
 #include "strata/benchmark/suite.h"
 #include "strata/benchmark/tables.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
-#include "strata/data/output_file.h"
 #include "strata/run/command_ranks.h"
 
 namespace strata {

@@ -186,7 +186,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   if (!folders.cache.empty() && report.measured > 0) {
     try {
       save_plan_set(cached, cache_file);
-    } catch (const IoError& error) {
+    } catch (const Error& error) {
       report.warnings.push_back(std::string(error.what()) +
                                 "; the next run measures again (kernels.plan_cache)");
     }

@@ -167,8 +167,11 @@ void RunFolder::remove_old_run() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
-    const bool unfinished = (name.starts_with("plans.json.") || name.starts_with("config.json.")) &&
-                            name.ends_with(".tmp");
+    const auto is_of = [&](const char* written) { return name.starts_with(written); };
+    const bool unfinished =
+        std::ranges::any_of(std::array{".plans.json.tmp", ".config.json.tmp", ".trace.json.tmp"},
+                            is_of) ||  // of an OutputFile, or of what was before it
+        ((is_of("plans.json.") || is_of("config.json.")) && name.ends_with(".tmp"));
     const bool old_lines =
         name.starts_with("metrics.jsonl.old") || name.starts_with("samples.jsonl.old");
     if (unfinished || old_lines || is_event_file_name(name)) {

@@ -82,14 +82,15 @@ TEST_CASE("overwriting removes what a run left, and nothing else") {
   const fs::path path = fs::path(scratch.file(".")) / "run";
   leave_run(path);
   write(path / "plans.json.17.tmp");
+  write(path / ".config.json.tmp0123456789abcdef");
   write(path / "notes.txt");
   for (const char* name : {"step-00000012", "step-00000012.abandoned-2"}) {
     fs::create_directories(path / "checkpoints" / name);
   }
   CHECK(refusal(path, OldRun::kReplace) == "no error");
-  for (const char* gone :
-       {"checkpoints/step-00000012", "checkpoints/step-00000012.abandoned-2", "metrics.jsonl",
-        "train.log", "plans.json", "trace.json", "plans.json.17.tmp"}) {
+  for (const char* gone : {"checkpoints/step-00000012", "checkpoints/step-00000012.abandoned-2",
+                           "metrics.jsonl", "train.log", "plans.json", "trace.json",
+                           "plans.json.17.tmp", ".config.json.tmp0123456789abcdef"}) {
     CHECK_FALSE(fs::exists(path / gone));
   }
   for (const char* kept : {"config.json", "notes.txt", "checkpoints"}) {
