@@ -315,6 +315,22 @@ TEST_CASE("a run that goes on waits two seconds for a process that is not ending
   CHECK(time.passed_s() < 2.35);
 }
 
+TEST_CASE("a lock that names no process but a path leads nowhere") {
+  const ScratchFolder scratch;
+  const std::string run = scratch.file("run");
+  fs::create_directories(run);
+  const Holder holder(run, false);
+  // What is there looks like a process that the kernel takes down, for ever.
+  const std::string posing = scratch.write("posing/stat", "1 (name) S 0 0 0 0 0 4 0 0\n");
+  std::array<char, 256> host{};
+  REQUIRE(gethostname(host.data(), host.size() - 1) == 0);
+  write(run + "/.lock",
+        "process .." + fs::path(posing).parent_path().string() + " on " + host.data() + "\n");
+  PausedTime time(30, [] {});
+  CHECK_THROWS_WITH(RunFolder(run, OldRun::kResume, time.wait()), ContainsSubstring("is in use"));
+  CHECK(time.passed_s() < 2.35);
+}
+
 TEST_CASE("scratch files of probes that were killed go when the next run comes") {
   const ScratchFolder scratch;
   const std::string probe = scratch.file(".strata-probe-12ab");
