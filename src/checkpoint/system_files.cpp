@@ -303,6 +303,14 @@ class SystemFiles final : public Files {
     if (std::remove(path.c_str()) != 0) throw_io_failure(path, "remove", errno);
   }
 
+  /// The standard library opens what it goes into from the folder above (openat), without following
+  /// a link, and removes by the descriptors: a path may lead elsewhere a moment later.
+  void remove_tree(const Path& folder) override {
+    std::error_code error;
+    fs::remove_all(folder, error);
+    if (error) throw_io_failure(folder, "remove", error.value());
+  }
+
   void sync_folder(const Path& folder) override {
     const int descriptor = open_as(folder, O_RDONLY | O_DIRECTORY, "open folder");
     const int result = calls_->fsync(descriptor);

@@ -31,6 +31,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/start_thread.h"
 #include "support/catch.h"
+#include "support/exchanged_link.h"
 #include "support/patience.h"
 
 namespace strata {
@@ -446,6 +447,13 @@ TEST_CASE("names that lead elsewhere are not written, and opening what is no fil
   fs::create_directory_symlink(scratch.path(), scratch.path() / "tree" / "up");
   remove_all(*files, scratch.path() / "tree");
   CHECK(read_plainly(target) == "x");
+}
+
+TEST_CASE("removing a tree touches nothing outside of it, whatever changes places meanwhile") {
+  const ScratchFolder scratch;
+  const auto files = make_system_files();
+  test::require_nothing_outside_removed(scratch.path(), "tree/model",
+                                        [&] { remove_all(*files, scratch.path() / "tree"); });
 }
 
 TEST_CASE("a folder that this user may not write is named with the remedy") {

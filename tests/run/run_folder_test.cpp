@@ -19,6 +19,7 @@
 #include "strata/base/error.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/exchanged_link.h"
 #include "support/patience.h"
 #include "support/scratch_folder.h"
 
@@ -107,6 +108,13 @@ TEST_CASE("overwriting removes a link and not what it points to") {
   fs::create_symlink("../precious", path / "metrics.jsonl");
   CHECK(refusal(path, OldRun::kReplace) == "no error");
   CHECK(fs::exists(fs::path(scratch.file(".")) / "precious"));
+}
+
+TEST_CASE("overwriting removes nothing outside of the run, whatever changes places meanwhile") {
+  const ScratchFolder scratch;
+  require_nothing_outside_removed(scratch.file("."), "run/checkpoints/step-00000012/model", [&] {
+    const RunFolder made(scratch.file("run"), OldRun::kReplace);
+  });
 }
 
 TEST_CASE("a config.json that no run wrote is never written over") {

@@ -90,6 +90,9 @@ class Files {
   virtual void rename(const Path& from, const Path& to) = 0;
   /// Removes a file, or an empty folder.
   virtual void remove(const Path& path) = 0;
+  /// Removes a folder with all that is in it, and links themselves: also one that somebody puts in
+  /// the place of a folder meanwhile.
+  virtual void remove_tree(const Path& folder);
   /// Returns once names made, changed and removed in the folder will survive a crash.
   virtual void sync_folder(const Path& folder) = 0;
 
