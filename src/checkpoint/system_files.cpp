@@ -224,7 +224,7 @@ class SystemReader final : public FileReader {
         path_(std::move(path)),
         status_(require_regular(calls, path_, descriptor)),
         descriptor_(descriptor),
-        direct_(calls, path_, O_RDONLY, status_) {}
+        direct_(calls, path_, O_RDONLY | O_NOFOLLOW, status_) {}
   ~SystemReader() override { calls_.close(descriptor_); }
 
   [[nodiscard]] std::uint64_t bytes() const override {
@@ -279,7 +279,8 @@ class SystemFiles final : public Files {
   }
 
   [[nodiscard]] std::unique_ptr<FileReader> open(const Path& file) const override {
-    return std::make_unique<SystemReader>(*calls_, file, open_as(file, O_RDONLY, "open"));
+    return std::make_unique<SystemReader>(*calls_, file,
+                                          open_as(file, O_RDONLY | O_NOFOLLOW, "open"));
   }
 
   void make_folder(const Path& folder) override {

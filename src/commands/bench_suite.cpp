@@ -37,11 +37,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kMarkdownBegin = "Suite `";
 
-bool is_there(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(file, ignored));
-}
-
 std::string command_of(const SuiteOptions& options) {
   std::vector<std::string> words{"strata", "bench", "--suite", options.suite.string()};
   std::string rows;

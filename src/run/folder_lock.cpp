@@ -37,7 +37,7 @@ std::string host_name() {
 std::string holder(const fs::path& lock) {
   constexpr std::size_t kMostBytes = 4096;
   try {
-    const std::string text = read_text_file(lock, kMostBytes);
+    const std::string text = read_text_file(lock, kMostBytes, Links::kRefuse);
     if (!text.empty()) return text.substr(0, text.find('\n'));
   } catch (const IoError&) {  // somebody else's file
   }

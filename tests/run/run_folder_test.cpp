@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -37,6 +38,15 @@ void leave_run(const fs::path& folder) {
   for (const char* name : {"metrics.jsonl", "train.log", "plans.json", "trace.json"}) {
     write(folder / name);
   }
+}
+
+/// Returns what a folder holds.
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    names.insert(entry.path().string());
+  }
+  return names;
 }
 
 std::string refusal(const fs::path& folder, OldRun old_run = OldRun::kRefuse) {
@@ -150,13 +160,43 @@ TEST_CASE("what a run would wait for, or write into, is refused where it expects
     };
     REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
     check("a pipe or a device");
-    fs::create_symlink("/dev/null", file);
-    check("a pipe or a device");
     fs::create_directory(file);
     check("a folder");
     if (fs::exists(kept)) fs::rename(kept, file);
   }
   CHECK(refusal(path, OldRun::kResume) == "no error");
+}
+
+TEST_CASE("a link in the place of a file that a run writes is refused, and the folder stays") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  const std::string precious = scratch.write("precious", "text");
+  for (const char* name : {"metrics.jsonl", "samples.jsonl", "train.log", "config.json",
+                           "trace.json", "plans.json", ".lock"}) {
+    for (const std::string& target : {precious, scratch.file("none"), std::string("/dev/null")}) {
+      leave_run(path);
+      fs::create_directories(path / "checkpoints/step-00000012");
+      fs::remove(path / name);
+      fs::create_symlink(target, path / name);
+      const std::set<std::string> before = names_in(path);
+      const bool kept = name == std::string("config.json") || name == std::string(".lock");
+      CHECK_THAT(refusal(path, OldRun::kResume),
+                 ContainsSubstring((path / name).string() + " is a link") &&
+                     ContainsSubstring("remove or rename it"));
+      CHECK(names_in(path) == before);
+      const std::string replacing = refusal(path, OldRun::kReplace);
+      if (kept) {
+        CHECK_THAT(replacing, ContainsSubstring((path / name).string() + " is a link"));
+        CHECK(names_in(path) == before);
+      } else {
+        CHECK(replacing == "no error");
+        CHECK_FALSE(fs::is_symlink(path / name));
+      }
+      CHECK(fs::file_size(precious) == 4);
+      CHECK_FALSE(fs::exists(scratch.file("none")));
+      fs::remove_all(path);
+    }
+  }
 }
 
 TEST_CASE("what has the name of a folder of saves and is none is refused as it is") {
