@@ -4,13 +4,15 @@
 
 #include "strata/base/log.h"
 
+#include <fcntl.h>
 #include <spdlog/pattern_formatter.h>
-#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -18,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/text.h"
 
 namespace {
@@ -89,6 +91,32 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
   std::string live_;
 };
 
+/// A file to whose end lines are written, each as it comes.
+class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit FileSink(const std::string& file)
+      : file_(file), descriptor_(open_to_write(file, O_WRONLY | O_APPEND)) {}
+  ~FileSink() override { ::close(descriptor_); }
+  FileSink(const FileSink&) = delete;
+  FileSink& operator=(const FileSink&) = delete;
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    for (std::size_t done = 0; done < line.size();) {
+      const ssize_t written = ::write(descriptor_, line.data() + done, line.size() - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) throw spdlog::spdlog_ex(file_ + " cannot be written", errno);
+      done += static_cast<std::size_t>(written);
+    }
+  }
+  void flush_() override {}
+
+  std::string file_;
+  int descriptor_;
+};
+
 /// What a line says, without control characters of names and damaged files.
 class PrintableText final : public spdlog::custom_flag_formatter {
  public:
@@ -113,13 +141,7 @@ std::shared_ptr<ConsoleSink> console_sink() {
 void configure(int rank, int ranks, const std::string& file) {
   std::vector<spdlog::sink_ptr> sinks{std::make_shared<ConsoleSink>(rank)};
   sinks.front()->set_level(spdlog::level::info);
-  if (!file.empty()) {
-    try {
-      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(file));
-    } catch (const spdlog::spdlog_ex& e) {
-      throw IoError("cannot append to the log file " + file + ": " + e.what());
-    }
-  }
+  if (!file.empty()) sinks.push_back(std::make_shared<FileSink>(file));
   auto logger = std::make_shared<spdlog::logger>("strata", sinks.begin(), sinks.end());
   const std::string who =
       rank == 0 ? "" : "[rank " + std::to_string(rank) + " of " + std::to_string(ranks) + "] ";

@@ -26,7 +26,7 @@ bool exists(const fs::path& file) {
 
 Json parse_config(const std::string& file) {
   try {
-    return parse_json<Json>(read_text_file(file, kMostConfigBytes));
+    return parse_json<Json>(read_text_file(file, kMostConfigBytes, Links::kOfModel));
   } catch (const Json::exception& error) {
     throw IoError(file + ": is not JSON: " + json_problem(error));
   } catch (const ConfigError& error) {
@@ -74,9 +74,9 @@ std::optional<ChatTemplate> ChatTemplate::of_model(const std::string& folder_or_
   fs::path folder(folder_or_file);
   if (!fs::is_directory(folder, error)) folder = folder.parent_path();
   const std::string own = (folder / "chat_template.jinja").string();
-  if (exists(own)) return parse(read_text_file(own, kMostConfigBytes), own);
+  if (is_there(own)) return parse(read_text_file(own, kMostConfigBytes, Links::kOfModel), own);
   const std::string config = (folder / "tokenizer_config.json").string();
-  if (!exists(config)) return std::nullopt;
+  if (!is_there(config)) return std::nullopt;
   const std::optional<std::string> source = template_of_config(parse_config(config), config);
   if (!source) return std::nullopt;
   return parse(*source, config + ": $.chat_template");

@@ -141,8 +141,8 @@ class Exporter {
       for (const StateFile* file : block.files()) static_cast<void>(entry(*file));
     }
     verify_small_files();
-    const ImportedFolder imported{&files_, what_.checkpoint.folder / kModelFolder};
-    writer_.write_small(model_folder_files(target, layout, what_.model, imported));
+    writer_.write_small(model_folder_files(target, layout, what_.model,
+                                           files_of_checkpoint(files_, what_.checkpoint)));
     writer_.write_weights(target, [&](BlockId b) { return joined(source.blocks[b]); });
   }
 

@@ -29,12 +29,15 @@ std::string read_whole(const Files& files, const std::filesystem::path& file,
   return text;
 }
 
+void Files::remove_tree(const Path& folder) {
+  for (const std::string& name : list(folder)) remove_all(*this, folder / name);
+  remove(folder);
+}
+
 void remove_all(Files& files, const std::filesystem::path& path) {
   const Files::Kind kind = files.kind(path);
   if (kind == Files::Kind::kNothing) return;
-  if (kind == Files::Kind::kFolder) {
-    for (const std::string& name : files.list(path)) remove_all(files, path / name);
-  }
+  if (kind == Files::Kind::kFolder) return files.remove_tree(path);
   files.remove(path);
 }
 

@@ -35,7 +35,8 @@ void import_model(Files& files, const ModelImport& what, ThreadPool& pool) {
   const CheckpointLayout target =
       make_checkpoint_layout(what.layout, {.weight = what.weight, .moment = {}});
   ModelWriter writer(files, what.to, pool, 1, what.progress);
-  writer.write_small(model_folder_files(target, what.layout, what.model, {&files, what.from}));
+  writer.write_small(
+      model_folder_files(target, what.layout, what.model, files_of_model(what.from)));
   writer.write_weights(target, [&](BlockId b) {
     return [&what, &block = what.layout.blocks[b]](std::int64_t begin, std::span<std::byte> out) {
       if (what.weight == DType::kF32) return read_block<float>(what.weights, block, begin, out);

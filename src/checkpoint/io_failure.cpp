@@ -28,7 +28,8 @@ std::string_view remedy_of(int error) {
       return "; the disk reports a fault: see the system's log, or name another disk (run.output)";
     case EMFILE: return "; raise the limit of open files (ulimit -n)";
     case ENXIO: return "; a regular file is expected here: remove what has this name";
-    case ELOOP: return "; no link may be here, or it leads in a circle: remove what has this name";
+    case ELOOP:
+      return "; no link may be here: put the file itself in its place (cp -L), or remove it";
     case ENAMETOOLONG: return "; name a folder with a shorter path (run.output)";
     case ENOTEMPTY:
     case EEXIST: return "; remove what is there, or name another folder (run.output)";

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "strata/base/bytes.h"
+#include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/base/narrow.h"
 
@@ -47,26 +48,43 @@ std::string index_text(const CheckpointLayout& files, const ModelLayout& layout)
   return json_text(index, 2) + '\n';
 }
 
+/// Returns whether a file of this name is copied as it is.
+bool is_copied(std::string_view name) {
+  return name.ends_with(kRanks) || std::ranges::find(kCopied, name) != std::end(kCopied);
+}
+
 }  // namespace
+
+ImportedFiles files_of_model(const fs::path& folder) {
+  return {.names = make_system_files()->list(folder), .read = [folder](const std::string& name) {
+            return read_text_file(folder / name, kMostBytes, Links::kOfModel);
+          }};
+}
+
+ImportedFiles files_of_checkpoint(const Files& files, const FoundCheckpoint& checkpoint) {
+  ImportedFiles imported;
+  for (const ManifestFile& file : checkpoint.manifest.files) {
+    if (!file.path.starts_with(kModelFolder)) continue;
+    imported.names.push_back(file.path.substr(kModelFolder.size()));
+  }
+  const fs::path folder = checkpoint.folder / kModelFolder;
+  imported.read = [&files, folder](const std::string& name) {
+    return read_whole(files, folder / name, kMostBytes);
+  };
+  return imported;
+}
 
 std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const ModelLayout& layout,
                                           const LlamaConfig& config,
-                                          const ImportedFolder& imported) {
+                                          const ImportedFiles& imported) {
   std::vector<SmallFile> result;
   const auto add = [&](const std::string& name, std::string contents) {
     result.push_back({std::string(kModelFolder) + name, std::move(contents)});
   };
   std::optional<std::string> config_text;
-  if (!imported.folder.empty()) {
-    const Files& from = *imported.files;
-    config_text = read_whole(from, imported.folder / kConfig, kMostBytes);
-    for (const char* name : kCopied) {
-      const fs::path file = imported.folder / name;
-      if (from.kind(file) != Files::Kind::kNothing) add(name, read_whole(from, file, kMostBytes));
-    }
-    for (const std::string& name : from.list(imported.folder)) {
-      if (name.ends_with(kRanks)) add(name, read_whole(from, imported.folder / name, kMostBytes));
-    }
+  if (imported.read) config_text = imported.read(kConfig);
+  for (const std::string& name : imported.names) {
+    if (is_copied(name)) add(name, imported.read(name));
   }
   add(kConfig, llama_config_text(config, files.types.weight, config_text));
   add(kIndex, index_text(files, layout));
@@ -75,8 +93,7 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
 }
 
 bool is_model_file(std::string_view name) {
-  return name == kConfig || name == kIndex || name.ends_with(".safetensors") ||
-         name.ends_with(kRanks) || std::ranges::find(kCopied, name) != std::end(kCopied);
+  return name == kConfig || name == kIndex || name.ends_with(".safetensors") || is_copied(name);
 }
 
 }  // namespace strata

@@ -224,7 +224,7 @@ class SystemReader final : public FileReader {
         path_(std::move(path)),
         status_(require_regular(calls, path_, descriptor)),
         descriptor_(descriptor),
-        direct_(calls, path_, O_RDONLY, status_) {}
+        direct_(calls, path_, O_RDONLY | O_NOFOLLOW, status_) {}
   ~SystemReader() override { calls_.close(descriptor_); }
 
   [[nodiscard]] std::uint64_t bytes() const override {
@@ -279,7 +279,8 @@ class SystemFiles final : public Files {
   }
 
   [[nodiscard]] std::unique_ptr<FileReader> open(const Path& file) const override {
-    return std::make_unique<SystemReader>(*calls_, file, open_as(file, O_RDONLY, "open"));
+    return std::make_unique<SystemReader>(*calls_, file,
+                                          open_as(file, O_RDONLY | O_NOFOLLOW, "open"));
   }
 
   void make_folder(const Path& folder) override {
@@ -301,6 +302,14 @@ class SystemFiles final : public Files {
 
   void remove(const Path& path) override {
     if (std::remove(path.c_str()) != 0) throw_io_failure(path, "remove", errno);
+  }
+
+  /// The standard library opens what it goes into from the folder above (openat), without following
+  /// a link, and removes by the descriptors: a path may lead elsewhere a moment later.
+  void remove_tree(const Path& folder) override {
+    std::error_code error;
+    fs::remove_all(folder, error);
+    if (error) throw_io_failure(folder, "remove", error.value());
   }
 
   void sync_folder(const Path& folder) override {

@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "command_line/shell_completion.h"
 #include "command_line/sub_commands.h"
 #include "strata/base/error.h"
+#include "strata/base/output_file.h"
 #include "strata/base/version.h"
 
 namespace strata {
@@ -48,10 +48,7 @@ void print_page(const CLI::App& app, const std::string& name) {
 void write_pages(const CLI::App& app, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   for (const ManPage& page : pages_of(app)) {
-    std::ofstream out(folder / page.file, std::ios::binary);
-    out << page.text;
-    out.close();
-    if (!out) throw IoError((folder / page.file).string() + ": cannot be written");
+    write_file((folder / page.file).string(), page.text);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "commands/measured_steps.h"
 #include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
+#include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
@@ -250,8 +251,7 @@ void require_replaceable(std::string_view option, const fs::path& file,
   const bool may_hold_anything =
       fs::is_regular_file(file, ignored) || fs::is_block_file(file, ignored);
   if (!may_hold_anything || fs::is_empty(file, ignored)) return;
-  std::ifstream in(file);
-  const nlohmann::json held = nlohmann::json::parse(in, nullptr, false);
+  const nlohmann::json held = nlohmann::json::parse(read_text_file(file, kGiB), nullptr, false);
   const auto holds = [&](std::string_view key) { return held.contains(key); };
   if (held.is_object() && std::ranges::any_of(keys, holds)) return;
   throw IoError(std::string(option) + ": " + file.string() +

@@ -20,13 +20,13 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/base/text.h"
 #include "strata/benchmark/results.h"
 #include "strata/benchmark/suite.h"
 #include "strata/benchmark/tables.h"
 #include "strata/comm/ranks.h"
 #include "strata/commands/commands.h"
-#include "strata/data/output_file.h"
 #include "strata/run/command_ranks.h"
 
 namespace strata {
@@ -36,11 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kMarkdownBegin = "Suite `";
-
-bool is_there(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(file, ignored));
-}
 
 std::string command_of(const SuiteOptions& options) {
   std::vector<std::string> words{"strata", "bench", "--suite", options.suite.string()};

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/json.h"
 
 namespace strata {
@@ -61,23 +62,25 @@ std::string Completion::line(bool logprobs) const {
 
 CompletionFile::CompletionFile(std::filesystem::path path, OldOutput old)
     : path_(std::move(path)), old_(old) {
-  std::error_code error;
-  const bool there = std::filesystem::exists(path_, error);
+  const bool there = is_there(path_);
   if (there && old == OldOutput::kRefuse) {
     throw ConfigError(path_.string() +
                       ": is there already; go on with it by --resume, replace it by --overwrite, "
                       "or name another --output");
   }
-  if (there && !std::filesystem::is_regular_file(path_, error)) {
-    throw ConfigError(path_.string() + ": is no regular file; name another --output");
+  std::error_code error;
+  if (there && !std::filesystem::is_regular_file(std::filesystem::symlink_status(path_, error))) {
+    throw ConfigError(path_.string() +
+                      ": is no regular file, or a link to one; name another --output");
   }
   if (there && old == OldOutput::kResume) read_lines();
 }
 
 void CompletionFile::open() {
-  const int truncate = old_ == OldOutput::kReplace ? O_TRUNC : 0;
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | truncate, 0666);
-  if (descriptor_ < 0) throw IoError(path_.string() + ": cannot be opened: " + system_problem());
+  descriptor_ = open_to_write(path_, O_WRONLY | O_APPEND);
+  if (old_ == OldOutput::kReplace && ::ftruncate(descriptor_, 0) != 0) {
+    throw IoError(path_.string() + ": cannot be emptied: " + system_problem());
+  }
 }
 
 CompletionFile::~CompletionFile() {

@@ -1,40 +1,20 @@
-// Each process has a folder of its own name below the one that it is given, so that several of them
-// may test at once.
+// Each process has a folder of its own below the one that it is given, so that several of them may
+// test at once, and none of them writes where somebody else has left links.
 
 #include "commands/doctor_self_test.h"
 
-#include <unistd.h>
-
+#include <optional>
 #include <string>
 #include <system_error>
 
+#include "strata/base/error.h"
+#include "strata/base/temporary.h"
 #include "strata/base/work_meter.h"
 #include "strata/doctor/self_test.h"
 
 namespace strata {
 
 namespace {
-
-/// A folder that goes with the object.
-class TemporaryFolder {
- public:
-  explicit TemporaryFolder(std::filesystem::path path) : path_(std::move(path)) {
-    std::filesystem::create_directory(path_, error_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!error_) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] const std::error_code& error() const { return error_; }
-
- private:
-  std::filesystem::path path_;
-  std::error_code error_;
-};
 
 /// Returns the file of the program that runs, or nothing where the system does not say.
 std::filesystem::path this_program() {
@@ -45,22 +25,27 @@ std::filesystem::path this_program() {
 }  // namespace
 
 std::vector<Finding> run_self_test(const std::filesystem::path& folder, Ranks& ranks) {
-  const TemporaryFolder scratch(std::filesystem::absolute(folder) /
-                                ("strata-self-test-" + std::to_string(::getpid())));
+  const std::filesystem::path name = std::filesystem::absolute(folder) / "strata-self-test";
+  std::optional<TemporaryFolder> scratch;
+  std::string why;
+  try {
+    scratch.emplace(name);
+  } catch (const IoError& error) {
+    why = error.what();
+  }
   WorkProgress work;
   const WorkMeter meter(work);
   std::vector<Finding> findings =
       self_test({.backend = cuda_available() ? BackendKind::kCuda : BackendKind::kCpu,
-                 .scratch = scratch.path(),
+                 // What needs files finds that it cannot make them, under a name that nobody has.
+                 .scratch = scratch ? scratch->path() : name_beside(name, "none"),
                  .program = this_program(),
                  .work = &work},
                 ranks);
-  if (!scratch.error() || ranks.rank() != 0) return findings;
+  if (scratch || ranks.rank() != 0) return findings;
   findings.insert(findings.begin(), {.name = "folder",
                                      .verdict = Verdict::kBad,
-                                     .found = scratch.path().string() +
-                                              " cannot be made: " + scratch.error().message() +
-                                              "; what needs files cannot be tested",
+                                     .found = why + "; what needs files cannot be tested",
                                      .remedy = "name a folder that can be written: --folder DIR"});
   return findings;
 }

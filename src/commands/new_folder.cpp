@@ -4,12 +4,12 @@
 #include "commands/new_folder.h"
 
 #include <exception>
-#include <random>
 #include <string>
 #include <utility>
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/temporary.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/model_folder.h"
 
@@ -17,12 +17,6 @@ namespace strata {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Returns a new name beside a folder.
-fs::path name_beside(const fs::path& folder, const std::string& what) {
-  return folder.parent_path() / ("." + folder.filename().string().substr(0, 32) + "." + what +
-                                 std::to_string(std::random_device{}()));
-}
 
 /// Returns the name as an absolute path, without a "/" at its end.
 fs::path cleaned(const fs::path& name) {

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/report/past_run.h"
 

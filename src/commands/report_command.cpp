@@ -17,11 +17,11 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/base/text.h"
 #include "strata/base/version.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
-#include "strata/data/output_file.h"
 #include "strata/report/png_figures.h"
 #include "strata/report/report_page.h"
 #include "strata/report/run_history.h"
@@ -94,10 +94,7 @@ void write_whole(const Output& output, std::string_view text) {
                     std::string(output.option));
     }
   }
-  OutputFile out(output.file.string());
-  out.write(text.data(), text.size());
-  out.close();
-  out.publish();
+  write_file(output.file.string(), text);
 }
 
 /// Returns where a figure becomes a PNG file.

@@ -4,8 +4,6 @@
 
 #include "commands/suite_runner.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,12 +21,13 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/base/process.h"
 #include "strata/base/stop_signals.h"
+#include "strata/base/temporary.h"
 #include "strata/base/text.h"
 #include "strata/base/work_meter.h"
 #include "strata/benchmark/tables.h"
-#include "strata/data/output_file.h"
 
 namespace strata {
 
@@ -38,32 +37,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostResultBytes = std::size_t{1} << 24;
 
-/// The file that a run writes, which is gone when the suite ends.
-class RunFile {
- public:
-  explicit RunFile(const fs::path& results)
-      : path_(results.empty() ? fs::temp_directory_path() /
-                                    ("strata-suite-" + std::to_string(::getpid()) + ".json")
-                              : fs::path(results.string() + ".run")) {}
-  ~RunFile() { clear(); }
-  RunFile(const RunFile&) = delete;
-  RunFile& operator=(const RunFile&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-  void clear() const {
-    std::error_code ignored;
-    fs::remove(path_, ignored);
-  }
-
- private:
-  fs::path path_;
-};
-
-void write_whole(const fs::path& file, const std::string& text) {
-  OutputFile out(file.string());
-  out.write(text.data(), text.size());
-  out.close();
-  out.publish();
+/// Returns where the folder of this suite's own is made: beside its results, since a rank that
+/// writes them may be on another host, else among the temporary files of this one.
+fs::path folder_name(const fs::path& results) {
+  return results.empty() ? temporary_name("strata-suite") : fs::path(results.string() + ".run");
 }
 
 /// Returns the last line of an output that has a letter: launchers draw frames around theirs.
@@ -109,7 +86,7 @@ std::string why_failed(const ChildEnd& end, const SuiteRow& row) {
 class SuiteRunner {
  public:
   SuiteRunner(const SuiteOptions& options, SuiteResults& results, const std::vector<SuiteJob>& jobs)
-      : options_(options), results_(results), jobs_(jobs), run_file_(options.json) {}
+      : options_(options), results_(results), jobs_(jobs), folder_(folder_name(options.json)) {}
 
   void run_all() {
     const StopSignals stop;
@@ -134,6 +111,8 @@ class SuiteRunner {
   }
 
  private:
+  /// Returns the file that a run writes.
+  [[nodiscard]] fs::path run_file() const { return folder_.path() / "run.json"; }
   RowRecord& record(const SuiteJob& job) { return results_.rows[job.record]; }
   [[nodiscard]] std::int64_t runs_of(const SuiteJob& job) const {
     return static_cast<std::int64_t>(results_.rows[job.record].runs.size());
@@ -164,8 +143,9 @@ class SuiteRunner {
     words.push_back(fs::read_symlink("/proc/self/exe").string());
     const std::vector<std::string> arguments = arguments_of(job.row);
     words.insert(words.end(), arguments.begin(), arguments.end());
-    words.insert(words.end(), {"--json", run_file_.path().string()});
-    run_file_.clear();
+    words.insert(words.end(), {"--json", run_file().string()});
+    std::error_code ignored;
+    fs::remove(run_file(), ignored);
     RunRecord run{
         .date = utc_now(), .wall_s = 0, .exit_code = 0, .error = {}, .json = {}, .figures = {}};
     const double begin_s = steady_seconds();
@@ -195,7 +175,7 @@ class SuiteRunner {
       return;
     }
     try {
-      run.json = read_text_file(run_file_.path(), kMostResultBytes);
+      run.json = read_text_file(run_file(), kMostResultBytes);
       run.figures = read_bench(run.json, "the results of the run");
     } catch (const Error& error) {
       run.json.clear();
@@ -215,14 +195,14 @@ class SuiteRunner {
   }
 
   void write() const {
-    if (!options_.json.empty()) write_whole(options_.json, to_json(results_));
-    if (!options_.markdown.empty()) write_whole(options_.markdown, to_markdown(results_));
+    if (!options_.json.empty()) write_file(options_.json.string(), to_json(results_));
+    if (!options_.markdown.empty()) write_file(options_.markdown.string(), to_markdown(results_));
   }
 
   const SuiteOptions& options_;
   SuiteResults& results_;
   const std::vector<SuiteJob>& jobs_;
-  RunFile run_file_;
+  TemporaryFolder folder_;
   WorkProgress work_;  ///< the run under way
 };
 

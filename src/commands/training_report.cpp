@@ -215,7 +215,7 @@ void TrainingReport::trace(std::int64_t step, const Recorder& recorder,
   try {
     recorder.write_chrome_trace(file);
     log::info("trace of steps {} and {} in {}", step + 1, step + 2, file);
-  } catch (const IoError& error) {
+  } catch (const Error& error) {
     log::warn("{}; the run goes on without it", error.what());
   }
   std::vector<std::string> keys;

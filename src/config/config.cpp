@@ -3,12 +3,8 @@
 
 #include "strata/config/config.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -16,11 +12,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
+#include "strata/base/output_file.h"
 #include "strata/base/random.h"
 
 namespace strata {
@@ -53,24 +49,6 @@ bool is_gone(const std::filesystem::path& folder) {
   if (type == std::filesystem::file_type::not_found) return true;
   if (!error) return false;
   throw IoError("model.path: " + folder.string() + ": " + error.message());
-}
-
-/// Writes a file that is not there yet, links included, down to the disk. Returns whether it could.
-bool write_new_file(const std::filesystem::path& file, std::string_view text) {
-  constexpr mode_t kEverybody = 0666;  // less what the umask takes
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kEverybody);
-  if (descriptor < 0) return false;
-  bool written = true;
-  while (written && !text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count >= 0) {
-      text.remove_prefix(static_cast<std::size_t>(count));
-    } else {
-      written = errno == EINTR;
-    }
-  }
-  written = written && ::fsync(descriptor) == 0;
-  return ::close(descriptor) == 0 && written;
 }
 
 }  // namespace
@@ -110,17 +88,7 @@ RunConfig parse_run_config(std::string_view text, std::string_view source) {
 }
 
 void save_run_config(const RunConfig& config, const std::filesystem::path& file) {
-  // A name of this process's own: what lies under another one is somebody's.
-  const std::filesystem::path unfinished =
-      file.string() + "." + std::to_string(::getpid()) + ".tmp";
-  std::error_code failed;
-  std::filesystem::remove(unfinished, failed);  // of a run that had this number and was killed
-  const bool written = write_new_file(unfinished, write_fields(config));
-  if (written) std::filesystem::rename(unfinished, file, failed);
-  if (written && !failed) return;
-  std::error_code ignored;
-  std::filesystem::remove(unfinished, ignored);
-  throw IoError(file.string() + ": cannot be written" + (failed ? ": " + failed.message() : ""));
+  write_file(file.string(), write_fields(config));
 }
 
 std::string config_hash(const RunConfig& config) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "strata/base/file.h"
-#include "strata/data/output_file.h"
+#include "strata/base/output_file.h"
 
 namespace strata {
 

@@ -1,5 +1,5 @@
 // Walks folders with <filesystem>, whose recursive iterator does not follow links, so it comes to
-// an end also where they form a circle.
+// an end also where they form a circle. Links to files count where these lie in the folder.
 
 #include "data/text_files.h"
 
@@ -62,6 +62,20 @@ std::string why_left_out(const fs::directory_entry& entry,
   return ending.empty() ? "without ending" : shortened(ending);
 }
 
+/// Throws if a link in a folder leads out of it: who made the folder would choose which of this
+/// user's files become tokens.
+void require_inside(const fs::path& link, const std::string& folder) {
+  std::error_code error;
+  const fs::path place = fs::canonical(link, error);
+  const fs::path inside = error ? fs::path() : fs::canonical(folder, error);
+  if (error) fail_to_read(link.string(), error);
+  const fs::path from_there = place.lexically_relative(inside);
+  if (!from_there.empty() && *from_there.begin() != "..") return;
+  throw IoError(link.string() + ": is a link to " + shortened(place.string()) + ", out of the " +
+                "folder " + folder + ". Name that file, or its folder, as an input too, or copy " +
+                "the folder by cp -rL");
+}
+
 void say_what_was_left_out(const std::string& folder,
                            const std::map<std::string, std::int64_t>& left_out) {
   if (left_out.empty()) return;
@@ -89,6 +103,7 @@ void add_folder(const std::string& folder, const std::vector<std::string>& exten
     if (at->is_directory(ignored) && !at->is_symlink(ignored)) continue;
     const std::string why = why_left_out(*at, extensions);
     if (why.empty()) {
+      if (at->is_symlink(ignored)) require_inside(at->path(), folder);
       found.push_back(at->path().string());
     } else {
       ++left_out[why];

@@ -9,7 +9,7 @@
 #include "data/loss_bits.h"
 #include "data/token_file_format.h"
 #include "strata/base/error.h"
-#include "strata/data/output_file.h"
+#include "strata/base/output_file.h"
 #include "strata/data/token_file.h"
 
 namespace strata {

@@ -12,7 +12,7 @@
 #include "data/token_shards.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
-#include "strata/data/output_file.h"
+#include "strata/base/output_file.h"
 
 namespace strata {
 

@@ -2,13 +2,12 @@
 // Perfetto. Only submissions whose run was measured appear.
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "device/trace_impl.h"
-#include "strata/base/error.h"
 #include "strata/base/json.h"
+#include "strata/base/output_file.h"
 
 namespace strata {
 
@@ -49,10 +48,11 @@ json name_event(const char* what, int lane, std::string_view name) {
 
 void Recorder::write_chrome_trace(const std::string& file) const {
   // Events are written one by one: as one document they would take several times what they are of.
-  std::ofstream out(file, std::ios::trunc);
-  out << R"({"displayTimeUnit":"ms","traceEvents":[)"
-      << json_text(name_event("process_name", 0, "strata"));
-  const auto write = [&out](const json& event) { out << ',' << json_text(event); };
+  OutputFile out(file);
+  const auto put = [&out](const std::string& text) { out.write(text.data(), text.size()); };
+  put(R"({"displayTimeUnit":"ms","traceEvents":[)" +
+      json_text(name_event("process_name", 0, "strata")));
+  const auto write = [&put](const json& event) { put(',' + json_text(event)); };
   double begin_us = std::numeric_limits<double>::infinity();
   for (int lane = 0; lane < kLaneCount; ++lane) {
     write(name_event("thread_name", lane, strata::name_of(static_cast<Lane>(lane))));
@@ -74,9 +74,9 @@ void Recorder::write_chrome_trace(const std::string& file) const {
              {"args", arguments(record)}});
     }
   }
-  out << "]}\n";
+  put("]}\n");
   out.close();
-  if (!out) throw IoError("cannot write the trace to " + file);
+  out.publish();
 }
 
 }  // namespace strata

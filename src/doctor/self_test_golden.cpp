@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <numeric>
 #include <span>
 
@@ -14,6 +13,7 @@
 #include "doctor/tiny_training.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/output_file.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
@@ -29,13 +29,7 @@ std::filesystem::path write_golden_files(const std::filesystem::path& scratch) {
   const std::filesystem::path folder = scratch / "golden";
   std::filesystem::create_directories(folder);
   for (const GoldenFile& file : kGoldenFiles) {
-    std::ofstream out(folder / file.name, std::ios::binary);
-    out.write(file.bytes.data(), static_cast<std::streamsize>(file.bytes.size()));
-    out.close();
-    if (!out) {
-      throw IoError((folder / file.name).string() +
-                    ": cannot be written; give --folder a folder with some MB of room");
-    }
+    write_file((folder / file.name).string(), file.bytes);
   }
   return folder;
 }

@@ -216,7 +216,7 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
 
 LlamaConfig load_llama_config(const std::filesystem::path& file) {
   constexpr std::size_t kMostBytes = 16 * kMiB;
-  return parse_llama_config(read_text_file(file, kMostBytes), file.string());
+  return parse_llama_config(read_text_file(file, kMostBytes, Links::kOfModel), file.string());
 }
 
 }  // namespace strata

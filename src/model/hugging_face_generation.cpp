@@ -21,10 +21,9 @@ using Json = nlohmann::json;
 class ObjectFile {
  public:
   explicit ObjectFile(const std::filesystem::path& file) : source_(file.string()) {
-    std::error_code error;
-    if (!std::filesystem::exists(file, error)) return;
+    if (!is_there(file)) return;
     try {
-      json_ = parse_json<Json>(read_text_file(file, 16 * kMiB));
+      json_ = parse_json<Json>(read_text_file(file, 16 * kMiB, Links::kOfModel));
     } catch (const Json::exception& e) {
       throw ConfigError(source_ + ": not valid JSON: " + json_problem(e));
     }

@@ -73,7 +73,7 @@ To convert(From value) {
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : file_(file) {
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : file_(file, Links::kOfModel) {
   std::uint64_t header_bytes = 0;
   if (file_.bytes() < kLengthBytes) {
     throw IoError(in_file(path()) + "is too short for a safetensors header" + kDamagedFile);

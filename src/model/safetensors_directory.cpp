@@ -36,7 +36,8 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
 
 void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
   constexpr std::size_t kMostBytes = 100'000'000;
-  const nlohmann::json parsed = parse_json_object(index, read_text_file(index, kMostBytes));
+  const nlohmann::json parsed =
+      parse_json_object(index, read_text_file(index, kMostBytes, Links::kOfModel));
   const auto map = parsed.find("weight_map");
   if (map == parsed.end() || !map->is_object()) {
     throw IoError(in_file(index) + "has no weight_map");

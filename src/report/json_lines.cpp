@@ -69,7 +69,7 @@ class Lines {
 
 ReadLines read_json_lines(const std::filesystem::path& path,
                           const std::function<bool(const Json&)>& take) {
-  const InputFile file(path);
+  const InputFile file(path, Links::kRefuse);
   Lines lines(take);
   std::string text;  // what is read and not yet a whole line
   for (std::uint64_t at = 0;;) {

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <string_view>
@@ -62,26 +61,12 @@ std::uint32_t width_of(std::string_view png) {
 
 }  // namespace
 
-PngPrinter::PngPrinter(int width) : width_(width) {
-  std::error_code error;
-  std::string name = fs::temp_directory_path(error) / "strata-figures-XXXXXX";
-  if (error || ::mkdtemp(name.data()) == nullptr) {
-    throw IoError(
-        "--png: no folder can be made for temporary files; set TMPDIR to one that can "
-        "be written");
-  }
-  folder_ = name;
-}
-
-PngPrinter::~PngPrinter() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
+PngPrinter::PngPrinter(int width) : width_(width), folder_(temporary_name("strata-figures")) {}
 
 std::string PngPrinter::print(const SvgFigure& figure) const {
   constexpr double kLimitS = 60;
   const Drawing drawing{
-      .svg = folder_ / "figure.svg", .png = folder_ / "figure.png", .width = width_};
+      .svg = folder_.path() / "figure.svg", .png = folder_.path() / "figure.png", .width = width_};
   std::ofstream(drawing.svg, std::ios::binary) << figure.text;
   std::string tried;
   for (const Arguments& program : programs(drawing)) {

@@ -117,7 +117,7 @@ void read_config(RunHistory& run) {
     return;
   }
   try {
-    const Json config = parsed_config(read_text_file(file, kMostConfigBytes));
+    const Json config = parsed_config(read_text_file(file, kMostConfigBytes, Links::kRefuse));
     if (config.is_object()) return flatten(config, "", run.config);
     run.notes.emplace_back("config.json: is damaged and left out");
   } catch (const IoError& error) {

@@ -130,6 +130,7 @@ std::size_t TraceEvents::spans() const {
 }
 
 TraceEvents read_trace(const std::filesystem::path& file) {
+  static_cast<void>(InputFile(file, Links::kRefuse));  // is a file, and no link or pipe
   std::ifstream in(file, std::ios::binary);
   if (!in) throw IoError(file.string() + ": cannot be read");
   Reader reader;

@@ -8,7 +8,7 @@
 namespace strata {
 
 /// Writes a file of a cache, and its folder if there is none. Readers find the old file or the new
-/// one, never a part. Throws IoError.
+/// one, never a part. Throws as OutputFile does.
 void replace_cache_file(const std::filesystem::path& file, const std::string& text);
 
 }  // namespace strata

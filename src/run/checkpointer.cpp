@@ -34,13 +34,15 @@ std::filesystem::path plans_of_run(const CheckpointPlace& place) {
   return place.run() / kPlansName;
 }
 
-/// Returns the plans of the run, and the files of the model's folder that hold no weights. An
-/// imported model is on this machine, wherever checkpoints are.
+/// Returns the plans of the run, and the files of the model's folder that hold no weights.
 std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& setup,
                                    const CheckpointLayout& layout) {
-  const std::unique_ptr<Files> machine = make_system_files();
-  ImportedFolder imported{.files = machine.get(), .folder = setup.config.model.path};
-  if (place.resume) imported = {.files = place.files, .folder = place.resume->folder / "model"};
+  ImportedFiles imported;
+  if (place.resume) {
+    imported = files_of_checkpoint(*place.files, *place.resume);
+  } else if (!setup.config.model.path.empty()) {
+    imported = files_of_model(setup.config.model.path);
+  }
   std::vector<SmallFile> files = model_folder_files(layout, *setup.layout, setup.model, imported);
   const std::filesystem::path plans = plans_of_run(place);
   if (place.files->kind(plans) != Files::Kind::kNothing) {

@@ -37,7 +37,7 @@ std::string host_name() {
 std::string holder(const fs::path& lock) {
   constexpr std::size_t kMostBytes = 4096;
   try {
-    const std::string text = read_text_file(lock, kMostBytes);
+    const std::string text = read_text_file(lock, kMostBytes, Links::kRefuse);
     if (!text.empty()) return text.substr(0, text.find('\n'));
   } catch (const IoError&) {  // somebody else's file
   }
@@ -49,7 +49,9 @@ std::string holder(const fs::path& lock) {
 bool is_ending(std::string_view holder) {
   if (!holder.starts_with(kProcess) || !holder.ends_with(" on " + host_name())) return false;
   holder.remove_prefix(kProcess.size());
+  // Anybody may have written this: a path in the place of the number would lead to another file.
   const std::string_view pid = holder.substr(0, holder.find(' '));
+  if (pid.empty() || pid.find_first_not_of("0123456789") != pid.npos) return false;
   std::ifstream file("/proc/" + std::string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return false;

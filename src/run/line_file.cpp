@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/log.h"
 
 namespace strata {
@@ -53,25 +54,28 @@ std::optional<std::int64_t> end_of_last_line(int descriptor) {
   return 0;
 }
 
+/// Removes what is in a file; returns the 0 bytes that it has then, or nothing: errno says why.
+std::optional<std::int64_t> emptied(int descriptor) {
+  return ::ftruncate(descriptor, 0) == 0 ? std::optional<std::int64_t>(0) : std::nullopt;
+}
+
 }  // namespace
 
 LineFile::LineFile(std::filesystem::path file, OldLines old)
-    : file_(std::move(file)),
-      descriptor_(::open(file_.c_str(),
-                         O_RDWR | O_CREAT | O_CLOEXEC | (old == OldLines::kRemove ? O_TRUNC : 0),
-                         0666)) {
-  if (descriptor_ < 0) {
-    throw IoError(file_.string() + ": cannot be written: " + std::strerror(errno));
-  }
+    : file_(std::move(file)), descriptor_(open_to_write(file_, O_RDWR)) {
+  const bool removes = old == OldLines::kRemove;
   // The next line is written over what a run that was killed left of its last one.
-  if (old == OldLines::kRemove) return;
-  const std::optional<std::int64_t> end = end_of_last_line(descriptor_);
-  if (!end) {
-    const int error = errno;
-    ::close(descriptor_);
-    throw IoError(file_.string() + ": what is in it cannot be read: " + std::strerror(error));
+  const std::optional<std::int64_t> end =
+      removes ? emptied(descriptor_) : end_of_last_line(descriptor_);
+  if (end) {
+    whole_bytes_ = *end;
+    return;
   }
-  whole_bytes_ = *end;
+  const int error = errno;
+  ::close(descriptor_);
+  throw IoError(file_.string() +
+                (removes ? ": cannot be emptied: " : ": what is in it cannot be read: ") +
+                std::strerror(error));
 }
 
 LineFile::~LineFile() { ::close(descriptor_); }

@@ -73,9 +73,8 @@ class PlanSearch {
   /// holds for this platform. Throws IoError if it cannot be read: it is written again, and may
   /// hold the plans that the run's bits are by.
   MatmulPlanSet take_from_run(const fs::path& file) {
-    std::error_code error;
-    if (!fs::exists(file, error) && !error) return {chosen_.platform, {}};
-    const std::string text = read_text_file(file, kMostPlanBytes);
+    if (!is_there(file)) return {chosen_.platform, {}};
+    const std::string text = read_text_file(file, kMostPlanBytes, Links::kRefuse);
     MatmulPlanSet held = take(file, text, kNotBitwise, report_.from_run);
     if (!held.plans.empty()) warn_of_missing(file);
     return held;
@@ -186,7 +185,7 @@ MatmulPlanSet choose(MatmulTuner& tuner, std::span<const MatmulShape> shapes,
   if (!folders.cache.empty() && report.measured > 0) {
     try {
       save_plan_set(cached, cache_file);
-    } catch (const IoError& error) {
+    } catch (const Error& error) {
       report.warnings.push_back(std::string(error.what()) +
                                 "; the next run measures again (kernels.plan_cache)");
     }

@@ -116,7 +116,7 @@ std::optional<std::int64_t> last_step_in(const std::filesystem::path& file) {
   constexpr std::uint64_t kEnd = 1 << 18;  // some hundred lines
   std::string text;
   try {
-    const InputFile metrics(file);
+    const InputFile metrics(file, Links::kRefuse);
     const std::uint64_t begin = metrics.bytes() - std::min(metrics.bytes(), kEnd);
     text.resize(static_cast<std::size_t>(metrics.bytes() - begin));
     text.resize(metrics.read_some(begin, std::as_writable_bytes(std::span(text))));

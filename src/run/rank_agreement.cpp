@@ -17,6 +17,7 @@
 #include <system_error>
 #include <thread>
 
+#include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
@@ -50,8 +51,8 @@ std::vector<FieldText> texts_without(const RunConfig& config,
   return texts;
 }
 
-std::string identity_of(const fs::path& path) {
-  const InputFile file(path);
+std::string identity_of(const fs::path& path, Links links = Links::kFollow) {
+  const InputFile file(path, links);
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%" PRIu64 " bytes, samples %016" PRIx64, file.bytes(),
                 sampled_hash(file));
@@ -67,9 +68,10 @@ void add_model_files(const fs::path& folder, std::vector<FieldText>& facts) {
     const bool weights = name.find(".safetensors") != std::string::npos;
     if (weights || name == "config.json") files.push_back(entry.path());
   }
+  if (error) throw IoError("model.path: " + folder.string() + ": " + error.message());
   std::ranges::sort(files);
   for (const fs::path& file : files) {
-    facts.push_back({"model.path/" + file.filename().string(), identity_of(file)});
+    facts.push_back({"model.path/" + file.filename().string(), identity_of(file, Links::kOfModel)});
   }
 }
 

@@ -52,17 +52,25 @@ bool is_resolved_config(const fs::path& file) {
   });
 }
 
-/// Throws if a run would write to what has this name and is no file: a pipe waits for a reader, and
-/// a device may do anything. Links are followed.
+/// Throws if a run would write to what has this name and is no file: a pipe waits for a reader, a
+/// device may do anything, and a link leads to a file that whoever made the folder has chosen.
 void require_file(const fs::path& path) {
   std::error_code error;
-  const fs::file_status status = fs::status(path, error);
+  const fs::file_status status = fs::symlink_status(path, error);
   if (status.type() == fs::file_type::not_found || fs::is_regular_file(status)) return;
   if (error) throw IoError("run.output: " + refused(path, error));
-  throw IoError("run.output: " + path.string() + " is " +
-                (fs::is_directory(status) ? "a folder" : "a pipe or a device") +
+  const char* const what = fs::is_directory(status) ? "a folder"
+                           : fs::is_symlink(status) ? "a link"
+                                                    : "a pipe or a device";
+  throw IoError("run.output: " + path.string() + " is " + what +
                 ", and train writes a file of this name; remove or rename it, or " +
                 std::string(kOtherFolder));
+}
+
+/// A link that goes with the run that it is of is no danger to what it leads to.
+bool is_link(const fs::path& path) {
+  std::error_code told_by_require_file;
+  return fs::is_symlink(path, told_by_require_file);
 }
 
 /// Removes everything in a folder that a run has saved.
@@ -76,14 +84,6 @@ void remove_saves(const fs::path& folder) {
 }
 
 }  // namespace
-
-bool is_there(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (status.type() == fs::file_type::not_found) return false;
-  if (error) throw IoError("run.output: " + refused(path, error));
-  return true;
-}
 
 std::string run_in_folder(const fs::path& folder) {
   std::string held;
@@ -108,9 +108,9 @@ RunFolder::~RunFolder() = default;
 
 void RunFolder::make() const {
   std::error_code error;
-  std::vector<fs::path> missing;  // from the innermost on
-  for (fs::path folder = fs::absolute(path_).lexically_normal(); !is_there(folder);
-       folder = folder.parent_path()) {
+  std::vector<fs::path> missing;  // from the innermost on, with what the system does not show
+  for (fs::path folder = fs::absolute(path_).lexically_normal();
+       !fs::exists(fs::symlink_status(folder, error)); folder = folder.parent_path()) {
     if (folder.has_filename()) missing.push_back(folder);
   }
   fs::create_directories(path_, error);
@@ -127,9 +127,9 @@ void RunFolder::make() const {
 
 /// Throws if the folder holds what may not be written over.
 void RunFolder::require_room(OldRun old_run) const {
-  for (const fs::path& file :
-       {config(), metrics(), samples(), log(), trace(), path_ / kPlansName, path_ / ".lock"}) {
-    require_file(file);
+  for (const fs::path& file : {config(), path_ / ".lock"}) require_file(file);
+  for (const fs::path& file : {metrics(), samples(), log(), trace(), path_ / kPlansName}) {
+    if (old_run != OldRun::kReplace || !is_link(file)) require_file(file);
   }
   const std::unique_ptr<Files> files = make_system_files();
   for (const fs::path& folder : save_folders(path_)) {
@@ -167,8 +167,11 @@ void RunFolder::remove_old_run() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, error)) {
     const std::string name = entry.path().filename();
-    const bool unfinished = (name.starts_with("plans.json.") || name.starts_with("config.json.")) &&
-                            name.ends_with(".tmp");
+    const auto is_of = [&](const char* written) { return name.starts_with(written); };
+    const bool unfinished =
+        std::ranges::any_of(std::array{".plans.json.tmp", ".config.json.tmp", ".trace.json.tmp"},
+                            is_of) ||  // of an OutputFile, or of what was before it
+        ((is_of("plans.json.") || is_of("config.json.")) && name.ends_with(".tmp"));
     const bool old_lines =
         name.starts_with("metrics.jsonl.old") || name.starts_with("samples.jsonl.old");
     if (unfinished || old_lines || is_event_file_name(name)) {
@@ -178,7 +181,7 @@ void RunFolder::remove_old_run() const {
   for (const fs::path& folder : save_folders(path_)) remove_saves(folder);
   for (const fs::path& file : files) {
     if (!is_there(file)) continue;
-    if (fs::is_directory(file) || !fs::remove(file, error)) {
+    if (fs::is_directory(fs::symlink_status(file, error)) || !fs::remove(file, error)) {
       throw IoError("run.output: " + file.string() + " cannot be replaced; " +
                     std::string(kOtherFolder));
     }

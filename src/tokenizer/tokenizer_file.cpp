@@ -26,9 +26,9 @@ constexpr std::size_t kMostFileBytes = std::size_t{512} << 20;
 
 /// Returns what `parse` makes of a file's contents; its ConfigError gets the file's name.
 template <class Parse>
-auto parse_file(const std::string& file, const Parse& parse) {
+auto parse_file(const std::string& file, Links links, const Parse& parse) {
   try {
-    return parse(read_text_file(file, kMostFileBytes));
+    return parse(read_text_file(file, kMostFileBytes, links));
   } catch (const nlohmann::json::exception& error) {
     throw ConfigError(file + ": is not JSON: " + json_problem(error));
   } catch (const ConfigError& error) {
@@ -58,11 +58,11 @@ TokenizerParts parts_of(const fs::path& file, std::string_view contents) {
 }  // namespace
 
 std::optional<std::string> tokenizer_file_in(const std::string& folder) {
-  std::error_code error;
   for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
     const fs::path file = fs::path(folder) / name;
-    if (fs::exists(file, error)) return file.string();
+    if (is_there(file)) return file.string();
   }
+  std::error_code error;
   std::vector<std::string> found;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->path().extension() == ".tiktoken") found.push_back(at->path().string());
@@ -73,16 +73,19 @@ std::optional<std::string> tokenizer_file_in(const std::string& folder) {
 
 TokenizerParts read_tokenizer_file(const std::string& path) {
   std::string file = path;
+  Links links = Links::kFollow;
   if (fs::is_directory(path)) {
     file = tokenizer_file_in(path).value_or((fs::path(path) / "tokenizer.json").string());
+    links = Links::kOfModel;
   }
   TokenizerParts parts = parse_file(
-      file, [&](const std::string& contents) { return parts_of(fs::path(file), contents); });
+      file, links, [&](const std::string& contents) { return parts_of(fs::path(file), contents); });
   parts.file = file;
   const std::string config = (fs::path(file).parent_path() / "tokenizer_config.json").string();
-  if (fs::exists(config)) {
-    parts.special_tokens =
-        parse_file(config, [&](const std::string& text) { return special_tokens_of(text, parts); });
+  if (is_there(config)) {
+    parts.special_tokens = parse_file(config, Links::kOfModel, [&](const std::string& text) {
+      return special_tokens_of(text, parts);
+    });
   }
   return parts;
 }

@@ -3,6 +3,7 @@
 
 #include "strata/base/log.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,8 +13,10 @@
 #include <string>
 
 #include "strata/base/error.h"
+#include "strata/base/stop_signals.h"
 #include "support/catch.h"
 #include "support/logger_before.h"
+#include "support/scratch_folder.h"
 #include "support/terminal.h"
 
 using namespace strata;
@@ -139,13 +142,21 @@ TEST_CASE("what is only of interest afterwards is in the file and not on standar
 }
 
 TEST_CASE("a log on a full disk is reported once and ends nothing") {
+  const ScratchFolder scratch;
+  const StopSignals signals;  // a limit of file sizes is an error and no signal
   std::array<int, 2> ends{};
   REQUIRE(pipe(ends.data()) == 0);
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
   {
     const test::StandardError replaced(ends[1]);
-    log::configure(0, 1, "/dev/full");
+    log::configure(0, 1, scratch.file("train.log"));
+    rlimit full = before;
+    full.rlim_cur = 0;
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
     for (int i = 0; i < 3; ++i) log::info("line {}", i);
   }
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   close(ends[1]);
   const std::string shown = read_all(ends[0]);
   close(ends[0]);
@@ -165,6 +176,16 @@ TEST_CASE("rank 0 logs every step, other ranks only warnings with their rank") {
 
 TEST_CASE("a log line shows the control characters of a name") {
   CHECK_THAT(logged_by(0), ContainsSubstring("a file named \\x1b[2J"));
+}
+
+TEST_CASE("a log is written neither through a link nor to a device") {
+  const ScratchFolder scratch;
+  const std::string precious = scratch.write("precious", "text");
+  std::filesystem::create_symlink(precious, scratch.file("train.log"));
+  CHECK_THROWS_WITH(log::configure(0, 1, scratch.file("train.log")),
+                    ContainsSubstring("train.log: is a link"));
+  CHECK_THROWS_WITH(log::configure(0, 1, "/dev/null"), ContainsSubstring("but a device"));
+  CHECK(std::filesystem::file_size(precious) == 4);
 }
 
 TEST_CASE("a log file that cannot be opened is an error that names it") {

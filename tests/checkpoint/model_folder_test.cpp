@@ -32,10 +32,10 @@ std::map<std::string, std::string> files_of(const LlamaConfig& model, const Chec
   const ModelLayout layout = make_layout(model);
   std::map<std::string, std::string> files;
   std::string last;
-  const std::unique_ptr<Files> machine = make_system_files();
+  const ImportedFiles imported =
+      imported_from.empty() ? ImportedFiles{} : files_of_model(imported_from);
   for (const SmallFile& file :
-       model_folder_files(make_checkpoint_layout(layout, types), layout, model,
-                          {.files = machine.get(), .folder = imported_from})) {
+       model_folder_files(make_checkpoint_layout(layout, types), layout, model, imported)) {
     CHECK(last < file.path);
     last = file.path;
     files[file.path] = file.contents;
@@ -106,6 +106,52 @@ TEST_CASE("an imported model keeps its config and its tokenizer, and no other fi
   auto expected = parse_json<nlohmann::json>(kImported);
   expected["torch_dtype"] = "bfloat16";
   CHECK(parse_json<nlohmann::json>(files.at("model/config.json")) == expected);
+}
+
+TEST_CASE("a model's folder gives nothing that lies outside of it") {
+  const ScratchFolder scratch;
+  write(scratch.path() / "secret", "secret");
+  const fs::path from = scratch.path() / "model";
+  write(from / "config.json", kImported);
+  for (const char* name : {"x.tiktoken", "added_tokens.json", "tokenizer.json", "config.json"}) {
+    const fs::path kept = scratch.path() / "kept";
+    if (fs::exists(from / name)) fs::rename(from / name, kept);
+    fs::create_symlink("../secret", from / name);
+    CHECK_THROWS_WITH(files_of(test::tiny_model(), {}, from),
+                      ContainsSubstring((from / name).string() + ": is a link to ") &&
+                          ContainsSubstring("cp -rL"));
+    fs::remove(from / name);
+    if (fs::exists(kept)) fs::rename(kept, from / name);
+  }
+}
+
+TEST_CASE("of a checkpoint's model what its manifest lists is copied, and nothing else") {
+  const ScratchFolder scratch;
+  const std::unique_ptr<Files> files = make_system_files();
+  write(scratch.path() / "secret", "secret");
+  const fs::path model = scratch.path() / "step/model";
+  write(model / "config.json", kImported);
+  write(model / "tokenizer.json", "{}");
+  write(model / "vocab.json", "of nobody");
+  fs::create_symlink("../../secret", model / "x.tiktoken");
+  FoundCheckpoint checkpoint{.folder = scratch.path() / "step", .manifest = {}};
+  checkpoint.manifest.files = {{.path = "model/config.json", .bytes = 1, .slices = {}},
+                               {.path = "model/tokenizer.json", .bytes = 2, .slices = {}}};
+  const ModelLayout layout = make_layout(test::tiny_model());
+  const auto made = [&] {
+    std::vector<std::string> paths;
+    for (const SmallFile& file :
+         model_folder_files(make_checkpoint_layout(layout, {}), layout, test::tiny_model(),
+                            files_of_checkpoint(*files, checkpoint))) {
+      paths.push_back(file.path);
+    }
+    return paths;
+  };
+  CHECK(made() == std::vector<std::string>{"model/config.json",
+                                           "model/model.safetensors.index.json",
+                                           "model/tokenizer.json"});
+  checkpoint.manifest.files.push_back({.path = "model/x.tiktoken", .bytes = 6, .slices = {}});
+  CHECK_THROWS_WITH(made(), ContainsSubstring("x.tiktoken: open: "));
 }
 
 TEST_CASE("what is wrong in an imported folder is refused by name") {

@@ -3,16 +3,19 @@
 
 #include "strata/config/config.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "strata/base/error.h"
+#include "strata/base/stop_signals.h"
 #include "support/catch.h"
 #include "support/places.h"
 
@@ -320,12 +323,28 @@ TEST_CASE("patterns of files are resolved in the order of names") {
 TEST_CASE("a config that cannot be written whole leaves the one that is there") {
   const Folder folder;
   strata::save_run_config(minimal(), folder.path / "config.json");
-  const std::string unfinished = "config.json." + std::to_string(::getpid()) + ".tmp";
-  std::filesystem::create_directories(folder.path / unfinished / "in the way");
-  CHECK_THROWS_WITH(strata::save_run_config(minimal({"run.steps=7"}), folder.path / "config.json"),
+  const RunConfig other = minimal({"run.steps=7"});
+  const strata::StopSignals signals;  // a limit of file sizes is an error and no signal
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit full = before;
+  full.rlim_cur = 20;  // bytes
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &full) == 0);
+  CHECK_THROWS_WITH(strata::save_run_config(other, folder.path / "config.json"),
                     ContainsSubstring("config.json: cannot be written"));
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
   CHECK(strata::differing_fields(minimal(), strata::load_run_config(folder.path / "config.json"))
             .empty());
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path), {}) == 1);
+}
+
+TEST_CASE("a config is saved to no file that a link leads to") {
+  const Folder folder;
+  std::ofstream(folder.path / "precious") << "text";
+  std::filesystem::create_symlink("precious", folder.path / "config.json");
+  CHECK_THROWS_WITH(strata::save_run_config(minimal(), folder.path / "config.json"),
+                    ContainsSubstring("config.json: is not replaced, since it is a symbolic link"));
+  CHECK(std::filesystem::file_size(folder.path / "precious") == 4);
 }
 
 TEST_CASE("saving a config leaves other files beside it alone") {

@@ -268,6 +268,25 @@ TEST_CASE("of a folder, what is not text is skipped and counted") {
   CHECK(made.skipped_files == 2);
 }
 
+TEST_CASE("links in a folder lead to files of that folder, and those that do not are refused") {
+  const ScratchFolder folder;
+  folder.write("texts/more/a.txt", "text");
+  std::filesystem::create_symlink("more/a.txt", folder.file("texts/b.txt"));
+  const TokenizeOptions options{.inputs = {folder.file("texts")}, .output = folder.file("out.bin")};
+  (void)tokenize(options);
+  CHECK(text_of(folder.file("out.bin")) == "text$text$");
+  const std::string secret = folder.write("texts-2/secret.txt", "secret");
+  for (const std::string& target : {secret, std::string("../texts-2/secret.txt")}) {
+    std::filesystem::create_symlink(target, folder.file("texts/c.txt"));
+    CHECK_THROWS_WITH(tokenize(options), ContainsSubstring("texts/c.txt: is a link to ") &&
+                                             ContainsSubstring("secret.txt, out of the folder"));
+    CHECK_NOTHROW(tokenize({.inputs = {folder.file("texts/c.txt")},
+                            .output = folder.file("named-" + std::to_string(target.size()))}));
+    std::filesystem::remove(folder.file("texts/c.txt"));
+  }
+  CHECK(text_of(folder.file("out.bin")) == "text$text$");
+}
+
 TEST_CASE("characters that the pieces of a file cut in two stay valid") {
   const ScratchFolder folder;
   for (std::size_t before = 0; before < 4; ++before) {

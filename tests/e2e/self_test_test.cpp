@@ -48,6 +48,21 @@ TEST_CASE("the self-test of the program finds nothing and leaves nothing", "[lon
   CHECK(entries(folder / "disk") == 0);
 }
 
+TEST_CASE("a self-test writes nowhere where others have left links under its name", "[long]") {
+  const Folder folder;
+  std::ofstream(folder / "precious") << "text";
+  // The number of the process is that of the shell which becomes it.
+  const std::string planted = (folder / "disk") + "/strata-self-test-$$/golden";
+  const Outcome outcome =
+      run(folder, "sh -c 'mkdir -p " + planted + "; for name in config.json " +
+                      "self_test.safetensors model.safetensors; do ln -s " + (folder / "precious") +
+                      " " + planted + "/$name; done; exec " + strata_program() +
+                      " doctor --self-test --json --folder " + (folder / "disk") + "'");
+  CHECK(finding(printed(outcome), "golden model in f32").at("verdict") == "ok");
+  CHECK(read_file(folder / "precious") == "text");
+  CHECK(entries(folder / "disk") == 1);
+}
+
 TEST_CASE("a self-test that has no folder says so and fails", "[long]") {
   const Folder folder;
   const Outcome outcome = strata(folder, "doctor --self-test --json --folder /proc/self/nowhere");

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -43,6 +44,15 @@ void write_program(const std::string& file, const std::string& text) {
   fs::create_directories(fs::path(file).parent_path());
   std::ofstream(file) << "#!/bin/sh\n" << text;
   fs::permissions(file, fs::perms::owner_all);
+}
+
+/// Returns whether a folder of a suite's own is left.
+bool leaves_folder(const Folder& folder) {
+  return std::ranges::any_of(fs::directory_iterator(folder / ""), [](const auto& entry) {
+    const std::string name = entry.path().filename();
+    return entry.is_directory() &&
+           (name.starts_with("strata-suite-") || name.find(".json.run-") != std::string::npos);
+  });
 }
 
 /// The results of a suite that was measured elsewhere.
@@ -125,6 +135,23 @@ TEST_CASE("compare tells changes from noise, and fails below a ratio") {
   CHECK(strata(folder, compare + (folder / "c.json") + " --fail-below 0.8").code == 0);
 }
 
+TEST_CASE("a suite writes through no link that others left under the names of its files") {
+  const Folder folder;
+  const std::string suite = write_suite(folder, {R"("name": "good", )" + kShort});
+  std::ofstream(folder / "precious") << "text";
+  const std::string link = "ln -s " + (folder / "precious") + " ";
+  // The number of the process is that of the shell which becomes it.
+  const Outcome measured = run(folder, "env TMPDIR=" + (folder / "") + " sh -c '" + link +
+                                           (folder / "strata-suite-$$.json") + "; exec " +
+                                           strata_program() + " bench --suite " + suite + "'");
+  INFO(measured.text);
+  CHECK(measured.code == 0);
+  fs::create_symlink(folder / "precious", folder / "out.json.run");
+  CHECK(strata(folder, "bench --suite " + suite + " --json " + (folder / "out.json")).code == 0);
+  CHECK(read_file(folder / "precious") == "text");
+  CHECK_FALSE(leaves_folder(folder));
+}
+
 TEST_CASE("a suite measures in turns, and says of each row what it reached or why not", "[long]") {
   const Folder folder;
   const std::string suite =
@@ -162,7 +189,7 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
              ContainsSubstring("did not end within 0.02 minutes"));
   CHECK(out["provenance"]["driver"] == "570.1");
   CHECK(out["provenance"]["gpus"][0] == "NVIDIA H200, 143771 MiB, 700.00 W");
-  CHECK_FALSE(fs::exists(json + ".run"));
+  CHECK_FALSE(leaves_folder(folder));
   const std::string table = read_file(folder / "out.md");
   CHECK_THAT(measured.text, ContainsSubstring(table));
   CHECK_THAT(table, ContainsSubstring("| unfit | does not fit |"));
@@ -301,7 +328,7 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
     if (signal == SIGTERM) {
       CHECK(WEXITSTATUS(status) == 128 + SIGTERM);
       CHECK_THAT(read_file(log), ContainsSubstring("--resume measures the rest"));
-      CHECK_FALSE(fs::exists(json + ".run"));
+      CHECK_FALSE(leaves_folder(folder));
     }
     const nlohmann::json left = read_json(json);
     CHECK(left["rows"][0]["runs"].size() == 1);

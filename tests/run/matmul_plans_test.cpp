@@ -3,6 +3,8 @@
 
 #include "run/matmul_plans.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -222,6 +224,29 @@ TEST_CASE("a cache that cannot be written costs a warning") {
   CHECK(report.measured == 2);
   REQUIRE(report.warnings.size() == 1);
   REQUIRE_THAT(report.warnings[0], ContainsSubstring("kernels.plan_cache"));
+}
+
+TEST_CASE("plans are written through no link, and those of a run are not read through one") {
+  const Folder folder;
+  FakeTuner tuner("first");
+  (void)plan(tuner, folder.folders());
+  const fs::path held = folder.path / "run/plans.json";
+  const fs::path cache = plan_cache_file(folder.path / "cache", "a chip");
+  write(folder.path / "precious", "text");
+  for (const fs::path& file : {held, cache}) {
+    fs::create_symlink("../precious", file.string() + "." + std::to_string(::getpid()) + ".tmp");
+  }
+  fs::remove(cache);
+  fs::create_symlink("../precious", cache);
+  FakeTuner again("again");
+  const PlanReport report = plan(again, folder.folders("run-2"));
+  CHECK(report.measured == 2);
+  REQUIRE(report.warnings.size() == 2);  // it is not JSON, and is not replaced
+  CHECK_THAT(report.warnings[1], ContainsSubstring("symbolic link"));
+  fs::rename(held, folder.path / "elsewhere.json");
+  fs::create_symlink("../elsewhere.json", held);
+  CHECK_THROWS_WITH(plan(again, folder.folders()), ContainsSubstring("plans.json: is a link"));
+  CHECK(fs::file_size(folder.path / "precious") == 4);
 }
 
 TEST_CASE("without folders every run measures and leaves nothing") {

@@ -121,11 +121,18 @@ TEST_CASE("a metrics file that cannot be made is an error") {
   CHECK_THROWS_AS(MetricsLog("no/such/folder/metrics.jsonl"), strata::IoError);
 }
 
-TEST_CASE("a full disk costs lines of metrics and ends nothing") {
-  MetricsLog log("/dev/full");
-  CHECK_NOTHROW(log.step(sample()));
-  CHECK_NOTHROW(log.eval(12, 2.5));
-  CHECK(log.lost_lines() == 2);
+TEST_CASE("metrics are written neither through a link nor to a device") {
+  const TemporaryFile link;
+  const std::string target = link.path.string() + ".target";
+  std::ofstream(target) << "precious\n";
+  std::filesystem::create_symlink(target, link.path);
+  for (const MetricsLog::OldLines old :
+       {MetricsLog::OldLines::kRemove, MetricsLog::OldLines::kKeep}) {
+    CHECK_THROWS_WITH(MetricsLog(link.path, old), ContainsSubstring("is a link"));
+    CHECK_THROWS_WITH(MetricsLog("/dev/null", old), ContainsSubstring("but a device"));
+  }
+  CHECK(std::filesystem::file_size(target) == 9);
+  std::filesystem::remove(target);
 }
 
 TEST_CASE("lines that a full disk took are counted at the end, and none is torn") {

@@ -13,12 +13,14 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "strata/base/error.h"
 #include "strata/config/config.h"
 #include "support/catch.h"
+#include "support/exchanged_link.h"
 #include "support/patience.h"
 #include "support/scratch_folder.h"
 
@@ -36,6 +38,15 @@ void leave_run(const fs::path& folder) {
   for (const char* name : {"metrics.jsonl", "train.log", "plans.json", "trace.json"}) {
     write(folder / name);
   }
+}
+
+/// Returns what a folder holds.
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    names.insert(entry.path().string());
+  }
+  return names;
 }
 
 std::string refusal(const fs::path& folder, OldRun old_run = OldRun::kRefuse) {
@@ -82,14 +93,15 @@ TEST_CASE("overwriting removes what a run left, and nothing else") {
   const fs::path path = fs::path(scratch.file(".")) / "run";
   leave_run(path);
   write(path / "plans.json.17.tmp");
+  write(path / ".config.json.tmp0123456789abcdef");
   write(path / "notes.txt");
   for (const char* name : {"step-00000012", "step-00000012.abandoned-2"}) {
     fs::create_directories(path / "checkpoints" / name);
   }
   CHECK(refusal(path, OldRun::kReplace) == "no error");
-  for (const char* gone :
-       {"checkpoints/step-00000012", "checkpoints/step-00000012.abandoned-2", "metrics.jsonl",
-        "train.log", "plans.json", "trace.json", "plans.json.17.tmp"}) {
+  for (const char* gone : {"checkpoints/step-00000012", "checkpoints/step-00000012.abandoned-2",
+                           "metrics.jsonl", "train.log", "plans.json", "trace.json",
+                           "plans.json.17.tmp", ".config.json.tmp0123456789abcdef"}) {
     CHECK_FALSE(fs::exists(path / gone));
   }
   for (const char* kept : {"config.json", "notes.txt", "checkpoints"}) {
@@ -106,6 +118,13 @@ TEST_CASE("overwriting removes a link and not what it points to") {
   fs::create_symlink("../precious", path / "metrics.jsonl");
   CHECK(refusal(path, OldRun::kReplace) == "no error");
   CHECK(fs::exists(fs::path(scratch.file(".")) / "precious"));
+}
+
+TEST_CASE("overwriting removes nothing outside of the run, whatever changes places meanwhile") {
+  const ScratchFolder scratch;
+  require_nothing_outside_removed(scratch.file("."), "run/checkpoints/step-00000012/model", [&] {
+    const RunFolder made(scratch.file("run"), OldRun::kReplace);
+  });
 }
 
 TEST_CASE("a config.json that no run wrote is never written over") {
@@ -141,13 +160,43 @@ TEST_CASE("what a run would wait for, or write into, is refused where it expects
     };
     REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
     check("a pipe or a device");
-    fs::create_symlink("/dev/null", file);
-    check("a pipe or a device");
     fs::create_directory(file);
     check("a folder");
     if (fs::exists(kept)) fs::rename(kept, file);
   }
   CHECK(refusal(path, OldRun::kResume) == "no error");
+}
+
+TEST_CASE("a link in the place of a file that a run writes is refused, and the folder stays") {
+  const ScratchFolder scratch;
+  const fs::path path = fs::path(scratch.file(".")) / "run";
+  const std::string precious = scratch.write("precious", "text");
+  for (const char* name : {"metrics.jsonl", "samples.jsonl", "train.log", "config.json",
+                           "trace.json", "plans.json", ".lock"}) {
+    for (const std::string& target : {precious, scratch.file("none"), std::string("/dev/null")}) {
+      leave_run(path);
+      fs::create_directories(path / "checkpoints/step-00000012");
+      fs::remove(path / name);
+      fs::create_symlink(target, path / name);
+      const std::set<std::string> before = names_in(path);
+      const bool kept = name == std::string("config.json") || name == std::string(".lock");
+      CHECK_THAT(refusal(path, OldRun::kResume),
+                 ContainsSubstring((path / name).string() + " is a link") &&
+                     ContainsSubstring("remove or rename it"));
+      CHECK(names_in(path) == before);
+      const std::string replacing = refusal(path, OldRun::kReplace);
+      if (kept) {
+        CHECK_THAT(replacing, ContainsSubstring((path / name).string() + " is a link"));
+        CHECK(names_in(path) == before);
+      } else {
+        CHECK(replacing == "no error");
+        CHECK_FALSE(fs::is_symlink(path / name));
+      }
+      CHECK(fs::file_size(precious) == 4);
+      CHECK_FALSE(fs::exists(scratch.file("none")));
+      fs::remove_all(path);
+    }
+  }
 }
 
 TEST_CASE("what has the name of a folder of saves and is none is refused as it is") {
@@ -311,6 +360,22 @@ TEST_CASE("a run that goes on waits two seconds for a process that is not ending
   CHECK_THROWS_WITH(RunFolder(scratch.file("."), OldRun::kResume, time.wait()),
                     ContainsSubstring("is in use by process " + std::to_string(holder.process())));
   CHECK(time.passed_s() > 1.95);
+  CHECK(time.passed_s() < 2.35);
+}
+
+TEST_CASE("a lock that names no process but a path leads nowhere") {
+  const ScratchFolder scratch;
+  const std::string run = scratch.file("run");
+  fs::create_directories(run);
+  const Holder holder(run, false);
+  // What is there looks like a process that the kernel takes down, for ever.
+  const std::string posing = scratch.write("posing/stat", "1 (name) S 0 0 0 0 0 4 0 0\n");
+  std::array<char, 256> host{};
+  REQUIRE(gethostname(host.data(), host.size() - 1) == 0);
+  write(run + "/.lock",
+        "process .." + fs::path(posing).parent_path().string() + " on " + host.data() + "\n");
+  PausedTime time(30, [] {});
+  CHECK_THROWS_WITH(RunFolder(run, OldRun::kResume, time.wait()), ContainsSubstring("is in use"));
   CHECK(time.passed_s() < 2.35);
 }
 

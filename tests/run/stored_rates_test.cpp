@@ -3,6 +3,8 @@
 
 #include "strata/run/stored_rates.h"
 
+#include <unistd.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -105,6 +107,25 @@ TEST_CASE("a file of rates that cannot be used is named and left alone") {
   CHECK_FALSE(find_stored_rates(config, "a chip", kThreads).has_value());
   CHECK_THROWS_AS(save_rates("a chip", some_rates(), kThreads, file), ConfigError);
   CHECK(find_stored_rates(config, "a-chip", kThreads).has_value());
+}
+
+TEST_CASE("rates are written through no link that others left under a name that they foresaw") {
+  const ScratchFolder folder;
+  const RunConfig config = run_with_cache(folder);
+  const fs::path file = stored_rates_file(config.kernels, "a chip");
+  const std::string precious = folder.write("precious", "text");
+  fs::create_directories(file.parent_path());
+  const std::string process = std::to_string(::getpid());
+  for (const std::string& ending : {std::string(".tmp"), "." + process + ".tmp", "." + process}) {
+    fs::create_symlink(precious, file.string() + ending);
+  }
+  save_rates("a chip", some_rates(), kThreads, file);
+  CHECK(find_stored_rates(config, "a chip", kThreads).has_value());
+  fs::remove(file);
+  fs::create_symlink(precious, file);
+  CHECK_THROWS_WITH(save_rates("a chip", some_rates(), kThreads, file),
+                    ContainsSubstring("symbolic link; name the file that it leads to"));
+  CHECK(fs::file_size(precious) == 4);
 }
 
 TEST_CASE(

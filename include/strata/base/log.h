@@ -17,8 +17,8 @@ namespace strata::log {
 /// Sets where lines go and how they look; called once at start-up, before other threads log. Lines
 /// go to standard error and, if `file` is not empty, are also appended to that file, which has
 /// debug lines as well. Ranks other than 0 log warnings and errors only, each with its rank. Throws
-/// IoError if the file cannot be opened; if it cannot be written later, the first time is reported
-/// on standard error and the program goes on.
+/// IoError if the file cannot be opened, or is a link; if it cannot be written later, the first
+/// time is reported on standard error and the program goes on.
 void configure(int rank, int ranks, const std::string& file);
 
 /// Shows `text` below the log if standard error is a terminal and this is rank 0, cut to the width

@@ -79,9 +79,10 @@ class Files {
   /// Makes a new file; an error if there is one.
   [[nodiscard]] virtual std::unique_ptr<FileWriter> create(const Path& file) = 0;
   /// Opens a file that another process, or an earlier call, made. What is not a regular file is an
-  /// error, and opening never blocks; neither of the two writers follows a link.
+  /// error, and opening never blocks; nothing follows a link that has the name of a file.
   [[nodiscard]] virtual std::unique_ptr<FileWriter> open_to_write(const Path& file) = 0;
-  /// Opens a regular file, or a link to one; DamagedFile if it is neither.
+  /// Opens a regular file; DamagedFile if it is something else, but IoError if it is a link, which
+  /// may lead to what was written, or to anything.
   [[nodiscard]] virtual std::unique_ptr<FileReader> open(const Path& file) const = 0;
 
   /// Makes a folder; an error if there is something of that name.
@@ -90,6 +91,9 @@ class Files {
   virtual void rename(const Path& from, const Path& to) = 0;
   /// Removes a file, or an empty folder.
   virtual void remove(const Path& path) = 0;
+  /// Removes a folder with all that is in it, and links themselves: also one that somebody puts in
+  /// the place of a folder meanwhile.
+  virtual void remove_tree(const Path& folder);
   /// Returns once names made, changed and removed in the folder will survive a crash.
   virtual void sync_folder(const Path& folder) = 0;
 

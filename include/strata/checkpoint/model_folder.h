@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
 #include "strata/model/config.h"
@@ -23,20 +24,29 @@ struct SmallFile {
   std::string contents;
 };
 
-/// The folder of the model that a run began with, or model/ of the checkpoint that it goes on from.
-struct ImportedFolder {
-  const Files* files = nullptr;  ///< that it is among; may be null if there is no folder
-  std::filesystem::path folder;  ///< empty: there is none
+/// Files of the model that a run began with, or of model/ of the checkpoint that it goes on from.
+struct ImportedFiles {
+  std::vector<std::string> names;  ///< of which some may be copied
+  /// Returns what a file holds. Throws IoError if it cannot be read or has more than 256 MiB.
+  /// Empty: there is no such model.
+  std::function<std::string(const std::string& name)> read;
 };
+/// Returns those of a folder of Hugging Face on this machine, whose links lead nowhere else
+/// (Links::kOfModel).
+[[nodiscard]] ImportedFiles files_of_model(const std::filesystem::path& folder);
+/// Returns those that the manifest of a checkpoint lists: what else lies in its model/ is nobody's,
+/// and is not copied. `files` must outlive them.
+[[nodiscard]] ImportedFiles files_of_checkpoint(const Files& files,
+                                                const FoundCheckpoint& checkpoint);
 
 /// Returns the files of model/ that hold no weights, by path. The config.json of an imported model
 /// keeps all its keys, and its tokenizer's files are copied; else there are a new config.json and
-/// no tokenizer. Throws IoError for a file there that cannot be read or has more than 256 MiB,
-/// ConfigError for a config.json that strata does not read.
+/// no tokenizer. Throws as `imported` does, and ConfigError for a config.json that strata does not
+/// read.
 [[nodiscard]] std::vector<SmallFile> model_folder_files(const CheckpointLayout& files,
                                                         const ModelLayout& layout,
                                                         const LlamaConfig& config,
-                                                        const ImportedFolder& imported = {});
+                                                        const ImportedFiles& imported = {});
 
 /// How far a new folder of a model is.
 struct ModelProgress {

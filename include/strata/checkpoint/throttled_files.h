@@ -43,6 +43,7 @@ class ThrottledFiles final : public Files {
   void make_folder(const Path& folder) override { files_.make_folder(folder); }
   void rename(const Path& from, const Path& to) override { files_.rename(from, to); }
   void remove(const Path& path) override { files_.remove(path); }
+  void remove_tree(const Path& folder) override { files_.remove_tree(folder); }
   void sync_folder(const Path& folder) override { files_.sync_folder(folder); }
   [[nodiscard]] Kind kind(const Path& path) const override { return files_.kind(path); }
   [[nodiscard]] std::vector<std::string> list(const Path& folder) const override {

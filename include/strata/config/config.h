@@ -323,8 +323,8 @@ using FindModel = std::function<std::filesystem::path(const RunConfig&)>;
 /// Returns the config that write_fields() has written: a resolved one, whose model stands in it.
 /// Throws ConfigError that names `source`.
 [[nodiscard]] RunConfig parse_run_config(std::string_view text, std::string_view source);
-/// Writes the config as JSON that load_run_config reads back to the same values. Who is killed
-/// meanwhile leaves what was there before.
+/// Writes the config as JSON that load_run_config reads back to the same values. It goes
+/// through an OutputFile, and throws as that does.
 void save_run_config(const RunConfig& config, const std::filesystem::path& file);
 /// The command that makes docs/config.md.
 inline constexpr std::string_view kConfigReferenceCommand =

@@ -40,8 +40,9 @@ struct StoredTensor {
 /// and tensor. The file must not change while it is open.
 class SafetensorsFile {
  public:
-  /// Opens a file. Throws IoError if it is missing, torn, or its header and its size do not fit
-  /// together: tensors must cover the data completely and without overlap, as the format demands.
+  /// Opens a file of a model's folder (Links::kOfModel). Throws IoError if it is missing, torn, or
+  /// its header and its size do not fit together: tensors must cover the data completely and
+  /// without overlap, as the format demands.
   explicit SafetensorsFile(const std::filesystem::path& file);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }

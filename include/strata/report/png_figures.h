@@ -3,9 +3,9 @@
 
 #pragma once
 
-#include <filesystem>
 #include <string>
 
+#include "strata/base/temporary.h"
 #include "strata/report/svg_figures.h"
 
 namespace strata {
@@ -20,9 +20,6 @@ class PngPrinter {
  public:
   /// Figures become `width` pixels wide. Throws IoError if no folder can be made.
   explicit PngPrinter(int width);
-  ~PngPrinter();
-  PngPrinter(const PngPrinter&) = delete;
-  PngPrinter& operator=(const PngPrinter&) = delete;
 
   /// Returns the figure as the bytes of a PNG file. Blocks while another program draws it. Throws
   /// IoError, which says what to install, if no program drew one of this width.
@@ -30,7 +27,7 @@ class PngPrinter {
 
  private:
   int width_;
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 }  // namespace strata

@@ -14,7 +14,7 @@ class LineFile {
   /// What becomes of lines that are in the file.
   enum class OldLines : std::uint8_t { kRemove, kKeep };
   /// Creates the file, empties it, or goes on behind its last whole line. Throws IoError if that
-  /// fails.
+  /// fails, or if a link has the name.
   LineFile(std::filesystem::path file, OldLines old);
   ~LineFile();
   LineFile(const LineFile&) = delete;

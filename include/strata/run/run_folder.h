@@ -38,10 +38,6 @@ inline constexpr std::string_view kMetricsName = "metrics.jsonl";
 /// What `strata report` makes of a run, in its folder.
 inline constexpr std::string_view kReportName = "report.html";
 
-/// Returns whether there is anything of this name in a run folder, be it a link to nowhere. What
-/// the system does not tell is neither there nor not: throws IoError.
-[[nodiscard]] bool is_there(const std::filesystem::path& path);
-
 /// Returns the names of what tells that a folder holds a run, "config.json, checkpoints"; empty if
 /// it holds none, or is not there.
 [[nodiscard]] std::string run_in_folder(const std::filesystem::path& folder);
@@ -51,7 +47,8 @@ class RunFolder {
  public:
   /// Makes the folder if it is not there, and locks it. A folder holds a run if it has a
   /// config.json or a metrics.jsonl; a train.log alone is left by a start that failed, and is added
-  /// to. With kReplace the files of a run that strata writes are removed, and nothing else;
+  /// to. With kReplace the files of a run that strata writes are removed, links themselves and not
+  /// what they lead to, and nothing else; otherwise a link that has the name of one is refused.
   /// config.json stays until the new one replaces it, because the run may be read from it. Throws
   /// ConfigError that says what to do if a run, a config.json of somebody else's or another process
   /// is there, and IoError if the folder cannot be made or written. With kResume a process that is

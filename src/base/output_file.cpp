@@ -2,32 +2,24 @@
 // link under it leads anywhere. A rename after fsync publishes the file, so readers see all of it
 // or nothing.
 
-#include "strata/data/output_file.h"
+#include "strata/base/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "strata/base/error.h"
+#include "strata/base/temporary.h"
 #include "strata/base/text.h"
 
 namespace strata {
 
 namespace {
-
-/// Returns a new name beside `file`, short enough for every file system.
-std::string temporary_name(const std::string& file) {
-  const std::size_t folder = file.rfind('/') + 1;  // 0 if there is none
-  constexpr std::size_t kKept = 32;
-  return file.substr(0, folder) + '.' + file.substr(folder, kKept) + ".tmp" +
-         std::to_string(std::random_device{}());
-}
 
 [[noreturn]] void fail_to_make(const std::string& name, int error) {
   const std::string why = ": cannot be made: " + std::generic_category().message(error);
@@ -64,7 +56,7 @@ void require_replaceable(const std::string& name) {
 }
 
 OutputFile::OutputFile(std::string name)
-    : name_(std::move(name)), temporary_(temporary_name(name_)) {
+    : name_(std::move(name)), temporary_(name_beside(name_, "tmp").string()) {
   require_replaceable(name_);
   const int descriptor =
       ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -104,6 +96,13 @@ void OutputFile::publish() {
 void OutputFile::fail(const char* what) const {
   throw Error(name_ + ": cannot be " + what + ": " + std::generic_category().message(errno) +
               ". Make room there, or name another place; what was there before is still there");
+}
+
+void write_file(const std::string& name, std::string_view text) {
+  OutputFile file(name);
+  file.write(text.data(), text.size());
+  file.close();
+  file.publish();
 }
 
 }  // namespace strata

@@ -1,9 +1,11 @@
-// A file that gets its name only when it is whole: token files and reports are written through it.
+// A file that gets its name only when it is whole: whoever writes a file at one go, and not line by
+// line, writes it through here.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace strata {
 
@@ -38,5 +40,8 @@ class OutputFile {
   std::FILE* stream_ = nullptr;
   bool published_ = false;
 };
+
+/// Writes a whole file through an OutputFile, and throws as that does.
+void write_file(const std::string& name, std::string_view text);
 
 }  // namespace strata
