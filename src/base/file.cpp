@@ -24,7 +24,7 @@ namespace strata {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
-  throw IoError(path.string() + ": " + why);
+  throw IoError(printable_name(path.string()) + ": " + why);
 }
 
 [[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {
