@@ -102,13 +102,13 @@ const Field* FieldList::find(std::string_view key) const {
 
 void ConfigProblems::add(std::string_view key, std::string_view text) {
   if (++count_ > kMostLines) return;
-  // A zero byte would end the message.
-  lines_.push_back(printable(shortened(key)) + ": " + printable(text));
+  // A zero byte would end the message, and a line end begin another problem.
+  lines_.push_back(printable_name(shortened(key)) + ": " + printable_name(text));
 }
 
 void ConfigProblems::throw_if_any(std::string_view source) const {
   if (empty()) return;
-  std::string message(source);
+  std::string message = printable_name(source);
   message += count_ == 1 ? ": 1 problem" : ": " + std::to_string(count_) + " problems";
   for (const std::string& line : lines_) message += "\n  " + line;
   if (count_ > lines_.size()) {

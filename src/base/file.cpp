@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& why) {
-  throw IoError(path.string() + ": " + why);
+  throw IoError(printable_name(path.string()) + ": " + why);
 }
 
 [[noreturn]] void fail_to_open(const std::filesystem::path& path, int error) {

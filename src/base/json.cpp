@@ -132,16 +132,18 @@ std::string json_problem(const std::exception& error) {
   // The parser ends with the text that it could not read, which may be all of a file.
   constexpr std::string_view kFound = "last read: ";
   const std::size_t found = what.find(kFound);
-  if (found == what.npos) return shortened(what, 2 * kMostShown);
+  if (found == what.npos) return printable_name(shortened(what, 2 * kMostShown));
   const std::size_t begin = found + kFound.size();
-  return std::string(what.substr(0, begin)) + shortened(what.substr(begin));
+  return printable_name(std::string(what.substr(0, begin)) + shortened(what.substr(begin)));
 }
 
 template <class Json>
 std::string json_text(const Json& value, int indent, NotUtf8 bytes) {
-  return value.dump(
+  // Of what a terminal obeys, the library writes the characters below a space by their numbers. The
+  // others stand within strings as well, where printable's way to write them means the same.
+  return printable(value.dump(
       indent, ' ', false,
-      bytes == NotUtf8::kReplace ? Json::error_handler_t::replace : Json::error_handler_t::strict);
+      bytes == NotUtf8::kReplace ? Json::error_handler_t::replace : Json::error_handler_t::strict));
 }
 
 template <class Json>

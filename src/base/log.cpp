@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/base/file.h"
@@ -66,8 +67,9 @@ class ConsoleSink final : public spdlog::sinks::stderr_color_sink_mt {
   void show(std::string_view text) {
     if (!terminal_) return;
     const std::lock_guard lock(mutex_);
-    if (text == live_) return;
-    live_ = text;
+    std::string shown = printable_name(text);
+    if (shown == live_) return;
+    live_ = std::move(shown);
     draw(live_);
   }
   void print_above(FunctionRef<void()> print) {
@@ -117,13 +119,14 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   int descriptor_;
 };
 
-/// What a line says, without control characters of names and damaged files.
+/// What a line says, without what a terminal would obey in names and damaged files. Further lines
+/// of it are indented, so that only the log's own begin with a time.
 class PrintableText final : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
               spdlog::memory_buf_t& line) override {
     const std::string text =
-        printable(std::string_view(message.payload.data(), message.payload.size()));
+        printable_message(std::string_view(message.payload.data(), message.payload.size()));
     line.append(text.data(), text.data() + text.size());
   }
   [[nodiscard]] std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
@@ -156,7 +159,7 @@ void configure(int rank, int ranks, const std::string& file) {
       [reported = std::make_shared<std::once_flag>()](const std::string& why) {
         std::call_once(*reported, [&] {
           std::fprintf(stderr, "strata: lines of the log are lost: %s; the program goes on\n",
-                       why.c_str());
+                       printable_message(why).c_str());
         });
       });
   spdlog::set_default_logger(std::move(logger));

@@ -29,7 +29,8 @@ namespace {
     case EACCES:
     case EPERM:
     case EROFS: throw IoError(name + why + ". Name a folder that this user can write");
-    case ENAMETOOLONG: throw IoError(shortened(name) + why + ". Choose a shorter name");
+    case ENAMETOOLONG:
+      throw IoError(printable_name(shortened(name)) + why + ". Choose a shorter name");
     case ENOSPC:
     case EDQUOT: throw Error(name + why + ". Make room there, or name another place");
     default: throw IoError(name + why);

@@ -12,6 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
+
+#include "strata/base/utf8.h"
 
 namespace strata {
 
@@ -22,6 +25,51 @@ std::string print(const char* format, Arguments... arguments) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), format, arguments...);
   return text.data();
+}
+
+/// The codes of characters that a terminal obeys, or that change where others are shown, first and
+/// last of each range: controls of 7 and 8 bits, marks of direction, separators of lines. Tabs and
+/// line ends are none.
+constexpr std::array<std::pair<unsigned, unsigned>, 8> kObeyed{{{0x00, 0x08},
+                                                                {0x0b, 0x1f},
+                                                                {0x7f, 0x9f},
+                                                                {0x061c, 0x061c},
+                                                                {0x200e, 0x200f},
+                                                                {0x2028, 0x202e},
+                                                                {0x2066, 0x2069},
+                                                                {0xfff9, 0xfffb}}};
+
+/// Returns the code of the character that valid UTF-8 begins with, and how many bytes it has.
+std::pair<unsigned, std::size_t> first_character(std::string_view text) {
+  const unsigned lead = static_cast<unsigned char>(text.front());
+  const std::size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+  unsigned code = length == 1 ? lead : lead & (0xffU >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) {
+    code = code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fU);
+  }
+  return {code, length};
+}
+
+/// Adds valid UTF-8 with what is obeyed written out.
+void add_printable(std::string_view text, std::string& shown) {
+  constexpr auto kPlain = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\t'; };
+  while (!text.empty()) {
+    const std::size_t plain =
+        static_cast<std::size_t>(std::ranges::find_if_not(text, kPlain) - text.begin());
+    shown += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) return;
+    const auto [code, length] = first_character(text);
+    const bool obeyed = std::ranges::any_of(kObeyed, [code = code](const auto& range) {
+      return code >= range.first && code <= range.second;
+    });
+    if (obeyed) {
+      shown += print(code < ' ' ? "\\x%02x" : "\\u%04x", code);
+    } else {
+      shown += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
 }
 
 }  // namespace
@@ -56,12 +104,42 @@ std::string shortened(std::string_view text, std::size_t most) {
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    const bool obeyed = (code < ' ' && c != '\n' && c != '\t') || code == 0x7f;
-    shown += obeyed ? print("\\x%02x", code) : std::string(1, c);
+  while (!text.empty()) {
+    const std::size_t valid = valid_utf8_bytes(text);
+    add_printable(text.substr(0, valid), shown);
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    shown += print("\\x%02x", static_cast<unsigned char>(text.front()));
+    text.remove_prefix(1);
   }
   return shown;
+}
+
+std::string printable_name(std::string_view text) {
+  std::string name;
+  for (const char c : printable(text)) {
+    if (c == '\n') {
+      name += "\\n";
+    } else if (c == '\t') {
+      name += "\\t";
+    } else {
+      name += c;
+    }
+  }
+  return name;
+}
+
+std::string printable_message(std::string_view text) {
+  std::string message = printable(text);
+  for (std::size_t at = message.find('\n'); at != message.npos; at = message.find('\n', at + 1)) {
+    const char first = at + 1 < message.size() ? message[at + 1] : '\n';
+    if (first != '\n' && first != ' ' && first != '\t') message.insert(at + 1, "  ");
+  }
+  return message;
+}
+
+std::string printable_for(int descriptor, std::string_view text) {
+  return ::isatty(descriptor) != 0 ? printable(text) : std::string(text);
 }
 
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {

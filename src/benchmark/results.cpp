@@ -127,7 +127,7 @@ RowRecord read_row_record(const Json& json, const std::string& place) {
   RowText text;
   if (!json.is_object()) throw ConfigError(place + ": is " + shown(json) + ", and no row");
   read_known(text, json, place);
-  const std::string where = place + " (" + shortened(text.name) + ")";
+  const std::string where = place + " (" + printable_name(shortened(text.name)) + ")";
   RowRecord row{.name = text.name,
                 .title = text.title,
                 .command = text.command,

@@ -91,7 +91,8 @@ void require_settings(std::span<const std::string> sets, const std::string& plac
   for (const std::string& set : sets) {
     const std::size_t equals = set.find('=');
     if (equals != std::string::npos && equals > 0) continue;
-    throw ConfigError(place + ": \"" + shortened(set) + "\" is no setting; write key=value");
+    throw ConfigError(place + ": \"" + printable_name(shortened(set)) +
+                      "\" is no setting; write key=value");
   }
 }
 
@@ -101,7 +102,7 @@ Groups read_groups(const Json& json, const std::string& place) {
   }
   Groups groups;
   for (const auto& [name, texts] : json.items()) {
-    const std::string where = place + "." + shortened(name);
+    const std::string where = place + "." + printable_name(shortened(name));
     groups[name] = read_texts(texts, where);
     require_settings(groups[name], where);
   }
@@ -133,7 +134,8 @@ SuiteRow read_row(const Json& json, const std::string& place, const SuiteHead& h
   for (const std::string& used : text.use) {
     const auto group = groups.find(used);
     if (group == groups.end()) {
-      problems.add("use", "settings has no group \"" + shortened(used) + "\"; " + names_of(groups));
+      problems.add("use", "settings has no group \"" + printable_name(shortened(used)) + "\"; " +
+                              names_of(groups));
     } else {
       sets.insert(sets.end(), group->second.begin(), group->second.end());
     }
@@ -207,7 +209,7 @@ Suite read_suite(const fs::path& file) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::string where = place + ": row " + std::to_string(i + 1);
     if (rows[i].is_object() && rows[i].contains("name") && rows[i]["name"].is_string()) {
-      where += " (" + shortened(rows[i]["name"].get<std::string>()) + ")";
+      where += " (" + printable_name(shortened(rows[i]["name"].get<std::string>())) + ")";
     }
     suite.rows.push_back(read_row(rows[i], where, head, groups, file.parent_path()));
     if (!names.insert(suite.rows.back().name).second) {
@@ -225,8 +227,8 @@ void select_rows(Suite& suite, std::span<const std::string> names) {
     const bool found =
         std::ranges::any_of(suite.rows, [&](const SuiteRow& row) { return row.name == name; });
     if (found) continue;
-    throw ConfigError("--rows: " + suite.file.string() + " has no row \"" + shortened(name) +
-                      "\"; its rows are " + known);
+    throw ConfigError("--rows: " + suite.file.string() + " has no row \"" +
+                      printable_name(shortened(name)) + "\"; its rows are " + known);
   }
   std::erase_if(suite.rows, [&](const SuiteRow& row) {
     return std::ranges::find(names, row.name) == names.end();

@@ -120,7 +120,9 @@ std::vector<std::string> devices_of(const SuiteResults& results) {
 
 std::string joined(const std::vector<std::string>& texts, const char* between = ", ") {
   std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : between) + text;
+  for (const std::string& text : texts) {
+    all += (all.empty() ? "" : between) + printable_name(text);
+  }
   return all;
 }
 
@@ -147,7 +149,7 @@ std::string provenance_text(const SuiteResults& results) {
   text +=
       ". Tokens/s, MFU and times are medians of the runs; the spread is the range of their "
       "tokens/s over the median. Memory is measured / planned, in GiB, the most of the runs.";
-  return wrapped(text, 0, 120);
+  return wrapped(printable_name(text), 0, 120);
 }
 
 /// Returns why rows lack figures, or some of their runs do.
@@ -155,23 +157,23 @@ std::string failures_text(const SuiteResults& results) {
   std::string text;
   for (const RowRecord& row : results.rows) {
     if (const RunRecord* const failure = row.failure()) {
-      text += wrapped(fmt::format("- `{}`: {} (exit code {})", row.name, escaped(failure->error),
-                                  failure->exit_code),
+      text += wrapped(fmt::format("- `{}`: {} (exit code {})", printable_name(row.name),
+                                  escaped(failure->error), failure->exit_code),
                       0, 120);
     }
     const std::optional<RowFigures> figures = row.figures();
     if (figures && figures->middle.races > 0) {
-      text +=
-          fmt::format("- `{}`: {} races in the traced steps\n", row.name, figures->middle.races);
+      text += fmt::format("- `{}`: {} races in the traced steps\n", printable_name(row.name),
+                          figures->middle.races);
     }
   }
   return text.empty() ? "" : "\n" + text;
 }
 
 std::string commands_text(const SuiteResults& results) {
-  std::string text = "\n```sh\n" + printable(results.provenance.command) + "\n";
+  std::string text = "\n```sh\n" + printable_name(results.provenance.command) + "\n";
   for (const RowRecord& row : results.rows) {
-    text += printable(row.command) + "  # " + row.name + "\n";
+    text += printable_name(row.command) + "  # " + printable_name(row.name) + "\n";
   }
   return text + "```\n";
 }
@@ -227,7 +229,7 @@ std::string to_markdown(const SuiteResults& results) {
 
 std::string to_markdown(const Comparison& comparison, const ComparedNames& names) {
   std::string text =
-      "before: " + printable(names.before) + "\nafter: " + printable(names.after) + "\n";
+      "before: " + printable_name(names.before) + "\nafter: " + printable_name(names.after) + "\n";
   std::string differences;
   for (const Difference& d : comparison.provenance) differences += difference_text(d) + "\n";
   differences += differences_of(comparison.rows);

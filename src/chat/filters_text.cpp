@@ -187,7 +187,8 @@ Value round_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   if (how == "common") return {.data = std::nearbyint(scaled) / scale};
   if (how == "ceil") return {.data = std::ceil(scaled) / scale};
   if (how == "floor") return {.data = std::floor(scaled) / scale};
-  fail("round() has the methods common, ceil and floor, not '" + shortened(how) + "'");
+  fail("round() has the methods common, ceil and floor, not '" + printable_name(shortened(how)) +
+       "'");
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ constexpr std::size_t kMostMessage = 1000;
 
 Value raise_exception(Heap& heap, const Arguments& arguments) {
   const auto [message] = bind<1>("raise_exception", arguments, {"message"}, 1);
-  throw RaisedByTemplate(shortened(to_text(heap, *message).text().bytes(), kMostMessage));
+  throw RaisedByTemplate(
+      printable_name(shortened(to_text(heap, *message).text().bytes(), kMostMessage)));
 }
 
 /// namespace(...) and dict(...) take a dict or pairs, and named values.

@@ -41,7 +41,7 @@ std::string_view remedy_of(int error) {
 
 void throw_io_failure(const std::filesystem::path& path, std::string_view operation, int error) {
   const std::string name = error == ENAMETOOLONG ? shortened(path.string()) : path.string();
-  throw IoError(name + ": " + std::string(operation) + ": " +
+  throw IoError(printable_name(name) + ": " + std::string(operation) + ": " +
                 std::generic_category().message(error) + std::string(remedy_of(error)));
 }
 

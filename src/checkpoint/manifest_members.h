@@ -113,7 +113,7 @@ class Members {
       if (name_of(type) == name) return type;
     }
     refuse_manifest(path_of(key),
-                    "expected bf16, f32 or f64, found \"" + shortened(printable(name)) + '"');
+                    "expected bf16, f32 or f64, found \"" + shortened(printable_name(name)) + '"');
   }
   std::optional<DType> dtype_or_null(const char* key, std::span<const DType> valid) {
     const auto found = object_.find(key);

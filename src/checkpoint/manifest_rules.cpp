@@ -14,7 +14,7 @@
 namespace strata {
 
 void refuse_manifest(const std::string& field, const std::string& problem) {
-  throw IoError(shortened(printable(field)) + ": " + problem);
+  throw IoError(shortened(printable_name(field)) + ": " + problem);
 }
 
 namespace {
@@ -22,7 +22,7 @@ namespace {
 /// Throws IoError unless `path` names something in the checkpoint's folder, in one way only.
 void check_path(const std::string& path, const std::string& field) {
   constexpr std::size_t kMostBytes = 255;  // of a name, as file systems have it
-  const std::string shown_path = '"' + shortened(printable(path)) + '"';
+  const std::string shown_path = '"' + shortened(printable_name(path)) + '"';
   if (path == kManifestName) refuse_manifest(field, "names the manifest itself");
   for (const char c : path) {
     const auto code = static_cast<unsigned char>(c);
@@ -153,7 +153,7 @@ void check_manifest(const Manifest& manifest) {
     const std::string field = "files[" + std::to_string(i) + "]";
     check_path(file.path, field + ".path");
     if (i > 0 && manifest.files[i - 1].path >= file.path) {
-      refuse_manifest(field + ".path", '"' + shortened(printable(file.path)) +
+      refuse_manifest(field + ".path", '"' + shortened(printable_name(file.path)) +
                                            "\" does not come after the path before it");
     }
     check_slices(file, manifest.history.updates, field);

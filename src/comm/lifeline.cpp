@@ -1,6 +1,7 @@
-// Sockets that never block, looked at whenever gone() is asked. A rank calls the next one at all of
-// its addresses, since it cannot know which of its networks is the right one; whoever answers
-// with the right secret is that rank. Only an orderly end of a connection counts: firewalls reset
+// Sockets that never block, looked at whenever gone() is asked. Ranks of one machine meet at its
+// loopback address, which no other machine reaches. Else a rank calls the next one at all of its
+// addresses, since it cannot know which of its networks is the right one; whoever answers with the
+// right secret is that rank. Only an orderly end of a connection counts: firewalls reset
 // connections on which nothing is said for long.
 #include "comm/lifeline.h"
 
@@ -8,12 +9,14 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <string_view>
 #include <thread>
@@ -43,6 +46,39 @@ std::vector<in_addr_t> own_addresses() {
   return addresses;
 }
 
+/// Tells apart what has a loopback address of its own: machines, each time that they start, and
+/// network namespaces.
+struct Place {
+  std::array<char, 64> host{};
+  std::array<char, 64> start{};  ///< of the machine
+  std::uint64_t network = 0;     ///< namespace
+  bool operator==(const Place&) const = default;
+};
+
+/// Returns where this process is; of what the system does not tell, something that nobody else has.
+Place own_place() {
+  Place place;
+  std::ifstream start("/proc/sys/kernel/random/boot_id");
+  start.read(place.start.data(), static_cast<std::streamsize>(place.start.size()));
+  struct stat network {};
+  const bool known = start.gcount() > 0 && ::stat("/proc/self/ns/net", &network) == 0 &&
+                     ::gethostname(place.host.data(), place.host.size()) == 0;
+  place.network = network.st_ino;
+  if (known) return place;
+  std::random_device random;
+  for (char& byte : place.host) byte = static_cast<char>(random());
+  return place;
+}
+
+/// Returns whether all ranks reach each other at the loopback address.
+bool all_are_here(int ranks, const Lifeline::Gather& gather) {
+  const Place own = own_place();
+  const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(&own, 1)));
+  std::vector<Place> all(static_cast<std::size_t>(ranks));
+  std::memcpy(all.data(), bytes.data(), bytes.size());
+  return std::ranges::all_of(all, [&](const Place& place) { return place == own; });
+}
+
 int open_socket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
 bool send_all(int descriptor, std::span<const char> bytes) {
@@ -60,15 +96,15 @@ struct Lifeline::Contact {
 
 Lifeline::Lifeline(int rank, int ranks, const Gather& gather)
     : before_((rank + ranks - 1) % ranks) {
+  if (ranks == 1) return;
   std::random_device random;
   for (char& byte : secret_) byte = static_cast<char>(random());
-  const Contact own = listen();
+  const Contact own = all_are_here(ranks, gather) ? listen(INADDR_LOOPBACK) : listen(INADDR_ANY);
   const std::vector<std::byte> bytes = gather(std::as_bytes(std::span(&own, 1)));
   std::vector<Contact> all(static_cast<std::size_t>(ranks));
   std::memcpy(all.data(), bytes.data(), bytes.size());
   for (const Contact& contact : all) secrets_.push_back(contact.secret);
   const int next = (rank + 1) % ranks;
-  if (ranks == 1) return;
   call(all[static_cast<std::size_t>(next)], next);
   connect();
 }
@@ -81,21 +117,22 @@ Lifeline::~Lifeline() {
   }
 }
 
-Lifeline::Contact Lifeline::listen() {
+Lifeline::Contact Lifeline::listen(in_addr_t at) {
   Contact own{.secret = secret_};
   listener_ = open_socket();
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  auto* const address = reinterpret_cast<sockaddr*>(&any);
-  socklen_t length = sizeof(any);
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_addr.s_addr = htonl(at);
+  auto* const address = reinterpret_cast<sockaddr*>(&here);
+  socklen_t length = sizeof(here);
   constexpr int kWaiting = 8;
   if (listener_ < 0 || ::bind(listener_, address, length) != 0 ||
       ::listen(listener_, kWaiting) != 0 || ::getsockname(listener_, address, &length) != 0) {
     return own;
   }
-  own.port = any.sin_port;
-  const std::vector<in_addr_t> addresses = own_addresses();
+  own.port = here.sin_port;
+  const std::vector<in_addr_t> addresses =
+      at == INADDR_ANY ? own_addresses() : std::vector<in_addr_t>{here.sin_addr.s_addr};
   std::copy_n(addresses.begin(), std::min(addresses.size(), kMostAddresses), own.addresses.begin());
   return own;
 }

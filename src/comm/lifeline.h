@@ -1,9 +1,13 @@
 // Tells that the process of another rank has died. MPI does not: its launcher may, or may let the
 // others wait. Each rank keeps a TCP connection to the rank before it and to the one after it, in a
 // ring, on which nothing is said but a greeting and a good-bye. The system closes the connections
-// of a process that ends, however it ends, and that is what the other end sees. Where hosts refuse
-// connections nothing is seen, and the watchdog finds out by silence.
+// of a process that ends, however it ends, and that is what the other end sees. Ranks of one
+// machine listen at its loopback address, others at all addresses of their hosts; who does not know
+// a rank's secret is not heard. Where hosts refuse connections nothing is seen, and the watchdog
+// finds out by silence.
 #pragma once
+
+#include <netinet/in.h>
 
 #include <array>
 #include <cstddef>
@@ -21,8 +25,8 @@ class Lifeline {
   /// Returns the bytes of all ranks, one rank's after the other's, as Ranks::all_gather_host does.
   using Gather = std::function<std::vector<std::byte>(std::span<const std::byte>)>;
 
-  /// All ranks make theirs together. It waits half a second at most for the connections, which may
-  /// also come about later, while gone() is called.
+  /// All ranks make theirs together, and each calls `gather` twice. It waits half a second at most
+  /// for the connections, which may also come about later, while gone() is called.
   Lifeline(int rank, int ranks, const Gather& gather);
   /// Says good-bye: from now on nobody takes this rank for dead.
   ~Lifeline();
@@ -49,7 +53,7 @@ class Lifeline {
     std::string heard{};  ///< a greeting, and a good-bye
   };
 
-  [[nodiscard]] Contact listen();
+  [[nodiscard]] Contact listen(in_addr_t at);
   void call(const Contact& next, int rank);
   void connect();
   /// Returns whether a neighbour has answered: the one that this rank calls, or the other.

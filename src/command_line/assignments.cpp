@@ -23,7 +23,7 @@ void warn_of_replaced(const std::vector<std::string>& sets) {
     for (std::size_t j = sets.size() - 1; j > i; --j) {
       if (!sets[j].starts_with(key) || sets[j] == sets[i]) continue;
       const auto shown = [](const std::string& text) {  // the log is not configured yet
-        return printable(shortened(text));
+        return printable_name(shortened(text));
       };
       log::warn("--set {} is replaced by the later --set {}", shown(sets[i]), shown(sets[j]));
       break;

@@ -44,7 +44,7 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
         text, [](const char* begin, char** end) { return std::strtoll(begin, end, kAnyBase); });
     if (value && *value >= least && *value <= most) return {};
     return "must be a whole number from " + format_count(least) + " to " + format_count(most) +
-           ", not " + shortened(text);
+           ", not " + printable_name(shortened(text));
   });
 }
 
@@ -52,7 +52,8 @@ CLI::Validator number(double least, double most) {
   return checked_by([least, most](const std::string& text) -> std::string {
     const std::optional<double> value = double_in(text);
     if (value && *value >= least && *value <= most) return {};
-    return fmt::format("must be a number from {} to {}, not {}", least, most, shortened(text));
+    return fmt::format("must be a number from {} to {}, not {}", least, most,
+                       printable_name(shortened(text)));
   });
 }
 
@@ -60,7 +61,7 @@ CLI::Validator sampling_number(double Sampling::*member) {
   return checked_by([member](const std::string& text) -> std::string {
     Sampling sampling;
     const std::optional<double> value = double_in(text);
-    if (!value) return "must be a number, not " + shortened(text);
+    if (!value) return "must be a number, not " + printable_name(shortened(text));
     sampling.*member = *value;
     return sampling.problem();
   });

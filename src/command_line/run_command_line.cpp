@@ -15,15 +15,15 @@
 #include "command_line/sub_commands.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 #include "strata/base/version.h"
-#include "strata/data/tokenize.h"
 
 namespace strata {
 namespace {
 
 /// Prints why the program ends and returns its exit code.
 int fail(const Failure& failure) {
-  std::cerr << "strata: " << printable(failure.text) << '\n';
+  std::cerr << "strata: " << printable_message(failure.text) << '\n';
   return failure.exit_code;
 }
 
@@ -36,9 +36,9 @@ int fail(const CLI::App& app, const CLI::ParseError& error,
     return 0;
   }
   if (error.get_exit_code() == 0) return app.exit(error);  // --version
-  std::string text = shortened(error.what(), 2 * kMostShown);
+  std::string text = printable_name(shortened(error.what(), 2 * kMostShown));
   const std::string instead = meant(app, arguments);
-  if (!instead.empty()) text += "; did you mean " + shortened(instead) + "?";
+  if (!instead.empty()) text += "; did you mean " + printable_name(shortened(instead)) + "?";
   return fail({text + "\nRun with --help for more information.", ConfigError("").exit_code()});
 }
 

@@ -30,10 +30,11 @@ std::string too_slow(const Comparison& comparison, double least) {
   std::string text;
   for (const ComparedRow& row : comparison.rows) {
     if (!row.below(least)) continue;
-    text += (text.empty() ? "" : ", ") + fmt::format("{} ({:.3f})", row.name, row.ratio);
+    text += (text.empty() ? "" : ", ") +
+            fmt::format("{} ({:.3f})", printable_name(row.name), row.ratio);
   }
   for (const std::string& name : comparison.lost) {
-    text += (text.empty() ? "" : ", ") + name + " (failed)";
+    text += (text.empty() ? "" : ", ") + printable_name(name) + " (failed)";
   }
   return text;
 }
@@ -58,7 +59,8 @@ int bench_compare(const CompareOptions& options) {
     std::fputs(text.c_str(), stdout);
     if (!options.fail_below) continue;
     const std::string rows = too_slow(comparison, *options.fail_below);
-    if (!rows.empty()) slow += (slow.empty() ? "" : "; ") + options.files[i].string() + ": " + rows;
+    if (!rows.empty())
+      slow += (slow.empty() ? "" : "; ") + printable_name(options.files[i].string()) + ": " + rows;
   }
   std::fflush(stdout);
   if (slow.empty()) return 0;

@@ -93,13 +93,14 @@ Suite suite_of(const SuiteOptions& options) {
 
 int print_list(Suite suite, const SuiteOptions& options) {
   select_rows(suite, options.rows);
-  std::string text = suite.title.empty() ? "" : suite.title + "\n";
+  std::string text = suite.title.empty() ? "" : printable_name(suite.title) + "\n";
   for (const SuiteRow& row : suite.rows) {
     static_cast<void>(new_record(suite, row, options));
-    text += "\n" + row.name + ": " + row.title + fmt::format(" ({} runs)\n", row.repeats) +
-            command_of(row, options) + "\n";
+    text += "\n" + row.name + ": " + printable_name(row.title) +
+            fmt::format(" ({} runs)\n", row.repeats) + printable_name(command_of(row, options)) +
+            "\n";
   }
-  std::fputs(printable(text).c_str(), stdout);
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 
@@ -133,7 +134,10 @@ std::optional<SuiteResults> old_results(const SuiteOptions& options) {
 void require_same_place(const SuiteResults& old, const SuiteResults& now, const fs::path& file) {
   Provenance a = old.provenance, b = now.provenance;
   std::string text;
-  if (old.suite != now.suite) text += fmt::format("\n  suite: {}, now {}", old.suite, now.suite);
+  if (old.suite != now.suite) {
+    text +=
+        fmt::format("\n  suite: {}, now {}", printable_name(old.suite), printable_name(now.suite));
+  }
   for (const std::string& path : differing_provenance(a, b)) {
     text += "\n  " + path + ": " + shortened(field_text(*fields_of(a).find(path))) + ", now " +
             shortened(field_text(*fields_of(b).find(path)));

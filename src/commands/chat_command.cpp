@@ -16,6 +16,7 @@
 #include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
+#include "strata/base/text.h"
 #include "strata/commands/generate.h"
 
 namespace strata {
@@ -79,7 +80,7 @@ int chat_command(const ChatOptions& options) {
                     std::string added;
                     const bool goes_on = completion.add(token, ends, added) && !completion.full();
                     if (!goes_on) added += completion.finish();
-                    std::cout << added << std::flush;
+                    std::cout << printable_for(STDOUT_FILENO, added) << std::flush;
                     return goes_on;
                   });
     std::cout << std::endl;

@@ -62,7 +62,7 @@ int export_command(const ExportOptions& options) {
                      pool);
       });
   const Manifest& manifest = named.checkpoint->manifest;
-  std::cout << printable(options.to.string()) << ": the model after step "
+  std::cout << printable_name(options.to.string()) << ": the model after step "
             << format_count(manifest.step) << ", weights in "
             << weights_text(weight, manifest.types) << "; " << made.text() << std::endl;
   say_next("strata generate " + shell_word(options.to) + " --prompt TEXT");

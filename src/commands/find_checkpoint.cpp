@@ -9,6 +9,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/log.h"
+#include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "strata/run/metrics.h"
 #include "strata/run/run_folder.h"
@@ -57,7 +58,7 @@ NamedFolder newest_of(const Files& files, const fs::path& folder) {
       result.checkpoint = {std::move(one.folder), std::move(*one.manifest)};
       continue;
     }
-    problems += "\n  " + one.problem;
+    problems += "\n  " + printable_name(one.problem);
     result.others.push_back(std::move(one));
   }
   if (!result.checkpoint) throw IoError(folder.string() + ": no checkpoint is whole:" + problems);

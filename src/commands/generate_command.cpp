@@ -2,6 +2,7 @@
 // wrong, then one by one as there is room. What comes by standard input is kept in between.
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -98,8 +99,8 @@ Survey survey(PromptSource& source, std::optional<std::int64_t> context, const L
   while (const std::optional<Prompt> prompt = source.next()) {
     const auto [known, is_new] = places.emplace(prompt->id, prompt->where);
     if (!is_new) {
-      throw ConfigError(prompt->where + ": id \"" + shortened(prompt->id) + "\" is that of " +
-                        known->second + " as well; give each prompt its own");
+      throw ConfigError(prompt->where + ": id \"" + printable_name(shortened(prompt->id)) +
+                        "\" is that of " + known->second + " as well; give each prompt its own");
     }
     check_ids(*prompt, model.vocab_size);
     if (prompt->ids.empty()) throw ConfigError(prompt->where + ": the prompt has no token");
@@ -232,7 +233,7 @@ int generate_command(const GenerateOptions& options) {
     const bool goes_on = completion.add(token, ends, added) && !completion.full();
     if (!goes_on) added += completion.finish();
     if (streams) {
-      std::cout << added << std::flush;
+      std::cout << printable_for(STDOUT_FILENO, added) << std::flush;
     } else {
       work.set(static_cast<std::uint64_t>(generator.counts().drawn_tokens));
     }

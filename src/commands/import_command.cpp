@@ -110,7 +110,7 @@ int import_command(const ImportOptions& options) {
                       .progress = progress},
                      pool);
       });
-  std::cout << printable(options.to.string()) << ": weights in " << weights_text(weight, types)
+  std::cout << printable_name(options.to.string()) << ": weights in " << weights_text(weight, types)
             << "; " << made.text() << std::endl;
   const std::string folder = shell_word(options.to);
   say_next("strata train CONFIG --set model.path=" + folder + ", strata generate " + folder +

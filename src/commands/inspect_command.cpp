@@ -159,12 +159,13 @@ std::string facts_text(const Manifest& manifest) {
     text += ", the last " + count_text(manifest.history.bad_in_a_row, "step") + " skipped";
   }
   text += "\n  loss     " + loss_text(manifest);
-  text += "\n  program  " + manifest.program;
+  text += "\n  program  " + printable_name(manifest.program);
   return text + "\n  dtypes   " + dtypes_text(manifest.types) + "\n";
 }
 
 std::string text_of(const Inspected& inspected, bool every_file) {
-  std::string text = (inspected.manifest ? "checkpoint " : "model ") + inspected.folder.string();
+  std::string text =
+      (inspected.manifest ? "checkpoint " : "model ") + printable_name(inspected.folder.string());
   text += "\n";
   if (inspected.manifest) {
     text += facts_text(*inspected.manifest) + "  seed     " + std::to_string(inspected.seed) + "\n";
@@ -174,14 +175,17 @@ std::string text_of(const Inspected& inspected, bool every_file) {
           format_bytes(static_cast<std::size_t>(inspected.bytes)) + "\n";
   text += "\nfiles\n" + (every_file ? full_text(inspected.files) : grouped_text(inspected.files));
   if (!inspected.changed.empty()) text += "\nconfig, where it differs from the defaults\n";
-  for (const ChangedKey& key : inspected.changed) text += "  " + key.path + ": " + key.value + "\n";
+  for (const ChangedKey& key : inspected.changed) {
+    text += "  " + printable_name(key.path) + ": " + key.value + "\n";
+  }
   if (!inspected.others.empty()) text += "\nother checkpoints of the run\n";
   for (const OtherCheckpoint& other : inspected.others) {
-    text += other.manifest ? "  " + other.folder.filename().string() + kind_text(*other.manifest) +
-                                 ": loss " + loss_text(*other.manifest) + "\n"
-                           : "  not whole: " + other.problem + "\n";
+    text += other.manifest
+                ? "  " + printable_name(other.folder.filename().string()) +
+                      kind_text(*other.manifest) + ": loss " + loss_text(*other.manifest) + "\n"
+                : "  not whole: " + printable_name(other.problem) + "\n";
   }
-  return printable(text);
+  return text;
 }
 
 std::string text_of(const Verified& verified, std::size_t files) {

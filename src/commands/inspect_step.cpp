@@ -26,7 +26,8 @@ std::string table_of(const FoundCheckpoint& checkpoint, const StepSamples& step,
                   done ? "trained on" : "will train on", format_count(std::ssize(step.rows)),
                   format_count(step.tokens), step.ranks);
   for (const StepSource& source : step.sources) {
-    text += fmt::format("of {}, which has {} samples\n", source.name, format_count(source.samples));
+    text += fmt::format("of {}, which has {} samples\n", printable_name(source.name),
+                        format_count(source.samples));
   }
   text +=
       fmt::format("\n{:>14} {:>6} {:>5} {:>10} {:>5} {:>4} {:>16}  {:>13}  {}\n", "sample", "epoch",
@@ -38,13 +39,13 @@ std::string table_of(const FoundCheckpoint& checkpoint, const StepSamples& step,
                         format_count(row.sample), format_count(row.epoch), row.pass, row.sub_batch,
                         row.rank, row.row, format_count(row.place.token),
                         row.document_ends.empty() ? "" : std::to_string(row.document_ends.size()),
-                        row.place.file);
+                        printable_name(row.place.file));
   }
   if (const std::size_t left = step.rows.size() - shown; left > 0) {
     text += fmt::format("and {} more; --files lists all\n",
                         format_count(static_cast<std::int64_t>(left)));
   }
-  return printable(text);
+  return text;
 }
 
 Json json_of(const FoundCheckpoint& checkpoint, const StepSamples& step) {

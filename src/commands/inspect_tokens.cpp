@@ -72,7 +72,7 @@ std::string tokenizer_text(std::uint64_t hash) {
 
 std::string text_of(const TokenFiles& files, const TokenSurvey& survey) {
   const TokenSource& tokens = *files.tokens;
-  std::string text = "tokens " + tokens.name() + "\n  kind       " +
+  std::string text = "tokens " + printable_name(tokens.name()) + "\n  kind       " +
                      kind_text(files.shards[0].storage) + "\n  tokens     " +
                      format_count(survey.tokens);
   text += "\n  documents  ";
@@ -93,13 +93,13 @@ std::string text_of(const TokenFiles& files, const TokenSurvey& survey) {
     text += ", which the largest id is outside of: damaged, or not what its header says";
   }
   text += "\n  tokenizer  " + tokenizer_text(tokens.tokenizer_hash()) + "\n";
-  if (files.shards.size() == 1) return printable(text);
+  if (files.shards.size() == 1) return text;
   text += "\nshards\n";
   for (const Shard& shard : files.shards) {
-    text += fmt::format("  {}: {} tokens, {}\n", shard.file, format_count(shard.tokens),
-                        kind_text(shard.storage));
+    text += fmt::format("  {}: {} tokens, {}\n", printable_name(shard.file),
+                        format_count(shard.tokens), kind_text(shard.storage));
   }
-  return printable(text);
+  return text;
 }
 
 Json json_of(const TokenFiles& files, const TokenSurvey& survey) {
@@ -171,7 +171,8 @@ std::unique_ptr<const Tokenizer> load_tokenizer(const TokenSource& tokens,
 
 /// Prints ids on one line; those whose loss does not count are in brackets.
 void print_ids(const Document& document) {
-  std::cout << printable(document.name) << ", from token " << format_count(document.place.token)
+  std::cout << printable_name(document.name) << ", from token "
+            << format_count(document.place.token)
             << " on: " << format_count(std::ssize(document.ids)) << " tokens\n";
   for (std::size_t i = 0; i < document.ids.size(); ++i) {
     const std::string id = std::to_string(static_cast<std::uint32_t>(document.ids[i]));
@@ -196,7 +197,7 @@ void show_document(const TokenFiles& files, const InspectOptions& options) {
     std::cout << json_text(json, 2, NotUtf8::kReplace) << '\n';
   } else if (tokenizer || bytes) {
     print_tokens(std::cout,
-                 {.name = printable(document.name),
+                 {.name = document.name,
                   .first = document.place.token,
                   .ids = document.ids,
                   .loss = document.loss,

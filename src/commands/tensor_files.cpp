@@ -59,14 +59,14 @@ struct TensorLine {
     count += other.count;
   }
   [[nodiscard]] std::string name_text() const {
-    if (count == 1) return name.layer < 0 ? name.before : full(std::to_string(name.layer));
-    if (name.layer < 0) return name.before;  // the same in several files
+    if (name.layer < 0) return printable_name(name.before);  // maybe the same in several files
+    if (count == 1) return full(std::to_string(name.layer));
     return full("{" + std::to_string(first) + ".." + std::to_string(last) + "}");
   }
 
  private:
   [[nodiscard]] std::string full(const std::string& layer) const {
-    return name.before + layer + name.behind;
+    return printable_name(name.before + layer + name.behind);
   }
 };
 
@@ -121,10 +121,10 @@ bool joins(const FileLine& a, const FileLine& b) {
 }
 
 void append(std::string& text, const FileLine& line) {
-  text += "  " + line.first;
+  text += "  " + printable_name(line.first);
   if (line.count > 1) {
-    text += " to " + line.last + ", " + format_count(static_cast<std::int64_t>(line.count)) +
-            " files, together";
+    text += " to " + printable_name(line.last) + ", " +
+            format_count(static_cast<std::int64_t>(line.count)) + " files, together";
   }
   text += "  " + format_bytes(static_cast<std::size_t>(line.bytes)) + "\n";
   std::size_t width = 0;

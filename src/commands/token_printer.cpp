@@ -32,17 +32,7 @@ std::string piece_of(const ShownTokens& shown, std::int32_t id) {
   } else {
     piece = static_cast<char>(id);
   }
-  std::string line;
-  for (const char c : piece) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (c == '\t') {
-      line += "\\t";
-    } else {
-      line += c;
-    }
-  }
-  return printable(line);
+  return printable_name(piece);
 }
 
 bool counts(const ShownTokens& shown, std::size_t token) {
@@ -80,7 +70,7 @@ bool shows_colours() {
 void print_tokens(std::ostream& out, const ShownTokens& shown, bool colours) {
   std::int64_t learnt = 0;
   for (std::size_t i = 0; i < shown.ids.size(); ++i) learnt += counts(shown, i) ? 1 : 0;
-  out << shown.name << ": " << format_count(std::ssize(shown.ids)) << " tokens, "
+  out << printable_name(shown.name) << ": " << format_count(std::ssize(shown.ids)) << " tokens, "
       << format_count(learnt) << " with loss\n";
   print_text(out, shown, colours);
   out << "  position       id loss  token\n";

@@ -19,8 +19,8 @@ namespace {
 
 void print_set(const std::string& file, std::int64_t documents, std::int64_t tokens,
                std::int64_t learnt) {
-  std::cout << file << ": " << format_count(documents) << " documents, " << format_count(tokens)
-            << " tokens";
+  std::cout << printable_name(file) << ": " << format_count(documents) << " documents, "
+            << format_count(tokens) << " tokens";
   if (learnt != tokens) std::cout << ", " << format_count(learnt) << " with loss";
   std::cout << '\n';
 }

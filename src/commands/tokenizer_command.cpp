@@ -1,6 +1,8 @@
 // `tokenizer inspect`, `encode` and `decode` show what a tokenizer's file holds and does. Ids stand
 // on one line, so that one command's output is the other's input.
 
+#include <unistd.h>
+
 #include <charconv>
 #include <iostream>
 #include <iterator>
@@ -10,8 +12,8 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 #include "strata/commands/commands.h"
-#include "strata/data/tokenize.h"
 #include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
@@ -36,7 +38,7 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
     const auto [next, error] = std::from_chars(at, end, id);
     if (error != std::errc() || id < 0) {
       throw ConfigError(input + ": ids are whole numbers with spaces between, not " +
-                        shortened({at, static_cast<std::size_t>(end - at)}));
+                        printable_name(shortened({at, static_cast<std::size_t>(end - at)})));
     }
     ids.push_back(id);
     at = next;
@@ -76,7 +78,8 @@ int tokenizer_encode_command(const TokenizerOptions& options) {
 int tokenizer_decode_command(const TokenizerOptions& options) {
   const auto tokenizer = Tokenizer::load(options.tokenizer);
   const auto ids = parse_ids(read_input(options.input), options.input);
-  std::cout << tokenizer->decode(ids, {.skip_special = options.skip_special});
+  std::cout << printable_for(STDOUT_FILENO,
+                             tokenizer->decode(ids, {.skip_special = options.skip_special}));
   return 0;
 }
 

@@ -34,8 +34,9 @@ void require_only_tokenizer(Files& files, const fs::path& folder) {
   if (files.kind(folder) != Files::Kind::kFolder) return;
   for (const std::string& file : files.list(folder)) {
     if (file == kTokenizer || file == kTokenizerConfig) continue;
-    throw ConfigError(printable(folder.string()) + ": is not replaced, since it holds " +
-                      printable(file) + ", which is no file of a tokenizer; name another folder");
+    throw ConfigError(printable_name(folder.string()) + ": is not replaced, since it holds " +
+                      printable_name(file) +
+                      ", which is no file of a tokenizer; name another folder");
   }
 }
 
@@ -73,7 +74,7 @@ int tokenizer_train_command(const TrainTokenizerCommand& command) {
     log::warn("tokenizer train: the texts have pairs for {} ids only, not {}; give more text",
               tokenizer.vocabulary, options.training.vocabulary);
   }
-  std::cout << printable(command.output.string()) << ": " << format_count(tokenizer.vocabulary)
+  std::cout << printable_name(command.output.string()) << ": " << format_count(tokenizer.vocabulary)
             << " ids, " << format_count(tokenizer.merges) << " merges, from "
             << format_count(made.files) << " files, " << format_bytes(made.bytes) << " with "
             << format_count(static_cast<std::int64_t>(made.pieces)) << " distinct pieces\n"

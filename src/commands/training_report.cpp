@@ -183,7 +183,7 @@ void TrainingReport::samples(std::int64_t done, const std::vector<RunSample>& sa
   for (const RunSample& sample : samples) {
     samples_->write(json_line(done, sample));
     log::info("step {}/{} sample: {}", done, config_.run.steps,
-              shortened(printable(sample.prompt + sample.text)));
+              shortened(printable_name(sample.prompt + sample.text)));
   }
 }
 

@@ -305,8 +305,9 @@ int tune_command(const TuneOptions& options) {
   if (!options.output.empty()) {
     save_run_config(chosen.put_into(model.given), options.output);
     const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
-    text = "written: " + options.output.string() + "; strata train " + options.output.string() +
-           (has_data ? "" : " --set data.train=FILE") + " trains with it\n";
+    text = "written: " + printable_name(options.output.string()) + "; strata train " +
+           printable_name(shell_word(options.output)) + (has_data ? "" : " --set data.train=FILE") +
+           " trains with it\n";
     std::fputs(text.c_str(), stdout);
   } else {
     std::fflush(stdout);

@@ -180,7 +180,7 @@ TuneModel load_tune_model(const TuneOptions& options) {
 TuneSpace tune_space(const TuneModel& model, const TuneOptions& options, int ranks) {
   for (const std::string& key : options.allowed) {
     if (std::ranges::find(kSearched, key) == kSearched.end()) {
-      throw ConfigError("--allow: " + shortened(key) +
+      throw ConfigError("--allow: " + printable_name(shortened(key)) +
                         " is not searched; these are: " + searched_keys());
     }
   }

@@ -62,7 +62,7 @@ class Conversations {
     encoder_.emplace(tokenizer, *template_, options.loss);
     std::string missing;
     for (const std::string& marker : encoder_->markers_without_token()) {
-      missing += (missing.empty() ? "" : ", ") + shortened(printable(marker));
+      missing += (missing.empty() ? "" : ", ") + shortened(printable_name(marker));
     }
     if (missing.empty()) return;
     missing_markers_ = "tokenize: the chat template writes " + missing +

@@ -11,7 +11,7 @@
 
 #include "data/token_file_format.h"
 #include "strata/base/bytes.h"
-#include "strata/data/tokenize.h"
+#include "strata/base/utf8.h"
 
 namespace strata {
 

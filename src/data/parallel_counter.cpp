@@ -15,7 +15,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
-#include "strata/data/tokenize.h"
+#include "strata/base/utf8.h"
 
 namespace strata {
 namespace {

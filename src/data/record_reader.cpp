@@ -69,11 +69,11 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     }
     if (text_) return {.text = std::move(*text_)};
     if (other_kind_ != nullptr) {
-      throw IoError("the field " + shortened(field_) + " is " + other_kind_ +
+      throw IoError("the field " + printable_name(shortened(field_)) + " is " + other_kind_ +
                     ", and a text is expected");
     }
-    throw IoError("has no field " + shortened(field_) + "; it has " +
-                  (others_.empty() ? "none" : shortened(printable(others_))) +
+    throw IoError("has no field " + printable_name(shortened(field_)) + "; it has " +
+                  (others_.empty() ? "none" : shortened(printable_name(others_))) +
                   ". Name the field of the text by --text-field" +
                   (takes_conversations_ ? "; conversations stand in messages, or in prompt and "
                                           "completion"

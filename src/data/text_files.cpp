@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail_to_read(const std::string& name, const std::error_code& error) {
   const bool too_long = error == std::errc::filename_too_long;
   const std::string shown = name.empty() ? "\"\"" : too_long ? shortened(name) : name;
-  throw IoError(shown + ": cannot be read: " + error.message() +
+  throw IoError(printable_name(shown) + ": cannot be read: " + error.message() +
                 ". Name a file or folder that is there and that this user can read");
 }
 
@@ -59,7 +59,7 @@ std::string why_left_out(const fs::directory_entry& entry,
   const auto ends = [&](const std::string& ending) { return name.ends_with(ending); };
   if (extensions.empty() || std::ranges::any_of(extensions, ends)) return {};
   const std::string ending = entry.path().extension().string();
-  return ending.empty() ? "without ending" : shortened(ending);
+  return ending.empty() ? "without ending" : printable_name(shortened(ending));
 }
 
 /// Throws if a link in a folder leads out of it: who made the folder would choose which of this

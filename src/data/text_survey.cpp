@@ -9,7 +9,7 @@
 
 #include "data/text_hash.h"
 #include "strata/base/bytes.h"
-#include "strata/data/tokenize.h"
+#include "strata/base/utf8.h"
 
 namespace strata {
 

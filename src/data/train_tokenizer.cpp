@@ -11,6 +11,7 @@
 #include "strata/base/file.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 
 namespace strata {
 namespace {
@@ -21,7 +22,7 @@ void check_options(const TrainTokenizerOptions& options) {
   check_training(options.training);
   for (const std::string& token : options.training.special) {
     if (valid_utf8_bytes(token) != token.size()) {
-      throw ConfigError("--special: " + printable(shortened(token)) + " is not UTF-8");
+      throw ConfigError("--special: " + printable_name(shortened(token)) + " is not UTF-8");
     }
   }
 }

@@ -99,7 +99,7 @@ std::vector<std::string> SafetensorsFile::tensors() const {
 const StoredTensor& SafetensorsFile::info(std::string_view name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) {
-    throw IoError(in_file(path()) + "has no tensor '" + shortened(name) + "'");
+    throw IoError(in_file(path()) + "has no tensor '" + printable_name(shortened(name)) + "'");
   }
   if (!found->second.unsupported.empty()) {
     throw IoError(in_tensor(path(), name) + "dtype " + found->second.unsupported +

@@ -48,7 +48,7 @@ void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
     }
     const auto& file_name = shard.get_ref<const std::string&>();
     if (std::filesystem::path(file_name).filename() != file_name) {
-      throw IoError(in_tensor(index, name) + "its shard '" + shortened(file_name) +
+      throw IoError(in_tensor(index, name) + "its shard '" + printable_name(shortened(file_name)) +
                     "' is not the name of a file beside the index");
     }
     const auto& file = files_.try_emplace(file_name, folder_ / file_name).first->second;
@@ -75,7 +75,8 @@ const StoredTensor& SafetensorsDirectory::info(std::string_view name) const {
 const SafetensorsFile& SafetensorsDirectory::home_of(std::string_view name) const {
   const auto found = homes_.find(name);
   if (found == homes_.end()) {
-    throw IoError(in_file(folder_) + "its weights have no tensor '" + shortened(name) + "'");
+    throw IoError(in_file(folder_) + "its weights have no tensor '" +
+                  printable_name(shortened(name)) + "'");
   }
   return *found->second;
 }

@@ -96,7 +96,7 @@ StoredTensor parse_entry(const json& entry, std::uint64_t data_begin, std::uint6
   const auto* const type = std::ranges::find(kTypes, name, &TypeInfo::name);
   if (type == std::end(kTypes)) {
     // How many bytes its elements take is not known here; nothing may need it.
-    tensor.unsupported = name.empty() ? "of no name" : shortened(name);
+    tensor.unsupported = name.empty() ? "of no name" : printable_name(shortened(name));
     return tensor;
   }
   tensor.dtype = type->type;
@@ -140,10 +140,12 @@ void check_coverage(const std::filesystem::path& file, const StoredTensors& tens
 std::string_view name_of(StoredType type) { return info_of(type).name; }
 std::size_t size_of(StoredType type) { return info_of(type).bytes; }
 
-std::string in_file(const std::filesystem::path& file) { return file.string() + ": "; }
+std::string in_file(const std::filesystem::path& file) {
+  return printable_name(file.string()) + ": ";
+}
 
 std::string in_tensor(const std::filesystem::path& file, std::string_view name) {
-  return in_file(file) + "tensor '" + shortened(name) + "': ";
+  return in_file(file) + "tensor '" + printable_name(shortened(name)) + "': ";
 }
 
 json parse_json_object(const std::filesystem::path& file, std::string_view text) {

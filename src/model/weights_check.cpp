@@ -44,7 +44,7 @@ bool same_values(const SafetensorsDirectory& files, std::string_view a, std::str
 }
 
 [[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw IoError("weights: tensor " + shortened(name) + ' ' + why);
+  throw IoError("weights: tensor " + printable_name(shortened(name)) + ' ' + why);
 }
 
 /// Throws IoError unless the tensor is a vector for a norm, a matrix for everything else.
@@ -108,7 +108,7 @@ std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& 
   std::string text = "the weights have tensors that nothing uses (" +
                      format_count(static_cast<std::int64_t>(unused.size())) + "):";
   for (std::size_t i = 0; i < std::min(unused.size(), kNamed); ++i) {
-    text += (i == 0 ? " " : ", ") + shortened(unused[i]);
+    text += (i == 0 ? " " : ", ") + printable_name(shortened(unused[i]));
   }
   return text + (unused.size() > kNamed ? ", ..." : "");
 }

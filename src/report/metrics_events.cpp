@@ -13,6 +13,7 @@
 
 #include "report/json_lines.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -70,8 +71,8 @@ bool MetricsEvents::take_begin(const Json& line, bool resumes) {
   run_.memory = {};
   for (const auto& [key, value] : line.items()) {
     if (key == "event" || key == "step" || key == "checkpoint") continue;
-    if (value.is_string()) run_.facts[key] = value.get<std::string>();
-    if (value.is_number()) run_.facts[key] = json_text(value);
+    if (value.is_string()) run_.facts[printable_name(key)] = value.get<std::string>();
+    if (value.is_number()) run_.facts[printable_name(key)] = json_text(value);
   }
   run_.memory.device_planned = known_number(line, "device_planned_bytes");
   run_.memory.host_planned = known_number(line, "host_planned_bytes");

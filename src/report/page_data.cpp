@@ -64,6 +64,15 @@ Json numbers(std::span<const double> values) {
 
 Json json_of(const Curve& curve) { return {{"x", curve.x}, {"y", numbers(curve.y)}}; }
 
+/// Writes out what turns a text around or hides it: names, notes and samples come from files.
+void make_printable(Json& value) {
+  if (value.is_structured()) {
+    for (Json& inner : value) make_printable(inner);
+  } else if (value.is_string()) {
+    value = printable(value.get_ref<const std::string&>());
+  }
+}
+
 bool any_finite(std::span<const double> values) {
   return std::ranges::any_of(values, [](double v) { return std::isfinite(v); });
 }
@@ -286,11 +295,12 @@ std::string page_data(std::vector<RunHistory> runs, const PageOrigin& origin) {
   for (const ConfigDifference& d : config_differences(runs)) {
     differences.push_back({{"path", d.path}, {"values", d.values}});
   }
-  const Json data{{"program", origin.program},
-                  {"made", origin.made},
-                  {"smoothings", kSmoothings},
-                  {"runs", std::move(list)},
-                  {"differences", std::move(differences)}};
+  Json data{{"program", origin.program},
+            {"made", origin.made},
+            {"smoothings", kSmoothings},
+            {"runs", std::move(list)},
+            {"differences", std::move(differences)}};
+  make_printable(data);
   std::string text = json_text(data, kOneLine, NotUtf8::kReplace);
   // "<" stands in strings alone, where it may be written by its number.
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at)) {

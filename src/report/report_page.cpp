@@ -10,6 +10,7 @@
 
 #include "report/page_data.h"
 #include "report/page_parts.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -33,7 +34,8 @@ std::string escaped(std::string_view text) {
 
 std::string title_of(const std::vector<RunHistory>& runs) {
   std::string title;
-  for (const RunHistory& run : runs) title += (title.empty() ? "" : ", ") + run.name;
+  for (const RunHistory& run : runs)
+    title += (title.empty() ? "" : ", ") + printable_name(run.name);
   return title + " - strata report";
 }
 

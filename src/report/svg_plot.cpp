@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "strata/base/text.h"
+
 namespace strata {
 
 namespace {
@@ -203,14 +205,13 @@ std::string axes(const Frame& frame, const std::string& y_label) {
 
 std::string xml_text(std::string_view text) {
   std::string xml;
-  for (const char c : text) {
+  for (const char c : printable_name(text)) {
     switch (c) {
       case '&': xml += "&amp;"; break;
       case '<': xml += "&lt;"; break;
       case '>': xml += "&gt;"; break;
       case '"': xml += "&quot;"; break;
-      default:
-        if (static_cast<unsigned char>(c) >= ' ' || c == '\t') xml += c;
+      default: xml += c;
     }
   }
   return xml;

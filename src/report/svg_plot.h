@@ -53,7 +53,7 @@ struct BarPlot {
 };
 [[nodiscard]] std::string svg_of(const BarPlot& plot);
 
-/// Returns a text as XML, without the control characters that XML does not have.
+/// Returns a name as XML, with control characters, which XML does not have, written out.
 [[nodiscard]] std::string xml_text(std::string_view text);
 
 /// A tick of an axis.

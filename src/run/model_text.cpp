@@ -8,9 +8,9 @@
 
 #include "strata/base/error.h"
 #include "strata/base/text.h"
+#include "strata/base/utf8.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/conversation_encoder.h"
-#include "strata/data/tokenize.h"
 
 namespace strata {
 

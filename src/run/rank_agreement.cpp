@@ -239,9 +239,11 @@ std::string disagreement(const std::vector<FieldText>& own, Ranks& ranks) {
     for (const FieldText& fact : parse(all[rank])) values[fact.path][1] = fact.value;
     for (const auto& [key, value] : values) {
       if (value[0] == value[1]) continue;
-      const auto has = [](const std::string& v) { return v.empty() ? "nothing" : shortened(v); };
-      lines += "\n  " + key + ": rank 0 has " + has(value[0]) + ", rank " + std::to_string(rank) +
-               " has " + has(value[1]);
+      const auto has = [](const std::string& v) {
+        return v.empty() ? "nothing" : printable_name(shortened(v));
+      };
+      lines += "\n  " + printable_name(key) + ": rank 0 has " + has(value[0]) + ", rank " +
+               std::to_string(rank) + " has " + has(value[1]);
     }
     constexpr std::size_t kMostText = 4000;
     if (lines.size() > kMostText) return lines + "\n  and maybe more on the ranks after it";

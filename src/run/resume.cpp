@@ -153,7 +153,7 @@ void require_allowable(const ResumeRequest& request) {
   const std::vector<std::string> keys = allowable();
   for (const std::string& key : request.allowed) {
     if (std::ranges::count(keys, key) != 0) continue;
-    throw ConfigError("--allow " + printable(shortened(key)) + ": " + vain(key, keys));
+    throw ConfigError("--allow " + printable_name(shortened(key)) + ": " + vain(key, keys));
   }
 }
 

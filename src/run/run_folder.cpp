@@ -32,8 +32,8 @@ namespace fs = std::filesystem;
 /// Returns the path and why the system refuses it; one that is too long is not repeated whole.
 std::string refused(const fs::path& path, const std::error_code& why) {
   const bool too_long = why == std::errc::filename_too_long;
-  return (too_long ? shortened(path.string()) : path.string()) + ": " + why.message() +
-         (too_long ? "; give it a shorter path" : "");
+  return printable_name(too_long ? shortened(path.string()) : path.string()) + ": " +
+         why.message() + (too_long ? "; give it a shorter path" : "");
 }
 
 constexpr std::string_view kOtherFolder = "name another folder with --output";

@@ -65,7 +65,7 @@ RunSamples::RunSamples(const RunConfig& config)
     ids_.push_back(text_->encode(prompts_[i], false));
     const std::int64_t count = std::ssize(ids_[i]);
     if (count > 0 && count + tokens_ <= context) continue;
-    throw ConfigError("run.sample_prompts: " + shortened(printable(prompts_[i])) + " has " +
+    throw ConfigError("run.sample_prompts: " + shortened(printable_name(prompts_[i])) + " has " +
                       format_count(count) + " tokens and " + format_count(tokens_) +
                       " are to follow, but a sample may have " + format_count(context) +
                       "; give it another length, or lower run.sample_tokens");

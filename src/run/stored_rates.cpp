@@ -88,8 +88,8 @@ RatesFile read_rates(const fs::path& file) {
 
 StoredRates to_stored(RatesFile&& content) {
   return {.device = std::move(content.device),
-          .where = content.host == this_host() ? "this machine" : std::move(content.host),
-          .date = std::move(content.measured),
+          .where = content.host == this_host() ? "this machine" : printable_name(content.host),
+          .date = printable_name(content.measured),
           .threads = content.threads,
           .rates = content.rates};
 }
@@ -104,7 +104,8 @@ void keep_unseen(RatesFile& seen, const fs::path& file) {
     return;
   }
   if (old.device != seen.device) {
-    throw ConfigError(file.string() + ": is about " + old.device + ", not " + seen.device +
+    throw ConfigError(file.string() + ": is about " + printable_name(shortened(old.device)) +
+                      ", not " + seen.device +
                       "; remove it, or name another folder (kernels.plan_cache)");
   }
   if (old.host != seen.host || old.threads != seen.threads) return;
@@ -211,7 +212,8 @@ std::optional<StoredRates> find_stored_rates(const RunConfig& config, std::strin
   try {
     StoredRates stored = load_rates(file);
     if (stored.device != device) {
-      log::warn("{}: is about {}, not {}{}", file.string(), stored.device, device, kRemedy);
+      log::warn("{}: is about {}, not {}{}", file.string(),
+                printable_name(shortened(stored.device)), device, kRemedy);
     } else if (threads && stored.threads != *threads) {
       log::warn("{}: was measured with {}, and here the host has {}{}", file.string(),
                 threads_text(stored.threads), threads_text(*threads), kRemedy);

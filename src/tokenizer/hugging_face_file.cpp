@@ -41,7 +41,7 @@ TokenTable read_vocabulary(const JsonSection& section, const TokenizerJson& json
   const TokenSetter setter(tokens, json.ids.size());
   for (std::size_t i = 0; i < json.ids.size(); ++i) {
     if (tokens.find(json.tokens[i])) {
-      section.fail("has twice the token " + shortened(printable(json.tokens[i])));
+      section.fail("has twice the token " + shortened(printable_name(json.tokens[i])));
     }
     setter.set(section, json.tokens[i], json.ids[i]);
   }
@@ -54,7 +54,7 @@ std::vector<BpeMerge> read_merges(const JsonSection& section, const TokenizerJso
   const auto id = [&](std::size_t merge, std::string_view token) {
     const std::optional<std::int32_t> found = table.find(token);
     if (found) return *found;
-    section.fail("the vocabulary does not have " + shortened(printable(token)) + " of merge " +
+    section.fail("the vocabulary does not have " + shortened(printable_name(token)) + " of merge " +
                  std::to_string(merge));
   };
   std::vector<BpeMerge> merges;
@@ -176,7 +176,8 @@ TokenizerParts hugging_face_parts(const TokenizerJson& json) {
   const TokenSetter setter(tokens, json.ids.size() + added.tokens().size());
   for (const AddedToken& token : added.tokens()) {
     if (tokens.find(token.text).value_or(token.id) != token.id) {
-      root.at("added_tokens").fail("the vocabulary has another id for " + shortened(token.text));
+      root.at("added_tokens")
+          .fail("the vocabulary has another id for " + printable_name(shortened(token.text)));
     }
     setter.set(root.at("added_tokens"), token.text, token.id);
   }

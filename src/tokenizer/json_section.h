@@ -28,12 +28,12 @@ class JsonSection {
 
   /// Throws ConfigError: "<file>: <path>: <problem>".
   [[noreturn]] void fail(const std::string& problem) const {
-    throw ConfigError(place_ + ": " + problem);
+    throw ConfigError(printable_name(place_) + ": " + problem);
   }
   /// Throws ConfigError that names what strata does not support, and the remedy.
   [[noreturn]] void refuse(const std::string& what) const {
     constexpr std::size_t kMostWords = 160;  // of strata, with a text of the file's in them
-    fail(shortened(printable(what), kMostWords) +
+    fail(shortened(printable_name(what), kMostWords) +
          " is not supported. Make token files with the tokenizer's own library");
   }
 

@@ -28,7 +28,7 @@ constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581
   throw ConfigError(what + " is not supported. Make token files with SentencePiece itself");
 }
 
-std::string name_of(const Piece& piece) { return shortened(printable(piece.text)); }
+std::string name_of(const Piece& piece) { return shortened(printable_name(piece.text)); }
 
 bool is_one_character(std::string_view text) {
   return decode_utf8(text.data()).bytes == text.size();
@@ -40,7 +40,8 @@ void refuse_unsupported(const SentencePieceModel& model) {
     const auto type = static_cast<std::size_t>(model.type) - 1;
     refuse("the model_type " + (type < kTypes.size() ? std::string(kTypes[type]) : "of this file"));
   }
-  if (!model.normalizer_map.empty()) refuse("the normalizer " + shortened(model.normalizer));
+  if (!model.normalizer_map.empty())
+    refuse("the normalizer " + printable_name(shortened(model.normalizer)));
   if (!model.denormalizer_map.empty()) refuse("a denormalizer");
   if (model.space_is_suffix) refuse("treat_whitespace_as_suffix");
   if (!model.escape_spaces) refuse("a normalizer without escape_whitespaces");
@@ -101,7 +102,7 @@ void require_characters(const SentencePieceModel& model, const TokenTable& table
       next = at + decode_utf8(text.data() + at).bytes;
       const std::string_view character = text.substr(at, next - at);
       if (!table.find(character)) {
-        refuse("the piece " + name_of(piece) + ", whose character " + printable(character) +
+        refuse("the piece " + name_of(piece) + ", whose character " + printable_name(character) +
                " is no piece,");
       }
     }

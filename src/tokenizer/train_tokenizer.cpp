@@ -41,7 +41,8 @@ SplitPattern pattern_of(const std::string& name) {
   for (const NamedSplit& split : kSplits) {
     if (split.name == name) return split.pattern;
   }
-  throw ConfigError("--split: " + shortened(name) + " is not known; take one of " + split_names());
+  throw ConfigError("--split: " + printable_name(shortened(name)) + " is not known; take one of " +
+                    split_names());
 }
 
 std::vector<std::string> special_tokens(const TokenizerTraining& training) {
@@ -204,7 +205,8 @@ void check_training(const TokenizerTraining& training) {
     if (special[i].empty()) throw ConfigError("--special: a token needs a text");
     if (std::find(special.begin(), special.begin() + static_cast<std::ptrdiff_t>(i), special[i]) !=
         special.begin() + static_cast<std::ptrdiff_t>(i)) {
-      throw ConfigError("--special: " + shortened(special[i]) + " is there twice; leave one out" +
+      throw ConfigError("--special: " + printable_name(shortened(special[i])) +
+                        " is there twice; leave one out" +
                         (special[i] == training.eos ? " (--eos is a special token)" : ""));
     }
   }

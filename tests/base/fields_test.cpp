@@ -90,6 +90,13 @@ TEST_CASE("a zero byte in an unknown key does not end the message") {
                     "run.json: 1 problem\n  a\\x00b: unknown key");
 }
 
+TEST_CASE("a key makes no problem of its own line") {
+  strata::ConfigProblems problems;
+  problems.add("a\n  model.path", "is\n  damaged");
+  CHECK_THROWS_WITH(problems.throw_if_any("con\nfig"),
+                    "con\\nfig: 1 problem\n  a\\n  model.path: is\\n  damaged");
+}
+
 TEST_CASE("an empty object leaves every default as it is") { CHECK(read("{}") == Outer{}); }
 
 TEST_CASE("every type of field is read") {

@@ -76,6 +76,13 @@ TEST_CASE("the parser tells what it meets in the order of the text") {
                             line(Event::object_end, R"({"a":[1],"b":{}})")});
 }
 
+TEMPLATE_TEST_CASE("what a terminal would obey is written by its number", "", Sorted, Ordered) {
+  const std::string text = "\x1b[31m \x7f \u009b31m \u202E \u00E4";
+  const std::string written = json_text(TestType(text));
+  CHECK(written == "\"\\u001b[31m \\u007f \\u009b31m \\u202e \u00E4\"");
+  CHECK(parse_json<TestType>(written).template get<std::string>() == text);
+}
+
 TEMPLATE_TEST_CASE("a text that is not JSON is refused with its place", "", Sorted, Ordered) {
   for (const std::string text :
        {"", "{", "[1,]", "{\"a\" 1}", "[1] 2", "nul", "[1e999]", "// 1\n1", "\"\xff\""}) {
@@ -83,6 +90,15 @@ TEMPLATE_TEST_CASE("a text that is not JSON is refused with its place", "", Sort
     CHECK_THROWS_AS(parse_json<TestType>(text), typename TestType::exception);
   }
   CHECK_THROWS_WITH(parse_json<TestType>("{\"a\":\n}"), ContainsSubstring("at line 2, column 1"));
+}
+
+TEST_CASE("what was read of a text that is not JSON is shown on one line") {
+  try {
+    static_cast<void>(parse_json<Sorted>("\"a\u202E\u009b\"x"));
+    FAIL("it was read");
+  } catch (const std::exception& error) {
+    CHECK_THAT(json_problem(error), !ContainsSubstring("\u202E") && !ContainsSubstring("\u009b"));
+  }
 }
 
 TEST_CASE("64 levels of objects and lists are read and one more is refused") {

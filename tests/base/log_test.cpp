@@ -35,6 +35,7 @@ std::string logged_by(int rank) {
     log::info("step {} done", 3);
     log::warn("slow disk");
     log::warn("a file named {}", "\x1b[2J");
+    log::warn("a tensor named {}", "x\n[2026-11-28 12:00:00] [info] all is well");
   }
   std::ifstream in(file);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -186,6 +187,23 @@ TEST_CASE("a log is written neither through a link nor to a device") {
                     ContainsSubstring("train.log: is a link"));
   CHECK_THROWS_WITH(log::configure(0, 1, "/dev/null"), ContainsSubstring("but a device"));
   CHECK(std::filesystem::file_size(precious) == 4);
+}
+
+TEST_CASE("a name makes no line of the log") {
+  CHECK_THAT(logged_by(0),
+             ContainsSubstring("named x\n  [2026-11-28 12:00:00] [info] all is well"));
+}
+
+TEST_CASE("a live line shows what a name would have the terminal do") {
+  const test::Terminal terminal(80);
+  {
+    const test::StandardError replaced(terminal.side());
+    log::configure(0, 1, "");
+    log::live("reading a\x1b[2J\nb");
+    log::live("");
+  }
+  terminal.end();
+  CHECK(terminal.read_shown() == "\r\033[Kreading a\\x1b[2J\\nb\r\033[K");
 }
 
 TEST_CASE("a log file that cannot be opened is an error that names it") {

@@ -60,6 +60,26 @@ TEST_CASE("a row falls below a ratio only by more than the noise") {
   CHECK_FALSE(compare_runs({100}, {90}).below(0.9));
 }
 
+TEST_CASE("no name of a results' file makes a line, or has a terminal obey") {
+  const std::string forged = "a\n| b | 1 |\x1b[31m\u202E";
+  RowRecord row = row_of(forged, {1});
+  row.command = forged;
+  RowRecord failed = row_of(forged + "2", {});
+  failed.runs = {failed_run(1, forged)};
+  SuiteResults results = results_of({row, failed});
+  results.suite = forged;
+  results.provenance.command = forged;
+  results.provenance.gpus = {{forged}};
+  results.provenance.cpu = forged;
+  const SuiteResults others = results_of({row_of(forged, {1}), row_of(forged + "3", {1})});
+  for (const std::string& text :
+       {to_markdown(results),
+        to_markdown(compare(results, others), {.before = forged, .after = forged})}) {
+    CHECK_THAT(text, !ContainsSubstring("\n| b | 1") && !ContainsSubstring("\x1b") &&
+                         !ContainsSubstring("\u202E") && ContainsSubstring("\\u202e"));
+  }
+}
+
 TEST_CASE("rows that only one of two files has figures of are named for what they are") {
   RowRecord failed = row_of("lost", {});
   failed.runs = {failed_run(1, "why")};

@@ -1,5 +1,4 @@
-// Tests which files become which documents in which set, and UTF-8 against the table of the Unicode
-// standard.
+// Tests which files become which documents in which set.
 
 #include "strata/data/tokenize.h"
 
@@ -76,21 +75,6 @@ TEST_CASE("files that are not UTF-8 are skipped and counted") {
   CHECK(statistics.documents == 1);
   CHECK(statistics.skipped_files == 1);
   CHECK(text_of(folder.file("out.bin")) == "gr\xc3\xbc\xc3\x9f\x65$");
-}
-
-TEST_CASE("UTF-8 is what the Unicode standard says it is") {
-  for (const char* good : {"", "ascii only, longer than eight", "\xc2\x80", "\xdf\xbf",
-                           "\xe0\xa0\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xef\xbf\xbf",
-                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf", "eight by\xe2\x82\xac"}) {
-    INFO(good);
-    CHECK(valid_utf8_bytes(good) == std::string_view(good).size());
-  }
-  for (const char* bad : {"\x80", "\xc0\x80", "\xc1\xbf", "\xc2", "\xc2x", "\xe0\x9f\xbf",
-                          "\xed\xa0\x80", "\xe2\x82", "\xe2\x82x", "\xf0\x8f\xbf\xbf",
-                          "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "12345678\xff"}) {
-    INFO(bad);
-    CHECK(valid_utf8_bytes(bad) < std::string_view(bad).size());
-  }
 }
 
 TEST_CASE("a share of the documents goes to the validation set, each to one side only") {

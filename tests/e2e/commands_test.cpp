@@ -593,7 +593,7 @@ TEST_CASE("ranks of different commands are refused with the commands", "[mpi]") 
     INFO(refused.text);
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring("started for different commands") &&
-                                 ContainsSubstring("rank 0: train\nrank 1: " + name));
+                                 ContainsSubstring("rank 0: train\n  rank 1: " + name));
     CHECK_FALSE(fs::exists(folder / "run"));
   }
 }

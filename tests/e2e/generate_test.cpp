@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "e2e/lines.h"
+#include "strata/base/text.h"
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/places.h"
+#include "support/terminal.h"
 
 namespace strata::test {
 namespace {
@@ -71,6 +73,24 @@ TEST_CASE("a prompt is continued as text, and as a line of JSON on request") {
       printed(folder, "generate " + model + "--input " + (folder / "in.jsonl")));
   CHECK(stopped["finish_reason"] == "stop");
   CHECK(stopped["text"] == text.substr(0, text.find(stop)));
+}
+
+TEST_CASE("a terminal gets a model's text without what it would obey, a pipe gets all of it") {
+  const Folder folder;
+  // A model that has hardly learnt draws all bytes, of which every ninth is such a control.
+  const std::string arguments = "generate " + byte_model(folder) +
+                                "--prompt x --max-tokens 300 --temperature 1 --ignore-eos --seed 7";
+  const auto is_control = [](char c) { return c >= 0 && c < ' ' && c != '\n' && c != '\t'; };
+  const std::string text = printed(folder, arguments);
+  REQUIRE(std::ranges::any_of(text, is_control));
+  const Terminal terminal(200);
+  CHECK(run(folder, "sh -c '" + strata_program() + " " + arguments + " > " + terminal.name() + "'")
+            .code == 0);
+  terminal.end();
+  std::string shown = terminal.read_shown();
+  std::erase(shown, '\r');  // the terminal's own, before each line end
+  CHECK(std::ranges::none_of(shown, is_control));
+  CHECK(shown == printable(text));
 }
 
 TEST_CASE("JSON lines are continued alone as in any batch, and samples differ") {

@@ -1,11 +1,13 @@
 // Tests what `inspect` says of checkpoints, runs and models, whole and damaged ones, by its output
 // and exit codes.
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "e2e/program.h"
+#include "strata/base/text.h"
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/places.h"
@@ -126,6 +128,35 @@ TEST_CASE("inspect of a model shows its tensors, and has nothing to verify them 
   const Outcome refused = strata(folder, "inspect --verify " + model);
   CHECK(refused.code == 2);
   CHECK_THAT(refused.text, ContainsSubstring("only checkpoints have a manifest"));
+}
+
+TEST_CASE("no name in a model's files makes a line of its own, or has a terminal obey") {
+  const Folder folder;
+  const std::string model = folder / "model";
+  fs::copy(checkpoint_of(train_run(folder), 4) + "/model", model);
+  const std::string header =
+      R"({"x\n  forged.safetensors  1 KiB\u001b[31m\u009b\u202e": {"dtype": "F32", "shape": [1],)"
+      R"( "data_offsets": [0, 4]}})";
+  const std::uint64_t length = header.size();
+  std::ofstream out(model + "/\x1b[1m\nx.safetensors", std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&length), sizeof length);
+  out << header << std::string(4, '\0');
+  out.close();
+  const Outcome shown = strata(folder, "inspect " + model);
+  INFO(shown.text);
+  CHECK(shown.code == 0);
+  CHECK_THAT(shown.text, ContainsSubstring("x\\n  forged.safetensors") &&
+                             ContainsSubstring("\\x1b[31m\\u009b\\u202e") &&
+                             ContainsSubstring("  \\x1b[1m\\nx.safetensors"));
+  CHECK(shown.text == printable(shown.text));
+  CHECK(strata(folder, "inspect --json " + model).text.find("\u009b") == std::string::npos);
+}
+
+TEST_CASE("a path makes no line of an error") {
+  const Folder folder;
+  const Outcome refused = strata(folder, "inspect \"x\nstrata: all is well\"");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, !ContainsSubstring("\nstrata: all is well"));
 }
 
 TEST_CASE("inspect names the file that is damaged") {

@@ -56,6 +56,9 @@ std::string bad_form(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
     if ((c < ' ' && c != '\n' && c != '\t') || c == 0x7f) return "a control character is printed";
+    const std::string_view rest = text.substr(i);
+    if (c == 0xc2 && rest.size() > 1 && rest[1] < '\xa0') return "a control of 8 bits is printed";
+    if (rest.starts_with("\u202E")) return "a mark of direction is printed";
     run = i > 0 && (text[i] == text[i - 1] || (i > 1 && text[i] == text[i - 2])) ? run + 1 : 0;
     if (run > kLongestRun) return "a value is printed at full length";
   }
@@ -63,7 +66,9 @@ std::string bad_form(std::string_view text) {
 }
 
 bool names_a_subject(const Case& c, const std::vector<Key>& keys, std::string_view text) {
-  const auto in_text = [text](std::string_view name) { return contains(text, printable(name)); };
+  const auto in_text = [text](std::string_view name) {
+    return contains(text, printable_name(name));
+  };
   return std::any_of(c.subjects.begin(), c.subjects.end(), in_text) ||
          std::any_of(keys.begin(), keys.end(), [&](const Key& key) { return in_text(key.path); });
 }

@@ -110,6 +110,23 @@ TEST_CASE("no text of a run becomes markup or script") {
   CHECK(data["runs"][0]["name"].get<std::string>() == text);
 }
 
+TEST_CASE("no name of a run turns the page's text around") {
+  const std::string hostile = "a\u202Eb\u009b";
+  RunHistory run = run_of(2);
+  run.name = hostile;
+  run.notes = {hostile};
+  run.config = {{hostile, hostile}};
+  run.samples = {{.step = 1, .prompt = hostile, .text = hostile + "\n"}};
+  const std::string page = report_page({run}, {});
+  CHECK_THAT(page, !ContainsSubstring("\u202E") && !ContainsSubstring("\u009b"));
+  const nlohmann::json data = page_data_of(page);
+  const std::string shown = "a\\u202eb\\u009b";
+  CHECK(data["runs"][0]["name"] == shown);
+  CHECK(data["runs"][0]["notes"][0] == shown);
+  CHECK(data["runs"][0]["config"][0] == nlohmann::json{shown, shown});
+  CHECK(data["runs"][0]["samples"]["list"][0]["text"] == shown + "\n");
+}
+
 TEST_CASE("a page may fetch nothing, and asks for nothing") {
   const std::string page = report_page({run_of(2)}, {});
   CHECK_THAT(page, ContainsSubstring("default-src 'none'"));

@@ -98,6 +98,10 @@ TEST_CASE("each chart that has data is a figure of its own, well-formed and comp
                                           "validation_loss.svg", "lanes_1.svg"});
 }
 
+TEST_CASE("a figure shows what would turn its text around or end its line") {
+  CHECK(xml_text("a\u202Eb\n<\x1b>") == "a\\u202eb\\n&lt;\\x1b&gt;");
+}
+
 TEST_CASE("a norm of next to nothing beside others does not make ticks without end") {
   RunHistory run;
   run.steps.step = {1, 2, 3};

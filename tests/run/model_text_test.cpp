@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "strata/base/utf8.h"
 #include "strata/data/byte_tokenizer.h"
-#include "strata/data/tokenize.h"
 #include "strata/model/generation_defaults.h"
 #include "strata/run/model_text.h"
 #include "support/catch.h"

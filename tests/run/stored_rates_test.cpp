@@ -63,6 +63,16 @@ TEST_CASE("stored rates are found by the device's name, with where and when they
   CHECK_FALSE(find_stored_rates(config, "NVIDIA H100", kThreads).has_value());
 }
 
+TEST_CASE("where and when rates were seen is one line, whatever the file says") {
+  const ScratchFolder folder;
+  const fs::path file = folder.write(
+      "rates.json", R"({"device": "a chip", "host": "x\n\u001b[31mno prediction", "threads": 1,
+                       "measured": "\u202e now", "host_gbs": 5})");
+  const StoredRates found = load_rates(file);
+  CHECK(found.where == "x\\n\\x1b[31mno prediction");
+  CHECK(found.date == "\\u202e now");
+}
+
 TEST_CASE("stored rates are not used if the config says so, and none are kept without a cache") {
   const ScratchFolder folder;
   RunConfig config = run_with_cache(folder);

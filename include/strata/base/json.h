@@ -40,7 +40,8 @@ inline constexpr int kOneLine = -1;
 /// not.
 enum class NotUtf8 : bool { kThrow, kReplace };
 
-/// Returns a value as text, `indent` spaces a level.
+/// Returns a value as text, `indent` spaces a level. What a terminal would obey (see printable) is
+/// written by its number.
 template <class Json>
 [[nodiscard]] std::string json_text(const Json& value, int indent = kOneLine,
                                     NotUtf8 bytes = NotUtf8::kThrow);

@@ -19,9 +19,20 @@ inline constexpr std::size_t kMostShown = 80;
 /// Returns UTF-8 text of at most `most` bytes; what is longer ends with "...".
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t most = kMostShown);
 
-/// Returns `text` with control characters but for tabs and line ends as "\x1b": a terminal would
-/// obey those that a name or a damaged file holds.
+/// Returns a text of several lines with all written out that a terminal would obey or show in
+/// another place than where it stands: control characters but for tabs and line ends, and bytes
+/// that are no UTF-8, as "\x1b"; later control characters, marks of direction and separators of
+/// lines as
+/// "\u009b", which is how JSON may have them too.
 [[nodiscard]] std::string printable(std::string_view text);
+/// Returns a name, an id or a path as part of a line: printable, with tabs as "\t" and line ends as
+/// "\n", so that nobody's name passes for a line of the program.
+[[nodiscard]] std::string printable_name(std::string_view text);
+/// Returns a message printable and with its second and later lines indented, if they are not: what
+/// stands at the beginning of a line is the program's.
+[[nodiscard]] std::string printable_message(std::string_view text);
+/// Returns `text` for a file: printable if the file is a terminal, else as it is.
+[[nodiscard]] std::string printable_for(int descriptor, std::string_view text);
 
 /// Returns the words of `text` in indented lines of up to `width` columns, where words are no
 /// longer. Every line ends with a newline.

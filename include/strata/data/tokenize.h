@@ -122,8 +122,4 @@ TokenizeStatistics tokenize(const TokenizeOptions& options);
 /// Returns the name of a shard, counted from 0: "train-00002.bin" of "train.bin".
 [[nodiscard]] std::string shard_file(const std::string& output, std::int64_t shard);
 
-/// Returns how many bytes at the beginning of `text` are whole characters of valid UTF-8 by Unicode
-/// 15, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.
-[[nodiscard]] std::size_t valid_utf8_bytes(std::string_view text);
-
 }  // namespace strata

@@ -1,9 +1,9 @@
 // Checks UTF-8. Runs of ASCII are checked eight bytes at a time, because most text is little else.
 
+#include "strata/base/utf8.h"
+
 #include <cstdint>
 #include <cstring>
-
-#include "strata/data/tokenize.h"
 
 namespace strata {
 
