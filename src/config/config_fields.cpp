@@ -393,9 +393,9 @@ void HardwareSection::fields(FieldList& f) {
         "this one.")
       .above(0, kMeasured);
   f.add("attention_backward_tflops", attention_backward_tflops,
-        "Sets the rate of attention's backward in TFLOP/s for endless rows and a head dim of 128, "
-        "for predictions; null takes what is known of the GPU. Set it to what bench prints on "
-        "this one.")
+        "Sets the rate of attention's backward in TFLOP/s for a head dim of 128, as bench works it "
+        "out from rows of any length, for predictions; null takes what is known of the GPU. Set it "
+        "to what bench prints on this one.")
       .above(0, kMeasured);
   f.add("device_gbs", device_gbs,
         "Sets the rate in GB/s of operators that do little but move device memory, for "

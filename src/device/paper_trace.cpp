@@ -26,8 +26,8 @@ double seconds(double amount, double rate, double unit) {
   return amount / (rate * unit);
 }
 
-double attention_s(const Cost& cost, const Rates& r, double tflops, double half_length) {
-  const double share = attention_share(r, cost.extents[1], half_length, cost.extents[2]);
+double attention_s(const Cost& cost, const Rates& r, double tflops) {
+  const double share = attention_share(r, cost.kind, cost.extents[1], cost.extents[2]);
   return seconds(cost.flops, tflops * share, 1e12);
 }
 
@@ -40,10 +40,8 @@ double device_s(const TraceRecord& record, const Rates& r) {
       const double flops_s = seconds(cost.flops, r.product_tflops, 1e12);
       return flops_s >= bytes_s ? flops_s : bytes_s + r.thin_product_us * 1e-6;
     }
-    case CostKind::kAttentionForward:
-      return attention_s(cost, r, r.attention_forward_tflops, r.attention_forward_length);
-    case CostKind::kAttentionBackward:
-      return attention_s(cost, r, r.attention_backward_tflops, r.attention_backward_length);
+    case CostKind::kAttentionForward: return attention_s(cost, r, r.attention_forward_tflops);
+    case CostKind::kAttentionBackward: return attention_s(cost, r, r.attention_backward_tflops);
     default: return bytes_s;
   }
 }

@@ -1,5 +1,5 @@
 // The questions that a timeline asks of rates. Attention on short rows is slower by a simple law
-// with one measured length in it.
+// with one measured length in it, and on long ones faster by another with one measured gain.
 
 #include "strata/device/rates.h"
 
@@ -9,11 +9,18 @@
 
 namespace strata {
 
-double attention_share(const Rates& rates, std::int64_t length, double half_length,
+double attention_share(const Rates& rates, CostKind kind, std::int64_t length,
                        std::int64_t head_dim) {
   constexpr std::int64_t kNarrowHead = 64;
+  const bool backward = kind == CostKind::kAttentionBackward;
   const auto tokens = static_cast<double>(length);
-  return tokens / (tokens + half_length) *
+  const double half = backward ? rates.attention_backward_length : rates.attention_forward_length;
+  // Amid products the GPU's clock is what those leave it; the longer rows are, the more of a step
+  // is attention, whose backward takes less power.
+  const double longer = std::max(0.0, tokens - Rates::kShortRows);
+  const double gain =
+      backward ? rates.attention_backward_gain * longer / (longer + Rates::kHalfGain) : 0;
+  return tokens / (tokens + half) * (1 + gain) *
          (head_dim > kNarrowHead ? 1.0 : rates.attention_head_share);
 }
 

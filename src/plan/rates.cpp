@@ -39,6 +39,7 @@ Rates common_shares() {
                         {.name = "save_state", .host = 0.58}},
           .attention_forward_length = 518,
           .attention_backward_length = 330,
+          .attention_backward_gain = 0.28,
           .attention_head_share = 0.75,
           .kernel_us = 2,
           .thin_product_us = 5,
@@ -187,18 +188,16 @@ HardwareSection measured_rates(std::span<const WorkReport> work, std::int64_t le
     return [kind](const WorkReport& w) { return w.kind == kind; };
   };
   const auto flops = [](const WorkReport& w) { return w.flops; };
-  const auto attention = [&](CostKind kind, double half_length) {
-    const double share = attention_share(known, length, half_length, head_dim);
+  const auto attention = [&](CostKind kind) {
+    const double share = attention_share(known, kind, length, head_dim);
     return rate(
         compute, of_kind(kind), [&](const WorkReport& w) { return w.flops / share; },
         known.kernel_us, 1e12);
   };
   HardwareSection h;
   h.product_tflops = rate(compute, of_kind(CostKind::kProduct), flops, known.kernel_us, 1e12);
-  h.attention_forward_tflops =
-      attention(CostKind::kAttentionForward, known.attention_forward_length);
-  h.attention_backward_tflops =
-      attention(CostKind::kAttentionBackward, known.attention_backward_length);
+  h.attention_forward_tflops = attention(CostKind::kAttentionForward);
+  h.attention_backward_tflops = attention(CostKind::kAttentionBackward);
   h.device_gbs = rate(
       compute, of_kind(CostKind::kMemory),
       [&](const WorkReport& w) { return w.bytes / operator_share(known, w.name).device; },

@@ -470,6 +470,22 @@ TEST_CASE("attention is slower for short rows and narrow heads") {
   CHECK(near(seconds(CostKind::kAttentionBackward, 1024, 128), 1));
 }
 
+TEST_CASE("attention's backward is faster where rows are so long that it has the clock to itself") {
+  Rates rates = second_rates();
+  rates.attention_backward_gain = 0.25;
+  const auto seconds = [&](CostKind kind, std::int64_t length) {
+    Graph graph;
+    graph.compute(0);
+    graph.records()[0].what.cost = {.kind = kind, .flops = 1e12, .extents = {length, length, 128}};
+    return graph.end_s(rates);
+  };
+  CHECK(near(seconds(CostKind::kAttentionBackward, 1024), 1));
+  CHECK(near(seconds(CostKind::kAttentionBackward, 4096), 1));
+  CHECK(near(seconds(CostKind::kAttentionBackward, 4096 + 26000), 1 / 1.125));
+  CHECK(near(seconds(CostKind::kAttentionBackward, 4096 + 4 * 26000), 1 / 1.2));
+  CHECK(near(seconds(CostKind::kAttentionForward, 4096 + 4 * 26000), 1));
+}
+
 TEST_CASE("work of a cell that stands for several lets other kernels in between") {
   Graph graph;
   graph.compute(1);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/paper_machines.h"
+#include "strata/base/bytes.h"
 #include "strata/base/host_memory.h"
 #include "strata/plan/assembly.h"
 #include "strata/plan/rates.h"
@@ -349,6 +350,47 @@ TEST_CASE("rates found in traced work are those with which it ran") {
   }
   CHECK(*found.device_gbs >= *given.device_gbs * (1 - wait_s / moved_s));
   CHECK(!measured_rates({}, 1, 1).product_tflops.has_value());
+}
+
+TEST_CASE("attention's backward is predicted as it ran in steps of an 8B, within 2 %") {
+  struct Run {
+    std::int64_t length;
+    double tflops;
+  };
+  // Work of traced steps, docs/measurements/long-rows-2026-11-28.md.
+  constexpr Run kRuns[] = {{4096, 356.3}, {16384, 413.2}, {65536, 457.4}, {131072, 478.4}};
+  const Rates rates = known_rates("NVIDIA H200", {}).rates;
+  for (const Run& run : kRuns) {
+    INFO("rows of " << run.length);
+    const double share = attention_share(rates, CostKind::kAttentionBackward, run.length, 128);
+    CHECK(std::abs(rates.attention_backward_tflops * share / run.tflops - 1) < 0.02);
+  }
+}
+
+TEST_CASE("steps of an 8B on rows of 65,536 and 131,072 tokens are predicted within 4 %") {
+  struct Run {
+    const char* length;
+    double step_s;
+  };
+  constexpr Run kRuns[] = {{"65536", 12.956}, {"131072", 41.970}};
+  for (const Run& run : kRuns) {
+    INFO("rows of " << run.length);
+    const RunConfig config = config_file(
+        "llama3-8b.json",
+        {std::string("data.sequence_length=") + run.length, "model.max_position_embeddings=131072",
+         "schedule.rows=1", "schedule.sub_batches=1", "optimizer.grad_clip=null",
+         "optimizer.timing=on_arrival", "optimizer.moment_dtype=bf16", "checkpoint.at_end=false"});
+    const Budget budget{.device_limit = std::size_t{135} * kGiB + 630 * kMiB,
+                        .device_overhead = estimated_device_overhead(BackendChoice::kCuda),
+                        .host_limit = std::size_t{110} * kGiB,
+                        .host_overhead = estimated_host_overhead(BackendChoice::kCuda),
+                        .peak_tflops = 989.4,
+                        .link_gbs = 50};
+    const Setup setup = make_setup(config, 0, 1, budget);
+    const Prediction p = predict(setup, "NVIDIA H200");
+    REQUIRE(p.unknown.empty());
+    CHECK(std::abs(p.step_s / run.step_s - 1) < 0.04);
+  }
 }
 
 TEST_CASE("what a missed step does again counts nothing for the host's rate") {

@@ -29,7 +29,7 @@ struct GpuModel {
   double peak_tflops = 0;     ///< bf16, dense, accumulated in f32: the datasheet's
   double product_tflops = 0;  ///< large bf16 products, sustained
   double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
-  double attention_backward_tflops = 0;  ///< for the same
+  double attention_backward_tflops = 0;  ///< for the same, at the clock of steps of short rows
   double device_gbs = 0;                 ///< what kernels reach of the memory's bandwidth
   int pcie = 0;                          ///< generation of its 16 lanes; 0: another link
   double link_gbs = 0;                   ///< copies each way while both run

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/device/cost.h"
+
 namespace strata {
 
 /// An operator that moves bytes at a rate of its own, as a share of the common one on the device
@@ -41,7 +43,7 @@ struct CollectiveRate {
 struct Rates {
   double product_tflops = 0;             ///< large matrix products of bf16
   double attention_forward_tflops = 0;   ///< for endless rows with a head dim of 128
-  double attention_backward_tflops = 0;  ///< for the same
+  double attention_backward_tflops = 0;  ///< for the same, but for attention_backward_gain
   double device_gbs = 0;                 ///< kernels and copies within device memory
   double link_gbs = 0;                   ///< copies each way, but for
   double link_out_share = 1;             ///< the share of it that copies to the host have
@@ -56,6 +58,10 @@ struct Rates {
   /// The length of rows at which attention has half of its rate.
   double attention_forward_length = 0;
   double attention_backward_length = 0;
+  /// What backward gains beyond that on endless rows, as a share of its rate. Rows up to
+  /// kShortRows gain nothing, those that are longer by kHalfGain half of it.
+  double attention_backward_gain = 0;
+  static constexpr double kShortRows = 4096, kHalfGain = 26000;
   /// The share of the rate of attention that a head dim of 64 has.
   double attention_head_share = 1;
 
@@ -76,9 +82,9 @@ struct Rates {
   double link_out_under_host = 1;
 };
 
-/// Returns the share of its rate that attention has for rows of this length and this head dim; it
-/// is half for rows of `half_length` with the wider head.
-[[nodiscard]] double attention_share(const Rates& rates, std::int64_t length, double half_length,
+/// Returns the share of its rate that attention of this kind, forward or backward, has for rows of
+/// this length and this head dim; above 1 for long rows of a kind that gains on them.
+[[nodiscard]] double attention_share(const Rates& rates, CostKind kind, std::int64_t length,
                                      std::int64_t head_dim);
 /// Returns the shares of an operator that moves bytes; 1 and 1 if it has none of its own.
 [[nodiscard]] OperatorShare operator_share(const Rates& rates, std::string_view name);
