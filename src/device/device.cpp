@@ -3,6 +3,7 @@
 
 #include "strata/device/device.h"
 
+#include <exception>
 #include <functional>
 #include <stdexcept>
 #include <utility>
@@ -19,6 +20,21 @@ bool holds(const ByteRange& outer, const ByteRange& inner) {
          inner.bytes <= static_cast<std::size_t>(outer.begin + outer.bytes - inner.begin);
 }
 
+/// Calls `wait` for each stream, also behind one for which it throws, and rethrows the first
+/// exception then: what the other lanes run may use memory that goes next.
+template <class Streams, class Wait>
+void wait_for_each(const Streams& streams, const Wait& wait) {
+  std::exception_ptr first;
+  for (const auto& stream : streams) {
+    try {
+      wait(*stream);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
 }  // namespace
 
 Device::Device(const DeviceOptions& options) : options_(options) {}
@@ -31,15 +47,15 @@ void Device::wait(Event event) {
 
 void Device::synchronize() {
   ++wait_calls_;
-  for (const auto& stream : streams_) join(stream->record());
+  wait_for_each(streams_, [this](Stream& stream) { join(stream.record()); });
   throw_if_failed();
 }
 
 void Device::synchronize_but(Lane lane) {
   ++wait_calls_;
-  for (const auto& stream : streams_) {
-    if (stream->lane() != lane) join(stream->record());
-  }
+  wait_for_each(streams_, [this, lane](Stream& stream) {
+    if (stream.lane() != lane) join(stream.record());
+  });
   throw_if_failed();
 }
 

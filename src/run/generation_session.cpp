@@ -34,8 +34,9 @@ Backend make_generation_backend(const GenerationOptions& options) {
     throw ConfigError("--dtype: the cuda backend has no f64; take f32 or bf16, or --backend cpu");
   }
   const DType dtype = options.dtype.value_or(DType::kBF16);  // that of weights is never f64
-  return make_backend(backend_of(options.backend, dtype),
-                      {.device = options.device, .threads = options.threads});
+  const BackendKind kind = backend_of(options.backend, dtype);
+  const BackendOptions made{.device = options.device, .threads = options.threads};
+  return options.make_backend ? options.make_backend(kind, made) : make_backend(kind, made);
 }
 
 /// Returns bf16 if all weights of the model are in it, else f32.
@@ -48,12 +49,16 @@ DType dtype_of(const SafetensorsDirectory& files) {
 
 }  // namespace
 
-GenerationSession::GenerationSession(const GenerationOptions& options)
+GenerationSession::GenerationSession(const GenerationOptions& options, Unstarted)
     : options_(options),
       ranks_(single_rank(options.command)),
       groups_(*ranks_, ShardGroup::kAll),
       backend_(make_generation_backend(options)),
-      collectives_(make_group_collectives(groups_, *backend_.device)) {
+      collectives_(make_group_collectives(groups_, *backend_.device)) {}
+
+// Delegates, so that an error below comes after construction and the destructor ends what runs.
+GenerationSession::GenerationSession(const GenerationOptions& options)
+    : GenerationSession(options, Unstarted()) {
   WorkProgress work;
   const WorkMeter meter(work);
   work.begin("looking through the model's folder");

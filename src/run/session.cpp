@@ -102,6 +102,17 @@ void place_ranks(BackendKind kind, const RunConfig& config, Ranks& ranks, Backen
   if (config.run.bind == ThreadBinding::kShare) keep_to_own_share(cores, rank);
 }
 
+/// Waits for work whose memory goes. An error of that work has been told, or does not count any
+/// more.
+template <class Wait>
+void attempt(const Wait& wait) {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    log::debug("while ending the session: {}", error.what());
+  }
+}
+
 }  // namespace
 
 Session::Session(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks, Unstarted)
@@ -190,13 +201,6 @@ void Session::build(const RunConfig& config, Ranks& ranks, const SessionHooks& h
 /// this one will never come to, while it waits in others for them: they are taken down first.
 Session::~Session() {
   if (!backend_.device) return;
-  const auto attempt = [](const auto& wait) {
-    try {
-      wait();
-    } catch (const std::exception& error) {
-      log::debug("while ending the session: {}", error.what());
-    }
-  };
   const bool failed = exceptions_ && std::uncaught_exceptions() > *exceptions_;
   if (failed && ranks_.size() > 1) attempt([this] { ranks_.abort(EXIT_FAILURE); });
   if (assembly_ && !failed) attempt([this] { synchronize(); });
@@ -408,8 +412,17 @@ double Session::evaluate(WorkProgress* work) {
 std::vector<RunSample> Session::sample(std::int64_t done) {
   synchronize();
   const std::unique_ptr<SampleAssembly> assembly = assembly_->make_samples();
-  std::vector<RunSample> samples =
-      samples_.value().draw(*assembly, done, ranks_.size(), [this] { may_end(); });
+  std::vector<RunSample> samples;
+  const auto draw = [&] {
+    samples = samples_.value().draw(*assembly, done, ranks_.size(), [this] { may_end(); });
+  };
+  try {
+    fail_for_all(ranks_, draw);
+  } catch (...) {
+    // The lanes may use the assembly, which goes.
+    attempt([this] { backend_.device->synchronize_but(Lane::kSave); });
+    throw;
+  }
   synchronize();
   return samples;
 }

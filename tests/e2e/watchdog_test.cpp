@@ -138,7 +138,8 @@ TEST_CASE("a checkpoint that one rank alone is asked for as the run ends is save
   }
   const Folder folder;
   const Gate gate(folder);
-  Job job(folder, 2, kPatient + "--set checkpoint.at_end=false",
+  Job job(folder, 2,
+          kPatient + "--set checkpoint.at_end=false --set checkpoint.every_steps=1000000000",
           "LD_PRELOAD=" + built("libfaulty_disk.so") +
               " FAULT_RANK=0 FAULT_PATH=/layers.0.safetensors HOLD_CALL=pwrite" +
               gate.known_as("HOLD_UNTIL"));

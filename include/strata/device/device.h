@@ -92,11 +92,11 @@ class Device {
   /// submission: to run at most one step ahead, and for batch buffers. A full queue is waited for
   /// by Stream::submit, which does not count as a call.
   void wait(Event event);
-  /// Blocks until every lane is idle, then throws what a lane threw, if any did.
+  /// Blocks until every lane is idle, then throws why one cannot be waited for, or what one threw.
   void synchronize();
   /// Likewise, but leaves one lane out.
   void synchronize_but(Lane lane);
-  /// Rethrows the first exception of a lane's work.
+  /// Rethrows the first exception of a lane's work, or throws that the device is lost.
   virtual void throw_if_failed() = 0;
   /// Tells the trace that the submitting thread itself touches memory that lanes use. `accesses` is
   /// called only if somebody records; {} touches nothing.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,8 @@ struct GenerationOptions {
   std::optional<std::int64_t> sequences{};  ///< at once; absent: to be chosen
   GenerationLoad load{};                    ///< for which it is chosen
   DeviceOptions device{};                   ///< for tests
+  /// Makes the backend instead of strata::make_backend, for tests; may be null.
+  std::function<Backend(BackendKind, const BackendOptions&)> make_backend = nullptr;
 };
 
 class GenerationSession {
@@ -57,6 +60,10 @@ class GenerationSession {
   [[nodiscard]] const std::string& choice_text() const { return choice_text_; }
 
  private:
+  struct Unstarted {};
+  /// Makes a session that has a machine and no model, and can be destroyed.
+  GenerationSession(const GenerationOptions& options, Unstarted);
+
   /// Decides what is open, has products prepared for it, and makes the assembly.
   void take_memory(const LlamaConfig& model, GenerationNeeds needs);
 

@@ -104,7 +104,10 @@ LaneState CudaDevice::lane_state(Lane lane) const {
                             : static_cast<const CudaStream&>(stream(lane)).state();
 }
 
-void CudaDevice::throw_if_failed() { context_.host_failure.throw_if_failed(); }
+void CudaDevice::throw_if_failed() {
+  context_.host_failure.throw_if_failed();
+  require_alive();
+}
 
 void CudaDevice::require_alive() {
   for (Lane lane : kDeviceLanes) {
@@ -115,13 +118,29 @@ void CudaDevice::require_alive() {
   }
 }
 
+void CudaDevice::wait_for_host_lane(Event event) {
+  constexpr std::chrono::milliseconds kBetweenChecks{100};
+  const HostLane& lane = host_lane(event.lane);
+  try {
+    while (!lane.wait_on_host(event.ticket, kBetweenChecks)) require_alive();
+  } catch (...) {
+    // The lane skips what is left, but what it runs has to end before its memory may go.
+    while (!lane.wait_on_host(event.ticket, kBetweenChecks)) {
+    }
+    throw;
+  }
+}
+
 void CudaDevice::do_wait(Event event) {
   if (is_host_lane(event.lane)) {
-    constexpr std::chrono::milliseconds kBetweenChecks{100};
-    HostLane& lane = host_lane(event.lane);
-    while (!lane.wait_on_host(event.ticket, kBetweenChecks)) require_alive();
+    wait_for_host_lane(event);
   } else {
-    device_lane(event.lane).wait_on_host(event.ticket);
+    try {
+      device_lane(event.lane).wait_on_host(event.ticket);
+    } catch (...) {
+      context_.host_failure.abandon();  // counters of a lost device stand still
+      throw;
+    }
   }
   context_.timer.flush();
 }

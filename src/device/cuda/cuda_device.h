@@ -41,7 +41,9 @@ class CudaDevice final : public Device {
   [[nodiscard]] CudaStream& device_lane(Lane lane) {
     return static_cast<CudaStream&>(stream(lane));
   }
+  /// Throws if the device is lost, and has the host lanes skip what waits for it.
   void require_alive();
+  void wait_for_host_lane(Event event);
 
   int index_;  ///< first: nothing may touch CUDA before the device is selected
   CudaLaneContext context_;
