@@ -17,6 +17,7 @@ struct Demand {
   double moved_s = 0;  ///< the rest
   Share share = Share::kNone;
   CollectiveShares beside{};
+  double tail_s = 0;  ///< of moved_s, while others find multiprocessors that are idle
 };
 
 /// Returns the seconds that an amount takes at a rate of so many units a second.
@@ -44,6 +45,20 @@ double device_s(const TraceRecord& record, const Rates& r) {
     case CostKind::kAttentionBackward: return attention_s(cost, r, r.attention_backward_tflops);
     default: return bytes_s;
   }
+}
+
+/// Returns for how long multiprocessors are idle at the end of a product whose tiles do not come
+/// out even. A tile is the work of one of them, and takes the longer the more is summed. They come
+/// to their last ones at different times, so that is taken to be half of a tile's time.
+double tail_s(const Cost& cost, const Rates& r) {
+  if (cost.kind != CostKind::kProduct || r.multiprocessors == 0) return 0;
+  constexpr std::int64_t kTileRows = 128, kTileColumns = 256;
+  constexpr double kIdlePart = 0.5;
+  const auto tiles_of = [](std::int64_t n, std::int64_t tile) { return (n + tile - 1) / tile; };
+  const auto [m, n, k] = cost.extents;
+  if (tiles_of(m, kTileRows) * tiles_of(n, kTileColumns) % r.multiprocessors == 0) return 0;
+  const double flops = 2.0 * kTileRows * kTileColumns * static_cast<double>(k);
+  return kIdlePart * seconds(flops, r.product_tflops / r.multiprocessors, 1e12);
 }
 
 /// Returns what work of many threads takes: its bytes or, of attention, what is computed with them.
@@ -95,7 +110,11 @@ Demand demand_of(const TraceRecord& record, const Rates& r, std::size_t over_lin
     return {r.copy_us * 1e-6, seconds(bytes, gbs, 1e9), in ? Share::kLinkIn : Share::kLinkOut};
   }
   const double read_s = seconds(static_cast<double>(over_link), r.link_gbs, 1e9);
-  return {r.kernel_us * 1e-6, std::max(device_s(record, r), read_s), Share::kDevice};
+  Demand demand{.start_s = r.kernel_us * 1e-6,
+                .moved_s = std::max(device_s(record, r), read_s),
+                .share = Share::kDevice};
+  demand.tail_s = std::min(tail_s(record.what.cost, r), demand.moved_s);
+  return demand;
 }
 
 }  // namespace
@@ -122,6 +141,7 @@ void PaperTrace::add(const TraceRecord& record) {
   PaperWork work{.alone_s = pieces * demand.start_s + times * demand.moved_s,
                  .submit_s = pieces * rates_.submit_us * 1e-6,
                  .pieces = pieces,
+                 .tail_s = demand.tail_s,
                  .share = demand.share,
                  .lane = record.lane,
                  .by_submitter = record.by_submitter,

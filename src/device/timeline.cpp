@@ -183,15 +183,18 @@ class Simulation {
     ++running_[static_cast<std::size_t>(share)];
   }
 
-  /// Has the lane whose kernels have the device stop for another one between two of them.
+  /// Has the lane whose kernels have the device stop for another one between two of them, or as the
+  /// last part of one begins.
   void ask_for_a_turn(std::size_t lane) {
     LaneState& holder = lanes_[device_.lane];
     const PaperWork& work = records_[device_.run];
-    if (device_.lane == lane || holder.yields_at_s > 0 || work.pieces <= 1) return;
+    if (device_.lane == lane || holder.yields_at_s > 0) return;
     const double piece_s = work.alone_s / work.pieces;
     constexpr double kWhole = 1e-6;  // sums of steps are not exact
     if (piece_s <= 0) return;
-    holder.yields_at_s = (std::ceil(holder.remaining_s / piece_s - kWhole) - 1) * piece_s;
+    const double behind_s =
+        std::max(0.0, std::ceil(holder.remaining_s / piece_s - kWhole) - 1) * piece_s;
+    holder.yields_at_s = std::min(holder.remaining_s, behind_s + work.tail_s);
   }
 
   /// Goes on with kernels that stopped for another lane, when that has had its turn.

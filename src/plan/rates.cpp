@@ -61,6 +61,7 @@ void take_rates(Rates& rates, const GpuModel& gpu) {
   rates.attention_backward_tflops = gpu.attention_backward_tflops;
   rates.device_gbs = gpu.device_gbs;
   rates.host_gbs = gpu.host_gbs;
+  rates.multiprocessors = gpu.multiprocessors;
 }
 
 /// Which keys the config gives, and which rates of kRateKeys are stored ones.

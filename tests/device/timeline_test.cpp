@@ -347,6 +347,32 @@ TEST_CASE("the device runs one kernel at a time, lanes in turns") {
   CHECK(near(spent_s(path, Lane::kOut), 2));
 }
 
+TEST_CASE("the last tiles of a product leave room to kernels of other lanes") {
+  Rates rates = second_rates();
+  rates.multiprocessors = 4;
+  constexpr std::int64_t kSummed = 1 << 22;
+  constexpr double kIdleS = 0.5 * 2 * 128 * 256 * kSummed / (1e12 / 4);  // half of a tile's time
+  const auto ends = [&](std::int64_t tiles, double ready_s) {
+    Graph graph;
+    graph.compute(4);
+    graph.records().back().what.cost.extents = {tiles * 128, 256, kSummed};
+    const Event ready = graph.in(ready_s);
+    graph.add(Lane::kOut, CostKind::kMemory, 0.25, {ready});
+    const PaperTrace paper = graph.paper(rates);
+    const Timeline timeline(paper);
+    return std::pair(timeline.run(0).end_s, timeline.run(2).end_s);
+  };
+  for (const double early_s : {0.125, 2.0}) {
+    const auto [product_s, kernel_s] = ends(5, early_s);
+    CHECK(near(kernel_s, 4 - kIdleS + 0.25));
+    CHECK(near(product_s, 4.25));
+  }
+  CHECK(near(ends(5, 3.75).second, 4));  // while they run it begins at once
+  CHECK(near(ends(8, 2).second, 4.25));  // tiles that come out even leave none idle
+  rates.multiprocessors = 0;             // nobody says
+  CHECK(near(ends(5, 2).second, 4.25));
+}
+
 TEST_CASE("copies slow kernels") {
   Rates rates = second_rates();
   rates.device_under_copies = 0.8;

@@ -371,8 +371,9 @@ TEST_CASE("steps of an 8B on rows of 65,536 and 131,072 tokens are predicted wit
   struct Run {
     const char* length;
     double step_s;
+    double out_s;  ///< that the out lane is busy in traced steps
   };
-  constexpr Run kRuns[] = {{"65536", 12.956}, {"131072", 41.970}};
+  constexpr Run kRuns[] = {{"65536", 12.956, 9.555}, {"131072", 41.970, 8.607}};
   for (const Run& run : kRuns) {
     INFO("rows of " << run.length);
     const RunConfig config = config_file(
@@ -390,6 +391,8 @@ TEST_CASE("steps of an 8B on rows of 65,536 and 131,072 tokens are predicted wit
     const Prediction p = predict(setup, "NVIDIA H200");
     REQUIRE(p.unknown.empty());
     CHECK(std::abs(p.step_s / run.step_s - 1) < 0.04);
+    CHECK(std::abs(busy_s(predict_trace(setup, "NVIDIA H200").lanes, "out") / run.out_s - 1) <
+          0.04);
   }
 }
 

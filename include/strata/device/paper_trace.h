@@ -49,6 +49,7 @@ struct PaperWork {
   double submit_s = 0;  ///< the submitting thread's time for it
   /// It runs in so many equal pieces, between which another lane may take its turn.
   double pieces = 1;
+  double tail_s = 0;  ///< the end of each piece, in which another lane may do so as well
   Share share = Share::kNone;
   Lane lane = Lane::kCompute;
   bool by_submitter = false;

@@ -65,6 +65,7 @@ struct Rates {
   /// The share of the rate of attention that a head dim of 64 has.
   double attention_head_share = 1;
 
+  int multiprocessors = 0;     ///< of the device; 0: nobody says, and kernels leave none idle
   double kernel_us = 0;        ///< what starting and ending a kernel takes after the one before
   double thin_product_us = 0;  ///< the same, beside it, of a product whose time goes to its bytes
   double copy_us = 0;          ///< the same for a copy

@@ -24,11 +24,11 @@ struct PredictedRun {
 /// Runs recorded submissions on paper: each begins when it was submitted, its lane is free and its
 /// waits have passed, and takes the time that the rates give its work, longer while others take a
 /// part of the memory or link that it uses. The device runs one kernel at a time, lanes in turns: a
-/// kernel fills it, and another lane's begins when it ends. The link in carries one copy at a time,
-/// and the lane that has it keeps it until its next copy may not begin. Collectives and kernels
-/// slow each other, and copies too where collectives take the link. Other ranks are taken to do the
-/// same at the same time, so that none waits for another. Everything submitted before the first
-/// record counts as finished.
+/// kernel fills it, and another lane's begins when it ends, or comes to its tail. The link in
+/// carries one copy at a time, and the lane that has it keeps it until its next copy may not begin.
+/// Collectives and kernels slow each other, and copies too where collectives take the link. Other
+/// ranks are taken to do the same at the same time, so that none waits for another. Everything
+/// submitted before the first record counts as finished.
 class Timeline {
  public:
   /// Runs all records at once. `records` must outlive the timeline. Throws std::invalid_argument if
