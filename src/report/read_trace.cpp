@@ -10,6 +10,7 @@
 
 #include "report/json_lines.h"
 #include "strata/base/error.h"
+#include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/report/trace_events.h"
 
