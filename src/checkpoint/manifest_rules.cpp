@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -125,6 +126,16 @@ void check_manifest(const Manifest& manifest) {
         std::pair("samples", manifest.samples),
         std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {
     if (value < 0) refuse_manifest(field, "is negative");
+  }
+  // No run takes more steps (run.steps), and beyond so many samples their numbers would overflow
+  // in what is computed of them.
+  constexpr std::int64_t kMostSteps = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t kMostSamples = std::int64_t{1} << 53;
+  for (const auto& [field, value, most] : {std::tuple("step", manifest.step, kMostSteps),
+                                           std::tuple("samples", manifest.samples, kMostSamples)}) {
+    if (value <= most) continue;
+    refuse_manifest(field, "is " + std::to_string(value) + ", above the " + std::to_string(most) +
+                               " that a run may have");
   }
   for (const auto& [field, value] : {std::pair("updates", manifest.history.updates),
                                      std::pair("bad_in_a_row", manifest.history.bad_in_a_row)}) {

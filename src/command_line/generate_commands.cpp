@@ -35,11 +35,6 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "the file of a tokenizer, or its folder, instead of the model's")
       ->type_name("PATH");
   command
-      .add_option("--chat-template", options.chat_template,
-                  "what makes texts of conversations, instead of the model's template: chatml, "
-                  "llama2, llama3, mistral, or a file")
-      ->type_name("NAME|FILE");
-  command
       .add_option_function<std::string>(
           "--backend",
           [&options](const std::string& name) {
@@ -75,6 +70,14 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "prompts need)")
       ->check(whole_number(1))
       ->type_name("N");
+}
+
+void add_chat_template(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option("--chat-template", options.chat_template,
+                  "what makes texts of conversations, instead of the model's template: chatml, "
+                  "llama2, llama3, mistral, or a file")
+      ->type_name("NAME|FILE");
 }
 
 void add_draw_options(CLI::App& command, DrawOptions& options) {
@@ -120,18 +123,25 @@ void add_draw_options(CLI::App& command, DrawOptions& options) {
 void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options, Action& action) {
   CLI::App& generate = *app.add_subcommand("generate", "Continue prompts with a model");
   add_model_options(generate, options->model);
+  add_chat_template(generate, options->model);
   generate.add_option("--prompt", options->prompt, "the text to continue")->type_name("TEXT");
-  generate
-      .add_option("--input", options->input,
-                  "a file with the text to continue, or JSON lines (.jsonl) with prompts; - for "
-                  "standard input")
-      ->type_name("FILE");
-  generate.add_flag("--jsonl", options->jsonl, "the input has JSON lines, whatever its name");
-  generate.add_flag("--chat", options->chat, "a text is what a user says, to be answered");
+  CLI::Option* const input =
+      generate
+          .add_option("--input", options->input,
+                      "a file with the text to continue, or JSON lines (.jsonl) with prompts; - "
+                      "for standard input")
+          ->type_name("FILE");
+  generate.add_flag("--jsonl", options->jsonl, "the input has JSON lines, whatever its name")
+      ->needs(input);
+  CLI::Option* const chat =
+      generate.add_flag("--chat", options->chat, "a text is what a user says, to be answered");
   generate.add_option("--system", options->system, "what the system says first, with --chat")
+      ->needs(chat)
       ->type_name("TEXT");
-  generate.add_flag("--parse-special", options->parse_special,
-                    "take texts of special tokens in prompts for these tokens");
+  generate
+      .add_flag("--parse-special", options->parse_special,
+                "take texts of special tokens in prompts for these tokens")
+      ->excludes(chat);
   add_draw_options(generate, options->draw);
   generate.add_option("--samples", options->samples, "continuations of each prompt (default 1)")
       ->check(whole_number(1, kMostSamples))
@@ -143,16 +153,21 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
           "up to 16, as memory allows)")
       ->check(whole_number(1, kMostAtOnce))
       ->type_name("N");
-  generate.add_option("--output", options->output, "write JSON lines to this file")
-      ->type_name("FILE");
-  generate.add_flag("--json", options->json_lines, "print JSON lines where there is one text, too");
+  CLI::Option* const output =
+      generate.add_option("--output", options->output, "write JSON lines to this file")
+          ->type_name("FILE");
+  generate.add_flag("--json", options->json_lines, "print JSON lines where there is one text, too")
+      ->excludes(output);
   generate.add_flag("--logprobs", options->logprobs,
                     "write ids of tokens and logarithms of their probabilities");
-  CLI::Option* overwrite = generate.add_flag("--overwrite", options->overwrite,
-                                             "replace the output file if there is one");
+  CLI::Option* const overwrite =
+      generate
+          .add_flag("--overwrite", options->overwrite, "replace the output file if there is one")
+          ->needs(output);
   generate
       .add_flag("--resume", options->resume,
                 "go on with the output file: what is in it is not made again")
+      ->needs(output)
       ->excludes(overwrite);
   generate.callback(
       [options, &action] { action = [options] { return generate_command(*options); }; });
@@ -161,6 +176,7 @@ void add_generate(CLI::App& app, const std::shared_ptr<GenerateOptions>& options
 void add_chat(CLI::App& app, const std::shared_ptr<ChatOptions>& options, Action& action) {
   CLI::App& chat = *app.add_subcommand("chat", "Talk with a model that has a chat template");
   add_model_options(chat, options->model);
+  add_chat_template(chat, options->model);
   chat.add_option("--system", options->system, "what the system says first")->type_name("TEXT");
   add_draw_options(chat, options->draw);
   chat.callback([options, &action] { action = [options] { return chat_command(*options); }; });

@@ -116,11 +116,13 @@ void add_generation(CLI::App& command, const std::string& description, Generatio
 void add_train(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
   CLI::App& train = add_run_command(app, "train", "Train a model", *options);
   train.add_option("--output", options->output, "run folder (run.output)")->type_name("DIR");
-  train.add_flag("--overwrite", options->overwrite, "replace the run that is in the run folder");
+  CLI::Option* const overwrite = train.add_flag("--overwrite", options->overwrite,
+                                                "replace the run that is in the run folder");
   train
       .add_option("--resume", options->resume.from,
                   "go on from a checkpoint: auto, the newest whole one of the run folder if there "
                   "is one; a step of it; or the folder of a checkpoint or of another run")
+      ->excludes(overwrite)
       ->type_name("auto|STEP|DIR");
   train
       .add_option(
@@ -180,9 +182,10 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
           "folder of a Hugging Face model, its config.json, or a run config, of which every "
           "key that it gives stays")
       ->required();
-  command.add_option("--output", tune.output, "write the best config to this file")
-      ->type_name("FILE");
-  command.add_flag("--overwrite", tune.overwrite, "replace a file that lies there");
+  CLI::Option* const output =
+      command.add_option("--output", tune.output, "write the best config to this file")
+          ->type_name("FILE");
+  command.add_flag("--overwrite", tune.overwrite, "replace a file that lies there")->needs(output);
   command
       .add_option(
           "--tokens", tune.tokens,
@@ -225,14 +228,16 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
                   "so many of the ranks are on each host, all without this")
       ->check(whole_number(1))
       ->type_name("COUNT");
-  command
-      .add_option("--measure", tune.measure,
-                  "run so many of the best here, take the fastest, and store the rates that were "
-                  "seen for later predictions")
-      ->check(whole_number(1))
-      ->type_name("COUNT");
+  CLI::Option* const measure =
+      command
+          .add_option("--measure", tune.measure,
+                      "run so many of the best here, take the fastest, and store the rates that "
+                      "were seen for later predictions")
+          ->check(whole_number(1))
+          ->type_name("COUNT");
   command
       .add_option("--steps", tune.steps, "steps that --measure measures of each, 3 without this")
+      ->needs(measure)
       ->check(whole_number(1))
       ->type_name("COUNT");
   command
@@ -278,15 +283,19 @@ CLI::Option* add_suite(CLI::App& bench, RunArguments& arguments) {
   add(bench.add_option("--launcher", arguments.launcher,
                        "words that start the ranks of each row, such as \"mpirun -np 2\""))
       ->type_name("WORDS");
-  add(bench.add_option("--markdown", suite.markdown, "also write the suite's table to this file"))
-      ->type_name("FILE");
+  CLI::Option* const json = bench.get_option("--json");
+  CLI::Option* const markdown = add(
+      bench.add_option("--markdown", suite.markdown, "also write the suite's table to this file"));
+  markdown->type_name("FILE");
   CLI::Option* const list =
       add(bench.add_flag("--list", suite.list, "print the rows and their commands, and end"));
   CLI::Option* const resume = add(bench.add_flag(
       "--resume", suite.resume, "go on with the results in the file that --json names"));
-  add(bench.add_flag("--overwrite", suite.overwrite, "replace results that lie there"))
-      ->excludes(resume);
-  resume->needs(bench.get_option("--json"))->excludes(list);
+  CLI::Option* const overwrite =
+      add(bench.add_flag("--overwrite", suite.overwrite, "replace results that lie there"));
+  overwrite->needs(json)->excludes(resume);
+  resume->needs(json);
+  for (CLI::Option* const other : {json, markdown, resume, overwrite}) list->excludes(other);
   return file;
 }
 

@@ -62,15 +62,17 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
                   ".text .md .rst; may be repeated")
       ->type_name(".EXT")
       ->allow_extra_args(false);
-  tokenize
-      .add_option("--tokenizer", options->tokenize.tokenizer,
-                  "the file of a model's tokenizer, or its folder, instead of bytes")
-      ->type_name("PATH");
+  CLI::Option* const tokenizer =
+      tokenize
+          .add_option("--tokenizer", options->tokenize.tokenizer,
+                      "the file of a model's tokenizer, or its folder, instead of bytes")
+          ->type_name("PATH");
   const auto add_put = [&](const char* name, PutToken& put, const char* description) {
     const auto set = [&put](const std::string& text) {
       put = text == "yes" ? PutToken::kAlways : text == "no" ? PutToken::kNever : PutToken::kAuto;
     };
     tokenize.add_option_function<std::string>(name, set, description)
+        ->needs(tokenizer)
         ->check(CLI::IsMember({"auto", "yes", "no"}))
         ->type_name("auto|yes|no");
   };
@@ -78,8 +80,10 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
           "begin documents with the tokenizer's bos token; auto: if it begins texts so");
   add_put("--eos", options->tokenize.eos,
           "end documents with its eos token; auto: if tokenizer_config.json names one");
-  tokenize.add_flag("--parse-special", options->tokenize.parse_special,
-                    "take texts of special tokens in documents for these tokens");
+  tokenize
+      .add_flag("--parse-special", options->tokenize.parse_special,
+                "take texts of special tokens in documents for these tokens")
+      ->needs(tokenizer);
   tokenize.add_flag("--overwrite", options->tokenize.overwrite,
                     "replace outputs that are there and are not token files");
   add_format(tokenize, options->tokenize.format);
@@ -91,6 +95,7 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       .add_option("--chat-template", options->tokenize.chat_template,
                   "what makes texts of conversations, instead of the template beside the "
                   "tokenizer: chatml, llama2, llama3, mistral, or a file")
+      ->needs(tokenizer)
       ->type_name("NAME|FILE");
   tokenize
       .add_option_function<std::string>(
@@ -98,6 +103,7 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
           [options](const std::string& text) { options->tokenize.loss = parse_chat_loss(text); },
           "tokens of conversations whose loss counts: what assistants say, the last message of "
           "them alone, or all")
+      ->needs(tokenizer)
       ->check(CLI::IsMember({"assistant", "completion", "all"}))
       ->type_name("assistant|completion|all");
   tokenize

@@ -38,11 +38,7 @@ Conversation conversation_of(const Json& messages) {
 int chat_command(const ChatOptions& options) {
   log::configure(0, 1, "");
   const NamedModel model("chat", options.model);
-  if (!model.text().has_template()) {
-    throw ConfigError(options.model.model.string() +
-                      ": has no chat template, which says how a model is talked to; name one by "
-                      "--chat-template, or continue texts by `strata generate`");
-  }
+  model.text().require_template();
   const PromptSettings settings = model.settings(options.draw);
   constexpr std::int64_t kContext = 8192;
   const std::int64_t context =

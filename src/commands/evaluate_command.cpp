@@ -11,6 +11,7 @@
 #include "commands/evaluations.h"
 #include "commands/input_lines.h"
 #include "commands/model_session.h"
+#include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/commands/generate.h"
 #include "strata/data/compatible.h"
@@ -49,7 +50,7 @@ bool is_token_file(const std::string& name) {
 int evaluate_command(const EvaluateOptions& options) {
   log::configure(0, 1, "");
   const NamedModel model("evaluate", options.model);
-  if (is_token_file(options.input)) {
+  if (!options.jsonl && is_token_file(options.input)) {
     const std::unique_ptr<TokenSource> tokens = open_token_source(options.input);
     const std::filesystem::path named(options.model.tokenizer);
     require_tokenizer_of(
@@ -62,6 +63,10 @@ int evaluate_command(const EvaluateOptions& options) {
     return 0;
   }
   InputLines lines(options.input, options.jsonl);
+  if (lines.has_records() && options.stride) {
+    throw ConfigError("--stride: is about windows of one text, and " + lines.name() +
+                      " has records, each of which is scored whole; leave it out");
+  }
   if (lines.has_records()) {
     evaluate_records(options, model, lines);
   } else {

@@ -177,6 +177,11 @@ int generate_command(const GenerateOptions& options) {
       .parse_special = options.parse_special};
   how.settings.samples = options.samples;
   PromptSource source(options, how);
+  if (!options.model.chat_template.empty() && !options.chat && !source.has_records()) {
+    throw ConfigError(
+        "--chat-template: is for conversations, and the prompt is a text to go on "
+        "with; add --chat to have it answered, or leave the template out");
+  }
   std::optional<CompletionFile> output;
   if (!options.output.empty()) {
     output.emplace(options.output, options.resume      ? OldOutput::kResume
@@ -195,6 +200,9 @@ int generate_command(const GenerateOptions& options) {
   }
   const bool streams =
       file == nullptr && !source.has_records() && !options.json_lines && all.sequences == 1;
+  if (streams && options.logprobs) {
+    throw ConfigError("--logprobs: stand in JSON lines; add --json, or --output FILE");
+  }
   const std::unique_ptr<GenerationSession> session =
       model.load(options.model.context.value_or(all.longest), all.load(), all.penalties);
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());

@@ -40,6 +40,21 @@ struct TokenFiles {
   bool tell_documents = true;
 };
 
+/// Throws ConfigError for options that say what all files tell themselves.
+void refuse_told(const std::vector<Shard>& shards, const InspectOptions& options) {
+  const auto needs = [&](auto is_open) { return std::ranges::any_of(shards, is_open); };
+  const auto is_bare = [](const Shard& s) { return s.storage.kind == "bare ids"; };
+  const auto lists_none = [&](const Shard& s) { return is_bare(s) || s.storage.kind == "llm.c"; };
+  if (!options.dtype.empty() && !needs(is_bare)) {
+    throw ConfigError("--dtype: " + shards[0].file +
+                      " says itself which type its ids have; leave it out");
+  }
+  if (options.eos_token && !needs(lists_none)) {
+    throw ConfigError("--eos-token: " + shards[0].file +
+                      " says itself where its documents end; leave it out");
+  }
+}
+
 TokenFiles open_files(const std::vector<std::string>& files, const InspectOptions& options) {
   ForeignFormat foreign;
   if (!options.dtype.empty()) foreign.type = parse_token_type(options.dtype);
@@ -52,6 +67,7 @@ TokenFiles open_files(const std::vector<std::string>& files, const InspectOption
     result.shards.push_back({.file = file, .storage = storage, .tokens = parts.back()->size()});
     result.tell_documents = result.tell_documents && storage.tells_documents;
   }
+  refuse_told(result.shards, options);
   result.tokens =
       parts.size() == 1 ? std::move(parts[0]) : std::make_unique<JoinedTokens>(std::move(parts));
   return result;
@@ -211,6 +227,9 @@ void show_document(const TokenFiles& files, const InspectOptions& options) {
 }  // namespace
 
 void inspect_tokens(const std::vector<std::string>& files, const InspectOptions& options) {
+  if (!options.tokenizer.empty() && !options.document) {
+    throw ConfigError("--tokenizer: is for the text of a document; name one by --document N");
+  }
   const TokenFiles opened = open_files(files, options);
   if (options.document) return show_document(opened, options);
   const TokenSurvey survey = survey_tokens(*opened.tokens);

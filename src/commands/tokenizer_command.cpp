@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <iterator>
@@ -46,6 +47,18 @@ std::vector<std::int32_t> parse_ids(const std::string& text, const std::string& 
   return ids;
 }
 
+/// Throws ConfigError for the first id that is no token's.
+void require_tokens(const Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+                    const std::string& input) {
+  const auto unknown =
+      std::ranges::find_if(ids, [&](std::int32_t id) { return tokenizer.token(id).empty(); });
+  if (unknown == ids.end()) return;
+  throw ConfigError(input + ": id " + std::to_string(*unknown) + ", the " +
+                    format_count(unknown - ids.begin() + 1) + ". of them, is no token of the " +
+                    "vocabulary, which has " + format_count(tokenizer.vocabulary()) +
+                    " ids; name the tokenizer that the ids were made by");
+}
+
 }  // namespace
 
 int tokenizer_inspect_command(const TokenizerOptions& options) {
@@ -78,6 +91,7 @@ int tokenizer_encode_command(const TokenizerOptions& options) {
 int tokenizer_decode_command(const TokenizerOptions& options) {
   const auto tokenizer = Tokenizer::load(options.tokenizer);
   const auto ids = parse_ids(read_input(options.input), options.input);
+  require_tokens(*tokenizer, ids, options.input);
   std::cout << printable_for(STDOUT_FILENO,
                              tokenizer->decode(ids, {.skip_special = options.skip_special}));
   return 0;

@@ -185,6 +185,11 @@ void check_schedule(const RunConfig& c, Rules r) {
   constexpr double kMostElements = 0x1p56;
   const double width = std::max(static_cast<double>(c.model.llama.hidden_size),
                                 2.0 * static_cast<double>(c.model.llama.intermediate_size));
+  const double step_tokens =
+      sub_batch_tokens * static_cast<double>(s.sub_batches) * static_cast<double>(s.passes);
+  r.refuse_if(step_tokens > kMostElements, "passes",
+              "times rows, schedule.sub_batches and data.sequence_length must be at most 2^56, the "
+              "tokens of a rank's step; use fewer of them");
   r.refuse_if(sub_batch_tokens * width * boundaries > kMostElements, "rows",
               "times data.sequence_length, schedule.sub_batches and the model's layers and width "
               "must be below 2^56; use fewer of them");

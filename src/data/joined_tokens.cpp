@@ -17,7 +17,12 @@ JoinedTokens::JoinedTokens(std::vector<std::unique_ptr<TokenSource>> parts)
   std::vector<const TokenSource*> sources;
   for (const std::unique_ptr<TokenSource>& part : parts_) {
     sources.push_back(part.get());
-    begins_.push_back(begins_.back() + part->size());
+    std::int64_t end = 0;
+    if (__builtin_add_overflow(begins_.back(), part->size(), &end)) {
+      throw IoError(part->name() +
+                    ": with the files before it has more tokens than can be counted");
+    }
+    begins_.push_back(end);
     if (vocabulary_ == 0) vocabulary_ = part->vocabulary();
     if (tokenizer_hash_ == 0) tokenizer_hash_ = part->tokenizer_hash();
     has_loss_ = has_loss_ || part->has_loss();

@@ -19,6 +19,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view kMagic = "MMIDIDX\0\0"sv;
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kHeaderBytes = kMagic.size() + 8 + 1 + 8 + 8;
+constexpr std::uint64_t kSequenceBytes = 4 + 8;  ///< its length and its pointer
 constexpr std::uint8_t kCodeI32 = 4;
 constexpr std::uint8_t kCodeU16 = 8;
 constexpr std::size_t kPiece = 4096;  ///< numbers that are on the stack at once
@@ -39,7 +40,9 @@ void for_each_number(const InputFile& file, std::uint64_t offset, std::uint64_t 
 
 std::uint64_t lengths_offset() { return kHeaderBytes; }
 std::uint64_t pointers_offset(std::uint64_t sequences) { return kHeaderBytes + 4 * sequences; }
-std::uint64_t documents_offset(std::uint64_t sequences) { return kHeaderBytes + 12 * sequences; }
+std::uint64_t documents_offset(std::uint64_t sequences) {
+  return kHeaderBytes + kSequenceBytes * sequences;
+}
 
 }  // namespace
 
@@ -91,8 +94,9 @@ void MegatronFile::read_header() {
   type_ = code == kCodeU16 ? TokenType::kU16 : TokenType::kU32;
   sequences_ = number(kCodeAt + 1);
   documents_ = number(kCodeAt + 9);
-  // Counts above the file's bytes are torn anyway, and below them no product can overflow.
-  const bool countable = sequences_ <= found && documents_ <= found;
+  // Files with holes may be so long that products of what their headers say overflow.
+  const bool countable =
+      sequences_ <= found / kSequenceBytes && documents_ <= found / sizeof(std::int64_t);
   const std::uint64_t expected =
       countable ? documents_offset(sequences_) + sizeof(std::int64_t) * documents_ : 0;
   if (found != expected) {

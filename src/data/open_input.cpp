@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "data/file_kind.h"
+#include "strata/base/error.h"
 #include "strata/base/file.h"
 
 namespace strata {
@@ -27,6 +28,13 @@ OpenedInput open_input(const TextFile& file, InputFormat format) {
   }
   if (opened.is_records && !opened.stream) opened.stream = open_byte_stream(file.name);
   return opened;
+}
+
+void refuse_vain_field(InputFormat format, const std::string& text_field) {
+  if (format != InputFormat::kText || text_field.empty()) return;
+  throw ConfigError(
+      "--text-field: names a member of records, and --format text takes no input for "
+      "records; leave out one of them");
 }
 
 }  // namespace strata

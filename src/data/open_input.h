@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "data/byte_stream.h"
 #include "data/text_files.h"
@@ -22,5 +23,8 @@ struct OpenedInput {
 /// in a folder must also have a name that promises records, or that it is packed. Throws IoError if
 /// it cannot be opened.
 [[nodiscard]] OpenedInput open_input(const TextFile& file, InputFormat format);
+
+/// Throws ConfigError if a member of records is named where no input is taken for records.
+void refuse_vain_field(InputFormat format, const std::string& text_field);
 
 }  // namespace strata

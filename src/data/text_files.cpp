@@ -96,21 +96,29 @@ void add_folder(const std::string& folder, const std::vector<std::string>& exten
                 std::vector<TextFile>& files) {
   std::vector<std::string> found;
   std::map<std::string, std::int64_t> left_out;
-  std::error_code error;
-  fs::recursive_directory_iterator at(folder, error);
-  for (; !error && at != fs::end(at); at.increment(error)) {
-    std::error_code ignored;  // of a link in a circle, which is no folder
-    if (at->is_directory(ignored) && !at->is_symlink(ignored)) continue;
-    const std::string why = why_left_out(*at, extensions);
-    if (why.empty()) {
-      if (at->is_symlink(ignored)) require_inside(at->path(), folder);
-      found.push_back(at->path().string());
-    } else {
-      ++left_out[why];
+  // An iterator that enters folders itself does not say which one it could not enter.
+  std::vector<fs::path> folders{folder};
+  while (!folders.empty()) {
+    const fs::path searched = std::move(folders.back());
+    folders.pop_back();
+    std::error_code error;
+    for (fs::directory_iterator at(searched, error), end; !error && at != end;
+         at.increment(error)) {
+      std::error_code ignored;  // of a link in a circle, which is no folder
+      if (at->is_directory(ignored) && !at->is_symlink(ignored)) {
+        folders.push_back(at->path());
+        continue;
+      }
+      const std::string why = why_left_out(*at, extensions);
+      if (why.empty()) {
+        if (at->is_symlink(ignored)) require_inside(at->path(), folder);
+        found.push_back(at->path().string());
+      } else {
+        ++left_out[why];
+      }
     }
+    if (error) fail_to_read(searched.string(), error);
   }
-  // The iterator does not say which folder it could not enter.
-  if (error) fail_to_read(folder, error);
   std::ranges::sort(found);
   for (std::string& name : found) {
     const struct stat status = status_of(name);

@@ -86,8 +86,9 @@ void TokenFile::read_header() {
     refuse("damaged: its header says " + std::to_string(header.bytes_per_token) +
            " bytes per token; only 2 and 4 exist");
   }
-  // Counts above the file's bytes are torn anyway, and below them no product can overflow.
-  if (header.tokens > found || header.documents > found) {
+  // Files with holes may be so long that products of what their headers say overflow.
+  if (header.tokens > found / header.bytes_per_token ||
+      header.documents > found / token_file::kEndBytes) {
     refuse("torn: its header tells of " + std::to_string(header.tokens) + " tokens and " +
            std::to_string(header.documents) + " documents, it has " + std::to_string(found) +
            " bytes");

@@ -42,6 +42,7 @@ namespace {
 void check_options(const TokenizeOptions& options) {
   const double fraction = options.validation_fraction;
   if (options.inputs.empty()) throw ConfigError("tokenize: name at least one file or folder");
+  refuse_vain_field(options.format, options.text_field);
   if (options.show) return;
   if (options.output.empty())
     throw ConfigError("tokenize: name the output file by --output, or look by --show");

@@ -96,6 +96,7 @@ class Counting {
 
 TrainedOnFiles train_tokenizer(const TrainTokenizerOptions& options) {
   check_options(options);
+  refuse_vain_field(options.format, options.text_field);
   const std::vector<TextFile> files = find_text_files(options.inputs, options.extensions);
   Counting counting(options, files);
   for (const TextFile& file : files) counting.add(file);

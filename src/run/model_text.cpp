@@ -18,6 +18,9 @@ namespace {
 
 /// So many tokens before a token decide its text, in any tokenizer that is known.
 constexpr std::size_t kBefore = 8;
+constexpr std::string_view kBytesHaveNone =
+    "the model has no tokenizer and is one of bytes, which have no marks for who says what; give "
+    "it a tokenizer by --tokenizer, or a prompt that is a text to go on with";
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 std::string_view common_prefix(std::string_view a, std::string_view b) {
@@ -40,6 +43,9 @@ ModelText::ModelText(const ModelTextOptions& options)
     }
   } else {
     bytes_ = options.vocabulary == ByteTokenizer::kVocabulary;
+  }
+  if (bytes_ && !options.chat_template.empty()) {
+    throw ConfigError("--chat-template: " + std::string(kBytesHaveNone));
   }
   if (!options.chat_template.empty()) {
     template_ = ChatTemplate::load(options.chat_template);
@@ -72,12 +78,17 @@ std::vector<std::int32_t> ModelText::encode(std::string_view text, bool parse_sp
 }
 
 std::vector<std::int32_t> ModelText::encode(const Conversation& conversation) const {
-  if (!tokenizer_ || !template_) {
-    throw ConfigError(
-        "the model has no chat template; name one by --chat-template, or give the prompt as text");
-  }
+  require_template();
   return ConversationEncoder(*tokenizer_, *template_, ChatLoss::kAll)
       .encode_prompt(conversation, *cache_);
+}
+
+void ModelText::require_template() const {
+  if (bytes_) throw ConfigError(std::string(kBytesHaveNone));
+  if (tokenizer_ && template_) return;
+  throw ConfigError((folder_.empty() ? "the model" : printable_name(folder_)) +
+                    " has no chat template, which says how a model is talked to; name one by "
+                    "--chat-template, or give a text to go on with");
 }
 
 std::string ModelText::decode(std::span<const std::int32_t> ids) const {

@@ -11,6 +11,7 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
+#include "strata/base/text.h"
 #include "tokenizer/hugging_face_file.h"
 #include "tokenizer/sentencepiece_file.h"
 #include "tokenizer/special_tokens.h"
@@ -58,15 +59,24 @@ TokenizerParts parts_of(const fs::path& file, std::string_view contents) {
 }  // namespace
 
 std::optional<std::string> tokenizer_file_in(const std::string& folder) {
+  std::error_code error;
+  const auto require_known = [&] {
+    const bool is_missing =
+        error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+    if (!error || is_missing) return;
+    throw IoError(printable_name(folder) + ": cannot be searched for a tokenizer: " +
+                  error.message() + "; name a folder that this user can read");
+  };
   for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
     const fs::path file = fs::path(folder) / name;
-    if (is_there(file)) return file.string();
+    if (fs::exists(file, error)) return file.string();
+    require_known();
   }
-  std::error_code error;
   std::vector<std::string> found;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     if (at->path().extension() == ".tiktoken") found.push_back(at->path().string());
   }
+  require_known();
   if (found.empty()) return std::nullopt;
   return *std::min_element(found.begin(), found.end());
 }

@@ -48,8 +48,10 @@ TEST_CASE("what is unknown in a bench's JSON is absent, and unknown keys are lef
 TEST_CASE("a file that holds no speed is refused by name") {
   nlohmann::json slow = steps_json(500);
   slow["tokens_per_s"] = nullptr;
+  nlohmann::json fast = steps_json(500);
+  fast["tokens_per_s"] = 1e300;
   for (const std::string& text : {std::string("{"), std::string("[]"), std::string("{}"),
-                                  std::string(100, '['), json_text(slow)}) {
+                                  std::string(100, '['), json_text(slow), json_text(fast)}) {
     CAPTURE(text);
     CHECK_THROWS_WITH(read_bench(text, "a.json"), ContainsSubstring("a.json: "));
     CHECK_THROWS_AS(read_bench(text, "a.json"), ConfigError);

@@ -137,7 +137,8 @@ TEST_CASE("a manifest reads back as it was written") {
     Manifest m = example();
     m.types = {weight, weight};
     m.loss = -1e-310;
-    m.step = m.history.updates = m.samples = std::numeric_limits<std::int64_t>::max();
+    m.step = m.history.updates = std::numeric_limits<std::int32_t>::max();
+    m.samples = std::int64_t{1} << 53;
     check_equal(Manifest::parse(m.to_string(), "m"), m);
     m.types = m.types.weights_alone();
     CHECK(json_of(m)["moment"].is_null());
@@ -248,6 +249,11 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
              ContainsSubstring("step: is given twice"));
   CHECK_THAT(complaint([](Json& j) { j["step"] = std::uint64_t{1} << 63; }),
              ContainsSubstring("step: expected an integer from 0 to 2^63 - 1"));
+  CHECK_THAT(complaint([](Json& j) { j["step"] = std::int64_t{1} << 31; }),
+             ContainsSubstring("step: is 2147483648, above the 2147483647"));
+  CHECK_THAT(
+      complaint([](Json& j) { j["samples"] = std::numeric_limits<std::int64_t>::max() - 1; }),
+      ContainsSubstring("samples: is 9223372036854775806, above the 9007199254740992"));
   CHECK_THAT(complaint([](Json& j) { j["updates"] = 121; }),
              ContainsSubstring("updates: is 121 after 120 steps"));
 }

@@ -203,6 +203,9 @@ TEST_CASE("cross-field rules name the key and the remedy") {
       {{"schedule.rows=0"}, "schedule.rows: must be from 1"},
       {{"schedule.rows=1e9"}, "schedule.rows: times data.sequence_length must be below 2^31"},
       {{"schedule.passes=65537"}, "schedule.passes: must be from 1 to 65536"},
+      {{"schedule.rows=16777216", "schedule.sub_batches=65536", "schedule.passes=65536"},
+       "schedule.passes: times rows, schedule.sub_batches and data.sequence_length must be at "
+       "most 2^56"},
       {{"model.intermediate_size=9223372036854775807"},
        "schedule.rows: times data.sequence_length, schedule.sub_batches and the model's layers"},
       {{"run.loss_outlier_z=0"}, "run.loss_outlier_z: must be above 0"},

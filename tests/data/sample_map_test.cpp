@@ -213,6 +213,14 @@ TEST_CASE("files of different tokenizers are not joined") {
                       ContainsSubstring("a.bin") && ContainsSubstring("b.bin"));
 }
 
+TEST_CASE("files of more tokens than can be counted are not joined") {
+  constexpr std::int64_t kHalf = std::int64_t{1} << 62;
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  for (int i = 0; i < 2; ++i) parts.push_back(std::make_unique<SyntheticTokens>(kHalf, 10, 0));
+  REQUIRE_THROWS_WITH(JoinedTokens(std::move(parts)),
+                      ContainsSubstring("more tokens than can be counted"));
+}
+
 TEST_CASE("several sources cannot be read once, and short ones not at all") {
   const ScratchFolder folder;
   const auto a = counting_file(folder, "a.bin", 0, 16);

@@ -4,6 +4,7 @@
 #include "strata/data/token_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -272,6 +273,28 @@ TEST_CASE("a header whose counts overflow or contradict the ends is refused") {
                       ContainsSubstring("version 99"));
   REQUIRE_THROWS_AS(TokenFile::open(with(8, (std::uint64_t{3} << 32) | 1)), IoError);
   CHECK_NOTHROW(TokenFile::open(with(32, 257)));
+}
+
+TEST_CASE("a header whose products overflow in a file with holes is refused") {
+  // On a file system in memory, files may be of any length that 63 bits can say.
+  const std::string file = "/dev/shm/strata_token_file_test_" + std::to_string(getpid());
+  constexpr std::uint64_t kBytes = (std::uint64_t{1} << 62) + 64;
+  const std::vector<std::uint64_t> header{0x0a0d4b4f54525453,
+                                          (std::uint64_t{4} << 32) | 1,
+                                          std::uint64_t{1} << 62,  // times 4 it is 0
+                                          (kBytes - 64) / 8,
+                                          257,
+                                          0,
+                                          0,
+                                          0};
+  std::ofstream(file, std::ios::binary) << bytes_of(header);
+  const bool is_long = truncate(file.c_str(), static_cast<off_t>(kBytes)) == 0;
+  if (is_long) {
+    CHECK_THROWS_WITH(TokenFile::open(file), ContainsSubstring("is torn: its header tells of"));
+  } else {
+    WARN("skipped: no file of /dev/shm may be of 2^62 bytes");
+  }
+  std::filesystem::remove(file);
 }
 
 TEST_CASE("a file whose document ends do not ascend to its last token is refused") {

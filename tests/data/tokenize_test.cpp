@@ -19,6 +19,7 @@
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/ordinary_user.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -75,6 +76,20 @@ TEST_CASE("files that are not UTF-8 are skipped and counted") {
   CHECK(statistics.documents == 1);
   CHECK(statistics.skipped_files == 1);
   CHECK(text_of(folder.file("out.bin")) == "gr\xc3\xbc\xc3\x9f\x65$");
+}
+
+TEST_CASE("a folder that cannot be entered is named itself") {
+  const ScratchFolder folder;
+  folder.write("texts/open/a.txt", "some words");
+  folder.write("texts/closed/b.txt", "other words");
+  std::filesystem::permissions(folder.file("texts/closed"), std::filesystem::perms::none);
+  {
+    const test::OrdinaryUser user;
+    CHECK_THROWS_WITH(
+        tokenize({.inputs = {folder.file("texts")}, .output = folder.file("out.bin")}),
+        ContainsSubstring(folder.file("texts/closed") + ": cannot be read: Permission denied"));
+  }
+  std::filesystem::permissions(folder.file("texts/closed"), std::filesystem::perms::all);
 }
 
 TEST_CASE("a share of the documents goes to the validation set, each to one side only") {

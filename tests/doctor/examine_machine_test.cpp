@@ -4,7 +4,6 @@
 #include "strata/doctor/examine_machine.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "doctor/planted_machine.h"
 #include "support/catch.h"
+#include "support/ordinary_user.h"
 
 namespace strata::test {
 namespace {
@@ -29,23 +29,6 @@ void check_found(const std::vector<Finding>& findings, const std::string& name, 
     if (other.name != name) CHECK(other.verdict == Verdict::kOk);
   }
 }
-
-/// A user other than root while it lives: root may write to every folder.
-class OrdinaryUser {
- public:
-  OrdinaryUser() : root_(::geteuid() == 0) {
-    constexpr uid_t kNobody = 65534;
-    if (root_) REQUIRE(::seteuid(kNobody) == 0);
-  }
-  ~OrdinaryUser() {
-    if (root_) (void)!::seteuid(0);
-  }
-  OrdinaryUser(const OrdinaryUser&) = delete;
-  OrdinaryUser& operator=(const OrdinaryUser&) = delete;
-
- private:
-  bool root_;
-};
 
 TEST_CASE("the doctor finds nothing wrong on a good machine") {
   const std::vector<Finding> findings = PlantedMachine().examine();

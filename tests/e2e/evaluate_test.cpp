@@ -190,6 +190,9 @@ TEST_CASE("what cannot be scored is refused before anything is") {
   refused("--input " + in, "has no record");
   write_file(folder / "short.txt", "a");
   refused("--input " + (folder / "short.txt"), "has less than two tokens");
+  write_file(folder / "records.bin", R"({"text": "some words"})");
+  refused("--stride 16 --jsonl --input " + (folder / "records.bin"),
+          "--stride: is about windows of one text");
   refused("--context 16 --stride 16 --input " + (folder / "val.bin"),
           "--stride 16 must be less than the tokens of a window, 16");
   refused("--context 1 --input " + (folder / "val.bin"), "--context must be at least 2");

@@ -52,6 +52,8 @@ TEST_CASE("a prompt is continued as text, and as a line of JSON on request") {
   CHECK(line["logprobs"].size() == line["ids"].size());
   for (const double logprob : line["logprobs"]) CHECK(logprob <= 0);
   CHECK(printed(folder, arguments + " --threads 1") == text);
+  check_refused(folder, arguments + " --logprobs", "--logprobs: stand in JSON lines");
+  check_refused(folder, arguments + " --chat --chat-template chatml", "is one of bytes");
   CHECK(printed(folder, arguments + " --context 30") == text);
 
   write_file(folder / "prompt.txt", "line 3 of");
@@ -172,6 +174,9 @@ TEST_CASE("what cannot be continued is refused before anything is drawn") {
   check_refused(folder, "generate " + kModel + "--input " + (folder / "folder.jsonl"),
                 "is no regular file");
   check_refused(folder, "generate " + kModel + "--prompt a --top-p 2", "top_p must be");
+  check_refused(folder, "generate " + kModel + "--prompt a --chat-template chatml",
+                "--chat-template: is for conversations");
+  check_refused(folder, "generate " + kModel + "--prompt a --resume", "--output");
   check_refused(folder, "generate " + (folder / "nothing") + " --prompt a", "nothing of this name");
   check_refused(folder, "chat " + kModel, "has no chat template");
   check_refused(folder, arguments + " --backend cuda --dtype f64", "cuda");

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "e2e/program.h"
 #include "strata/base/text.h"
@@ -307,6 +309,21 @@ TEST_CASE("inspect refuses options that what it is given does not have") {
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(option.substr(0, option.find(' '))) &&
                                  ContainsSubstring("is about token files"));
+  }
+}
+
+TEST_CASE("inspect refuses options that would tell nothing of token files") {
+  const Folder folder;
+  (void)tokenize_text(folder);
+  for (const auto& [option, why] : std::vector<std::pair<std::string, std::string>>{
+           {"--tokenizer " + (folder / "missing"), "--tokenizer: is for the text of a document"},
+           {"--document 1 --tokenizer " + (folder / "missing"), "missing"},
+           {"--dtype u16", "--dtype: "},
+           {"--eos-token 2", "--eos-token: "}}) {
+    const Outcome refused = strata(folder, "inspect " + option + " " + (folder / "train.bin"));
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring(why));
   }
 }
 

@@ -119,6 +119,31 @@ TEST_CASE("a tokenizer that is trained tokenizes, and its folder is not replaced
   CHECK(strata_in(folder, train + "2 --overwrite").code == 2);
 }
 
+TEST_CASE("ids that are no token are refused with the id and the size of the vocabulary") {
+  const ScratchFolder folder;
+  folder.write("texts/a.txt", "some words and other words");
+  REQUIRE(strata_in(folder, "tokenizer train texts --vocab-size 260 --output words").code == 0);
+  folder.write("ids.txt", "72 105 260 9");
+  const Outcome refused = strata_in(folder, "tokenizer decode words ids.txt");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("ids.txt: id 260, the 3. of them") &&
+                               ContainsSubstring("which has 260 ids"));
+  folder.write("ids.txt", "72 105 259");
+  CHECK(strata_in(folder, "tokenizer decode words ids.txt").code == 0);
+}
+
+TEST_CASE("a member of records is named in vain where all is text") {
+  const ScratchFolder folder;
+  folder.write("texts/a.txt", "some words");
+  for (const char* command :
+       {"tokenize texts --output a.bin", "tokenizer train texts --vocab-size 258 --output b"}) {
+    const Outcome refused =
+        strata_in(folder, std::string(command) + " --format text --text-field body");
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring("--text-field: names a member of records"));
+  }
+}
+
 TEST_CASE("tokenize reads records from files and from standard input") {
   const ScratchFolder folder;
   folder.write("a.jsonl", "{\"text\": \"one\"}\n\n{\"id\": [1], \"text\": \"two\"}");

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/base/error.h"
 #include "strata/base/utf8.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/model/generation_defaults.h"
@@ -109,6 +110,19 @@ TEST_CASE("a model without tokenizer or template says so when it needs one") {
       ModelText(
           {.folder = "", .tokenizer = tokenizer_goldens_folder() + "/gpt2.json", .vocabulary = 10}),
       ContainsSubstring("the model's vocabulary is 10"));
+}
+
+TEST_CASE("a model of bytes is told that bytes have no chat template") {
+  const ModelTextOptions bytes{.folder = "somewhere", .vocabulary = ByteTokenizer::kVocabulary};
+  const ModelText text(bytes);
+  const auto talk = Conversation::parse(R"([{"role": "user", "content": "a"}])", "talk");
+  CHECK_THROWS_WITH(text.encode(talk),
+                    ContainsSubstring("is one of bytes") && !ContainsSubstring("--chat-template"));
+  CHECK_THROWS_AS(text.require_template(), ConfigError);
+  ModelTextOptions with_template = bytes;
+  with_template.chat_template = "chatml";
+  CHECK_THROWS_WITH(ModelText(with_template),
+                    ContainsSubstring("--chat-template: ") && ContainsSubstring("is one of bytes"));
 }
 
 TEST_CASE("generation_config.json says how a model wants to be generated with") {

@@ -10,6 +10,7 @@
 #include "strata/tokenizer/tokenizer.h"
 #include "support/catch.h"
 #include "support/json.h"
+#include "support/ordinary_user.h"
 #include "support/places.h"
 #include "support/scratch_folder.h"
 #include "tokenizer/base64.h"
@@ -114,6 +115,19 @@ TEST_CASE("tokenizer_config.json counts more than the file") {
   CHECK(tokenizer->special_tokens().bos == 1);
   CHECK(tokenizer->special_tokens().eos == 3);
   CHECK(!tokenizer->special_tokens().begins_texts);
+}
+
+TEST_CASE("a folder that cannot be searched has not no tokenizer, but is named") {
+  const ScratchFolder folder;
+  folder.write("model/tokenizer.json", "{}");
+  std::filesystem::permissions(folder.file("model"), std::filesystem::perms::none);
+  {
+    const test::OrdinaryUser user;
+    CHECK_THROWS_WITH(
+        Tokenizer::file_in(folder.file("model")),
+        ContainsSubstring(folder.file("model") + ": cannot be searched for a tokenizer"));
+  }
+  std::filesystem::permissions(folder.file("model"), std::filesystem::perms::all);
 }
 
 TEST_CASE("a folder's tokenizer is looked for in an order") {

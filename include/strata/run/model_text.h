@@ -28,8 +28,8 @@ struct ModelTextOptions {
 class ModelText {
  public:
   /// A model without a tokenizer that is not one of bytes has no texts: its tokens become none.
-  /// Throws ConfigError if the tokenizer has more ids than the model; IoError and ConfigError as
-  /// Tokenizer::load and ChatTemplate::load do.
+  /// Throws ConfigError if the tokenizer has more ids than the model, or if a template is named for
+  /// a model of bytes; IoError and ConfigError as Tokenizer::load and ChatTemplate::load do.
   explicit ModelText(const ModelTextOptions& options);
   ~ModelText();
   ModelText(const ModelText&) = delete;
@@ -51,7 +51,8 @@ class ModelText {
   [[nodiscard]] std::optional<std::int32_t> begin_token() const;
   /// Returns whether texts become tokens, and tokens texts.
   [[nodiscard]] bool has_texts() const { return bytes_ || tokenizer_ != nullptr; }
-  [[nodiscard]] bool has_template() const { return template_.has_value(); }
+  /// Throws ConfigError that says what is missing if conversations do not become tokens.
+  void require_template() const;
 
  private:
   std::string folder_;
