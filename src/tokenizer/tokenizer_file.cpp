@@ -69,7 +69,7 @@ std::optional<std::string> tokenizer_file_in(const std::string& folder) {
   };
   for (const char* name : {"tokenizer.json", "tekken.json", "tokenizer.model"}) {
     const fs::path file = fs::path(folder) / name;
-    if (fs::exists(file, error)) return file.string();
+    if (fs::exists(fs::symlink_status(file, error))) return file.string();
     require_known();
   }
   std::vector<std::string> found;
