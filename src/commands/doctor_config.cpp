@@ -159,7 +159,7 @@ SavedBytes saved_bytes(const Setup& setup) {
   const CheckpointSection& keys = setup.config.checkpoint;
   const CheckpointTypes& types = setup.snapshots->types;
   SavedBytes saves{.one = make_checkpoint_layout(*setup.layout, types).bytes()};
-  saves.all = saves.one * static_cast<std::uint64_t>(keys.keep + 1);
+  saves.all = saves.one * static_cast<std::uint64_t>(keys.keep + keys.keep_best + 1);
   if (keys.weights_every_steps) {
     const std::uint64_t weights =
         make_checkpoint_layout(*setup.layout, types.weights_alone()).bytes();

@@ -15,6 +15,7 @@
 #include "strata/base/stop_signals.h"
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
+#include "strata/run/patience.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 #include "strata/run/rollback.h"
@@ -33,10 +34,16 @@ bool go_on_from(const FoundCheckpoint& checkpoint, const RunConfig& config,
   const std::vector<std::string> differences = compare_with_checkpoint(config, checkpoint, request);
   log::info("resumes  {} (step {})", checkpoint.folder.string(), checkpoint.manifest.step);
   for (const std::string& line : differences) log::info("         {}", line);
-  if (checkpoint.manifest.step < config.run.steps) return true;
-  const std::string done = checkpoint.folder.string() + " has done " +
-                           std::to_string(checkpoint.manifest.step) + " steps, and run.steps is " +
-                           std::to_string(config.run.steps) + "; raise it to go on";
+  std::string done = checkpoint.folder.string();
+  if (checkpoint.manifest.step >= config.run.steps) {
+    done += " has done " + std::to_string(checkpoint.manifest.step) + " steps, and run.steps is " +
+            std::to_string(config.run.steps) + "; raise it to go on";
+  } else if (is_out_of_patience(config.run, checkpoint.manifest.validations)) {
+    done += ": " + without_gain_text(checkpoint.manifest.validations) +
+            "; raise run.patience to go on, or set it to 0";
+  } else {
+    return true;
+  }
   if (request.from != "auto") throw ConfigError("--resume: " + done);
   log::info("done: {}", done);
   return false;

@@ -229,6 +229,7 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.step = steps;
   facts.samples = samples;
   facts.skipped = place_.skipped;
+  facts.validations = validations_;
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);
@@ -241,7 +242,9 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   Saves saves;
   if (kinds.whole) {
     saves.push_back(make_save(facts, writer_.layout(), kCheckpointsName,
-                              {.keep = config.keep, .milestone_steps = config.milestone_steps}));
+                              {.keep = config.keep,
+                               .keep_best = config.keep_best,
+                               .milestone_steps = config.milestone_steps}));
   }
   if (kinds.weights) {
     saves.push_back(make_save(facts, weights_, kWeightsName, {.keep = config.weights_keep}));
@@ -257,18 +260,20 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
   Manifest own = facts;
   own.types = layout.types;
   return std::make_shared<CheckpointSave>(
-      SaveParts{.files = *place_.files,
-                .world = groups_.world(),
-                .shard = groups_.shard(),
-                .replica = groups_.place().replica,
-                .model = *setup_.layout,
-                .layout = layout,
-                .small_files = small_files_,
-                .writers = writer_.writers(),
-                .buffers = writer_.buffers(),
-                .folder = place_.run() / folder,
-                .retention = retention,
-                .work = &work_},
+      SaveParts{
+          .files = *place_.files,
+          .world = groups_.world(),
+          .shard = groups_.shard(),
+          .replica = groups_.place().replica,
+          .model = *setup_.layout,
+          .layout = layout,
+          .small_files = small_files_,
+          .writers = writer_.writers(),
+          .buffers = writer_.buffers(),
+          .folder = place_.run() / folder,
+          .retention = retention,
+          .commit = facts.step == validation_of_ ? CommitWhen::kValidated : CommitWhen::kWritten,
+          .work = &work_},
       std::move(own), checkpoint_name(facts.step) + "-" + std::to_string(saves_));
 }
 

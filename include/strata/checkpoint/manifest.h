@@ -13,6 +13,7 @@
 
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/validations.h"
 #include "strata/optimizer/bad_steps.h"
 
 namespace strata {
@@ -64,9 +65,10 @@ struct Manifest {
   std::vector<SampleWindow> skipped;  ///< of them, those that no step has trained on, ascending
   double loss = 0;                    ///< of the last step
   double grad_norm = 0;               ///< likewise
-  bool finite = true;   ///< loss and norm are; else one that is not is null in the text, and not a
-                        ///< number once it was read
-  std::string program;  ///< version and commit that wrote it
+  bool finite = true;  ///< loss and norm are; else one that is not is null in the text, and not a
+                       ///< number once it was read
+  Validations validations;    ///< up to the step, of a run that goes by them
+  std::string program;        ///< version and commit that wrote it
   std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";  ///< the resolved run config as a JSON object
   CheckpointTypes types;

@@ -91,6 +91,16 @@ class Checkpointer {
   [[nodiscard]] double expected_s() const { return expected_s_; }
   /// Returns saves of the state behind `steps` steps and `samples` samples.
   [[nodiscard]] Saves make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples);
+  /// Says that saves of the state behind `steps` steps are not committed before validated(), since
+  /// a validation of that state is to come.
+  void await_validation(std::int64_t steps) { validation_of_ = steps; }
+  /// Says what validations have found up to now, for the manifests of saves that wait for it and of
+  /// those that are made from now on.
+  void validated(const Validations& validations) {
+    validations_ = validations;
+    validation_of_.reset();
+    writer_.validated(validations);
+  }
   /// Writes the state as it is, which is that behind so many steps, and blocks until it is
   /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
   void save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
@@ -116,6 +126,8 @@ class Checkpointer {
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;
   std::int64_t saves_ = 0;  ///< that were begun
+  Validations validations_;
+  std::optional<std::int64_t> validation_of_;  ///< steps of the state that is validated next
   WorkProgress work_;
 };
 

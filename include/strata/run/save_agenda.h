@@ -27,8 +27,10 @@ class SaveAgenda {
   void ask() { asked_ = true; }
   /// Returns as what the state behind `done` steps is to be saved. Called once for each step.
   [[nodiscard]] SaveKinds due(std::int64_t done, double now_s);
-  /// Returns what due() said last and has not begun.
-  [[nodiscard]] const SaveKinds& waiting() const { return due_; }
+  /// Returns what due() said last and has not begun, and what somebody has asked for since.
+  [[nodiscard]] SaveKinds left() const {
+    return {.whole = due_.whole || asked_, .weights = due_.weights};
+  }
   /// Says that the state behind `done` steps is being saved as these.
   void begun(const SaveKinds& kinds, std::int64_t done, double now_s);
   /// Returns the steps of the state whose checkpoint was saved last, or is being saved; nothing if
