@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <system_error>
+#include <utility>
 
 #include "strata/base/error.h"
 #include "strata/checkpoint/checkpoint_save.h"
@@ -46,6 +47,33 @@ std::filesystem::path abandoned_folder(const Files& files, const std::filesystem
     free = folder / (name + "-" + std::to_string(i));
   }
   return free;
+}
+
+/// Returns, ascending, the steps of the `count` checkpoints whose own validation had the lowest
+/// loss; of equal ones the earlier. Who had none, or is damaged, is not among them, nor who was
+/// validated on other data or rows than the newest one.
+std::vector<std::int64_t> best_of(const Files& files, const std::filesystem::path& folder,
+                                  const std::vector<std::int64_t>& steps, std::int64_t count) {
+  if (count == 0) return {};
+  std::vector<std::pair<double, std::int64_t>> losses;
+  std::int64_t since = 0;
+  for (const std::int64_t step : steps) {
+    try {
+      const Manifest manifest = read_manifest(files, folder / checkpoint_name(step));
+      since = manifest.data.validation_since;
+      if (const auto loss = manifest.validations.loss_of(step)) losses.emplace_back(*loss, step);
+    } catch (const DamagedFile&) {
+      continue;
+    }
+  }
+  std::erase_if(losses, [since](const auto& of) { return of.second <= since; });
+  std::ranges::sort(losses);
+  std::vector<std::int64_t> best;
+  for (const auto& [loss, step] : losses) {
+    if (std::ssize(best) < count) best.push_back(step);
+  }
+  std::ranges::sort(best);
+  return best;
 }
 
 }  // namespace
@@ -170,6 +198,7 @@ std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesy
   std::vector<std::int64_t> steps = list_checkpoints(files, folder);
   std::erase_if(steps, [newest](std::int64_t step) { return step > newest; });
   const std::vector<std::int64_t> milestones = milestones_of(steps, retention.milestone_steps);
+  const std::vector<std::int64_t> best = best_of(files, folder, steps, retention.keep_best);
   std::ranges::reverse(steps);
   // Nothing goes before all that has to be read was read.
   std::vector<std::int64_t> gone;
@@ -185,7 +214,7 @@ std::vector<std::int64_t> remove_old_checkpoints(Files& files, const std::filesy
       ++kept;
       continue;
     }
-    gone.push_back(step);
+    if (!std::ranges::binary_search(best, step)) gone.push_back(step);
   }
   for (const std::int64_t step : gone) remove_checkpoint(files, folder, checkpoint_name(step));
   return gone;

@@ -112,10 +112,16 @@ void CheckpointSave::tell(const StepFacts& facts) {
   facts_ = facts;
 }
 
+void CheckpointSave::tell(const Validations& validations) {
+  manifest_.validations = validations;
+  validated_s_ = steady_seconds();
+}
+
 void CheckpointSave::prepare() {
   begun_s_ = steady_seconds();
   if (p_.world.rank() == 0) attempt([this] { make_files(); });
   static_cast<void>(vote());
+  written_s_ = steady_seconds();
 }
 
 std::vector<std::filesystem::path> CheckpointSave::subfolders() const {
@@ -161,6 +167,7 @@ void CheckpointSave::write(BlockId block, const BlockState& state) {
       write_file(*file, block, state, hashes_[block]);
     }
   });
+  written_s_ = steady_seconds();
 }
 
 /// Writes this rank's slices of a file and adds the hashes of their windows.
@@ -294,7 +301,7 @@ void CheckpointSave::commit() {
     if (p_.world.rank() == 0) attempt([this] { publish(); });
     static_cast<void>(vote());
   }
-  report_.seconds = steady_seconds() - begun_s_;
+  report_.seconds = steady_seconds() - begun_s_ - std::max(0.0, validated_s_ - written_s_);
   if (p_.world.rank() == 0) clean_up();
 }
 

@@ -182,6 +182,25 @@ SampleWindow read_window(const Json& json, const std::string& where) {
   return window;
 }
 
+std::optional<ValidatedLoss> read_loss(Members& outer, const char* key) {
+  const Json& json = outer.take(key);
+  if (json.is_null()) return std::nullopt;
+  Members members(json, outer.path_of(key));
+  const ValidatedLoss loss{.step = members.count("step"), .loss = members.number("loss")};
+  members.finish();
+  return loss;
+}
+
+Validations read_validations(Members& outer, const char* key) {
+  Members members(outer.take(key), outer.path_of(key));
+  Validations validations;
+  validations.last = read_loss(members, "last");
+  validations.best = read_loss(members, "best");
+  validations.without_gain = members.count("without_gain");
+  members.finish();
+  return validations;
+}
+
 Manifest read(const Json& json) {
   Members members(json, "");
   // First, since a later format may have other keys.
@@ -206,6 +225,9 @@ Manifest read(const Json& json) {
   manifest.loss = members.number("loss");
   manifest.grad_norm = members.number("grad_norm");
   manifest.finite = members.boolean("finite");
+  if (json.contains("validations")) {
+    manifest.validations = read_validations(members, "validations");
+  }
   manifest.program = members.text("program");
   manifest.model = members.object("model");
   manifest.config = members.object("config");
@@ -269,6 +291,11 @@ OrderedJson to_json(const RunData& data) {
           {"validation_since", data.validation_since}};
 }
 
+OrderedJson to_json(const std::optional<ValidatedLoss>& loss) {
+  if (!loss) return {};
+  return {{"step", loss->step}, {"loss", number_or_null(loss->loss)}};
+}
+
 /// Appends one file, one line for it and one for each slice.
 void append(std::string& text, const ManifestFile& file) {
   text += R"({"path": )" + json_text(Json(file.path)) + R"(, "bytes": )" +
@@ -293,23 +320,28 @@ std::string hashed_text(const Manifest& manifest) {
   for (const SampleWindow& window : manifest.skipped) {
     skipped.push_back({{"begin", window.begin}, {"end", window.end}});
   }
-  const OrderedJson head{{"format", kFormat},
-                         {"step", manifest.step},
-                         {"updates", manifest.history.updates},
-                         {"bad_in_a_row", manifest.history.bad_in_a_row},
-                         {"loss_statistics", to_json(manifest.history.statistics.loss)},
-                         {"norm_statistics", to_json(manifest.history.statistics.grad_norm)},
-                         {"samples", manifest.samples},
-                         {"skipped", skipped},
-                         {"data", to_json(manifest.data)},
-                         {"loss", number_or_null(manifest.loss)},
-                         {"grad_norm", number_or_null(manifest.grad_norm)},
-                         {"finite", manifest.finite},
-                         {"program", manifest.program},
-                         {"weight", name_of(manifest.types.weight)},
-                         {"moment", moment_of(manifest.types)},
-                         {"model", object_of(manifest.model, "model")},
-                         {"config", object_of(manifest.config, "config")}};
+  OrderedJson head{{"format", kFormat},
+                   {"step", manifest.step},
+                   {"updates", manifest.history.updates},
+                   {"bad_in_a_row", manifest.history.bad_in_a_row},
+                   {"loss_statistics", to_json(manifest.history.statistics.loss)},
+                   {"norm_statistics", to_json(manifest.history.statistics.grad_norm)},
+                   {"samples", manifest.samples},
+                   {"skipped", skipped},
+                   {"data", to_json(manifest.data)},
+                   {"loss", number_or_null(manifest.loss)},
+                   {"grad_norm", number_or_null(manifest.grad_norm)},
+                   {"finite", manifest.finite},
+                   {"program", manifest.program},
+                   {"weight", name_of(manifest.types.weight)},
+                   {"moment", moment_of(manifest.types)},
+                   {"model", object_of(manifest.model, "model")},
+                   {"config", object_of(manifest.config, "config")}};
+  if (manifest.validations != Validations()) {
+    head["validations"] = {{"last", to_json(manifest.validations.last)},
+                           {"best", to_json(manifest.validations.best)},
+                           {"without_gain", manifest.validations.without_gain}};
+  }
   std::string text = "{";
   for (const auto& [key, value] : head.items()) {
     text += (text.size() == 1 ? "\n\"" : ",\n\"") + key + "\": " + json_text(value, 1);

@@ -118,6 +118,28 @@ void check_data(const RunData& data, std::int64_t step) {
   check_sources(data.contents->validation, 1, "data.contents.validation");
 }
 
+void check_loss(const std::optional<ValidatedLoss>& loss, std::int64_t steps,
+                const std::string& field) {
+  if (!loss) return;
+  if (loss->step > steps) {
+    refuse_manifest(field + ".step", "is " + std::to_string(loss->step) + " after " +
+                                         std::to_string(steps) + " steps");
+  }
+  if (!std::isfinite(loss->loss)) refuse_manifest(field + ".loss", "is not a finite number");
+}
+
+void check_validations(const Validations& found, std::int64_t steps) {
+  check_loss(found.last, steps, "validations.last");
+  check_loss(found.best, steps, "validations.best");
+  if (found.last && !(found.best && found.best->loss <= found.last->loss)) {
+    refuse_manifest("validations.best", "is not the lowest loss: that of the last is below it");
+  }
+  if (found.without_gain > steps) {
+    refuse_manifest("validations.without_gain", "is " + std::to_string(found.without_gain) +
+                                                    " after " + std::to_string(steps) + " steps");
+  }
+}
+
 }  // namespace
 
 void check_manifest(const Manifest& manifest) {
@@ -144,6 +166,7 @@ void check_manifest(const Manifest& manifest) {
                                  std::to_string(manifest.step) + " steps");
     }
   }
+  check_validations(manifest.validations, manifest.step);
   check_statistics(manifest.history.statistics.loss, "loss_statistics");
   check_statistics(manifest.history.statistics.grad_norm, "norm_statistics");
   check_data(manifest.data, manifest.step);

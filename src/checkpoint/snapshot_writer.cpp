@@ -324,9 +324,12 @@ void SnapshotWriter::write(BlockId block, const BlockState& from) {
 /// Submits what comes after the last block's update.
 void SnapshotWriter::finish_blocks() {
   if (left_ > 0 || !told_ || committed_) return;
-  for (const BlockId b : later_) {
+  for (const BlockId b : std::exchange(later_, {})) {
     lane_.wait(taken_[b], WaitFor::kArrived);
     write(b, memory_.staged[b]);
+  }
+  if (std::ranges::any_of(saves_, [](const auto& save) { return save->awaits_validation(); })) {
+    return;
   }
   lane_.wait(*told_, WaitFor::kDecided);
   lane_.host_task("commit_snapshot", {}, {.phase = "save"}, [this, saves = saves_] {
@@ -343,6 +346,16 @@ void SnapshotWriter::end_step(Event told) {
   if (saves_.empty() || told_) return;
   told_ = told;
   finish_blocks();
+}
+
+void SnapshotWriter::validated(const Validations& validations) {
+  bool awaited = false;
+  for (const auto& save : saves_) {
+    if (!save->awaits_validation()) continue;
+    save->tell(validations);
+    awaited = true;
+  }
+  if (awaited) finish_blocks();
 }
 
 void SnapshotWriter::write_now(Saves saves) {

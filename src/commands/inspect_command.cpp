@@ -143,8 +143,10 @@ std::string dtypes_text(const CheckpointTypes& types) {
 }
 
 std::string loss_text(const Manifest& manifest) {
-  return fmt::format("{:.4f}, norm {:.4f}, {}", manifest.loss, manifest.grad_norm,
-                     manifest.finite ? "finite" : "not finite");
+  const std::string text = fmt::format("{:.4f}, norm {:.4f}, {}", manifest.loss, manifest.grad_norm,
+                                       manifest.finite ? "finite" : "not finite");
+  const std::optional<double> validation = manifest.validations.loss_of(manifest.step);
+  return validation ? text + fmt::format(", validation loss {:.4f}", *validation) : text;
 }
 
 std::string kind_text(const Manifest& manifest) {
@@ -209,6 +211,8 @@ void add_facts(Json& json, const Manifest& manifest) {
   json["loss"] = number_or_null(manifest.loss);
   json["grad_norm"] = number_or_null(manifest.grad_norm);
   json["finite"] = manifest.finite;
+  const std::optional<double> validation = manifest.validations.loss_of(manifest.step);
+  json["validation_loss"] = validation ? Json(*validation) : Json();
   json["program"] = manifest.program;
   json["weight_dtype"] = name_of(manifest.types.weight);
   const std::optional<DType>& moment = manifest.types.moment;

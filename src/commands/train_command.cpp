@@ -16,6 +16,7 @@
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
 #include "strata/run/data_contents.h"
+#include "strata/run/patience.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 #include "strata/run/rollback.h"
@@ -26,20 +27,36 @@ namespace strata {
 
 namespace {
 
-/// Says from where a run goes on, and what is different now. Returns whether anything is left to
-/// do: whoever starts a run again until it is done need not look whether it is. Throws ConfigError
-/// if too much is different.
+/// Says that there is nothing left to do: whoever starts a run again until it is done need not look
+/// whether it is. Throws ConfigError where a checkpoint was named.
+void say_done(const std::string& why, const ResumeRequest& request) {
+  if (request.from != "auto") throw ConfigError("--resume: " + why);
+  log::info("done: {}", why);
+}
+
+/// Says from where a run goes on, and what is different now. Returns whether steps are left to do.
+/// Throws ConfigError if too much is different.
 bool go_on_from(const FoundCheckpoint& checkpoint, const RunConfig& config,
                 const ResumeRequest& request) {
   const std::vector<std::string> differences = compare_with_checkpoint(config, checkpoint, request);
   log::info("resumes  {} (step {})", checkpoint.folder.string(), checkpoint.manifest.step);
   for (const std::string& line : differences) log::info("         {}", line);
   if (checkpoint.manifest.step < config.run.steps) return true;
-  const std::string done = checkpoint.folder.string() + " has done " +
-                           std::to_string(checkpoint.manifest.step) + " steps, and run.steps is " +
-                           std::to_string(config.run.steps) + "; raise it to go on";
-  if (request.from != "auto") throw ConfigError("--resume: " + done);
-  log::info("done: {}", done);
+  say_done(checkpoint.folder.string() + " has done " + std::to_string(checkpoint.manifest.step) +
+               " steps, and run.steps is " + std::to_string(config.run.steps) +
+               "; raise it to go on",
+           request);
+  return false;
+}
+
+/// Returns whether validations leave something to gain.
+bool has_patience(const CheckpointPlace& place, const RunConfig& config,
+                  const ResumeRequest& request) {
+  const Validations found = place.validations();
+  if (!is_out_of_patience(config.run, found)) return true;
+  say_done(place.resume->folder.string() + ": " + without_gain_text(found) +
+               "; raise run.patience to go on, or set it to 0",
+           request);
   return false;
 }
 
@@ -97,7 +114,7 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
       if (place.resume || config.checkpoint.enabled()) {
         place.data = agree_on_data(config, place.resume, resume, ranks);
       }
-      return true;
+      return has_patience(place, config, resume);
     };
     if (!find()) return 0;
     Watchdog watchdog(ranks, config.run.watchdog_s);

@@ -7,16 +7,20 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "strata/base/log.h"
 #include "strata/base/process.h"
+#include "strata/checkpoint/checkpoint_save.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/agenda.h"
 #include "strata/run/lr_schedule.h"
+#include "strata/run/patience.h"
 #include "strata/run/report.h"
 #include "strata/run/resume.h"
 
@@ -26,6 +30,11 @@ namespace {
 
 /// Stands among signals for a bad step, before all of them.
 constexpr int kBadStep = 1000;
+
+/// Returns whether the run goes by what validations find.
+bool goes_by_validations(const RunConfig& config) {
+  return config.run.patience > 0 || config.checkpoint.keep_best > 0;
+}
 
 }  // namespace
 
@@ -47,6 +56,7 @@ Trainer::Trainer(const RunConfig& config, Ranks& ranks, StopSignals& signals, Wa
       saves_(config.checkpoint, config.run.steps,
              place.resumes_own() ? std::optional(place.first_step()) : std::nullopt,
              steady_seconds()),
+      validations_(place.validations()),
       done_(place.first_step()) {
   if (session_.checkpoints() != nullptr) save_s_ = session_.checkpoints()->expected_s();
 }
@@ -60,6 +70,7 @@ int Trainer::run() {
     interrupted = train();
   } catch (const BadStep& bad) {
     log::live("");
+    tell_validations();  // what is being saved ends
     if (report_) report_->rollback(bad);
     return 0;
   } catch (...) {
@@ -70,9 +81,17 @@ int Trainer::run() {
   const bool saved = save_at_end();
   const MemoryReport memory = measure_memory(session_);
   log::debug("{}", to_string(memory));
-  if (report_) report_->end(interrupted, memory);
+  if (report_) report_->end(ending(interrupted), memory);
   if (first()) say_next(after_run(saved, interrupted.has_value()));
   return exit_code(saved, interrupted);
+}
+
+/// Returns why the run has ended.
+Ending Trainer::ending(const std::optional<Interrupted>& interrupted) const {
+  if (interrupted)
+    return {.reason = signal_name(interrupted->signal()), .text = interrupted->what()};
+  if (!out_of_patience()) return {};
+  return {.reason = "patience", .text = without_gain_text(validations_)};
 }
 
 /// Returns the same on all ranks, which saves are committed or fail on together.
@@ -118,7 +137,7 @@ std::optional<Interrupted> Trainer::train() {
       watchdog_.watch(session_.device(), [this] { return session_.collectives_failure(); });
   try {
     steps();
-    if (session_.has_validation()) evaluate(config_.run.steps);
+    if (session_.has_validation() && done_ == config_.run.steps) evaluate(done_);
     return std::nullopt;
   } catch (const Interrupted& interrupted) {
     signal_told_ = true;
@@ -137,7 +156,7 @@ void Trainer::steps() {
   begin_work_.begin("first step");
   first_step_.emplace(begin_work_);
   const std::optional<std::int64_t> traced = first_traced(config_.run);
-  while (done_ < config_.run.steps) {
+  while (done_ < config_.run.steps && !out_of_patience()) {
     look_ahead();
     end_if_asked();
     if (done_ == traced) {
@@ -155,7 +174,7 @@ void Trainer::steps() {
 
 /// Notes what is to be saved, and how much time that takes of what a limit leaves.
 void Trainer::look_ahead() {
-  if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+  take_save_request();
   if (session_.checkpoints() == nullptr) return;
   saves_ahead_ = saves_.ahead(done_ + 1, steady_seconds() + longest_step_s_,
                               session_.checkpoints()->under_way());
@@ -164,7 +183,12 @@ void Trainer::look_ahead() {
 void Trainer::submit(std::int64_t step) {
   const double now_s = steady_seconds();
   SaveKinds due;
-  if (session_.checkpoints() != nullptr) due = saves_.due(step + 1, now_s);
+  if (session_.checkpoints() != nullptr) {
+    due = saves_.due(step + 1, now_s);
+    if (goes_by_validations(config_) && is_validated(step + 1)) {
+      session_.checkpoints()->await_validation(step + 1);
+    }
+  }
   const double lr = lr_at(config_.optimizer, config_.run.steps, step);
   note_saves(session_.submit(step, lr, due), step + 1);
   done_ = step + 1;
@@ -186,8 +210,25 @@ void Trainer::evaluate(std::int64_t done) {
   const double loss = session_.evaluate(&work);
   meter.reset();
   reference_s_ = steady_seconds();
+  if (goes_by_validations(config_)) validations_.add(done, loss);  // all ranks have the same bits
+  tell_validations();
   if (report_) report_->validation(done, loss, work.seconds());
 }
+
+/// Returns whether a validation follows when so many steps are done.
+bool Trainer::is_validated(std::int64_t done) const {
+  return validation_due(config_.run, done) ||
+         (session_.has_validation() && done == config_.run.steps);
+}
+
+/// Lets the saves that wait for a validation go on, with what is known now.
+void Trainer::tell_validations() {
+  if (session_.checkpoints() != nullptr && goes_by_validations(config_)) {
+    session_.checkpoints()->validated(validations_);
+  }
+}
+
+bool Trainer::out_of_patience() const { return is_out_of_patience(config_.run, validations_); }
 
 void Trainer::sample(std::int64_t done) {
   synchronize();
@@ -270,6 +311,11 @@ void Trainer::note_saves(const SaveKinds& begun, std::int64_t done) {
   saves_.begun(begun, done, steady_seconds());
 }
 
+/// Notes that somebody asks for a checkpoint.
+void Trainer::take_save_request() {
+  if (signals_.take_save_request() || save_file_is_there()) saves_.ask();
+}
+
 /// Returns whether somebody has put the file into the run folder that asks for a checkpoint, and
 /// takes it away.
 bool Trainer::save_file_is_there() const {
@@ -296,15 +342,17 @@ bool Trainer::save_at_end() {
   Checkpointer* checkpoints = session_.checkpoints();
   if (checkpoints == nullptr) return false;
   log::live("");  // the line of a step that nothing follows
+  tell_validations();
   std::optional<WorkMeter> meter(std::in_place, checkpoints->work());
   const auto meanwhile = [this] { say_signal_waits(); };
   checkpoints->wait(meanwhile);
   report_saves();
+  take_save_request();
   const bool changed = done_ > place_.first_step() && saves_.saved() != done_;
-  const SaveKinds left =
-      wanted_by_any({.whole = changed && (config_.checkpoint.at_end || saves_.waiting().whole),
-                     .weights = saves_.waiting().weights},
-                    ranks_);
+  const SaveKinds due = saves_.left();
+  const SaveKinds left = wanted_by_any(
+      {.whole = changed && (config_.checkpoint.at_end || due.whole), .weights = due.weights},
+      ranks_);
   if (left.any()) {
     note_saves(left, done_);
     checkpoints->save_now(left, done_, session_.samples_after(done_), meanwhile);
@@ -324,9 +372,19 @@ std::string Trainer::after_run(bool saved, bool interrupted) const {
                            : std::string());
   }
   if (interrupted) return "the same command with --resume auto goes on; strata report " + run;
-  return "strata generate " + run + " --prompt TEXT, strata export " + run +
+  const std::string model = shell_word(best_state());
+  return "strata generate " + model + " --prompt TEXT, strata export " + model +
          " MODEL, strata report " + run +
          (failed_.weights ? "; the last weights alone were not saved" : "");
+}
+
+/// Returns the checkpoint of the lowest validation loss, where such are kept, or the run.
+std::string Trainer::best_state() const {
+  if (config_.checkpoint.keep_best == 0 || !validations_.best) return config_.run.output;
+  const std::filesystem::path best = place_.folder / checkpoint_name(validations_.best->step);
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(best / kManifestName, ignored);
+  return is_there ? best.string() : config_.run.output;
 }
 
 /// Says once that a signal which has come since the last step does not end the save.

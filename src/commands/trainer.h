@@ -53,6 +53,9 @@ class Trainer {
   void evaluate(std::int64_t done);
   void sample(std::int64_t done);
   void trace(std::int64_t step);
+  [[nodiscard]] bool is_validated(std::int64_t done) const;
+  void tell_validations();
+  [[nodiscard]] bool out_of_patience() const;
   void report_finished();
 
   void end_if_asked();
@@ -60,11 +63,14 @@ class Trainer {
   void require_good_steps() const;
 
   void note_saves(const SaveKinds& begun, std::int64_t done);
+  void take_save_request();
   [[nodiscard]] bool save_file_is_there() const;
   void report_saves();
   [[nodiscard]] bool save_at_end();
   [[nodiscard]] int exit_code(bool saved, const std::optional<Interrupted>& interrupted) const;
+  [[nodiscard]] Ending ending(const std::optional<Interrupted>& interrupted) const;
   [[nodiscard]] std::string after_run(bool saved, bool interrupted) const;
+  [[nodiscard]] std::string best_state() const;
   void say_signal_waits();
 
   Ranks& ranks_;
@@ -84,9 +90,10 @@ class Trainer {
   std::optional<TrainingReport> report_;  ///< on rank 0, from start()
   bool signal_told_ = false;              ///< that it came, and what it does
   SaveAgenda saves_;
-  SaveKinds failed_;        ///< of which the last save has failed
-  std::int64_t done_;       ///< steps that were submitted, of all of the run
-  double reference_s_ = 0;  ///< when stepping last began: at start, after a validation or a trace
+  SaveKinds failed_;         ///< of which the last save has failed
+  Validations validations_;  ///< of all of the run, if it goes by them
+  std::int64_t done_;        ///< steps that were submitted, of all of the run
+  double reference_s_ = 0;   ///< when stepping last began: at start, after a validation or a trace
   double last_finished_s_ = 0;
   WorkProgress begin_work_;
   std::optional<WorkMeter> first_step_;  ///< while none has finished

@@ -241,10 +241,8 @@ void TrainingReport::rollback(const BadStep& bad) {
 
 void TrainingReport::error() { metrics_.end(end_metrics("error")); }
 
-void TrainingReport::end(const std::optional<Interrupted>& interrupted,
-                         const MemoryReport& memory) {
-  std::vector<Metric> metrics =
-      end_metrics(interrupted ? signal_name(interrupted->signal()) : "done");
+void TrainingReport::end(const Ending& ending, const MemoryReport& memory) {
+  std::vector<Metric> metrics = end_metrics(ending.reason);
   metrics.push_back({"device_measured_bytes", metric_of(memory.device_measured)});
   metrics.push_back({"host_peak_bytes", metric_of(memory.host_peak)});
   if (config_.optimizer.timing == UpdateTiming::kSpeculative) {
@@ -255,7 +253,7 @@ void TrainingReport::end(const std::optional<Interrupted>& interrupted,
     metrics.push_back({key, seconds});
   }
   metrics_.end(metrics);
-  log::info("{}", result(interrupted));
+  log::info("{}", result(ending));
 }
 
 /// Returns what the last line of the metrics says, whatever the reason.
@@ -264,14 +262,14 @@ std::vector<Metric> TrainingReport::end_metrics(std::string reason) const {
 }
 
 /// Returns the last line of a run: what came out, and where it is.
-std::string TrainingReport::result(const std::optional<Interrupted>& interrupted) const {
+std::string TrainingReport::result(const Ending& ending) const {
   const double seconds = steady_seconds() - begun_s_;
   const auto tokens = static_cast<double>(progress_.tokens_seen());
-  std::string text = fmt::format(
-      "{}: {} of {} steps, {} tokens in {} ({} tokens/s)",
-      interrupted ? interrupted->what() : "done", format_count(progress_.steps_done()),
-      format_count(config_.run.steps), format_count(progress_.tokens_seen()),
-      format_duration(seconds), format_count(std::llround(tokens / std::max(seconds, 1e-9))));
+  std::string text =
+      fmt::format("{}: {} of {} steps, {} tokens in {} ({} tokens/s)", ending.text,
+                  format_count(progress_.steps_done()), format_count(config_.run.steps),
+                  format_count(progress_.tokens_seen()), format_duration(seconds),
+                  format_count(std::llround(tokens / std::max(seconds, 1e-9))));
   if (progress_.steps_done() > 0) text += fmt::format(", loss {:.4f}", progress_.recent_loss());
   if (validation_loss_) text += fmt::format(", validation loss {:.4f}", *validation_loss_);
   if (const std::int64_t lost = metrics_.lost_lines(); lost > 0) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "strata/base/stop_signals.h"
 #include "strata/plan/utilisation.h"
 #include "strata/run/event_file.h"
 #include "strata/run/metrics.h"
@@ -19,6 +18,12 @@
 #include "strata/run/session.h"
 
 namespace strata {
+
+/// Why a run has ended: for the metrics, and for people.
+struct Ending {
+  std::string reason = "done";
+  std::string text = "done";
+};
 
 class TrainingReport {
  public:
@@ -43,8 +48,8 @@ class TrainingReport {
   void rollback(const BadStep& bad);
   /// Ends the metrics of a run that an error ends, which is told elsewhere.
   void error();
-  /// Says what came out and where it is; `interrupted` holds why it is less than all.
-  void end(const std::optional<Interrupted>& interrupted, const MemoryReport& memory);
+  /// Says what came out and where it is.
+  void end(const Ending& ending, const MemoryReport& memory);
 
  private:
   void begin();
@@ -53,7 +58,7 @@ class TrainingReport {
   [[nodiscard]] std::vector<Metric> extras_of(const FinishedStep& finished) const;
   void show_progress(std::int64_t done);
   [[nodiscard]] std::vector<Metric> end_metrics(std::string reason) const;
-  [[nodiscard]] std::string result(const std::optional<Interrupted>& interrupted) const;
+  [[nodiscard]] std::string result(const Ending& ending) const;
 
   Session& session_;
   const RunConfig& config_;  ///< resolved

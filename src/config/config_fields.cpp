@@ -42,6 +42,11 @@ void RunSection::fields(FieldList& f) {
         "Says how many steps pass between validations on data.validation; 0 never validates. Set "
         "it to see whether the loss also falls on text that is not trained on.")
       .from(0);
+  f.add("patience", patience,
+        "Says how many validations in a row without a new lowest loss end the run, with exit code "
+        "0; 0 never does. Set it, to 5 say, where the run is to end when it learns no more, with "
+        "checkpoint.keep_best to keep the best state.")
+      .from(0);
   f.add("eval_batches", eval_batches,
         "Says how many passes a validation has; 0 takes the whole validation set. Set it where "
         "that takes long.")
@@ -333,6 +338,12 @@ void CheckpointSection::fields(FieldList& f) {
         "does. Raise it to be able to go further back; each takes 12 bytes per parameter on the "
         "disk, 8 with bf16 moments.")
       .from(1);
+  f.add("keep_best", keep_best,
+        "Says how many of the checkpoints with the lowest validation loss stay, be they among the "
+        "newest or not; of those count that a validation of the same step came with, so make "
+        "every_steps a multiple of run.eval_every. Set it, to 1 say, to have the best state of a "
+        "run that begins to overfit; each takes the disk that one of keep does.")
+      .from(0);
   f.add("milestone_steps", milestone_steps,
         "Says how many steps pass between checkpoints that stay for good, beside those of keep; "
         "one is saved at each multiple, whatever every_steps is. null has none. Set it to compare "

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -75,6 +76,27 @@ void check_run(const RunConfig& c, Rules r) {
               "0");
   r.refuse_if(run.eval_every > 0 && c.data.validation.empty(), "eval_every",
               "needs data.validation; give a token file or set run.eval_every to 0");
+  r.refuse_if(run.patience > 0 && run.eval_every == 0, "patience",
+              "counts validations, and there are none; set run.eval_every, and data.validation, or "
+              "this to 0");
+}
+
+void check_checkpoints(const RunConfig& c, Rules r) {
+  const CheckpointSection& s = c.checkpoint;
+  if (s.keep_best == 0) return;
+  const std::int64_t eval_every = c.run.eval_every;
+  if (eval_every < 1) {
+    return r.refuse_if(true, "keep_best",
+                       "goes by validation losses, and there are none; set run.eval_every, and "
+                       "data.validation, or this to 0");
+  }
+  const auto meets = [&](const std::optional<std::int64_t>& every) {
+    return every && *every > 0 && *every / std::gcd(*every, eval_every) <= c.run.steps / eval_every;
+  };
+  r.refuse_if(!meets(s.every_steps) && !meets(s.milestone_steps), "keep_best",
+              "finds no checkpoint before the last with a validation of the same step; set "
+              "checkpoint.every_steps, or milestone_steps, to run.eval_every (" +
+                  std::to_string(eval_every) + ") or a multiple of it");
 }
 
 /// The library's attention is there to compare with, and takes fewer cases.
@@ -279,6 +301,7 @@ void RunConfig::validate(std::string_view source) const {
   ConfigProblems problems;
   check_each(*this, problems);
   check_run(*this, Rules(problems, "run"));
+  check_checkpoints(*this, Rules(problems, "checkpoint"));
   model.llama.validate(problems, "model.");
   check_backend(*this, run.backend, problems);
   check_data(*this, Rules(problems, "data"));

@@ -107,7 +107,10 @@ BatchLoader::BatchLoader(std::vector<SourceShare> sources, const BatchOptions& o
     : options_(checked(options)),
       map_(std::move(sources),
            {.tokens = options.shape.tokens, .order = options.sample_order, .seed = options.seed}),
-      pool_(pool) {
+      pool_(pool) {}
+
+void BatchLoader::take_memory() {
+  if (!scratch_.empty()) return;
   const BatchShape& shape = options_.shape;
   scratch_.resize(static_cast<std::size_t>(shape.sub_batches));
   for (Scratch& s : scratch_) {
@@ -177,6 +180,7 @@ std::int64_t BatchLoader::fill_pass(std::int64_t first_sample, int pass, const P
                       std::to_string(pass) + " of " + std::to_string(options_.passes) +
                       " does not exist");
   }
+  take_memory();
   const BatchShape& shape = options_.shape;
   const std::int64_t tokens = shape.sub_batch_tokens();
   const std::int64_t segments = segment_entries(shape, options_.mask) * kSegmentColumns;

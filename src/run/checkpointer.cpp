@@ -105,6 +105,13 @@ std::int64_t CheckpointPlace::trained_samples() const {
   return first_sample() - samples_in(skipped);
 }
 
+Validations CheckpointPlace::validations() const {
+  if (!resume) return {};
+  const Manifest& manifest = resume->manifest;
+  const bool of_other_data = data.validation_since > manifest.data.validation_since;
+  return of_other_data ? Validations() : manifest.validations;
+}
+
 void load_checkpoint(const Files& files, const FoundCheckpoint& from, Assembly& assembly,
                      ThreadPool& pool, Ranks& ranks, const std::function<void()>& may_end,
                      WorkProgress* work) {
@@ -172,6 +179,7 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   facts.data = place_.data;
   // A run may go back to before the step that it began with.
   facts.data.validation_since = std::min(facts.data.validation_since, place_.first_step());
+  facts.validations = validations_;
   facts.program = version_text(build_info());
   facts.model = write_fields(setup_.model);
   facts.config = write_fields(setup_.config);
@@ -184,7 +192,9 @@ Saves Checkpointer::make_saves(const SaveKinds& kinds, std::int64_t steps, std::
   Saves saves;
   if (kinds.whole) {
     saves.push_back(make_save(facts, writer_.layout(), kCheckpointsName,
-                              {.keep = config.keep, .milestone_steps = config.milestone_steps}));
+                              {.keep = config.keep,
+                               .keep_best = config.keep_best,
+                               .milestone_steps = config.milestone_steps}));
   }
   if (kinds.weights) {
     saves.push_back(make_save(facts, weights_, kWeightsName, {.keep = config.weights_keep}));
@@ -200,18 +210,20 @@ std::shared_ptr<CheckpointSave> Checkpointer::make_save(const Manifest& facts,
   Manifest own = facts;
   own.types = layout.types;
   return std::make_shared<CheckpointSave>(
-      SaveParts{.files = *place_.files,
-                .world = groups_.world(),
-                .shard = groups_.shard(),
-                .replica = groups_.place().replica,
-                .model = *setup_.layout,
-                .layout = layout,
-                .small_files = small_files_,
-                .writers = writer_.writers(),
-                .buffers = writer_.buffers(),
-                .folder = place_.run() / folder,
-                .retention = retention,
-                .work = &work_},
+      SaveParts{
+          .files = *place_.files,
+          .world = groups_.world(),
+          .shard = groups_.shard(),
+          .replica = groups_.place().replica,
+          .model = *setup_.layout,
+          .layout = layout,
+          .small_files = small_files_,
+          .writers = writer_.writers(),
+          .buffers = writer_.buffers(),
+          .folder = place_.run() / folder,
+          .retention = retention,
+          .commit = facts.step == validation_of_ ? CommitWhen::kValidated : CommitWhen::kWritten,
+          .work = &work_},
       std::move(own), checkpoint_name(facts.step) + "-" + std::to_string(saves_));
 }
 

@@ -90,6 +90,13 @@ std::int64_t more_at_once(const SavesAhead& ahead, std::int64_t there,
   return std::max<std::int64_t>(1, ahead.milestones + passing);  // the first one comes to all
 }
 
+/// Returns how many checkpoints stay that are no milestones: the newest, and the best.
+std::int64_t kept_of(const CheckpointSection& config) {
+  std::int64_t kept = 0;
+  const bool fits = !__builtin_add_overflow(config.keep, config.keep_best, &kept);
+  return fits ? kept : std::numeric_limits<std::int64_t>::max();
+}
+
 /// A folder that saves go to, and what comes into it.
 struct SavePlace {
   std::filesystem::path folder;
@@ -165,10 +172,11 @@ DiskFindings probe_place(Files& files, const SavePlace& saves, const SaveSizes& 
   }
   const std::uint64_t all = bytes_of(saves.counts, sizes);
   if (*probe.free_bytes < all) {
-    found.warning = room + ", and " + counts_text(saves.counts, sizes) +
-                    " will be there at once, " + format_bytes(all) +
-                    " in all; free space, or keep fewer (checkpoint.keep, milestone_steps, "
-                    "weights_keep), or saves will fail";
+    found.warning =
+        room + ", and " + counts_text(saves.counts, sizes) + " will be there at once, " +
+        format_bytes(all) +
+        " in all; free space, or keep fewer (checkpoint.keep, keep_best, milestone_steps, "
+        "weights_keep), or saves will fail";
   }
   return found;
 }
@@ -181,7 +189,7 @@ SaveCounts most_more_saves(const CheckpointSection& config, std::int64_t steps,
   const std::int64_t milestones = std::ssize(milestones_of(there.whole, config.milestone_steps));
   return {.whole = more_at_once({.milestones = ahead.multiples(config.milestone_steps),
                                  .passing = passing_saves(config, ahead)},
-                                std::ssize(there.whole) - milestones, config.keep),
+                                std::ssize(there.whole) - milestones, kept_of(config)),
           .weights = more_at_once({.passing = ahead.multiples(config.weights_every_steps)},
                                   std::ssize(there.weights), config.weights_keep)};
 }

@@ -182,6 +182,7 @@ void Session::build(const RunConfig& config, Ranks& ranks, const SessionHooks& h
             differences,
         kConfigExitCode);
   }
+  fail_together(ranks, [&] { require_targets(); });  // what takes memory comes after the plan
   for (const std::string& warning : {setup_.host_warning(), setup_.speculation_warning()}) {
     if (!warning.empty()) log::warn("{}", warning);
   }
@@ -218,7 +219,6 @@ void Session::open_data() {
   const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
   for (const auto& source : train_set_.sources) require_tokenizer_of(tokenizer, *source);
   train_ = std::make_unique<BatchLoader>(train_set_.shares(), options, *backend_.pool);
-  train_->require_target(train_->samples());
   if (config_.data.validation.empty()) return;
   options.passes = 1;
   options.step_rows.reset();
@@ -229,6 +229,11 @@ void Session::open_data() {
     require_same_tokenizer(*source, *validation_source_);
   }
   validation_ = std::make_unique<BatchLoader>(*validation_source_, options, *backend_.pool);
+}
+
+void Session::require_targets() const {
+  train_->require_target(train_->samples());
+  if (!validation_) return;
   validation_->require_target(validation_passes() * validation_->samples_per_step());
 }
 
@@ -279,6 +284,9 @@ void Session::assemble(WorkProgress& work) {
                                  [this](const StepOutcome& outcome, std::int64_t valid_tokens) {
                                    step_finished(outcome, valid_tokens);
                                  });
+  for (BatchLoader* loader : {train_.get(), validation_.get()}) {
+    if (loader != nullptr) loader->take_memory();
+  }
   startup_.device_s = assembly_->device_arena_s();
   startup_.pinned_s = assembly_->pinned_arena_s();
   startup_.stores_s = lap() - startup_.device_s - startup_.pinned_s;

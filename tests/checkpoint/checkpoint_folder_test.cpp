@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/file_places.h"
@@ -30,6 +32,16 @@ void add(Files& files, std::int64_t step, bool good = true) {
   Manifest manifest;
   manifest.step = step;
   manifest.finite = good;
+  const fs::path folder = kFolder / checkpoint_name(step);
+  files.make_folder(folder);
+  write_whole(files, folder / kManifestName, bytes_of(manifest.to_string()));
+}
+
+/// Writes one whose own validation had this loss.
+void add_validated(Files& files, std::int64_t step, double loss) {
+  Manifest manifest;
+  manifest.step = step;
+  manifest.validations.add(step, loss);
   const fs::path folder = kFolder / checkpoint_name(step);
   files.make_folder(folder);
   write_whole(files, folder / kManifestName, bytes_of(manifest.to_string()));
@@ -119,6 +131,59 @@ TEST_CASE("nothing is removed while it cannot be read which checkpoint is good")
   for (const std::int64_t step : {10, 20, 30}) add(files, step);
   files.hide(manifest_of(10), EIO);  // too old to matter
   CHECK(remove_old_checkpoints(files, kFolder, 30, {.keep = 2}) == Steps{10});
+}
+
+TEST_CASE("the checkpoints of the lowest validation losses stay beside the newest") {
+  MemoryFiles files(kFolder);
+  for (const auto& [step, loss] :
+       {std::pair(10, 2.5), {20, 2.0}, {30, 2.0}, {40, 2.2}, {50, 3.0}}) {
+    add_validated(files, step, loss);
+  }
+  // Of equal losses the earlier one is the better, as for run.patience.
+  CHECK(remove_old_checkpoints(files, kFolder, 50, {.keep = 1, .keep_best = 3}) == Steps{10});
+  CHECK(remove_old_checkpoints(files, kFolder, 50, {.keep = 1, .keep_best = 1}) == Steps{40, 30});
+  CHECK(list_checkpoints(files, kFolder) == Steps{20, 50});
+  add_validated(files, 60, 1.5);  // the best one is the newest, and takes no place of another
+  CHECK(remove_old_checkpoints(files, kFolder, 60, {.keep = 1, .keep_best = 1}) == Steps{50, 20});
+  CHECK(list_checkpoints(files, kFolder) == Steps{60});
+}
+
+TEST_CASE("a checkpoint without a finite validation loss of its own is none of the best") {
+  MemoryFiles files(kFolder);
+  add_validated(files, 10, 4);
+  add_validated(files, 20, std::numeric_limits<double>::quiet_NaN());
+  add(files, 30);
+  for (const std::int64_t step : {40, 50}) add_validated(files, step, 3);
+  files.remove(manifest_of(40));  // damaged
+  Manifest later;                 // behind the validation of another step
+  later.step = 60;
+  later.validations.add(55, 1);
+  files.make_folder(kFolder / checkpoint_name(60));
+  write_whole(files, manifest_of(60), bytes_of(later.to_string()));
+  add(files, 70);
+  CHECK(remove_old_checkpoints(files, kFolder, 70, {.keep = 1, .keep_best = 2}) ==
+        Steps{60, 40, 30, 20});
+  CHECK(list_checkpoints(files, kFolder) == Steps{10, 50, 70});
+}
+
+TEST_CASE("nothing is removed while it cannot be read how good a checkpoint is") {
+  MemoryFiles files(kFolder);
+  for (const std::int64_t step : {10, 20, 30}) add_validated(files, step, 1);
+  files.hide(manifest_of(10), EIO);
+  const Retention retention{.keep = 1, .keep_best = 1};
+  CHECK_THAT(io_error_of([&] { (void)remove_old_checkpoints(files, kFolder, 30, retention); }),
+             ContainsSubstring(manifest_of(10).string()));
+  CHECK(list_checkpoints(files, kFolder) == Steps{10, 20, 30});
+}
+
+TEST_CASE("a milestone stays whatever its validation loss, and may be the best") {
+  MemoryFiles files(kFolder);
+  for (const auto& [step, loss] : {std::pair(10, 2.0), {20, 1.0}, {30, 3.0}, {40, 4.0}}) {
+    add_validated(files, step, loss);
+  }
+  const Retention retention{.keep = 1, .keep_best = 1, .milestone_steps = 20};
+  CHECK(remove_old_checkpoints(files, kFolder, 40, retention) == Steps{10});
+  CHECK(list_checkpoints(files, kFolder) == Steps{20, 30, 40});
 }
 
 TEST_CASE("a damaged checkpoint keeps no place of one that is whole") {

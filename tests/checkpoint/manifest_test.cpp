@@ -43,6 +43,8 @@ Manifest example() {
   m.data.validation_since = 60;
   m.loss = 2.718281828459045;
   m.grad_norm = 0.1;
+  m.validations.add(60, 2.5);
+  m.validations.add(120, 2.75);
   m.program = "0.1.0 (\"abc\")";
   m.model = R"({"vocab_size":61,"rope_theta":10000.0})";
   m.config = R"({"optimizer":{"lr":0.0003},"run":{"output":"r\u00fcn","steps":200}})";
@@ -102,6 +104,7 @@ void check_equal(const Manifest& a, const Manifest& b) {
   CHECK((a.loss == b.loss || (std::isnan(a.loss) && !std::isfinite(b.loss))));
   CHECK((a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && !std::isfinite(b.grad_norm))));
   CHECK(a.finite == b.finite);
+  CHECK(a.validations == b.validations);
   CHECK(a.program == b.program);
   CHECK(parse_json<nlohmann::json>(a.model) == parse_json<nlohmann::json>(b.model));
   CHECK(parse_json<nlohmann::json>(a.config) == parse_json<nlohmann::json>(b.config));
@@ -225,8 +228,9 @@ TEST_CASE("fields that are missing, unknown, given twice or of another kind are 
   for (const auto& [key, value] : whole.items()) {
     INFO(key);
     const std::string name = key;
+    // A run that does not go by validations has none.
     CHECK_THAT(complaint([&](Json& j) { j.erase(name); }),
-               ContainsSubstring(name + ": is missing"));
+               ContainsSubstring(name == "validations" ? "no error" : name + ": is missing"));
     for (const Json& other : {Json("text"), Json(-1), Json(1.5), Json(true), Json(),
                               Json::array({1}), Json{{"a", 1}}}) {
       const bool fits = (other.type() == value.type() && !value.is_array()) ||
@@ -294,6 +298,25 @@ TEST_CASE("sources that no run could have are named") {
   refused("data.validation_since: is 121 after 120 steps",
           [](Json& j) { j["validation_since"] = 121; });
   refused("data.step_tokens: expected an integer", [](Json& j) { j["step_tokens"] = -1; });
+}
+
+TEST_CASE("validations that no run could have are named") {
+  const auto refused = [](const char* text, const std::function<void(Json&)>& change) {
+    CHECK_THAT(complaint([&](Json& j) { change(j["validations"]); }), ContainsSubstring(text));
+  };
+  refused("validations.without_gain: is 121 after 120 steps",
+          [](Json& j) { j["without_gain"] = 121; });
+  refused("validations.without_gain: expected an integer", [](Json& j) { j["without_gain"] = -1; });
+  refused("validations.best: is missing", [](Json& j) { j.erase("best"); });
+  refused("validations.mean: is no key", [](Json& j) { j["mean"] = 1; });
+  refused("validations.last.step: is 121 after 120 steps",
+          [](Json& j) { j["last"]["step"] = 121; });
+  for (const char* const which : {"last", "best"}) {
+    refused(".loss: is not a finite number", [&](Json& j) { j[which]["loss"] = Json(); });
+  }
+  refused("validations.best: is not the lowest loss", [](Json& j) { j["best"]["loss"] = 3; });
+  refused("validations.best: is not the lowest loss", [](Json& j) { j["best"] = Json(); });
+  CHECK(complaint([](Json& j) { j["validations"]["last"] = Json(); }) == "no error");
 }
 
 TEST_CASE("paths that leave the checkpoint's folder, or name it another way, are refused") {

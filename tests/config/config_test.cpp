@@ -188,6 +188,13 @@ TEST_CASE("cross-field rules name the key and the remedy") {
        "data.validation: is one set without weights"},
       {{"data.eos_token=100"}, "data.eos_token: must be from 0 to below model.vocab_size"},
       {{"run.eval_every=10"}, "run.eval_every: needs data.validation"},
+      {{"run.patience=3"}, "run.patience: counts validations, and there are none; set"},
+      {{"checkpoint.keep_best=1"}, "checkpoint.keep_best: goes by validation losses, and"},
+      {{"checkpoint.keep_best=1", "run.eval_every=20", "data.validation=held-out.bin",
+        "checkpoint.every_steps=7"},
+       "checkpoint.keep_best: finds no checkpoint before the last"},
+      {{"checkpoint.keep_best=1", "run.eval_every=20", "data.validation=held-out.bin"},
+       "or milestone_steps, to run.eval_every (20) or a multiple"},
       {{"data.document_mask=true", "data.dtype=u16"}, "data.eos_token: is required where"},
       {{"data.packing=true"}, "data.packing: needs documents that do not see each other"},
       {{"data.packing=true", "data.document_mask=true", "data.synthetic=true"},
@@ -280,6 +287,10 @@ TEST_CASE("combinations that belong together are accepted") {
   CHECK(complaint({R"(data.train=[{"path": "a", "weight": 0.9}, {"path": "b", "weight": 0.1}])",
                    R"(data.validation=["c", "d"])"}) == "no error");
   CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin"}) == "no error");
+  for (const char* const saves : {"checkpoint.every_steps=15", "checkpoint.milestone_steps=40"}) {
+    CHECK(complaint({"run.eval_every=10", "data.validation=held-out.bin", "run.patience=3",
+                     "checkpoint.keep_best=1", saves}) == "no error");
+  }
   CHECK(complaint({"run.trace_step=99"}) == "no error");
   CHECK(complaint({"run.on_nonfinite=rollback", "checkpoint.every_minutes=5",
                    "run.loss_outlier_z=6"}) == "no error");

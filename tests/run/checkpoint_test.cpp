@@ -113,6 +113,41 @@ TEST_CASE("a checkpoint taken while training is that of a run stopped there") {
              1);
 }
 
+TEST_CASE("a save that waits for a validation is committed with what that found") {
+  const Numbers numbers{.ranks = GENERATE(1, 2), .clip = 1e9};
+  const Stopped stopped = run_and_stop(numbers, {2, kSteps});
+  std::size_t turn = 0;
+  for (const Placement& placement : placements_of(numbers)) {
+    const Staged staged = kStaged[turn % std::size(kStaged)];
+    const Execution execution = execution_of(numbers.ranks, turn++);
+    INFO(placement.to_string() << "; " << to_string(staged) << "; "
+                               << enum_name(kExecutionNames, execution));
+    MemoryFiles files(kRunFolder);
+    Validations found;
+    found.add(2, 1.5);
+    const auto validate = [&](Session& session, std::int64_t step) {
+      if (step == 1) session.checkpoints()->await_validation(2);
+      if (step != 2) return;
+      session.synchronize();
+      if (session.groups().world().rank() == 0)
+        CHECK(list_checkpoints(files, kCheckpoints).empty());
+      session.groups().world().barrier(Channel::kSubmit);
+      session.checkpoints()->validated(found);
+    };
+    const SavedRun run =
+        train_and_save(save_config(numbers, placement, staged, execution), numbers.ranks, files,
+                       {.after = {2}, .at_end = true, .steps = kSteps, .before_step = validate});
+    REQUIRE(run.reports.size() == 2);
+    for (const SaveReport& report : run.reports) CHECK(report.failure + report.warning == "");
+    CHECK(run.run == stopped.run);
+    for (const std::int64_t step : {std::int64_t{2}, kSteps}) {
+      CHECK(differences(checkpoint_contents(files, step, Manifests::kWithout),
+                        stopped.tensors.at(step)) == "");
+      CHECK(read_manifest(files, kCheckpoints / checkpoint_name(step)).validations == found);
+    }
+  }
+}
+
 namespace {
 
 /// Returns those of the files that a model is.

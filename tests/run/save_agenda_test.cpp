@@ -159,7 +159,7 @@ TEST_CASE("weights alone are due by their own steps, also with a checkpoint") {
     const SaveKinds due = agenda.due(done, 0);
     CHECK(due == SaveKinds{.whole = done % 4 == 0, .weights = done % 3 == 0});
     agenda.begun(due, done, 0);
-    CHECK(agenda.waiting() == SaveKinds{});
+    CHECK(agenda.left() == SaveKinds{});
     CHECK(agenda.saved() == done / 4 * 4);
   }
   CHECK(CheckpointSection::none().enabled() == false);
@@ -176,7 +176,7 @@ TEST_CASE("weights that are due while something is saved wait by themselves") {
   CHECK(agenda.due(4, 0) == kWhole);
   CHECK(agenda.due(5, 0) == kBoth);  // nothing could begin
   agenda.begun(kWhole, 5, 0);
-  CHECK(agenda.waiting() == kWeights);
+  CHECK(agenda.left() == kWeights);
   CHECK(agenda.due(6, 0) == kWeights);
   agenda.begun(kWeights, 6, 0);
   CHECK(agenda.saved() == 5);

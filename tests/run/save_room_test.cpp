@@ -86,6 +86,10 @@ TEST_CASE("milestones stay, and those of before are not among the kept") {
   CHECK(whole(config, 1000) == 100);
   config.milestone_steps = kMost - 1;
   CHECK(whole(config, 1000) == 3);
+  config.keep_best = 3;
+  CHECK(whole(config, 1000) == 6);
+  config.keep_best = kMost;
+  CHECK(whole(config, 1000) == 100);
 }
 
 TEST_CASE("a run never has more saves at once than were counted, and none too many") {

@@ -68,6 +68,7 @@ std::vector<std::string> remove_set_aside(Files& files,
 /// Which checkpoints of a run stay.
 struct Retention {
   std::optional<std::int64_t> keep = 1;  ///< the newest ones that are no milestones; absent: all
+  std::int64_t keep_best = 0;  ///< of those with the lowest validation loss, whichever else stay
   /// The first checkpoint at or past each multiple of this is a milestone, and stays.
   std::optional<std::int64_t> milestone_steps{};
 };

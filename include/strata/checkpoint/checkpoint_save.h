@@ -34,6 +34,12 @@ struct SaveKinds {
   bool operator==(const SaveKinds&) const = default;
 };
 
+/// When a save that is written becomes a checkpoint.
+enum class CommitWhen : std::uint8_t {
+  kWritten,    ///< at once
+  kValidated,  ///< not before it is told what the validation of its step has found
+};
+
 /// What all saves of a kind share; it outlives them.
 struct SaveParts {
   Files& files;
@@ -47,6 +53,7 @@ struct SaveParts {
   WindowBuffers& buffers;                     ///< at least one
   std::filesystem::path folder;  ///< that holds the run's checkpoints; made if it is not there
   Retention retention;           ///< of the checkpoints in it
+  CommitWhen commit = CommitWhen::kWritten;
   WorkProgress* work = nullptr;  ///< counts the bytes that this rank has written; may be null
 };
 
@@ -65,7 +72,8 @@ struct SaveReport {
   std::string failure;           ///< why there is none; empty if it is committed
   std::string warning;           ///< what else went wrong; training need not mind
   std::uint64_t bytes = 0;       ///< that this rank wrote
-  double seconds = 0;            ///< from the first file operation to the end of the last
+  double seconds = 0;            ///< from the first file operation to the end of the last, but for
+                                 ///< those in which it was written and a validation was waited for
 };
 
 class CheckpointSave {
@@ -81,6 +89,12 @@ class CheckpointSave {
   void write(BlockId block, const BlockState& state);
   /// Says what became of the step; by any thread, before commit().
   void tell(const StepFacts& facts);
+  /// Says what validations have found up to the step; by the thread that submits, before commit()
+  /// is submitted. A save waits for it that is committed when validated.
+  void tell(const Validations& validations);
+  [[nodiscard]] bool awaits_validation() const {
+    return p_.commit == CommitWhen::kValidated && validated_s_ == 0;
+  }
   /// Makes it a checkpoint if every rank has written its share: from one moment to the next it is
   /// there as a whole. It takes the place of one of the same step, if one has come
   /// since the start, which sets such folders aside.
@@ -116,6 +130,8 @@ class CheckpointSave {
   std::mutex facts_mutex_;
   std::optional<StepFacts> facts_;  ///< guarded by facts_mutex_
   double begun_s_ = 0;
+  double written_s_ = 0;    ///< when this rank has written what it has so far
+  double validated_s_ = 0;  ///< when it was told of validations; 0: it was not
   SaveReport report_;
 };
 

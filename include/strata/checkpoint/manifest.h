@@ -13,6 +13,7 @@
 
 #include "strata/checkpoint/checkpoint_layout.h"
 #include "strata/checkpoint/files.h"
+#include "strata/checkpoint/validations.h"
 #include "strata/data/source_content.h"
 #include "strata/optimizer/bad_steps.h"
 
@@ -81,11 +82,12 @@ struct Manifest {
   std::int64_t samples = 0;           ///< up to which the training data are consumed
   std::vector<SampleWindow> skipped;  ///< of them, those that no step has trained on, ascending
   RunData data;
-  double loss = 0;       ///< of the last step
-  double grad_norm = 0;  ///< likewise
-  bool finite = true;    ///< loss and norm are; else one that is not is null in the text, and not a
-                         ///< number once it was read
-  std::string program;   ///< version and commit that wrote it
+  Validations validations;  ///< up to the step, of a run that goes by them
+  double loss = 0;          ///< of the last step
+  double grad_norm = 0;     ///< likewise
+  bool finite = true;   ///< loss and norm are; else one that is not is null in the text, and not a
+                        ///< number once it was read
+  std::string program;  ///< version and commit that wrote it
   std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";  ///< the resolved run config as a JSON object
   CheckpointTypes types;

@@ -74,6 +74,8 @@ class SnapshotWriter final : public UpdateObserver {
   /// To be called for every step: says that all of it is submitted but the updates that wait for a
   /// load, and that `told` comes after tell().
   void end_step(Event told);
+  /// Tells the saves under way what validations have found that are committed when validated.
+  void validated(const Validations& validations);
   /// Writes the state as it is. Everything that was submitted is done, and no update waits for a
   /// load. At least one step was submitted.
   void write_now(Saves saves);

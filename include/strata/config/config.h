@@ -128,6 +128,7 @@ struct RunSection {
   std::string output = "runs/default";
   std::optional<std::int64_t> trace_step;   ///< step, from 1, whose trace is written
   std::int64_t eval_every = 0;              ///< steps between validations; 0: never
+  std::int64_t patience = 0;                ///< validations without gain that end it; 0: none do
   std::int64_t eval_batches = 0;            ///< passes of a validation; 0: the whole validation set
   std::int64_t sample_every = 0;            ///< steps between samples; 0: never
   std::vector<std::string> sample_prompts;  ///< empty: one sample from the beginning of a text
@@ -210,6 +211,7 @@ struct CheckpointSection {
   std::optional<double> every_minutes;
   bool at_end = true;  ///< of the run, and when a signal ends it
   std::int64_t keep = 2;
+  std::int64_t keep_best = 0;                       ///< by validation loss, beside those
   std::optional<std::int64_t> milestone_steps;      ///< between checkpoints that stay
   std::optional<std::int64_t> weights_every_steps;  ///< between saves of weights alone
   std::optional<std::int64_t> weights_keep;         ///< of those; all if absent

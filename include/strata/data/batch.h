@@ -83,15 +83,17 @@ class BatchLoader {
   BatchLoader(const TokenSource& source, const BatchOptions& options, ThreadPool& pool)
       : BatchLoader(std::vector{SourceShare{.tokens = &source}}, options, pool) {}
 
-  /// Returns the bytes of host memory that a loader of this shape takes.
+  /// Returns the bytes of host memory that a loader of this shape takes to fill batches.
   [[nodiscard]] static std::size_t scratch_bytes(const BatchShape& shape, DocumentMask mask);
+  /// Takes them. Whoever does not call it has the first fill_pass() do so.
+  void take_memory();
 
   /// Returns where the samples lie.
   [[nodiscard]] const SampleMap& map() const { return map_; }
   /// Returns the samples of all sources.
   [[nodiscard]] std::int64_t samples() const { return map_.samples(); }
   /// Throws IoError for a source of which none of the first `samples` samples has a target that
-  /// counts.
+  /// counts. Takes the memory of a row meanwhile.
   void require_target(std::int64_t samples) const;
   /// Returns G = passes * S * R * B, or step_rows, by which a step moves the run's global sample
   /// index.
@@ -128,7 +130,7 @@ class BatchLoader {
   BatchOptions options_;
   SampleMap map_;
   ThreadPool& pool_;
-  std::vector<Scratch> scratch_;  ///< [S]
+  std::vector<Scratch> scratch_;  ///< [S], once the memory is taken
 };
 
 }  // namespace strata

@@ -46,6 +46,9 @@ struct CheckpointPlace {
   [[nodiscard]] std::int64_t first_sample() const;
   /// Returns how many samples were trained on before that.
   [[nodiscard]] std::int64_t trained_samples() const;
+  /// Returns what the run's validations have found up to the checkpoint; nothing if they were on
+  /// other data or rows, whose losses are not compared with what is found now.
+  [[nodiscard]] Validations validations() const;
 };
 
 /// A checkpoint that looked whole has bytes that are not those that were written, as one rank at
@@ -87,6 +90,16 @@ class Checkpointer {
   [[nodiscard]] double expected_s() const { return expected_s_; }
   /// Returns saves of the state behind `steps` steps and `samples` samples.
   [[nodiscard]] Saves make_saves(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples);
+  /// Says that saves of the state behind `steps` steps are not committed before validated(), since
+  /// a validation of that state is to come.
+  void await_validation(std::int64_t steps) { validation_of_ = steps; }
+  /// Says what validations have found up to now, for the manifests of saves that wait for it and of
+  /// those that are made from now on.
+  void validated(const Validations& validations) {
+    validations_ = validations;
+    validation_of_.reset();
+    writer_.validated(validations);
+  }
   /// Writes the state as it is, which is that behind so many steps, and blocks until it is
   /// committed or has failed. Everything that was submitted is done. `meanwhile` is as of wait().
   void save_now(const SaveKinds& kinds, std::int64_t steps, std::int64_t samples,
@@ -114,6 +127,8 @@ class Checkpointer {
   std::vector<SmallFile> small_files_;
   double expected_s_ = 0;
   std::int64_t saves_ = 0;  ///< that were begun
+  Validations validations_;
+  std::optional<std::int64_t> validation_of_;  ///< steps of the state that is validated next
   WorkProgress work_;
 };
 

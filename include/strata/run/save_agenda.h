@@ -32,8 +32,10 @@ class SaveAgenda {
   /// `done` steps are done: one that begins then or is under way, of which there are so many, and
   /// that of the last state.
   [[nodiscard]] int ahead(std::int64_t done, double now_s, int under_way) const;
-  /// Returns what due() said last and has not begun.
-  [[nodiscard]] const SaveKinds& waiting() const { return due_; }
+  /// Returns what due() said last and has not begun, and what somebody has asked for since.
+  [[nodiscard]] SaveKinds left() const {
+    return {.whole = due_.whole || asked_, .weights = due_.weights};
+  }
   /// Says that the state behind `done` steps is being saved as these.
   void begun(const SaveKinds& kinds, std::int64_t done, double now_s);
   /// Returns the steps of the state whose checkpoint was saved last, or is being saved; nothing if

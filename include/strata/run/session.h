@@ -168,6 +168,7 @@ class Session {
   void build(const RunConfig& config, Ranks& ranks, const SessionHooks& hooks);
   void may_end() const;
   void open_data();
+  void require_targets() const;
   void check_model_folder() const;
   void plan_products(WorkProgress& work);
   void assemble(WorkProgress& work);
