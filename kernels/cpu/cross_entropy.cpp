@@ -25,6 +25,18 @@ void shifted_exp(const SimdKernels& simd, const X* logits, A shift, std::int64_t
   exponentials(simd, e, count);
 }
 
+/// Corrects e = exp(x - top), whose differences were rounded. The remainder is exact (Knuth's sum
+/// of two numbers), and small: exp of it is 1 more.
+template <class A>
+void add_remainders(const A* x, A top, std::int64_t count, A* e) {
+  for (std::int64_t v = 0; v < count; ++v) {
+    const A rounded = x[v] - top;
+    const A subtracted = rounded - x[v];
+    const A remainder = (x[v] - (rounded - subtracted)) - (top + subtracted);
+    e[v] = e[v] > 0 ? e[v] + e[v] * remainder : e[v];  // that of -infinity is no number
+  }
+}
+
 /// The sum of exp(logit - top) over a row whose largest logit is top.
 template <class A>
 struct RowSum {
@@ -41,21 +53,10 @@ RowSum<A> row_sum(const SimdKernels& simd, const X* logits, std::int64_t width) 
     const std::int64_t count = std::min(kExpChunk, width - begin);
     A e[kExpChunk];
     shifted_exp(simd, logits + begin, top, count, e);
+    if constexpr (std::same_as<X, A>) add_remainders(logits + begin, top, count, e);
     sum += lane_sum<A>(count, [&e](std::int64_t v) { return e[v]; });
   }
   return {top, sum};
-}
-
-/// Corrects e = exp(x - top), whose differences were rounded. The
-/// remainder is exact (Knuth's sum of two numbers), and small: exp of it is 1 more.
-template <class A>
-void add_remainders(const A* x, A top, std::int64_t count, A* e) {
-  for (std::int64_t v = 0; v < count; ++v) {
-    const A rounded = x[v] - top;
-    const A subtracted = rounded - x[v];
-    const A remainder = (x[v] - (rounded - subtracted)) - (top + subtracted);
-    e[v] = e[v] > 0 ? e[v] + e[v] * remainder : e[v];  // that of -infinity is no number
-  }
 }
 
 /// Computes the probabilities of a chunk of a row.

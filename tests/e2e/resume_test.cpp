@@ -43,7 +43,7 @@ TEST_CASE("a run does not go on with other data under the same name, unless it i
 TEST_CASE("a run whose model's folder has gone goes on with that of its checkpoint") {
   const Folder folder;
   const std::string model = folder / "model";
-  REQUIRE(strata(folder, train_short(folder, "made", "--set run.steps=2")).code == 0);
+  REQUIRE(strata(folder, train_short(folder, "made", "--set run.steps=8")).code == 0);
   REQUIRE(strata(folder, "export " + (folder / "made") + " " + model).code == 0);
   const std::string path = "--set model.path=" + model + " ";
   REQUIRE(strata(folder, train_short(folder, "reference", path)).code == 0);

@@ -104,6 +104,23 @@ bool same(const Cost& a, const Cost& b) {
   return a.kind == b.kind && a.flops == b.flops && a.bytes == b.bytes && a.extents == b.extents;
 }
 
+/// Returns the canonical trace. A dry run knows no data, so its tables of documents, which
+/// attention reads last, are as long as they may become: where there are such, that length is left
+/// out.
+std::string canonical_of(const Recorder& recorder, const RunConfig& config) {
+  if (!config.data.document_mask) return recorder.canonical();
+  std::istringstream text(recorder.canonical());
+  std::string without;
+  for (std::string line; std::getline(text, line); without += line + '\n') {
+    if (line.find(" attention_") == std::string::npos) continue;
+    const std::size_t writes = line.find(" writes ");
+    const std::size_t length = line.rfind(':', writes);
+    REQUIRE(length != std::string::npos);
+    line.erase(length, writes - length);
+  }
+  return without;
+}
+
 /// Compares what a run on the cpu submits with what a dry run of its setup does.
 void compare(const RunConfig& config, Ranks& ranks) {
   const bool left = config.optimizer.interleave > 0.0;  // updates that no load asked for
@@ -117,7 +134,7 @@ void compare(const RunConfig& config, Ranks& ranks) {
   REQUIRE(ends.size() == kSteps);
   CHECK(ends[0] < ends[1]);
   CHECK((ends.back() < dry.records().size()) == left);
-  CHECK(dry.canonical() == ran.canonical());
+  CHECK(canonical_of(dry, config) == canonical_of(ran, config));
   REQUIRE(dry.records().size() == ran.records().size());
   std::size_t other_costs = 0;
   for (std::size_t i = 0; i < ran.records().size(); ++i) {
