@@ -58,7 +58,8 @@ TEST_CASE("the content of a source depends neither on its name, nor on how ids a
   std::vector<std::unique_ptr<TokenSource>> parts;
   parts.push_back(written(folder.file("c.bin"), counted_ids(300), TokenType::kU16));
   parts.push_back(written(folder.file("d.bin"), counted_ids(700, 300), TokenType::kU32));
-  CHECK(content_of(JoinedTokens(std::move(parts))) == content);
+  const JoinedTokens joined(std::move(parts));
+  CHECK(content_of(joined) == content);
 }
 
 TEST_CASE("a digest is what earlier programs have written into checkpoints") {

@@ -46,9 +46,9 @@ void write_program(const std::string& file, const std::string& text) {
   fs::permissions(file, fs::perms::owner_all);
 }
 
-/// Returns whether a folder of a suite's own is left.
-bool leaves_folder(const Folder& folder) {
-  return std::ranges::any_of(fs::directory_iterator(folder / ""), [](const auto& entry) {
+/// Returns how many folders of suites' own are left.
+std::ptrdiff_t folders_left(const Folder& folder) {
+  return std::ranges::count_if(fs::directory_iterator(folder / ""), [](const auto& entry) {
     const std::string name = entry.path().filename();
     return entry.is_directory() &&
            (name.starts_with("strata-suite-") || name.find(".json.run-") != std::string::npos);
@@ -149,7 +149,7 @@ TEST_CASE("a suite writes through no link that others left under the names of it
   fs::create_symlink(folder / "precious", folder / "out.json.run");
   CHECK(strata(folder, "bench --suite " + suite + " --json " + (folder / "out.json")).code == 0);
   CHECK(read_file(folder / "precious") == "text");
-  CHECK_FALSE(leaves_folder(folder));
+  CHECK(folders_left(folder) == 0);
 }
 
 TEST_CASE("a suite measures in turns, and says of each row what it reached or why not", "[long]") {
@@ -189,7 +189,7 @@ TEST_CASE("a suite measures in turns, and says of each row what it reached or wh
              ContainsSubstring("did not end within 0.02 minutes"));
   CHECK(out["provenance"]["driver"] == "570.1");
   CHECK(out["provenance"]["gpus"][0] == "NVIDIA H200, 143771 MiB, 700.00 W");
-  CHECK_FALSE(leaves_folder(folder));
+  CHECK(folders_left(folder) == 0);
   const std::string table = read_file(folder / "out.md");
   CHECK_THAT(measured.text, ContainsSubstring(table));
   CHECK_THAT(table, ContainsSubstring("| unfit | does not fit |"));
@@ -307,6 +307,7 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
   const std::string json = folder / "out.json";
   for (const int signal : {SIGKILL, SIGTERM}) {
     CAPTURE(signal);
+    const std::ptrdiff_t left_before = folders_left(folder);
     fs::remove(json);
     std::vector<std::string> words{strata_program(), "bench", "--suite", suite, "--json", json};
     std::vector<char*> argv;
@@ -328,7 +329,7 @@ TEST_CASE("a killed suite leaves a whole file, and --resume measures what it lac
     if (signal == SIGTERM) {
       CHECK(WEXITSTATUS(status) == 128 + SIGTERM);
       CHECK_THAT(read_file(log), ContainsSubstring("--resume measures the rest"));
-      CHECK_FALSE(leaves_folder(folder));
+      CHECK(folders_left(folder) == left_before);
     }
     const nlohmann::json left = read_json(json);
     CHECK(left["rows"][0]["runs"].size() == 1);
