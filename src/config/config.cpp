@@ -18,6 +18,7 @@
 #include "strata/base/file.h"
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -48,7 +49,10 @@ bool is_gone(const std::filesystem::path& folder) {
   const std::filesystem::file_type type = std::filesystem::status(folder, error).type();
   if (type == std::filesystem::file_type::not_found) return true;
   if (!error) return false;
-  throw IoError("model.path: " + folder.string() + ": " + error.message());
+  const bool too_long = error == std::errc::filename_too_long;
+  throw IoError(
+      "model.path: " + printable_name(too_long ? shortened(folder.string()) : folder.string()) +
+      ": " + error.message());
 }
 
 }  // namespace
