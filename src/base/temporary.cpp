@@ -6,14 +6,12 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cerrno>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <system_error>
 
 #include "strata/base/error.h"
+#include "strata/base/hex.h"
 
 namespace strata {
 
@@ -26,9 +24,7 @@ std::string random_digits() {
     throw Error("the system gives no random number for the name of a temporary file: " +
                 std::generic_category().message(errno));
   }
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, bits);
-  return digits.data();
+  return hex_digits(bits);
 }
 
 }  // namespace

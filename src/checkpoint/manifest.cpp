@@ -5,13 +5,13 @@
 #include "strata/checkpoint/manifest.h"
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "checkpoint/manifest_members.h"
 #include "checkpoint/manifest_rules.h"
 #include "strata/base/error.h"
+#include "strata/base/hex.h"
 #include "strata/base/json.h"
 #include "strata/base/text.h"
 
@@ -39,13 +39,7 @@ constexpr std::string_view kBeforeHash = ",\n\"xxh3\": \"";
 constexpr std::string_view kAfterHash = "\"\n}\n";
 constexpr std::size_t kHashDigits = 16;
 
-std::string hex(std::uint64_t hash) {
-  char digits[kHashDigits + 1];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
-}
-
-/// Returns what hex() wrote, or nothing of another text.
+/// Returns what hex_digits() wrote, or nothing of another text.
 std::optional<std::uint64_t> parse_hex(std::string_view digits) {
   if (digits.size() != kHashDigits) return std::nullopt;
   std::uint64_t value = 0;
@@ -72,7 +66,7 @@ void check_hash(std::string_view text) {
       complete ? parse_hex(end.substr(kBeforeHash.size(), kHashDigits)) : std::nullopt;
   if (!written) throw IoError("does not end with its xxh3, so it was not written to its end");
   if (const std::uint64_t found = hash_of(text.substr(0, hashed)); found != *written) {
-    throw IoError("xxh3 is " + hex(*written) + ", but its text has " + hex(found) +
+    throw IoError("xxh3 is " + hex_digits(*written) + ", but its text has " + hex_digits(found) +
                   ": it is not what was written");
   }
 }
@@ -273,8 +267,8 @@ OrderedJson to_json(const std::vector<SourceContent>& sources) {
     list.push_back(
         {{"tokens", source.tokens},
          {"documents", source.documents ? OrderedJson(*source.documents) : OrderedJson()},
-         {"tokenizer", hex(source.tokenizer_hash)},
-         {"digest", hex(source.digest)}});
+         {"tokenizer", hex_digits(source.tokenizer_hash)},
+         {"digest", hex_digits(source.digest)}});
   }
   return list;
 }
@@ -307,7 +301,7 @@ void append(std::string& text, const ManifestFile& file) {
             std::to_string(slice.end) + R"(, "update": )" + std::to_string(slice.update) +
             R"(, "xxh3": [)";
     for (std::size_t w = 0; w < slice.windows.size(); ++w) {
-      text += (w == 0 ? "\"" : ", \"") + hex(slice.windows[w]) + '"';
+      text += (w == 0 ? "\"" : ", \"") + hex_digits(slice.windows[w]) + '"';
     }
     text += "]}";
   }
@@ -369,7 +363,7 @@ std::string Manifest::to_string() const {
   } catch (const std::exception& e) {
     throw IoError(std::string(kManifestName) + ": " + json_problem(e));
   }
-  const std::string hash = hex(hash_of(text));
+  const std::string hash = hex_digits(hash_of(text));
   text.append(kBeforeHash).append(hash).append(kAfterHash);
   (void)parse(text, kManifestName);
   return text;

@@ -4,10 +4,7 @@
 #include "strata/config/config.h"
 
 #include <algorithm>
-#include <array>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -16,6 +13,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
+#include "strata/base/hex.h"
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
 #include "strata/base/text.h"
@@ -98,9 +96,7 @@ void save_run_config(const RunConfig& config, const std::filesystem::path& file)
 std::string config_hash(const RunConfig& config) {
   std::uint64_t hash = 0;
   for (const char c : write_fields(config)) hash = mix64(hash ^ static_cast<unsigned char>(c));
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, hash);
-  return digits.data();
+  return hex_digits(hash);
 }
 
 }  // namespace strata

@@ -4,12 +4,12 @@
 #include "strata/ops/matmul_plan.h"
 
 #include <array>
-#include <cinttypes>
 #include <cstdio>
 #include <optional>
 #include <sstream>
 
 #include "strata/base/error.h"
+#include "strata/base/hex.h"
 #include "strata/base/random.h"
 
 namespace strata {
@@ -22,9 +22,7 @@ constexpr std::array kTypes{DType::kBF16, DType::kF32, DType::kF64};
 std::string hash_of(std::string_view text) {
   std::uint64_t hash = text.size();
   for (const char c : text) hash = mix64(hash ^ static_cast<unsigned char>(c));
-  std::array<char, 17> digits{};
-  std::snprintf(digits.data(), digits.size(), "%016" PRIx64, hash);
-  return digits.data();
+  return hex_digits(hash);
 }
 
 /// Takes the words of a line one by one and remembers whether one was not what it has to be.

@@ -4,12 +4,11 @@
 #include "strata/run/data_contents.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 
 #include "strata/base/error.h"
+#include "strata/base/hex.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/run/rank_agreement.h"
@@ -39,12 +38,6 @@ std::int64_t validation_rows(const RunConfig& config, int ranks) {
   return rows;
 }
 
-std::string hex(std::uint64_t hash) {
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016" PRIx64, hash);
-  return digits;
-}
-
 /// Returns what differs of a source, or an empty text.
 std::string difference(const SourceContent& was, const SourceContent& is) {
   std::string text;
@@ -58,11 +51,11 @@ std::string difference(const SourceContent& was, const SourceContent& is) {
   if (was.documents != is.documents) add("documents", count(was.documents), count(is.documents));
   const bool told = was.tokenizer_hash != 0 && is.tokenizer_hash != 0;
   if (told && was.tokenizer_hash != is.tokenizer_hash) {
-    add("tokenizer", hex(was.tokenizer_hash), hex(is.tokenizer_hash));
+    add("tokenizer", hex_digits(was.tokenizer_hash), hex_digits(is.tokenizer_hash));
   }
   // A digest says nothing that tells a reader more than other counts do.
   if (text.empty() && was.digest != is.digest) {
-    add("as many tokens, but others; digest", hex(was.digest), hex(is.digest));
+    add("as many tokens, but others; digest", hex_digits(was.digest), hex_digits(is.digest));
   }
   return text;
 }
