@@ -1,3 +1,6 @@
+// `tokenize --show` and `inspect` print through here. Text of a document is shown with what a
+// terminal would obey written out.
+
 #include "commands/token_printer.h"
 
 #include <unistd.h>

@@ -1,3 +1,6 @@
+// Looks at the beginning of a file, and opens packed files and standard input as streams.
+// tokenize() and the training of tokenizers call it for each input.
+
 #include "data/open_input.h"
 
 #include <string>

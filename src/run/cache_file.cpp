@@ -1,3 +1,6 @@
+// Caches of plans and rates are written through here. The folder may be there already, or cannot be
+// made: writing the file tells.
+
 #include "run/cache_file.h"
 
 #include <system_error>

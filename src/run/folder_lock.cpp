@@ -1,3 +1,6 @@
+// RunFolder takes the lock before it changes anything. The file says which process on which host
+// has it, for the message to whom it is refused, and whom to wait for.
+
 #include "run/folder_lock.h"
 
 #include <fcntl.h>

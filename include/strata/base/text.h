@@ -22,8 +22,7 @@ inline constexpr std::size_t kMostShown = 80;
 /// Returns a text of several lines with all written out that a terminal would obey or show in
 /// another place than where it stands: control characters but for tabs and line ends, and bytes
 /// that are no UTF-8, as "\x1b"; later control characters, marks of direction and separators of
-/// lines as
-/// "\u009b", which is how JSON may have them too.
+/// lines as "\u009b", which is how JSON may have them too.
 [[nodiscard]] std::string printable(std::string_view text);
 /// Returns a name, an id or a path as part of a line: printable, with tabs as "\t" and line ends as
 /// "\n", so that nobody's name passes for a line of the program.
