@@ -41,11 +41,14 @@ Function real(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
 }
 
+bool is_meant_rank() {
+  static const std::string rank = variable("FAULT_RANK");
+  return rank.empty() || rank == variable("PMIX_RANK");
+}
+
 bool is_meant(const std::string& path) {
   static const std::string text = variable("FAULT_PATH");
-  static const std::string rank = variable("FAULT_RANK");
-  static const bool here = rank.empty() || rank == variable("PMIX_RANK");
-  return here && !text.empty() && path.find(text) != std::string::npos;
+  return is_meant_rank() && !text.empty() && path.find(text) != std::string::npos;
 }
 
 bool is_meant(int descriptor) {
@@ -96,7 +99,7 @@ void before(const char* call) {
 }
 
 [[gnu::destructor]] void write_count() {
-  const std::string file = variable("COUNT_FILE");
+  const std::string file = is_meant_rank() ? variable("COUNT_FILE") : "";
   std::FILE* const out = file.empty() ? nullptr : std::fopen(file.c_str(), "w");
   if (out == nullptr) return;
   std::fprintf(out, "%ld\n", counted().calls());
