@@ -12,6 +12,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/store/chunks.h"
+#include "strata/store/take_for_blocks.h"
 
 namespace strata {
 
@@ -136,19 +137,21 @@ SnapshotWriter::Memory::Memory(const ModelLayout& layout, const StatePlan& plan,
   buffers = memory.allocate(Space::kPageable, "checkpoint.buffers", buffers_bytes);
   const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, snapshots.staging);
   passage = memory.allocate(Space::kPinned, "checkpoint.passage", passage_bytes(layout, plan));
-  for (const BlockId b : layout.blocks.ids()) {
+  const auto take = [&](BlockId b) {
     staged.push_back(copied[b] != 0 ? take_copy(layout, plan, b, memory) : BlockState{});
     const bool passes = copied[b] == 0 && on_device(plan.blocks[b]) && passage != nullptr;
     passing.push_back(passes ? in_passage(layout, plan, b, passage) : BlockState{});
-  }
+  };
+  take_for_blocks(layout, plan, memory, take, copied);
 }
 
 void SnapshotWriter::Memory::add_staging(const ModelLayout& layout, const StatePlan& plan,
                                          std::size_t staging, Allocator& memory) {
   const PerBlock<std::uint8_t> copied = staged_blocks(layout, plan, staging);
-  for (const BlockId b : layout.blocks.ids()) {
+  const auto take = [&](BlockId b) {
     if (copied[b] != 0) static_cast<void>(take_copy(layout, plan, b, memory));
-  }
+  };
+  take_for_blocks(layout, plan, memory, take, copied);
 }
 
 SnapshotWriter::SnapshotWriter(TrainingState& state, Arenas& arenas, ThreadPool& pool,

@@ -94,6 +94,7 @@ class Simulation {
     std::size_t done = 0;  ///< how many of them have ended
     bool busy = false;
     Share share = Share::kNone;
+    double speed = 1;        ///< of the work under way until the next work ends
     double remaining_s = 0;  ///< of the work under way, at full speed
     double yields_at_s = 0;  ///< what remains of it when another lane takes its turn
     bool paused = false;     ///< another lane has its turn
@@ -215,14 +216,15 @@ class Simulation {
     return lanes_[kComm].busy ? records_[next_run(kComm)].beside : CollectiveShares{};
   }
 
-  /// Returns the time until the next work ends, or a negative number if nothing runs.
-  [[nodiscard]] double time_to_next_end() const {
+  /// Finds the speeds of all that runs. Returns the time until the next work ends, or a negative
+  /// number if nothing runs.
+  [[nodiscard]] double time_to_next_end() {
     double least = -1;
     const CollectiveShares collective = running_collective();
-    for (const LaneState& lane : lanes_) {
+    for (LaneState& lane : lanes_) {
       if (!lane.busy) continue;
-      const double needed =
-          (lane.remaining_s - lane.yields_at_s) / speed(lane.share, running_, collective, rates_);
+      lane.speed = speed(lane.share, running_, collective, rates_);
+      const double needed = (lane.remaining_s - lane.yields_at_s) / lane.speed;
       if (least < 0 || needed < least) least = needed;
     }
     return least;
@@ -233,12 +235,10 @@ class Simulation {
     // What ends within a picosecond ends now: sums of steps are not exact.
     constexpr double kNow = 1e-12;
     now_s_ += step_s;
-    const Running running = running_;
-    const CollectiveShares collective = running_collective();
     for (std::size_t i = 0; i < kLanes; ++i) {
       LaneState& lane = lanes_[i];
       if (!lane.busy) continue;
-      lane.remaining_s -= step_s * speed(lane.share, running, collective, rates_);
+      lane.remaining_s -= step_s * lane.speed;
       if (lane.remaining_s > lane.yields_at_s + kNow) continue;
       if (lane.remaining_s > kNow) {
         lane.paused = true;

@@ -191,10 +191,7 @@ class ActivationRule {
   /// Returns the place of a way in the rule's order, the least first: bytes beyond the limits come
   /// before compute, and compute before bytes on the link.
   [[nodiscard]] std::tuple<std::size_t, double, std::size_t> order(const Setup& s) const {
-    std::size_t bytes = static_cast<std::size_t>(s.activations.homes(s.activation_slots)) *
-                        s.activations.home_bytes();
-    bytes += s.plan.bytes(Space::kPinned, "kept.spilled");
-    return {room_.beyond_limits(s.use()), s.recompute_flops_per_token(), bytes};
+    return {room_.beyond_limits(s.use()), s.recompute_flops_per_token(), s.spilled_bytes()};
   }
 
   const Setup& base_;  ///< all but activations and scratch

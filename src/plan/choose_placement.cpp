@@ -38,9 +38,8 @@ class Planner {
         best_{.setup = queries.setup(choices_), .choices = {}} {}
 
   Placement plan() && {
-    const std::optional<double> step_s = queries_.step_s(best_.setup);
-    if (!step_s) return std::move(best_);
-    step_s_ = *step_s;
+    best_.step_s = queries_.rule_s ? queries_.rule_s : queries_.step_s(best_.setup);
+    if (!best_.step_s) return std::move(best_);
     const auto blocks = static_cast<int>(best_.setup.layout->blocks.size());
     if (best_.setup.choices.resident_units < blocks) {  // else nobody updates on the host
       pick(deferred_candidates({given_, choices_, best_.setup}));
@@ -59,7 +58,7 @@ class Planner {
     if (!best) return;
     PlacementChoice choice{.key = list.key,
                            .value = list.rule,
-                           .step_s = step_s_,
+                           .step_s = *best_.step_s,
                            .other = best->candidate->value,
                            .other_s = best->step_s};
     if (best->worth_it) {
@@ -67,7 +66,7 @@ class Planner {
       std::swap(choice.step_s, choice.other_s);
       choices_ = best->candidate->choices;
       best_.setup = std::move(best->setup);
-      step_s_ = best->step_s;
+      best_.step_s = best->step_s;
     }
     best_.choices.push_back(std::move(choice));
   }
@@ -79,20 +78,22 @@ class Planner {
       if (!tried) continue;
       const double step_s = tried->step_s;
       if (!best || tried->better_than(*best)) best = std::move(tried);
-      if (list.ordered && std::min(best->step_s, step_s_) < kWorthChanging * step_s) break;
+      if (list.ordered && std::min(best->step_s, *best_.step_s) < kWorthChanging * step_s) break;
     }
     return best;
   }
 
-  /// Returns nothing for a candidate that does not fit or cannot be predicted.
+  /// Returns nothing for a candidate that does not fit, cannot be predicted, or cannot be worth it.
   [[nodiscard]] std::optional<Tried> try_out(const Candidate& candidate) const {
     std::optional<Setup> setup = setup_that_fits(candidate.choices);
+    const double worth_s = candidate.worth * *best_.step_s;
+    if (setup && queries_.least_s && queries_.least_s(*setup) >= worth_s) return std::nullopt;
     const std::optional<double> step_s = setup ? queries_.step_s(*setup) : std::nullopt;
     if (!step_s) return std::nullopt;
     return Tried{.candidate = &candidate,
                  .setup = *std::move(setup),
                  .step_s = *step_s,
-                 .worth_it = *step_s < candidate.worth * step_s_};
+                 .worth_it = *step_s < worth_s};
   }
 
   /// A level of spilling that a candidate names may not fill what is left to others, unlike one
@@ -113,7 +114,6 @@ class Planner {
   const PlacementQueries& queries_;
   PlanChoices choices_;  ///< with what has been chosen
   Placement best_;       ///< its setup is that of these choices
-  double step_s_ = 0;    ///< predicted for it
 };
 
 }  // namespace

@@ -116,8 +116,14 @@ class MemoryRules {
     if (where == GradientSums::kDevice) return place(resident, blocks_);
     place(resident, 0);
     if (where == GradientSums::kHost || !in_.room.may_fill_device()) return;
+    if (!in_.room.fits_device(s_.use())) return;
+    const auto adds_up = [](const BlockPlan& row) { return row.sums == SumPlace::kHost; };
+    if (s_.count_blocks(adds_up) == 0) {  // wherever they were, there are none
+      s_.choices.device_sums = blocks_;
+      return;
+    }
     const int slots = s_.activation_slots;
-    place(resident, largest(0, blocks_, [&](int sums) {
+    place(resident, largest(resident, blocks_, [&](int sums) {
             place(resident, sums);
             return in_.room.fits_device(s_.use()) && s_.activation_slots >= slots;
           }));

@@ -56,8 +56,12 @@ class DryRun {
 
   /// Returns the seconds of a step amid many.
   [[nodiscard]] double step_s() const { return span_s(amid_steps()) / 2; }
-  /// Returns likewise the seconds of a pass amid others.
-  [[nodiscard]] double pass_s() const { return span_s(amid_passes()); }
+  /// Returns likewise those of its kernels too.
+  [[nodiscard]] StepTimes times() const { return {step_s(), compute_s(amid_steps()) / 2}; }
+  /// Returns the same of a pass amid others.
+  [[nodiscard]] StepTimes pass_times() const {
+    return {span_s(amid_passes()), compute_s(amid_passes())};
+  }
   /// Returns everything that is predicted of a step amid many.
   [[nodiscard]] Figures figures() const {
     Figures figures = figures_of(amid_steps(), 0.5);
@@ -88,6 +92,16 @@ class DryRun {
   }
   [[nodiscard]] double span_s(const Span& span) const {
     return timeline_.run(span.to).end_s - timeline_.run(span.from).end_s;
+  }
+
+  [[nodiscard]] double compute_s(const Span& span) const {
+    double sum = 0;
+    for (std::size_t i = span.from + 1; i <= span.to; ++i) {
+      if (!computes(trace_[i])) continue;
+      const PredictedRun& run = timeline_.run(i);
+      sum += run.end_s - run.begin_s;
+    }
+    return sum;
   }
 
   /// Returns what happens in a span, times `share`.
@@ -155,11 +169,12 @@ class DryRun {
     return step == 0 ? 0 : ends_.at(static_cast<std::size_t>(step - 1));
   }
 
+  [[nodiscard]] static bool computes(const PaperWork& work) {
+    return !work.by_submitter && work.lane == Lane::kCompute;
+  }
+
   /// Returns the last work of the compute lane before record `end`.
   [[nodiscard]] std::size_t last_compute(std::size_t end) const {
-    const auto computes = [](const PaperWork& work) {
-      return !work.by_submitter && work.lane == Lane::kCompute;
-    };
     while (!computes(trace_[--end])) {
     }
     return end;
@@ -241,14 +256,26 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
   return {lane_times(recorder, kTraced), work_times(recorder, kTraced)};
 }
 
-std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
-                                     double whole_cells) {
+std::optional<StepTimes> predict_times(const Setup& setup, std::string_view device,
+                                       double whole_cells) {
   const KnownRates known = rates_of(setup, device);
   if (!why_unpredictable(setup, device, known).empty()) return std::nullopt;
   const StepSize size = recorded_size(setup, whole_cells);
   const DryRun run = dry_run(setup, known.rates, size);
+  StepTimes times = run.times();
   const int further = setup.choices.passes - size.passes;
-  return run.step_s() + (further > 0 ? further * run.pass_s() : 0);
+  if (further > 0) {
+    const StepTimes pass = run.pass_times();
+    times.step_s += further * pass.step_s;
+    times.compute_s += further * pass.compute_s;
+  }
+  return times;
+}
+
+std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
+                                     double whole_cells) {
+  const std::optional<StepTimes> times = predict_times(setup, device, whole_cells);
+  return times ? std::optional(times->step_s) : std::nullopt;
 }
 
 std::string Prediction::to_string() const {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/fitting_changes.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -118,12 +119,17 @@ std::string to_string(const Saving& saving) {
 
 }  // namespace
 
-std::string forced_units(const RunConfig& given, const Setup& refused) {
+std::string shortage_sentences(const RunConfig& given, const Setup& refused,
+                               const PlannedRank& planned) {
   const int units = refused.choices.resident_units;
-  if (given.schedule.resident_units || units == 0 || !refused.budget.host_limit) return {};
-  return " It holds " + std::to_string(units) +
-         " units for whose state the host has no room: its limit is " +
-         format_bytes(*refused.budget.host_limit) + " (" + refused.budget.host_limit_origin + ").";
+  if (given.schedule.resident_units || units == 0 || !refused.budget.host_limit) {
+    return shortage_text(refused) + ".";
+  }
+  RunConfig on_host = given;
+  on_host.schedule.resident_units = 0;
+  return host_need_text(plan_setup(on_host, choices_by_rule(on_host), planned)) + ". With " +
+         std::to_string(units) + " units on the device for whose state the host has no room, " +
+         shortage_text(refused) + ".";
 }
 
 std::string refusal(const RunConfig& given, const PlannedRank& planned) {
@@ -132,11 +138,14 @@ std::string refusal(const RunConfig& given, const PlannedRank& planned) {
   if (shortage_of(refused) == Shortage::kSamples) return shortage_text(refused);
   std::vector<Saving> found = savings(given, refused, planned);
   found.resize(std::min(found.size(), kMostLines));
-  std::string text = shortage_text(refused) + "." + forced_units(given, refused);
+  const std::string fitting = fitting_text(given, planned);
+  std::string text = shortage_sentences(given, refused, planned) + fitting;
+  if (found.empty() && !fitting.empty()) return text.substr(0, text.size() - 1);
   if (found.empty())
     return text + " No key saves any of it: take a smaller model, or raise the limit";
-  text += " Most is saved by\n";
+  text += fitting.empty() ? " Most is saved by\n" : "By itself most is saved by\n";
   for (const Saving& saving : found) text += to_string(saving);
+  if (!fitting.empty()) return text.substr(0, text.size() - 1);
   const std::size_t missing = shortage_of(refused) == Shortage::kDevice
                                   ? refused.device_bytes() - *planned.budget.device_limit
                                   : refused.host_bytes() - *planned.budget.host_limit;

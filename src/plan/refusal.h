@@ -10,11 +10,12 @@
 namespace strata {
 
 /// Returns the text for a run that does not fit when the rules alone decide. It takes about as long
-/// as a dozen plans.
+/// as a hundred plans.
 [[nodiscard]] std::string refusal(const RunConfig& given, const PlannedRank& planned);
 
-/// Returns a sentence, after a space, about units that a refused setup has on the device only
-/// because the host is too small; else it is empty.
-[[nodiscard]] std::string forced_units(const RunConfig& given, const Setup& refused);
+/// Returns what a refused setup needs, of which parts, and what limits it. What is short first is
+/// named first: the host, if only for want of room there units are on the device.
+[[nodiscard]] std::string shortage_sentences(const RunConfig& given, const Setup& refused,
+                                             const PlannedRank& planned);
 
 }  // namespace strata

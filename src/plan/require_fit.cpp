@@ -47,11 +47,14 @@ std::string shortage_text(const Setup& s) {
     case Shortage::kDevice:
       return "the run needs " + format_bytes(s.device_bytes()) + " on the device" +
              limited_by(*s.budget.device_limit, s.budget.device_limit_origin);
-    case Shortage::kHost:
-      return "the run needs " + format_bytes(s.host_bytes()) + " on the host" + host_parts(s) +
-             limited_by(*s.budget.host_limit, s.budget.host_limit_origin);
+    case Shortage::kHost: return host_need_text(s);
   }
   return {};
+}
+
+std::string host_need_text(const Setup& s) {
+  return "the run needs " + format_bytes(s.host_bytes()) + " on the host" + host_parts(s) +
+         limited_by(*s.budget.host_limit, s.budget.host_limit_origin);
 }
 
 void require_fit(const Setup& s) {

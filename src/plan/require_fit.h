@@ -16,6 +16,8 @@ enum class Shortage { kNone, kDevice, kHost, kSamples };
 /// Returns what the setup needs of the memory that binds, of which parts, and what limits it, in
 /// one sentence; empty if it fits.
 [[nodiscard]] std::string shortage_text(const Setup& s);
+/// Returns likewise what it needs of the host, whether that fits or not.
+[[nodiscard]] std::string host_need_text(const Setup& s);
 
 /// Throws OutOfMemory, with this sentence, if a setup does not stay within the limits.
 void require_fit(const Setup& s);

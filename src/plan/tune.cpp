@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -56,7 +57,7 @@ class Bounds {
          ThreadPool& pool) {
     std::vector<TuneKeys> shapes;
     for (const Sketch& s : sketches) {
-      if (s.step_s && seconds_.emplace(shape_of(s.keys), 0).second) shapes.push_back(s.keys);
+      if (s.times && seconds_.emplace(shape_of(s.keys), 0).second) shapes.push_back(s.keys);
     }
     std::vector<double> found(shapes.size());
     pool.parallel_for(
@@ -69,6 +70,7 @@ class Bounds {
   }
 
   [[nodiscard]] double of(const TuneKeys& keys) const { return seconds_.at(shape_of(keys)); }
+  [[nodiscard]] std::size_t predicted() const { return seconds_.size(); }
 
  private:
   using Shape = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
@@ -82,6 +84,7 @@ struct Placed {
   std::size_t order = 0;  ///< among the candidates: what is preferred of equal speed comes first
   TuneKeys keys;
   Placement placement;
+  std::size_t predicted = 0;  ///< steps that were predicted to decide it
   double step_s = std::numeric_limits<double>::infinity();
 };
 
@@ -95,15 +98,16 @@ class Search {
          const TuneLimits& limits, const std::vector<Sketch>& sketches)
       : base_(base), planned_(planned), pool_(pool), limits_(limits), sketches_(sketches) {}
 
-  /// Places the candidates that may be the fastest.
-  std::vector<Placed> place() && {
+  /// Places the candidates that may be the fastest, and adds to `predicted` how many steps it took.
+  std::vector<Placed> place(std::size_t& predicted) && {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < sketches_.size(); ++i) {
-      if (sketches_[i].step_s && !has_twin(sketches_[i])) left.push_back(i);
+      if (sketches_[i].times && !has_twin(sketches_[i])) left.push_back(i);
     }
-    std::ranges::stable_sort(left, {}, [&](std::size_t i) { return *sketches_[i].step_s; });
+    std::ranges::stable_sort(left, {}, [&](std::size_t i) { return sketches_[i].times->step_s; });
     if (limits_.exhaustive) {
       place_all(left);
+      predicted += predicted_;
       return std::move(placed_);
     }
     const Bounds bounds(base_, sketches_, planned_, pool_);
@@ -115,6 +119,7 @@ class Search {
         return bounds.of(sketches_[i].keys) > best_s_ * (1 - kEquallyFast);
       });
     }
+    predicted += bounds.predicted() + predicted_;
     return std::move(placed_);
   }
 
@@ -137,6 +142,7 @@ class Search {
         });
     for (Placed& placed : found) {
       best_s_ = std::min(best_s_, placed.step_s);
+      predicted_ += placed.predicted;
       placed_.push_back(std::move(placed));
     }
     // What is far behind will not be shown, and its setup takes memory. Of those that are as fast
@@ -148,9 +154,30 @@ class Search {
   }
 
   [[nodiscard]] Placed place_one(std::size_t index) const {
-    Placed placed{.order = index, .keys = sketches_[index].keys, .placement = {}};
-    placed.placement = choose_placement(placed.keys.put_into(base_), planned_);
-    placed.step_s = predict_step_s(placed.placement.setup, planned_.device).value_or(placed.step_s);
+    const Sketch& sketch = sketches_[index];
+    const RunConfig config = sketch.keys.put_into(base_);
+    std::size_t predicted = 0;
+    const auto step_s = [&](const Setup& s) {
+      ++predicted;
+      return predict_step_s(s, planned_.device);
+    };
+    // What recomputes and copies no less has kernels that run no shorter.
+    std::function<double(const Setup&)> least_s = [&](const Setup& s) {
+      const bool less = s.recompute_flops_per_token() < sketch.recompute_flops ||
+                        s.spilled_bytes() < sketch.spilled_bytes;
+      return less ? 0 : sketch.times->compute_s;
+    };
+    if (limits_.exhaustive) least_s = nullptr;
+    Placed placed{
+        .order = index,
+        .keys = sketch.keys,
+        .placement = choose_placement(
+            config, {.setup = [&](const PlanChoices& c) { return make_setup(config, c, planned_); },
+                     .step_s = step_s,
+                     .rule_s = sketch.times->step_s,
+                     .least_s = least_s})};
+    placed.step_s = placed.placement.step_s.value();
+    placed.predicted = predicted;
     return placed;
   }
 
@@ -160,6 +187,7 @@ class Search {
   const TuneLimits& limits_;
   const std::vector<Sketch>& sketches_;
   std::vector<Placed> placed_;
+  std::size_t predicted_ = 0;
   double best_s_ = std::numeric_limits<double>::infinity();
 };
 
@@ -192,7 +220,7 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
     throw OutOfMemory(tune_refusal({base, space, planned, candidates, sketches}, pool));
   }
   const auto fitting = std::ranges::find_if(sketches, &Sketch::fits);
-  if (!fitting->step_s) {
+  if (!fitting->times) {
     const RunConfig config = fitting->keys.put_into(base);
     result.unknown =
         predict(plan_setup(config, choices_by_rule(config), planned), planned.device).unknown;
@@ -200,7 +228,9 @@ TuneResult tune(const RunConfig& base, const TuneSpace& space, const PlannedRank
     return result;
   }
   if (work != nullptr) work->begin("deciding the placement of the fastest");
-  std::vector<Placed> placed = Search(base, planned, pool, limits, sketches).place();
+  result.predicted = result.fitting + std::min(result.fitting, limits.shown);
+  std::vector<Placed> placed =
+      Search(base, planned, pool, limits, sketches).place(result.predicted);
   result.placed = placed.size();
   rank(placed);
   placed.resize(std::min(placed.size(), limits.shown));

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "plan/fitting_changes.h"
 #include "plan/refusal.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
@@ -66,7 +67,7 @@ class Reliefs {
     Relief relief{.change = std::move(change)};
     std::optional<double> best_s;
     for (const Sketch& s : sketch(c.base, tune_candidates(c.base, c.space), c.planned, pool_)) {
-      if (s.step_s) best_s = std::min(*s.step_s, best_s.value_or(*s.step_s));
+      if (s.times) best_s = std::min(s.times->step_s, best_s.value_or(s.times->step_s));
     }
     const auto rows = static_cast<double>(c.space.step_rows * c.planned.place.world());
     const double tokens = rows * static_cast<double>(c.base.data.sequence_length);
@@ -179,13 +180,16 @@ std::string tune_refusal(const RefusedSearch& search, ThreadPool& pool) {
   const Setup setup = plan_setup(config, choices_by_rule(config), search.planned);
   std::string text =
       fmt::format("none of {} ways to run it fits; in the leanest ", search.candidates.size()) +
-      shortage_text(setup) + "." + forced_units(config, setup);
+      shortage_sentences(config, setup, search.planned) + fitting_text(config, search.planned);
   const std::vector<Relief> found = Reliefs(search, pool).find();
+  const bool ends_a_line = text.ends_with('\n');
   if (found.empty()) {
+    if (ends_a_line) return text.substr(0, text.size() - 1);
     return text + " No single change that is known here lets it fit: take a smaller model, or a " +
            "machine with more of both memories";
   }
-  text += " Each of these would fit, about as fast as is said beside it:\n";
+  text += std::string(ends_a_line ? "" : " ") +
+          "Each of these would fit, about as fast as is said beside it:\n";
   for (const Relief& relief : found) {
     text += "  " + relief.change + ": " + price_text(relief, found.front()) + "\n";
   }

@@ -9,6 +9,7 @@
 
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_progress.h"
+#include "strata/plan/prediction.h"
 #include "strata/plan/setup.h"
 #include "strata/plan/tune_space.h"
 
@@ -19,9 +20,11 @@ struct Sketch {
   TuneKeys keys;
   bool fits = false;
   MemoryUse use{};
-  std::size_t short_bytes = 0;     ///< what it takes beyond both limits
-  std::optional<double> step_s{};  ///< absent: it does not fit, or cannot be predicted
-  bool as_before_use = false;      ///< it is speculative, but by the rules updates nothing early
+  std::size_t short_bytes = 0;       ///< what it takes beyond both limits
+  std::optional<StepTimes> times{};  ///< absent: it does not fit, or cannot be predicted
+  double recompute_flops = 0;        ///< Setup::recompute_flops_per_token()
+  std::size_t spilled_bytes = 0;     ///< Setup::spilled_bytes()
+  bool as_before_use = false;        ///< it is speculative, but by the rules updates nothing early
 };
 
 /// Plans and predicts the candidates, in their order. Each is counted in `work`, if that is given.

@@ -9,6 +9,7 @@
 
 #include "strata/base/bytes.h"
 #include "strata/store/chunks.h"
+#include "strata/store/take_for_blocks.h"
 
 namespace strata {
 
@@ -103,7 +104,7 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
            layer_gradient_bytes(layout, plan)),
       landing(memory, Space::kPinned, "gradients.landing", kLandingSlots,
               any(plan, summed_on_host) ? piece_bytes(layout, plan) : 0) {
-  for (const BlockId b : layout.blocks.ids()) {
+  take_for_blocks(layout, plan, memory, [&](BlockId b) {
     const bool on_host = summed_on_host(plan.blocks[b]);
     const bool on_device = plan.blocks[b].sums == SumPlace::kDevice;
     home_norms.push_back({memory, Space::kPinned, "gradients.norms", on_host ? 0 : 1,
@@ -111,7 +112,7 @@ GradientStore::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     sums.push_back({memory, Space::kDevice, "gradients.sums", on_device ? 1 : 0,
                     static_cast<std::size_t>(layout.blocks[b].shard_elements(plan.ranks)) *
                         size_of(accumulator_of(plan.compute))});
-  }
+  });
 }
 
 GradientStore::GradientStore(TrainingState& state, GroupCollectives& collectives, Kernels& kernels,

@@ -13,6 +13,7 @@
 #include "strata/base/random.h"
 #include "strata/model/weights_check.h"
 #include "strata/store/chunks.h"
+#include "strata/store/take_for_blocks.h"
 
 namespace strata {
 
@@ -73,7 +74,7 @@ std::size_t staging_bytes_of(const ModelLayout& layout, const StatePlan& plan) {
 
 TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, Allocator& memory)
     : staging_bytes(staging_bytes_of(layout, plan)) {
-  for (const BlockId b : layout.blocks.ids()) {
+  take_for_blocks(layout, plan, memory, [&](BlockId b) {
     const BlockPlan& row = plan.blocks[b];
     const Shape shape{layout.blocks[b].shard_elements(plan.ranks)};
     BlockState state;
@@ -81,7 +82,7 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     state.begin = shape[0] * plan.rank;
     if (row.updated_by == UpdatedBy::kNobody) {
       blocks.push_back(state);
-      continue;
+      return;
     }
     if (row.gradient != Home::kRing && row.gradient != Home::kPassing) {
       state.grad =
@@ -94,7 +95,7 @@ TrainingState::Memory::Memory(const ModelLayout& layout, const StatePlan& plan, 
     state.m = memory.tensor(moments, "state.m", plan.moment, shape);
     state.v = memory.tensor(moments, "state.v", plan.moment, shape);
     blocks.push_back(state);
-  }
+  });
   staged_weight = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
   staged_low = memory.allocate(Space::kPinned, "staging.state", staging_bytes);
 }

@@ -1,10 +1,68 @@
-// Tests that a memory plan adds up aligned bytes, against sums worked out by hand.
+// Tests that a memory plan adds up aligned bytes, against sums worked out by hand, and that equal
+// blocks count as often as they are.
 
 #include "strata/store/memory_plan.h"
 
+#include <vector>
+
+#include "strata/store/take_for_blocks.h"
 #include "support/catch.h"
+#include "support/tiny_model.h"
 
 namespace strata {
+
+namespace {
+
+/// It has memory as far as anyone can tell, and notes which bytes it was asked for.
+class Asked final : public Allocator {
+ public:
+  std::byte* allocate(Space, std::string_view, std::size_t bytes) override {
+    asked.push_back(bytes);
+    return nullptr;
+  }
+  std::vector<std::size_t> asked;
+};
+
+}  // namespace
+
+TEST_CASE("a plan is asked once for equal blocks in a row, memory for each block in order") {
+  LlamaConfig model = test::tiny_model();
+  model.num_hidden_layers = 7;  // blocks 1 to 7, between embedding and head
+  const ModelLayout layout = make_layout(model);
+  StatePlan state;
+  state.blocks = PerBlock<BlockPlan>(layout.blocks.size());
+  state.blocks[BlockId(2)].weight = Home::kDevice;
+  PerBlock<std::uint8_t> marks(layout.blocks.size());
+  marks[BlockId(7)] = 1;
+  const auto size = [&](BlockId b) {  // what may depend on all that is compared
+    const std::size_t own = state.blocks[b].weight == Home::kDevice ? 256 : 512;
+    return own + (marks[b] != 0 ? 1024 : 0) +
+           256 * static_cast<std::size_t>(layout.blocks[b].elements);
+  };
+  const auto taken = [&](Allocator& memory) {
+    std::vector<int> which;
+    const auto take = [&](BlockId b) {
+      which.push_back(b.value());
+      static_cast<void>(memory.allocate(Space::kPinned, "a", size(b)));
+    };
+    take_for_blocks(layout, state, memory, take, marks);
+    return which;
+  };
+  std::vector<int> each;
+  std::vector<std::size_t> sizes;
+  std::size_t sum = 0;
+  for (const BlockId b : layout.blocks.ids()) {
+    each.push_back(b.value());
+    sizes.push_back(size(b));
+    sum += size(b);
+  }
+  Asked memory;
+  CHECK(taken(memory) == each);
+  CHECK(memory.asked == sizes);
+  MemoryPlan plan;
+  CHECK(taken(plan) == std::vector<int>{0, 1, 2, 3, 7, 8});
+  CHECK(plan.total(Space::kPinned) == sum);
+}
 
 TEST_CASE("a plan adds up aligned bytes by memory") {
   MemoryPlan plan;

@@ -35,6 +35,7 @@ struct PlacementChoice {
 struct Placement {
   Setup setup;                           ///< its config holds what was chosen
   std::vector<PlacementChoice> choices;  ///< empty: the rules decided alone
+  std::optional<double> step_s{};        ///< predicted for the setup; absent: it cannot be
 
   /// Returns a line for each choice.
   [[nodiscard]] std::string to_string() const;
@@ -45,6 +46,11 @@ struct PlacementQueries {
   std::function<Setup(const PlanChoices&)> setup;  ///< make_setup; throws OutOfMemory
   /// Returns the predicted seconds of a step, or nothing where it cannot be predicted.
   std::function<std::optional<double>(const Setup&)> step_s;
+  /// What step_s says of the setup of the rules, where that is known already.
+  std::optional<double> rule_s{};
+  /// Returns seconds that step_s does not go below, in less time. What cannot be worth it by them
+  /// is left out. It may be empty.
+  std::function<double(const Setup&)> least_s{};
 };
 
 /// Returns the setup of the fastest values of what `given` leaves open, among those that fit. What

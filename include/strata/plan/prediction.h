@@ -68,7 +68,16 @@ struct PredictedTrace {
 };
 [[nodiscard]] PredictedTrace predict_trace(const Setup& setup, std::string_view device);
 
-/// Returns Prediction::step_s alone, in less time, or nothing if the step is unknown.
+/// A step amid many, and for how long its kernels run.
+struct StepTimes {
+  double step_s = 0;
+  double compute_s = 0;
+};
+/// Returns what predict() says of these alone, in less time, or nothing if the step is unknown.
+[[nodiscard]] std::optional<StepTimes> predict_times(const Setup& setup, std::string_view device,
+                                                     double whole_cells = kWholeCells);
+
+/// Returns StepTimes::step_s alone.
 [[nodiscard]] std::optional<double> predict_step_s(const Setup& setup, std::string_view device,
                                                    double whole_cells = kWholeCells);
 

@@ -96,6 +96,12 @@ struct Setup {
   /// Returns the FLOPs per token that backward spends on computing again what forward neither kept
   /// nor spilled.
   [[nodiscard]] double recompute_flops_per_token() const;
+  /// Returns the bytes of boundaries and kept tensors that have a place on the host.
+  [[nodiscard]] std::size_t spilled_bytes() const {
+    return static_cast<std::size_t>(activations.homes(activation_slots)) *
+               activations.home_bytes() +
+           plan.bytes(Space::kPinned, "kept.spilled");
+  }
   /// Returns the plan as `strata plan` prints it.
   [[nodiscard]] std::string to_string() const;
   /// Returns what to tell the user if nothing can be updated speculatively although that was asked

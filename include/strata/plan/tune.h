@@ -23,9 +23,9 @@ namespace strata {
 struct TuneLimits {
   /// So many candidates at most have their placement decided by prediction, which takes ten times
   /// as long as predicting what the rules say.
-  std::size_t placed = 24;
+  std::size_t placed = 16;
   std::size_t shown = 8;    ///< of the best ones everything is predicted
-  bool exhaustive = false;  ///< all that fit are placed, as tests compare with
+  bool exhaustive = false;  ///< all that fit are placed, whatever bounds say; for tests
 };
 
 /// A candidate that fits, with everything decided.
@@ -41,6 +41,7 @@ struct TuneResult {
   std::size_t candidates = 0;
   std::size_t fitting = 0;
   std::size_t placed = 0;
+  std::size_t predicted = 0;                ///< steps that were predicted, which is what it costs
   std::string unknown;                      ///< why no step can be predicted
   std::optional<TuneKeys> to_learn_from{};  ///< then a candidate that fits, to measure rates with
 };

@@ -1,0 +1,173 @@
+// Each stage allows more than the one before it, and the first in which a way to run fits is taken.
+// Of its ways that one is taken which `tune` would prefer among equally fast ones. In the end every
+// key that turns out not to be needed gets its value back.
+
+#include "plan/fitting_changes.h"
+
+#include <algorithm>
+
+#include "plan/require_fit.h"
+#include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
+#include "strata/plan/prediction.h"
+#include "strata/plan/tune_space.h"
+
+namespace strata {
+
+namespace {
+
+std::int64_t step_rows_of(const ScheduleSection& schedule) {
+  return schedule.rows * schedule.sub_batches * schedule.passes;
+}
+
+bool fits(const RunConfig& config, const PlannedRank& planned) {
+  return shortage_of(plan_setup(config, choices_by_rule(config), planned)) == Shortage::kNone;
+}
+
+/// Returns a config that leaves to the planner how memory is shared, which changes no numbers.
+RunConfig with_open_memory(RunConfig config) {
+  ScheduleSection& schedule = config.schedule;
+  schedule.activations.reset();
+  schedule.activation_slots.reset();
+  schedule.spill.reset();
+  schedule.resident_units.reset();
+  schedule.gradient_sums = GradientSums::kAuto;
+  config.optimizer.deferred_units.reset();
+  config.optimizer.interleave.reset();
+  config.optimizer.undo_log.reset();
+  return config;
+}
+
+/// Returns the first way to run the base, as `tune` lists them, that fits.
+std::optional<RunConfig> first_that_fits(const RunConfig& base, const TuneSpace& space,
+                                         const PlannedRank& planned) {
+  for (const TuneKeys& keys : tune_candidates(base, space)) {
+    RunConfig config = keys.put_into(base);
+    if (fits(config, planned)) return config;
+  }
+  return std::nullopt;
+}
+
+std::optional<RunConfig> find(const RunConfig& given, const PlannedRank& planned) {
+  RunConfig open = with_open_memory(given);
+  const TuneSpace cut{.step_rows = step_rows_of(given.schedule),
+                      .timing = false,
+                      .gradient_ring = !given.optimizer.grad_clip};
+  if (std::optional<RunConfig> found = first_that_fits(open, cut, planned)) return found;
+  RunConfig rounded = open;
+  if (given.run.dtype == DType::kBF16) rounded.optimizer.moment_dtype = DType::kBF16;
+  if (std::optional<RunConfig> found = first_that_fits(rounded, cut, planned)) return found;
+  // Gradients that are not clipped wait for nothing, so a few places are enough for all.
+  const auto without_clipping = [](RunConfig config) {
+    config.optimizer.grad_clip.reset();
+    config.optimizer.timing = UpdateTiming::kOnArrival;
+    config.optimizer.gradient_ring.reset();
+    return config;
+  };
+  TuneSpace ring = cut;
+  ring.gradient_ring = true;
+  for (const RunConfig& base : {open, rounded}) {
+    const std::optional<RunConfig> found = first_that_fits(without_clipping(base), ring, planned);
+    if (found) return found;
+  }
+  while (ring.step_rows % 2 == 0) {
+    ring.step_rows /= 2;
+    const std::optional<RunConfig> found =
+        first_that_fits(without_clipping(rounded), ring, planned);
+    if (found) return found;
+  }
+  return std::nullopt;
+}
+
+/// Returns the assignments that make one config of another.
+std::vector<std::string> assignments(const RunConfig& from, const RunConfig& to) {
+  std::vector<std::string> sets;
+  const std::vector<std::string> keys = differing_fields(from, to);
+  for (const FieldText& field : field_texts(to)) {
+    if (std::ranges::find(keys, field.path) == keys.end()) continue;
+    const bool is_text = field.value.starts_with('"');
+    sets.push_back(field.path + "=" +
+                   (is_text ? field.value.substr(1, field.value.size() - 2) : field.value));
+  }
+  return sets;
+}
+
+/// Returns the given config with these assignments, or nothing if no run may have them.
+std::optional<RunConfig> with(const RunConfig& given, const std::vector<std::string>& sets) {
+  try {
+    RunConfig config = given;
+    read_fields(config, "{}", "a change", sets);
+    config.validate("a change");
+    return config;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+/// Leaves out what it fits without: how a step is cut, then key by key.
+void drop_needless(const RunConfig& given, const PlannedRank& planned,
+                   std::vector<std::string>& sets) {
+  const std::int64_t step_rows = step_rows_of(with(given, sets).value().schedule);
+  const auto go_on_with = [&](std::vector<std::string> fewer) {
+    const std::optional<RunConfig> config = with(given, fewer);
+    if (!config || step_rows_of(config->schedule) != step_rows) return false;
+    if (!fits(*config, planned)) return false;
+    sets = std::move(fewer);
+    return true;
+  };
+  std::vector<std::string> uncut = sets;
+  std::erase_if(uncut, [](const std::string& set) {
+    return set.starts_with("schedule.rows=") || set.starts_with("schedule.sub_batches=") ||
+           set.starts_with("schedule.passes=");
+  });
+  go_on_with(std::move(uncut));
+  for (std::size_t i = 0; i < sets.size();) {
+    std::vector<std::string> fewer = sets;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    if (!go_on_with(std::move(fewer))) ++i;
+  }
+}
+
+/// Returns a sentence about those of the keys that change what is computed; else it is empty.
+std::string consequences(const RunConfig& given, const RunConfig& found) {
+  std::string what;
+  const auto add = [&](bool changes, const char* words) {
+    if (changes) what += (what.empty() ? "" : ", ") + std::string(words);
+  };
+  add(given.optimizer.moment_dtype != found.optimizer.moment_dtype, "moments in bf16");
+  add(given.optimizer.grad_clip && !found.optimizer.grad_clip, "no clipping");
+  add(step_rows_of(given.schedule) != step_rows_of(found.schedule), "fewer tokens a step");
+  return what.empty() ? "" : " (not the same run: " + what + ")";
+}
+
+}  // namespace
+
+std::optional<FittingChanges> find_fitting_changes(const RunConfig& given,
+                                                   const PlannedRank& planned) {
+  const std::optional<RunConfig> found = find(given, planned);
+  if (!found) return std::nullopt;
+  FittingChanges changes{.sets = assignments(given, *found)};
+  drop_needless(given, planned, changes.sets);
+  const RunConfig config = with(given, changes.sets).value();
+  const std::optional<double> step_s =
+      predict_step_s(plan_setup(config, choices_by_rule(config), planned), planned.device);
+  const auto tokens = static_cast<double>(config.step_tokens(planned.place.world()));
+  if (step_s) changes.tokens_per_s = tokens / *step_s;
+  return changes;
+}
+
+std::string fitting_text(const RunConfig& given, const PlannedRank& planned) {
+  const std::optional<FittingChanges> changes = find_fitting_changes(given, planned);
+  if (!changes || changes->sets.empty()) return {};
+  std::string text = " It fits";
+  if (changes->tokens_per_s) {
+    text += fmt::format(", at {} tokens/s by prediction,",
+                        format_count(static_cast<std::int64_t>(*changes->tokens_per_s)));
+  }
+  text += " with" + consequences(given, with(given, changes->sets).value()) + "\n ";
+  for (const std::string& set : changes->sets) text += " --set " + set;
+  return text + "\n";
+}
+
+}  // namespace strata
