@@ -49,6 +49,20 @@ std::optional<int> launched_on_host(const Environment& environment) {
   return std::nullopt;
 }
 
+std::optional<std::string> launched_rank(const Environment& environment) {
+  struct Variables {
+    const char* rank;
+    const char* ranks;
+  };
+  for (const Variables& v :
+       {Variables{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        Variables{"PMI_RANK", "PMI_SIZE"}, Variables{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}}) {
+    const std::optional<std::string> ranks = environment(v.ranks);
+    if (ranks && *ranks != "1") return environment(v.rank);
+  }
+  return std::nullopt;
+}
+
 Launch detect_launch(const Environment& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
     if (const auto ranks = count_in(environment, name)) return {.mpi = *ranks > 1, .ranks = ranks};

@@ -20,6 +20,7 @@
 #include "strata/base/version.h"
 #include "strata/base/work_meter.h"
 #include "strata/checkpoint/files.h"
+#include "strata/comm/launcher.h"
 #include "strata/commands/commands.h"
 #include "strata/doctor/examine_machine.h"
 #include "strata/doctor/finding.h"
@@ -63,11 +64,25 @@ std::string json_text(const Findings& findings) {
   return json_text(json, 2, NotUtf8::kReplace) + '\n';
 }
 
+/// Returns a text whose lines say which of several ranks they are from: those of all stand among
+/// each other on one terminal.
+std::string labelled(const std::string& text, const std::string& rank) {
+  std::string result;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    result += "[rank " + rank + "] " + text.substr(begin, end - begin);
+    begin = end;
+  }
+  return result;
+}
+
 std::string lines_of(const Findings& findings) {
   std::string text = to_string(findings.machine);
   if (!findings.run.empty()) text += "\nthe run\n" + to_string(findings.run);
   if (findings.self_test) text += "\nself-test\n" + to_string(*findings.self_test);
-  return printable(text);
+  text = printable(text);
+  const std::optional<std::string> rank = launched_rank(environment_of_process);
+  return rank && !findings.self_test ? labelled(text, printable_name(*rank)) : text;
 }
 
 /// The folder of checkpoints, if neither options nor a run name one.

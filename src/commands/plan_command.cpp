@@ -4,11 +4,13 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "commands/generation_job.h"
 #include "commands/planned_machine.h"
+#include "commands/run_ranks.h"
 #include "strata/base/host_memory.h"
 #include "strata/base/log.h"
 #include "strata/base/work_meter.h"
@@ -17,6 +19,7 @@
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/save_prediction.h"
+#include "strata/run/rank_agreement.h"
 #include "strata/run/stored_rates.h"
 
 namespace strata {
@@ -39,35 +42,44 @@ std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRa
   return {std::move(placement), std::move(prediction)};
 }
 
-}  // namespace
-
-int plan_command(const RunConfig& config, const PlanOptions& options) {
-  log::configure(0, 1, "");
-  if (options.generation) return plan_generation(config, options);
-  const std::unique_ptr<Ranks> ranks = planned_ranks("plan", options);
+/// Plans for the rank that this is, and has rank 0 print it.
+int plan_training(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
   const BackendChoice backend = planned_backend(config);
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);
-  machine.ranks_on_host = ranks_on_host(options, *ranks);
+  machine.ranks_on_host = ranks_on_host(options, ranks);
   // Of another machine, which has the GPU that is named, nothing is known but what the config says.
   if (options.ranks_per_node && options.gpu.empty()) {
     machine.host = read_host_memory();
     machine.sharers = *options.ranks_per_node;
   }
   const Budget budget = make_budget(config.memory, machine);
-  const std::optional<std::int64_t> threads = planned_threads(config, options, *ranks);
-  const auto [placement, prediction] =
-      placed(config, PlannedRank{.place = planned_place(config, options, *ranks),
-                                 .budget = budget,
-                                 .device = device.name,
-                                 .stored = find_stored_rates(config, device.name, threads)});
-  if (ranks->rank() != 0) return 0;
+  const std::optional<std::int64_t> threads = planned_threads(config, options, ranks);
+  const PlannedRank planned{.place = planned_place(config, options, ranks),
+                            .budget = budget,
+                            .device = device.name,
+                            .stored = find_stored_rates(config, device.name, threads)};
+  std::optional<std::pair<Placement, Prediction>> plan;
+  const auto place = [&] { plan = placed(config, planned); };
+  options.ranks ? place() : fail_together(ranks, place);
+  if (ranks.rank() != 0) return 0;
+  const auto& [placement, prediction] = *plan;
   const Setup& setup = placement.setup;
   const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() + prediction.to_string() +
                            save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);
   return 0;
+}
+
+}  // namespace
+
+int plan_command(const RunConfig& config, const PlanOptions& options) {
+  log::configure(0, 1, "");
+  if (options.generation) return plan_generation(config, options);
+  const std::unique_ptr<Ranks> ranks = planned_ranks("plan", options);
+  const auto plan = [&] { return plan_training(config, options, *ranks); };
+  return options.ranks ? plan() : end_together(*ranks, plan);  // --ranks are on paper
 }
 
 }  // namespace strata

@@ -69,6 +69,12 @@ std::unique_ptr<Ranks> planned_ranks(std::string_view command, const PlanOptions
     throw ConfigError("--ranks-per-node: " + std::to_string(per_node) + " ranks cannot be on one " +
                       "host if there are " + std::to_string(ranks) + "; raise --ranks");
   }
+  if (options.ranks_per_node && ranks % per_node != 0) {
+    world.reset();
+    throw ConfigError("--ranks-per-node: hosts of " + std::to_string(per_node) +
+                      " ranks do not add up to " + std::to_string(ranks) +
+                      "; give a number that divides --ranks");
+  }
   return options.ranks ? make_dry_ranks(0, ranks) : std::move(world);
 }
 

@@ -14,6 +14,7 @@
 
 #include "commands/next_step.h"
 #include "commands/planned_machine.h"
+#include "commands/run_ranks.h"
 #include "commands/tune_model.h"
 #include "commands/tuned_runs.h"
 #include "strata/base/bytes.h"
@@ -52,15 +53,15 @@ void require_new(const TuneOptions& options) {
 
 /// The machine and the ranks that are tuned for.
 struct Target {
-  std::unique_ptr<Ranks> ranks;
+  Ranks& ranks;
   DeviceInfo device;
   PlannedRank planned;
 };
 
 /// Returns what the options say of the machine, and else what this one has.
-Target target_of(const RunConfig& config, const TuneOptions& options) {
-  Target target{.ranks = planned_ranks("tune", options.plan), .device = {}, .planned = {}};
-  if (options.measure > 0 && target.ranks->size() > 1) {
+Target target_of(const RunConfig& config, const TuneOptions& options, Ranks& ranks) {
+  Target target{.ranks = ranks, .device = {}, .planned = {}};
+  if (options.measure > 0 && ranks.size() > 1) {
     throw ConfigError("--measure: runs one rank; leave out --ranks and the launcher");
   }
   if (options.measure > 0 && !options.plan.gpu.empty()) {
@@ -69,16 +70,16 @@ Target target_of(const RunConfig& config, const TuneOptions& options) {
   const BackendChoice backend = planned_backend(config);
   target.device = planned_device(backend, options.plan.gpu);
   MachineMemory machine = planned_machine(backend, target.device);
-  machine.ranks_on_host = ranks_on_host(options.plan, *target.ranks);
+  machine.ranks_on_host = ranks_on_host(options.plan, target.ranks);
   if (!config.memory.host_limit) {
     machine.host = read_host_memory();
     machine.sharers = machine.ranks_on_host;
   }
-  target.planned = {.place = planned_place(config, options.plan, *target.ranks),
+  target.planned = {.place = planned_place(config, options.plan, target.ranks),
                     .budget = make_budget(config.memory, machine),
                     .device = {}};
-  const std::optional<std::int64_t> threads = planned_threads(config, options.plan, *target.ranks);
-  if (target.ranks->rank() == 0) {
+  const std::optional<std::int64_t> threads = planned_threads(config, options.plan, target.ranks);
+  if (target.ranks.rank() == 0) {
     target.planned.stored = find_stored_rates(config, target.device.name, threads);
   }
   return target;
@@ -260,16 +261,10 @@ TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const Tun
   return best.keys;
 }
 
-}  // namespace
-
-int tune_command(const TuneOptions& options) {
-  log::configure(0, 1, "");
-  require_new(options);
-  const TuneModel model = load_tune_model(options);
-  Target target = target_of(model.base, options);
-  target.planned.device = target.device.name;
+/// Searches on rank 0 and prints what it found.
+int search_and_print(const TuneOptions& options, const TuneModel& model, Target& target) {
   const TuneSpace space = tune_space(model, options, target.planned.place.world());
-  if (target.ranks->rank() != 0) return 0;
+  if (target.ranks.rank() != 0) return 0;
   std::fputs(premises(model, space, target).c_str(), stdout);
   std::fflush(stdout);
   ThreadPool pool(options.threads);
@@ -286,7 +281,7 @@ int tune_command(const TuneOptions& options) {
     if (options.measure == 0 || !can_be_learnt(model.base, options)) {
       refuse_unknown(model.base, options, result.unknown);
     }
-    target.planned.stored = learn_rates(model, result, options, *target.ranks);
+    target.planned.stored = learn_rates(model, result, options, target.ranks);
     result = search();
     if (!result.unknown.empty()) refuse_unknown(model.base, options, result.unknown);
   }
@@ -297,7 +292,7 @@ int tune_command(const TuneOptions& options) {
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   TuneKeys chosen = result.best.front().keys;
-  if (options.measure > 0) chosen = measure_best(result, model.base, options, *target.ranks);
+  if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
   text = remarks(chosen, space.timing) +
          "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
   std::fputs(text.c_str(), stdout);
@@ -314,6 +309,21 @@ int tune_command(const TuneOptions& options) {
     say_next("--output FILE writes this as a config for strata train");
   }
   return 0;
+}
+
+}  // namespace
+
+int tune_command(const TuneOptions& options) {
+  log::configure(0, 1, "");
+  require_new(options);
+  const TuneModel model = load_tune_model(options);
+  const std::unique_ptr<Ranks> ranks = planned_ranks("tune", options.plan);
+  const auto search = [&] {
+    Target target = target_of(model.base, options, *ranks);
+    target.planned.device = target.device.name;
+    return search_and_print(options, model, target);
+  };
+  return options.plan.ranks ? search() : end_together(*ranks, search);  // --ranks are on paper
 }
 
 }  // namespace strata

@@ -191,12 +191,16 @@ std::optional<std::string> RankTable::judge(double elapsed_s) {
         fmt::format("{}rank {} is silent, not heard of for {:.1f} s", verdict.empty() ? "" : "; ",
                     r, rows_[static_cast<std::size_t>(r)].silent_s);
   }
-  if (!verdict.empty()) return verdict;
+  if (!verdict.empty()) return verdict + limit_text();
   for (const int r : guilty()) {
     verdict += fmt::format("{}rank {} does not move{}", verdict.empty() ? "" : "; ", r,
                            rows_[static_cast<std::size_t>(r)].report.text);
   }
-  return verdict.empty() ? std::nullopt : std::optional(verdict);
+  return verdict.empty() ? std::nullopt : std::optional(verdict + limit_text());
+}
+
+std::string RankTable::limit_text() const {
+  return fmt::format(" (run.watchdog_s = {:g})", limit_s_);
 }
 
 }  // namespace strata

@@ -80,6 +80,8 @@ class RankTable {
     RankReport report{};
     double silent_s = 0;
   };
+  /// Returns " (run.watchdog_s = 300)": what ends a job whose ranks are there and do nothing.
+  [[nodiscard]] std::string limit_text() const;
   [[nodiscard]] std::vector<int> guilty() const;
   [[nodiscard]] std::vector<int> all_with(Standing standing) const;
   [[nodiscard]] std::vector<int> silent() const;

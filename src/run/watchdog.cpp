@@ -162,10 +162,8 @@ std::optional<std::string> Watchdog::Watcher::death() {
 
 void Watchdog::Watcher::end_job(const std::string& verdict) {
   log::live("");
-  log::error(
-      "the job ends with exit code {}: {}. This is the watchdog (run.watchdog_s = {:g}); this "
-      "rank, {}: {}",
-      kHungExitCode, verdict, limit_s_, ranks_.rank(), at_);
+  log::error("the job ends with exit code {}: {}; this rank, {}: {}", kHungExitCode, verdict,
+             ranks_.rank(), at_);
   const RankReport last{.standing = Standing::kStuck, .verdict = verdict};
   table_.heard(ranks_.rank(), last);
   try {

@@ -80,6 +80,21 @@ TEST_CASE("a launcher may say how many ranks it has started on a host") {
   REQUIRE_THROWS_AS(with("MPI_LOCALNRANKS", "two"), ConfigError);
 }
 
+TEST_CASE("a process knows its number if a launcher started several") {
+  const auto with = [](const std::map<std::string, std::string>& variables) {
+    return launched_rank([&](const char* name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      return found == variables.end() ? std::nullopt : std::optional(found->second);
+    });
+  };
+  CHECK(with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}}) == "1");
+  CHECK(with({{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}) == "0");
+  CHECK(with({{"SLURM_PROCID", "5"}, {"SLURM_STEP_NUM_TASKS", "6"}}) == "5");
+  CHECK_FALSE(with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}).has_value());
+  CHECK_FALSE(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).has_value());  // a batch script
+  CHECK_FALSE(with({}).has_value());
+}
+
 TEST_CASE("a launcher's nonsense is named") {
   REQUIRE_THROWS_WITH(launch_with({{"PMI_SIZE", "four"}}), ContainsSubstring("PMI_SIZE"));
 }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -506,6 +507,9 @@ TEST_CASE("a plan for several ranks needs no launcher") {
   const Outcome refused = plan(folder, "tiny-cpu.json --ranks 2 --ranks-per-node 4");
   CHECK(refused.code == 2);
   CHECK_THAT(refused.text, ContainsSubstring("--ranks-per-node") && ContainsSubstring("--ranks"));
+  const Outcome uneven = plan(folder, "tiny-cpu.json --ranks 64 --ranks-per-node 7");
+  CHECK(uneven.code == 2);
+  CHECK_THAT(uneven.text, ContainsSubstring("hosts of 7 ranks do not add up to 64"));
 }
 
 #ifdef STRATA_MPIEXEC
@@ -612,6 +616,40 @@ TEST_CASE("ranks that a command has no use for are told so", "[mpi]") {
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(text));
   }
+}
+
+TEST_CASE("what is refused on paper is told under a launcher as well", "[mpi]") {
+  const Folder folder;
+  const std::string tiny = configs_folder() + "/tiny-cpu.json";
+  const std::string little = " --set memory.host_limit=1MiB";
+  const Outcome planned = strata_on_ranks(folder, 2, "plan " + tiny + little);
+  INFO(planned.text);
+  CHECK(planned.code == 3);
+  CHECK_THAT(planned.text, ContainsSubstring("on all ranks: the run needs"));
+  CHECK_THAT(planned.text, !ContainsSubstring("MPI_ABORT"));
+  const Outcome tuned = strata_on_ranks(folder, 2, "tune " + tiny + " --tokens 1024" + little);
+  INFO(tuned.text);
+  CHECK(tuned.code == 3);
+  CHECK_THAT(tuned.text, ContainsSubstring("ways to run it fits"));
+  const Outcome measured =
+      strata_on_ranks(folder, 2, "tune " + tiny + " --tokens 1024 --measure 1");
+  INFO(measured.text);
+  CHECK(measured.code == 2);
+  CHECK_THAT(measured.text, ContainsSubstring("--measure: runs one rank"));
+}
+
+TEST_CASE("the doctor's lines say which rank they are of", "[mpi]") {
+  const Folder folder;
+  const Outcome found = strata_on_ranks(folder, 2, "doctor");
+  INFO(found.text);
+  std::size_t lines = 0;
+  std::istringstream text(found.text);
+  for (std::string line; std::getline(text, line);) {
+    if (line.find(" host memory ") == std::string::npos) continue;
+    ++lines;
+    CHECK((line.find("[rank 0] ok") == 0 || line.find("[rank 1] ok") == 0));
+  }
+  CHECK(lines == 2);
 }
 
 TEST_CASE("a rank that cannot load its config ends all of them", "[mpi]") {

@@ -166,10 +166,12 @@ TEST_CASE("collectives that failed make their rank stuck at once") {
 
 TEST_CASE("the verdict names who is stuck, or else who has nothing to do, or else all") {
   using enum Standing;
-  CHECK(judge({kMeets, kStuck, kMeets}) == "rank 1 does not move: because");
-  CHECK(judge({kMoves, kUnwatched, kStuck}) == "rank 2 does not move: because");
-  CHECK(judge({kMeets, kIdle}) == "rank 1 does not move: because");
-  CHECK(judge({kMeets, kMeets}) == "rank 0 does not move: because; rank 1 does not move: because");
+  CHECK(judge({kMeets, kStuck, kMeets}) == "rank 1 does not move: because (run.watchdog_s = 300)");
+  CHECK(judge({kMoves, kUnwatched, kStuck}) ==
+        "rank 2 does not move: because (run.watchdog_s = 300)");
+  CHECK(judge({kMeets, kIdle}) == "rank 1 does not move: because (run.watchdog_s = 300)");
+  CHECK(judge({kMeets, kMeets}) ==
+        "rank 0 does not move: because; rank 1 does not move: because (run.watchdog_s = 300)");
   CHECK(!judge({kMeets, kMoves}));
   CHECK(!judge({kMeets, kUnwatched}));
   CHECK(!judge({kIdle, kIdle}));
@@ -184,17 +186,18 @@ TEST_CASE("who waited for a rank that has left has the limit to wake up") {
   table.heard(0, {.standing = Standing::kLeft});
   table.heard(1, {.standing = Standing::kMeets, .text = ": because"});
   CHECK(!table.judge(kLimitS - 1));
-  CHECK(table.judge(1) == "rank 1 does not move: because");
+  CHECK(table.judge(1) == "rank 1 does not move: because (run.watchdog_s = 300)");
 }
 
 TEST_CASE("a rank of which nothing is heard for the limit is named, unless it has said good-bye") {
   RankTable table(0, 3, kLimitS);
   CHECK(!table.judge(kLimitS - 1));
   table.heard(1, {});
-  CHECK(table.judge(1) == "rank 2 is silent, not heard of for 300.0 s");
+  CHECK(table.judge(1) == "rank 2 is silent, not heard of for 300.0 s (run.watchdog_s = 300)");
   table.heard(2, {.standing = Standing::kLeft});
   CHECK(!table.judge(kLimitS / 2));
-  CHECK(table.judge(kLimitS) == "rank 1 is silent, not heard of for 451.0 s");
+  CHECK(table.judge(kLimitS) ==
+        "rank 1 is silent, not heard of for 451.0 s (run.watchdog_s = 300)");
 }
 
 TEST_CASE("letters carry reports, and cut what is too long") {

@@ -25,6 +25,10 @@ struct Launch {
 /// ConfigError with the remedy if SLURM started several tasks that no MPI can connect.
 [[nodiscard]] Launch detect_launch(const Environment& environment);
 
+/// Returns the number that a launcher which started several processes has given to this one, as it
+/// stands in the environment; nothing if none did.
+[[nodiscard]] std::optional<std::string> launched_rank(const Environment& environment);
+
 /// Returns how many ranks Open MPI's mpirun or Intel's or MPICH's says it has started on this host;
 /// SLURM and others do not say. Throws ConfigError if that is no number.
 [[nodiscard]] std::optional<int> launched_on_host(const Environment& environment);
