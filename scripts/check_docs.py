@@ -4,7 +4,8 @@
 Every relative link and anchor resolves, every page is linked by another one, prose lines have at most
 120 columns, pages at most 1,700 words, and pages that sources name exist. Tables may be wider; a line of
 a code block may be too if there is no space to break it at. The changelog and pages of measurements may be
-of any length, and pages that the program writes are not looked at.
+of any length, and pages that the program writes are not looked at. The version of CMakeLists.txt is the newest that
+the changelog has a dated section of, and CITATION.cff names both.
 
   scripts/check_docs.py              checks the tree, one line per violation, exit code 1 if any
   scripts/check_docs.py --self-test  checks that violations are found
@@ -30,6 +31,7 @@ LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|^ {0,3}\[[^\]]+\]:\s+
 INLINE_CODE = re.compile(r"`[^`]*`")
 ID = re.compile(r"<[^>]*\bid=\"([^\"]+)\"")
 EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:|//")
+NEWEST_VERSION = re.compile(r"^## (\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)$", re.MULTILINE)
 NAMED_PAGE = re.compile(r"\bdocs/[\w/.-]+\.md\b")
 
 
@@ -121,6 +123,19 @@ def violations(texts, sources, exists):
                     yield f"{path}:{number}: names {name}, which does not exist"
 
 
+def version_violations(changelog, cmake, citation):
+    newest = NEWEST_VERSION.search(changelog)
+    if not newest:
+        yield "CHANGELOG.md: no section like '## 0.1.0 - 2026-01-31'"
+        return
+    version, date = newest.groups()
+    if f"project(strata VERSION {version} " not in cmake:
+        yield f"CMakeLists.txt: the project's version is not {version}, the newest of CHANGELOG.md"
+    for line in (f"version: {version}", f"date-released: {date}"):
+        if line not in citation.splitlines():
+            yield f"CITATION.cff: has no line '{line}'"
+
+
 def check_tree():
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True,
                             capture_output=True, text=True).stdout.split("\n")
@@ -133,6 +148,7 @@ def check_tree():
     if len(texts) < 10:
         sys.exit(f"check_docs: only {len(texts)} pages found; is this the repository?")
     found = list(violations(texts, sources, lambda p: (ROOT / p).exists()))
+    found += version_violations(*((ROOT / f).read_text() for f in ("CHANGELOG.md", "CMakeLists.txt", "CITATION.cff")))
     print("\n".join(found) if found else f"docs: {len(texts)} pages in order")
     return 1 if found else 0
 
@@ -170,7 +186,13 @@ def self_test():
 
     wrong = [f"refused: {v}" for v in found()]
     wrong += [f"not found once: {b}: {found(b)}" for b in bad if len(found(b)) != 1]
-    print("\n".join(wrong) if wrong else f"docs: self-test passed, {len(bad)} violations found")
+    released = ["## Unreleased\n\n## 1.2.0 - 2026-01-31\n\n## 1.1.0 - 2026-01-01\n",
+                "project(strata VERSION 1.2.0 LANGUAGES CXX)\n", "version: 1.2.0\ndate-released: 2026-01-31\n"]
+    for i, (old, new, count) in enumerate([("1.2.0", "1.3.0", 2), ("1.2.0", "1.2.1", 1), ("-31", "-30", 1)]):
+        unlike = [text.replace(old, new) if j == i else text for j, text in enumerate(released)]
+        if list(version_violations(*released)) or len(list(version_violations(*unlike))) != count:
+            wrong.append(f"versions: {unlike}: {list(version_violations(*unlike))}")
+    print("\n".join(wrong) if wrong else f"docs: self-test passed, {len(bad) + 3} violations found")
     return 1 if wrong else 0
 
 
