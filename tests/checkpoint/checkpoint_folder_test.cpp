@@ -18,6 +18,7 @@
 #include "checkpoint/memory_files.h"
 #include "strata/checkpoint/checkpoint_save.h"
 #include "support/catch.h"
+#include "support/exchanged_link.h"
 
 namespace strata {
 namespace {
@@ -28,11 +29,11 @@ using Steps = std::vector<std::int64_t>;
 const fs::path kFolder = "/run";
 
 /// Writes a checkpoint of no files, behind a good step or a bad one.
-void add(Files& files, std::int64_t step, bool good = true) {
+void add(Files& files, std::int64_t step, bool good = true, const fs::path& saves = kFolder) {
   Manifest manifest;
   manifest.step = step;
   manifest.finite = good;
-  const fs::path folder = kFolder / checkpoint_name(step);
+  const fs::path folder = saves / checkpoint_name(step);
   files.make_folder(folder);
   write_whole(files, folder / kManifestName, bytes_of(manifest.to_string()));
 }
@@ -131,6 +132,20 @@ TEST_CASE("nothing is removed while it cannot be read which checkpoint is good")
   for (const std::int64_t step : {10, 20, 30}) add(files, step);
   files.hide(manifest_of(10), EIO);  // too old to matter
   CHECK(remove_old_checkpoints(files, kFolder, 30, {.keep = 2}) == Steps{10});
+}
+
+TEST_CASE("a checkpoint that is exchanged for a link while it goes takes nothing outside along") {
+  const ScratchFolder scratch;
+  const auto files = make_system_files();
+  const fs::path folder = scratch.path() / "saves";
+  fs::create_directories(folder);
+  add(*files, 20, true, folder);
+  std::size_t removed = 0;
+  test::require_nothing_outside_removed(scratch.path(), "saves/" + checkpoint_name(10), [&] {
+    removed += remove_old_checkpoints(*files, folder, 20, {.keep = 1}).size();
+  });
+  CHECK(removed > 0);
+  CHECK(list_checkpoints(*files, folder) == Steps{20});
 }
 
 TEST_CASE("the checkpoints of the lowest validation losses stay beside the newest") {

@@ -146,6 +146,14 @@ TEST_CASE("products that a run's plans lack are measured and reported as not bit
   CHECK(load_plan_set(folder.path / "run/plans.json").plans.size() == 3);
 }
 
+TEST_CASE("plans that a run folder does not take end the start, which would not be repeatable") {
+  const Folder folder;
+  fs::create_directories(folder.path / "run/plans.json/in the way");
+  FakeTuner tuner("first");
+  REQUIRE_THROWS_WITH(plan(tuner, folder.folders()),
+                      ContainsSubstring((folder.path / "run/plans.json").string()));
+}
+
 TEST_CASE("plan files that are broken or foreign are reported, and written again") {
   const Folder folder;
   FakeTuner first("first");
