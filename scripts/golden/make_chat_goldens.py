@@ -22,7 +22,8 @@ CHAT = {"messages": [
         {"type": "function", "id": "c1", "function": {
             "name": "look", "arguments": {"word": "\u00e9l\u00e8ve", "n": 2, "r": 0.5, "ok": True, "no": None,
                                           "list": [1, "a", []], "empty": {}}}}]},
-    {"role": "tool", "name": "look", "content": ""},
+    {"role": "tool", "name": "look", "content": "", "data": {"word": "\u00e9l\u00e8ve", "n": 2, "r": 0.5, "ok": True, "no": None,
+                                                           "list": [1, "a", []], "empty": {}}},
     {"role": "assistant", "content": None}],
     "tools": [{"type": "function", "function": {"name": "look", "description": "Looks \"up\" \u00e9", "parameters": {
         "type": "object", "properties": {"word": {"type": "string"}, "N": {"type": "integer"}}}}}]}
@@ -56,7 +57,7 @@ FEATURES = {
     "string methods": "{{ 'abc'.startswith('ab') }}{{ 'abc'.endswith(('x', 'c')) }}{{ 'aXbX'.replace('X', '--') }}{{ 'aXbX'.replace('X', '-', 1) }}{{ 'aBc'.upper() }}{{ 'aBc'.lower() }}{{ \"it's a-b\".title() }}{{ 'hELLO w'.capitalize() }}{{ '{} and {}'.format(1, 'b') }}{{ '{1}{0}{x}{{}}'.format(1, 2, x=3) }}{{ ','.join(['a', 'b']) }}{{ 'abcabc'.find('c') }}{{ 'éc'.find('c') }}{{ 'abcabc'.rfind('c') }}{{ 'abab'.count('ab') }}{{ '12'.isdigit() }}{{ ''.isdigit() }}{{ 'prefix'.removeprefix('pre') }}{{ 'a.txt'.removesuffix('.txt') }}",
     "percent formats": "{{ '%s-%s' % ('a', 2) }} {{ '%d%%' % 5 }} {{ '%.2f' % 1.005 }} {{ '%s' % [1] }} {{ '%r' % 'a' }} {{ 'x%sy' | format('z') }}",
     "dict methods": "{{ messages[0].get('content') }}{{ messages[0].get('x', 'y') }}{{ messages[0].get('x') }}{{ messages[0].keys() | list }}{{ messages[0].values() | list }}{{ {'a': 1}.items() | list }}{{ dict(a=1, b=2) }}{{ dict({'a': 1}, a=2) }}",
-    "text of values": "{{ none }}{{ true }}{{ [1, 'a', \"it's\", none, 1.5] }}{{ {'a': [1], 2: 'b\\n'} }}{{ (1,) }}{{ () }}{{ messages[2].tool_calls[0].function.arguments }}{{ 'x' ~ none ~ 1.0 }}{{ [] ~ {} }}",
+    "text of values": "{{ none }}{{ true }}{{ [1, 'a', \"it's\", none, 1.5] }}{{ {'a': [1], 2: 'b\\n'} }}{{ (1,) }}{{ () }}{{ messages[3].data }}{{ 'x' ~ none ~ 1.0 }}{{ [] ~ {} }}",
     "tojson": "{{ messages[2].tool_calls | tojson }}\n{{ tools | tojson(indent=2) }}\n{{ tools[0] | tojson(indent=4, ensure_ascii=true) }}\n{{ {'b': 1, 'a': [1.0, 1e20, none, true]} | tojson(sort_keys=true) }}\n{{ [1, {'a': 2}] | tojson(separators=(',', ':')) }}\n{{ '</é\"\\\\\\n\\x01\\x7f😀' | tojson }}{{ '😀' | tojson(ensure_ascii=true) }}{{ {1: 2, none: 3, true: 4} | tojson }}{{ [] | tojson(indent=2) }}",
     "list filters": "{{ [3, 1, 2] | sort }}{{ ['b', 'A', 'c'] | sort }}{{ ['b', 'A'] | sort(case_sensitive=true) }}{{ [3, 1] | sort(reverse=true) }}{{ messages | map(attribute='role') | list }}{{ messages | map(attribute='name', default='-') | list }}{{ ['a', 'b'] | map('upper') | join(',') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}{{ messages | rejectattr('content') | list | length }}{{ [1, 2, 3, 4] | select('odd') | list }}{{ [1, 2, 3, 4] | reject('gt', 2) | list }}{{ [1, 2] | first }}{{ [1, 2] | last }}{{ [] | first is undefined }}{{ [1, 1, 2] | unique | list }}{{ ['a', 'A'] | unique | list }}{{ [1, 2] | reverse | list }}{{ 'aé' | reverse }}{{ [1, 2, 3] | batch(2) | list }}{{ [1, 2, 3] | batch(2, 0) | list }}{{ [3, 1] | min }}{{ [3, 1] | max }}{{ [1, 2] | sum }}{{ messages | map(attribute='role') | unique | join(' ') }}{{ none | select | list }}{{ messages | join('|', attribute='role') }}",
     "dictsort": "{{ {'b': 1, 'A': 2, 'c': 0} | dictsort }}{{ {'b': 1, 'A': 2} | dictsort(true) }}{{ {'b': 1, 'a': 2} | dictsort(by='value', reverse=true) }}{% for k, v in tools[0].function.parameters.properties | dictsort %}{{ k }}{{ v.type }}{% endfor %}",
@@ -77,7 +78,7 @@ REFUSED = {
     "an attribute of something undefined": "{{ x.y }}",
     "an element of something undefined": "{{ messages[0].nothing['y'] }}",
     "strings and numbers": "{{ 'a' + 1 }}",
-    "strings and none": "{{ 'a' + messages[4].content }}",
+    "strings and none": "{{ 'a' + none }}",
     "a call of something undefined": "{{ x() }}",
     "a loop over a number": "{% for i in 5 %}{% endfor %}",
     "a loop over none": "{% for i in none %}{% endfor %}",
@@ -101,6 +102,63 @@ REFUSED = {
     "break outside of a loop": "{% break %}",
 }
 
+# Templates as models have them: one adds texts up, one knows of parts, one writes calls as JSON, one adds up their text.
+PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}"
+ADDING = "{% for m in messages %}{{ '<' + m.role + '>' + m.content + '</s>' }}{% endfor %}"
+PARTED = ("{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}"
+          "{% for p in m.content %}[{{ p.text }}]{% endfor %}{% endif %}</s>{% endfor %}")
+CALLING = ("{% for t in tools or [] %}{{ t | tojson }}{% endfor %}{% for m in messages %}<{{ m.role }}>"
+           "{{ m.content or '' }}{% for c in m.tool_calls or [] %}{{ c.function.name }} {{ c.function.arguments | tojson }}"
+           "{{ c.id is defined }}{% endfor %}</s>{% endfor %}")
+QUOTING = ("{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+           "{{ c.function.name + ' ' + c.function.arguments }}{% endfor %}</s>{% endfor %}")
+USER = {"role": "user", "content": "Hi"}
+PARTS = {"role": "user", "content": [{"type": "text", "text": "One, "}, {"type": "text", "text": "two.", "image": None}]}
+
+
+def calling(arguments, **more):
+    return {"role": "assistant", "tool_calls": [
+        {"type": "function", "function": {"name": "look", "arguments": arguments}, **more}]}
+
+
+def saying(text):
+    return {"role": "user", "content": text}
+
+
+# What data sets write, and what transformers is given for it: what the author meant.
+MEANT = {
+    "parts are joined where a template wants texts": (PLAIN, {"messages": [PARTS]}, {"messages": [saying("One, two.")]}),
+    "parts are added to texts": (ADDING, {"messages": [PARTS]}, {"messages": [saying("One, two.")]}),
+    "parts stay parts where a template knows them": (PARTED, {"messages": [PARTS]}, {"messages": [PARTS]}),
+    "no content is an empty text": (PLAIN, {"messages": [USER, saying(None)]}, {"messages": [USER, saying("")]}),
+    "no content is added as an empty text": (ADDING, {"messages": [saying(None)]}, {"messages": [saying("")]}),
+    "arguments that are stored as text are an object": (
+        CALLING, {"messages": [calling('{"word": "\u00e9l\u00e8ve", "n": 2}')]},
+        {"messages": [calling({"word": "\u00e9l\u00e8ve", "n": 2})]}),
+    "blank arguments are an empty object": (CALLING, {"messages": [calling(" ")]}, {"messages": [calling({})]}),
+    "arguments are text where a template adds them up": (
+        QUOTING, {"messages": [dict(calling({"n": [1, None]}), content=None)]},
+        {"messages": [dict(calling('{"n": [1, null]}'), content="")]}),
+    "arguments stay the text that they are": (
+        QUOTING, {"messages": [dict(calling('{"n":1}'), content="x")]}, {"messages": [dict(calling('{"n":1}'), content="x")]}),
+    "tools that are stored as text are a list": (
+        CALLING, {"messages": [USER], "tools": '[{"type": "function", "strict": null, "function": {"name": "f"}}]'},
+        {"messages": [USER], "tools": [{"type": "function", "function": {"name": "f"}}]}),
+    "members that are null are absent": (
+        CALLING, {"messages": [dict(USER, tool_calls=None, name=None), dict(calling({}, id=None), content="")], "tools": None},
+        {"messages": [USER, dict(calling({}), content="")]}),
+    "null within arguments stays": (CALLING, {"messages": [calling({"a": None})]}, {"messages": [calling({"a": None})]}),
+    "thinking is the first member, where it stands already": (
+        "{{ messages[0] | tojson }}", {"messages": [{"role": "assistant", "content": "a", "thinking": "b", "name": "c"}]},
+        {"messages": [{"role": "assistant", "content": "a", "thinking": "b", "name": "c"}]}),
+    "thinking is the first member, where it is new": (
+        "{{ messages[0] | tojson }}", {"messages": [{"role": "assistant", "reasoning": "b", "content": "a"}]},
+        {"messages": [{"role": "assistant", "reasoning": "b", "content": "a"}]}),
+    "an id beyond 64 bits stays what it is": (
+        "{{ messages[0].id }} {{ messages[0] | tojson }}", {"messages": [dict(USER, id=123456789012345678901)]},
+        {"messages": [dict(USER, id=123456789012345678901)]}),
+}
+
 NOW_S = 1767225600
 
 
@@ -118,6 +176,11 @@ def render(source):
     return texts[0], spans
 
 
+def render_meant(source, chat):
+    texts, _ = render_jinja_template([chat["messages"]], tools=chat.get("tools"), chat_template=source)
+    return texts[0]
+
+
 def main(path):
     cases = []
     for name, source in FEATURES.items():
@@ -133,9 +196,11 @@ def main(path):
             cases.append({"name": name, "template": source})
         else:
             sys.exit(f"{name}: was rendered: {text}")
+    meant = [{"name": name, "template": source, "written": json.dumps(written, ensure_ascii=False), "text": render_meant(source, chat)}
+             for name, (source, written, chat) in MEANT.items()]
     with open(path, "w", encoding="utf-8") as file:
         json.dump({"jinja2": jinja2.__version__, "transformers": transformers.__version__, "now_s": NOW_S, "chat": CHAT,
-                   "cases": cases}, file, ensure_ascii=False, indent=1)
+                   "cases": cases, "meant": meant}, file, ensure_ascii=False, indent=1)
         file.write("\n")
     print(f"{len(cases)} cases in {path}")
 

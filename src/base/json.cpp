@@ -26,14 +26,23 @@ class Builder {
  public:
   using Event = typename Json::parse_event_t;
 
-  explicit Builder(const OnJsonEvent<Json>& on_event) : on_event_(on_event) {}
+  /// What becomes of whole numbers beyond 64 bits.
+  enum class LargeNumbers { kNearestFloat, kDigits };
+
+  explicit Builder(const OnJsonEvent<Json>& on_event,
+                   LargeNumbers large = LargeNumbers::kNearestFloat)
+      : on_event_(on_event), large_(large) {}
 
   // What the parser calls. Every method returns whether to go on.
   bool null() { return value(Json()); }
   bool boolean(bool value) { return this->value(Json(value)); }
   bool number_integer(typename Json::number_integer_t value) { return this->value(Json(value)); }
   bool number_unsigned(typename Json::number_unsigned_t value) { return this->value(Json(value)); }
-  bool number_float(typename Json::number_float_t value, const std::string& /*text*/) {
+  bool number_float(typename Json::number_float_t value, const std::string& text) {
+    const bool whole = text.find_first_not_of("-0123456789") == text.npos;
+    if (whole && large_ == LargeNumbers::kDigits) {
+      return this->value(Json::binary({text.begin(), text.end()}));
+    }
     return this->value(Json(value));
   }
   bool string(std::string& value) { return this->value(Json(std::move(value))); }
@@ -110,6 +119,7 @@ class Builder {
   }
 
   const OnJsonEvent<Json>& on_event_;
+  LargeNumbers large_;
   Json root_;
   std::vector<Open> open_;
   Json* member_ = nullptr;  ///< whose value comes next
@@ -119,10 +129,28 @@ class Builder {
 
 template <class Json>
 Json parse_json(std::string_view text, JsonComments comments, const OnJsonEvent<Json>& on_event) {
+  refuse_nul(text);
   Builder<Json> builder(on_event);
   Json::sax_parse(text.begin(), text.end(), &builder, Json::input_format_t::json, /*strict=*/true,
                   comments == JsonComments::kIgnore);
   return builder.take();
+}
+
+template <class Json>
+Json parse_exact_json(std::string_view text) {
+  refuse_nul(text);
+  const OnJsonEvent<Json> no_event;
+  Builder<Json> builder(no_event, Builder<Json>::LargeNumbers::kDigits);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
+}
+
+void refuse_nul(std::string_view text) {
+  const std::size_t found = text.find('\0');
+  if (found == text.npos) return;
+  throw nlohmann::json::parse_error::create(
+      101, found + 1, "a NUL character, which JSON does not have; the file may be damaged",
+      static_cast<const nlohmann::json*>(nullptr));
 }
 
 std::string json_problem(const std::exception& error) {
@@ -155,6 +183,7 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 template Json parse_json(std::string_view, JsonComments, const OnJsonEvent<Json>&);
 template OrderedJson parse_json(std::string_view, JsonComments, const OnJsonEvent<OrderedJson>&);
+template OrderedJson parse_exact_json(std::string_view);
 template std::string json_text(const Json&, int, NotUtf8);
 template std::string json_text(const OrderedJson&, int, NotUtf8);
 template std::string shown(const Json&);

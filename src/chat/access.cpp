@@ -192,9 +192,9 @@ std::int64_t length(Heap& heap, const Value& value) {
 }
 
 std::string_view type_name(const Value& value) {
-  constexpr std::array<std::string_view, 11> kNames{"undefined", "None", "bool",      "int",
-                                                    "float",     "str",  "list",      "dict",
-                                                    "namespace", "loop", "a function"};
+  constexpr std::array<std::string_view, 12> kNames{"undefined", "None", "bool",       "int",
+                                                    "float",     "str",  "list",       "dict",
+                                                    "namespace", "loop", "a function", "int"};
   if (value.is<List*>() && value.get<List*>()->tuple) return "tuple";
   return kNames[value.data.index()];
 }

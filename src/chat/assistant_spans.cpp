@@ -107,7 +107,10 @@ class SpanFinder {
         std::find_if(chat_.spans.begin(), chat_.spans.end(),
                      [&](const TextSpan& span) { return is_said_by(span, message); });
     if (first == chat_.spans.end()) return std::nullopt;
-    const Frames frames = frames_of(message);
+    const bool last = std::none_of(first, chat_.spans.end(), [&](const TextSpan& span) {
+      return span.origin.message > message;
+    });
+    const Frames frames = frames_of(message, last);
     const auto index = static_cast<std::size_t>(first - chat_.spans.begin());
     return TextSpan{begin_of_turn(index, frames), end_of_turn(index, frames), {.message = message}};
   }
@@ -124,7 +127,8 @@ class SpanFinder {
     }
   }
 
-  Frames frames_of(std::int32_t message) {
+  /// `last` says whether nothing of a later message is in the text.
+  Frames frames_of(std::int32_t message, bool last) {
     const auto number = static_cast<std::size_t>(message);
     Frames frames;
     if (const auto before = render(number, true)) frames.prompt = last_frame(*before);
@@ -138,7 +142,7 @@ class SpanFinder {
     frames.said_bytes = said;
     frames.end = last_frame(*with);
     // What a template writes behind the last message of all is no end of a turn.
-    const auto asked = number + 1 == shown() ? render(number + 1, true) : std::nullopt;
+    const auto asked = last ? render(number + 1, true) : std::nullopt;
     const std::size_t shared = asked ? shared_end(*frames.end, last_frame(*asked)) : 0;
     frames.end->resize(shared > 0 ? shared : skip_space_back(*frames.end, 0, frames.end->size()));
     return frames;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,8 @@ std::string at_line(const std::string& name, int line, std::string_view what) {
 struct ChatTemplate::Data {
   std::string name;
   chat::SyntaxTree tree;
+  [[nodiscard]] RenderedChat render(const Conversation& conversation, const RenderOptions& options,
+                                    chat::Form form) const;
 };
 
 ChatTemplate::ChatTemplate(std::unique_ptr<const Data> data) : data_(std::move(data)) {}
@@ -84,24 +87,47 @@ ChatTemplate ChatTemplate::built_in(std::string_view name) {
                     "'; those built in are " + names);
 }
 
-RenderedChat ChatTemplate::render(const Conversation& conversation,
-                                  const RenderOptions& options) const {
+/// Renders a conversation in one of its forms; throws as ChatTemplate::render.
+RenderedChat ChatTemplate::Data::render(const Conversation& conversation,
+                                        const RenderOptions& options, chat::Form form) const {
   chat::Heap heap(limits_for(conversation));
-  chat::Interpreter interpreter(data_->tree, heap);
+  chat::Interpreter interpreter(tree, heap);
   try {
-    const chat::Variables variables = chat::variables_of(heap, conversation.data(), options);
+    const chat::Variables variables = chat::variables_of(heap, conversation.data(), options, form);
     chat::TracedText text = interpreter.run(chat::make_globals(heap, options.now_s), variables);
     std::vector<TextSpan> spans = text.spans();
     return {.text = std::move(text).take_bytes(),
             .spans = std::move(spans),
-            .marks_generation = data_->tree.has_generation};
+            .marks_generation = tree.has_generation};
   } catch (const chat::RaisedByTemplate& error) {
     throw ChatRefused(
-        at_line(data_->name, interpreter.line(),
+        at_line(name, interpreter.line(),
                 std::string("the template refuses the conversation: ") + error.what()));
   } catch (const chat::TemplateFailure& error) {
-    throw IoError(at_line(data_->name, interpreter.line(), error.what()));
+    throw IoError(at_line(name, interpreter.line(), error.what()));
   }
+}
+
+RenderedChat ChatTemplate::render(const Conversation& conversation,
+                                  const RenderOptions& options) const {
+  using chat::Form;
+  if (!conversation.data().has_other_forms) {
+    return data_->render(conversation, options, Form::kAsWritten);
+  }
+  // What cannot render one form may want another. Of what can render none, the template's own words
+  // say most; else the first failure.
+  std::exception_ptr refused;
+  std::exception_ptr failed;
+  for (const Form form : {Form::kAsWritten, Form::kContentTexts, Form::kAllTexts}) {
+    try {
+      return data_->render(conversation, options, form);
+    } catch (const ChatRefused&) {
+      if (!refused) refused = std::current_exception();
+    } catch (const IoError&) {
+      if (!failed) failed = std::current_exception();
+    }
+  }
+  std::rethrow_exception(refused ? refused : failed);
 }
 
 }  // namespace strata

@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "chat/conversation_data.h"
+#include "chat/message_reader.h"
+#include "chat/print.h"
+#include "chat/whole_number.h"
 #include "strata/base/json.h"
 
 namespace strata {
@@ -19,7 +22,7 @@ using Json = nlohmann::ordered_json;
 
 Json parse_value(std::string_view text, const std::string& name) {
   try {
-    return parse_json<Json>(text);
+    return parse_exact_json<Json>(text);
   } catch (const Json::exception& error) {
     throw IoError(name + ": is no JSON: " + json_problem(error));
   } catch (const ConfigError& error) {
@@ -79,7 +82,8 @@ Conversation Conversation::parse(std::string_view json, const std::string& name)
     if (data->messages.is_null() && parsed.contains("prompt")) {
       data->messages = take_pair(parsed, name);
     }
-    data->tools = take(parsed, "tools", Json::value_t::array, name);
+    data->tools = parsed.value("tools", Json());
+    chat::tidy_tools(data->tools, name);
     data->documents = take(parsed, "documents", Json::value_t::array, name);
     Json variables = take(parsed, "chat_template_kwargs", Json::value_t::object, name);
     if (!variables.is_null()) data->variables = std::move(variables);
@@ -89,8 +93,12 @@ Conversation Conversation::parse(std::string_view json, const std::string& name)
   if (!data->messages.is_array()) {
     throw IoError(name + ": is neither a list of messages nor an object with \"messages\"");
   }
-  for (const Json& message : data->messages) {
-    data->roles.push_back(role_of(message, data->roles.size(), name));
+  for (Json& message : data->messages) {
+    const std::size_t number = data->roles.size();
+    data->roles.push_back(role_of(message, number, name));
+    chat::tidy_message(message, name + ": message " + std::to_string(number));
+    data->learnt.push_back(chat::is_learnt(message, name + ": message " + std::to_string(number)));
+    data->has_other_forms |= chat::has_other_forms(message);
   }
   return Conversation(std::move(data));
 }
@@ -104,6 +112,8 @@ std::size_t Conversation::size() const { return data_->roles.size(); }
 const std::string& Conversation::role(std::size_t message) const {
   return data_->roles.at(message);
 }
+
+bool Conversation::is_learnt(std::size_t message) const { return data_->learnt.at(message); }
 
 namespace chat {
 
@@ -120,21 +130,39 @@ Value to_list(Heap& heap, const Json& json, Origin origin) {
   return heap.list(std::move(items), origin);
 }
 
+/// Templates may go through arguments and write each as they like, but not all of them as one text.
+Value to_arguments(Heap& heap, const Json& arguments, Origin origin) {
+  Value value =
+      to_value(heap, arguments, {.message = origin.message, .field = ChatField::kArguments});
+  value.origin = origin;
+  return value;
+}
+
 Value to_dict(Heap& heap, const Json& json, Origin origin) {
   Dict* const dict = heap.own(Dict{});
   heap.charge(json.size() * 2 * sizeof(Value));
   for (const auto& [key, value] : json.items()) {
-    dict->items.emplace_back(heap.text(key, origin), to_value(heap, value, origin));
+    const bool arguments = origin.field == ChatField::kToolCalls && key == "arguments";
+    if (arguments && value.is_object()) {
+      dict->items.emplace_back(heap.text(key, origin), to_arguments(heap, value, origin));
+    } else {
+      dict->items.emplace_back(heap.text(key, origin), to_value(heap, value, origin));
+    }
   }
   return {.data = dict, .origin = origin};
 }
 
-/// Numbers that do not fit 64 bits become the nearest float.
-Value to_number(const Json& json, Origin origin) {
+Value to_integer(const Json& json, Origin origin) {
   constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  const bool too_large = json.is_number_unsigned() && json.get<std::uint64_t>() > kLargest;
-  if (json.is_number_float() || too_large) return {.data = json.get<double>(), .origin = origin};
-  return {.data = json.get<std::int64_t>(), .origin = origin};
+  const bool beyond = json.is_number_unsigned() && json.get<std::uint64_t>() > kLargest;
+  if (!beyond) return {.data = json.get<std::int64_t>(), .origin = origin};
+  return whole_number(std::to_string(json.get<std::uint64_t>()), origin);
+}
+
+/// Returns a number beyond 64 bits, which parse_exact_json() gives as digits.
+Value to_large(Heap& heap, const Json::binary_t& digits, Origin origin) {
+  heap.charge(digits.size());
+  return whole_number(std::string(digits.begin(), digits.end()), origin);
 }
 
 Value to_value(Heap& heap, const Json& json, Origin origin) {
@@ -144,7 +172,9 @@ Value to_value(Heap& heap, const Json& json, Origin origin) {
     case Json::value_t::object: return to_dict(heap, json, origin);
     case Json::value_t::boolean: return {.data = json.get<bool>(), .origin = origin};
     case Json::value_t::null: return {.data = None{}, .origin = origin};
-    default: return to_number(json, origin);
+    case Json::value_t::number_float: return {.data = json.get<double>(), .origin = origin};
+    case Json::value_t::binary: return to_large(heap, json.get_binary(), origin);
+    default: return to_integer(json, origin);
   }
 }
 
@@ -156,30 +186,63 @@ ChatField field_of(std::string_view key) {
   return reasoning ? ChatField::kReasoning : ChatField::kOther;
 }
 
-/// Adds reasoning under the names that templates look for, as transformers does.
+/// Adds reasoning under the names that templates look for, where transformers puts it: `thinking`
+/// becomes the first member, `reasoning_content` stays where it is or becomes the last.
 void add_reasoning(Heap& heap, Dict& message) {
-  Value reasoning{.data = None{}};
-  for (const std::string_view key : kReasoning) {
-    const Value* found = find(message, key);
-    if (found != nullptr && !found->is<None>()) {
-      reasoning = *found;
-      break;
-    }
-  }
-  if (reasoning.is<None>()) return;
-  if (find(message, "thinking") == nullptr) {
-    message.items.insert(message.items.begin(), {heap.text("thinking"), reasoning});
-  }
+  const auto held = std::find_if(kReasoning.begin(), kReasoning.end(), [&](std::string_view key) {
+    return find(message, key) != nullptr;
+  });
+  if (held == kReasoning.end()) return;
+  const Value reasoning = *find(message, *held);
+  const Value* const known = find(message, "thinking");
+  const Value thinking = known != nullptr ? *known : reasoning;
+  std::erase_if(message.items,
+                [](const auto& item) { return item.first.text().bytes() == "thinking"; });
+  message.items.insert(message.items.begin(), {heap.text("thinking"), thinking});
   heap.set(message, heap.text("reasoning_content"), reasoning);
 }
 
-Value to_message(Heap& heap, const Json& json, std::int32_t number) {
+/// Returns a content as one text: of parts what they say, of nothing an empty one.
+Value content_as_text(Heap& heap, const Json& content, Origin origin) {
+  if (content.is_null()) return heap.text("", origin);
+  if (!is_list_of_texts(content)) return to_value(heap, content, origin);
+  TextBuilder text(heap);
+  for (const Json& part : content) text.append(part["text"].get_ref<const std::string&>(), origin);
+  return text.value();
+}
+
+/// Returns the calls of a message, their arguments as objects or as the text of them.
+Value to_calls(Heap& heap, Json calls, Origin origin, Form form) {
+  for (Json& call : calls) {
+    Json* const arguments = arguments_of(call);
+    if (arguments == nullptr) continue;
+    if (form != Form::kAllTexts) {
+      *arguments = arguments_as_object(*arguments);
+    } else if (!arguments->is_string()) {
+      const Value text = to_json(heap, to_value(heap, *arguments, origin), {});
+      *arguments = text.text().bytes();
+    }
+  }
+  return to_value(heap, calls, origin);
+}
+
+Value to_member(Heap& heap, const Json& value, Origin origin, Form form) {
+  if (origin.field == ChatField::kToolCalls) return to_calls(heap, value, origin, form);
+  if (origin.field == ChatField::kContent && form != Form::kAsWritten) {
+    return content_as_text(heap, value, origin);
+  }
+  return to_value(heap, value, origin);
+}
+
+Value to_message(Heap& heap, const Json& json, std::int32_t number, Form form) {
   Dict* const dict = heap.own(Dict{});
   const Origin whole{.message = number, .field = ChatField::kOther};
   for (const auto& [key, value] : json.items()) {
     const Origin origin{.message = number, .field = field_of(key)};
-    dict->items.emplace_back(heap.text(key, whole), to_value(heap, value, origin));
+    dict->items.emplace_back(heap.text(key, whole), to_member(heap, value, origin, form));
   }
+  const bool silent_call = json.contains("tool_calls") && !json.contains("content");
+  if (silent_call && form != Form::kAsWritten) heap.set(*dict, heap.text("content"), heap.text(""));
   add_reasoning(heap, *dict);
   return {.data = dict, .origin = whole};
 }
@@ -187,12 +250,13 @@ Value to_message(Heap& heap, const Json& json, std::int32_t number) {
 }  // namespace
 
 Variables variables_of(Heap& heap, const Conversation::Data& conversation,
-                       const RenderOptions& options) {
+                       const RenderOptions& options, Form form) {
   const std::size_t count = std::min(options.first_messages.value_or(conversation.roles.size()),
                                      conversation.roles.size());
   std::vector<Value> messages;
   for (std::size_t i = 0; i < count; ++i) {
-    messages.push_back(to_message(heap, conversation.messages[i], static_cast<std::int32_t>(i)));
+    messages.push_back(
+        to_message(heap, conversation.messages[i], static_cast<std::int32_t>(i), form));
   }
   Variables variables;
   variables.emplace_back("messages", heap.list(std::move(messages)));

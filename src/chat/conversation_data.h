@@ -19,15 +19,25 @@ struct Conversation::Data {
   nlohmann::ordered_json documents;  ///< likewise
   nlohmann::ordered_json variables;  ///< an object
   std::vector<std::string> roles;    ///< of the messages
+  std::vector<bool> learnt;          ///< whether the loss of a message may count
+  bool has_other_forms = false;      ///< whether the forms of it differ, see chat::Form
   std::size_t bytes = 0;             ///< of the text that all this was parsed from
 };
 
 namespace chat {
 
+/// In which form a template gets what a message holds that is no text. Templates want one of them:
+/// those that know of parts and calls the first, those that only add texts up the last.
+enum class Form {
+  kAsWritten,     ///< contents as data sets have them, arguments of calls as objects
+  kContentTexts,  ///< contents as texts: parts joined, null as nothing
+  kAllTexts,      ///< arguments of calls as JSON, too
+};
+
 /// Returns the variables of a template: messages, tools, documents, add_generation_prompt, the
 /// special tokens that are given, and those of the conversation itself.
 [[nodiscard]] Variables variables_of(Heap& heap, const Conversation::Data& conversation,
-                                     const RenderOptions& options);
+                                     const RenderOptions& options, Form form);
 
 }  // namespace chat
 }  // namespace strata

@@ -150,6 +150,7 @@ Value int_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   const auto [fallback] = bind<1>("int", arguments, {"default"});
   const Value otherwise = fallback != nullptr ? *fallback : Value{.data = std::int64_t{0}};
   if (input.is_undefined()) fail("int() of something that is undefined");
+  if (input.is_large()) return input;
   if (input.is_integer()) return {.data = input.integer(), .origin = input.origin};
   std::optional<double> number;
   if (input.is<double>()) number = input.get<double>();
@@ -181,6 +182,7 @@ Value round_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   const std::int64_t digits = precision != nullptr ? integer_argument("round", *precision) : 0;
   const std::string how =
       method != nullptr ? copied(heap, text_argument("round", *method)) : "common";
+  if (how == "common" && input.is_large() && digits >= 0) return input;
   if (how == "common" && input.is_integer() && digits >= 0) return {.data = input.integer()};
   const double scale = std::pow(10.0, static_cast<double>(digits));
   const double scaled = input.real() * scale;

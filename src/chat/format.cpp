@@ -11,6 +11,7 @@
 #include <string>
 
 #include "chat/print.h"
+#include "chat/whole_number.h"
 #include "strata/base/text.h"
 
 namespace strata::chat {
@@ -29,8 +30,7 @@ std::string fixed(const Value& value, int decimals) {
 
 std::string whole(const Value& value) {
   if (!value.is_number()) fail("%d takes a number, not " + std::string(type_name(value)));
-  return value.is_integer() ? std::to_string(value.integer())
-                            : fixed({.data = std::trunc(value.real())}, 0);
+  return value.is_whole() ? whole_text(value) : fixed({.data = std::trunc(value.real())}, 0);
 }
 
 class PercentFormatter {

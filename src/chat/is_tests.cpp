@@ -29,7 +29,7 @@ bool is_mapping(const Value& value) { return value.is<Dict*>(); }
 bool is_boolean(const Value& value) { return value.is<bool>(); }
 bool is_true(const Value& value) { return value.is<bool>() && value.get<bool>(); }
 bool is_false(const Value& value) { return value.is<bool>() && !value.get<bool>(); }
-bool is_integer(const Value& value) { return value.is<std::int64_t>(); }
+bool is_integer(const Value& value) { return value.is_whole() && !value.is<bool>(); }
 bool is_float(const Value& value) { return value.is<double>(); }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_callable(const Value& value) { return value.is<Callable*>(); }

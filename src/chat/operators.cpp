@@ -10,6 +10,7 @@
 
 #include "chat/format.h"
 #include "chat/text_functions.h"
+#include "chat/whole_number.h"
 
 namespace strata::chat {
 
@@ -27,18 +28,26 @@ std::string_view symbol(BinaryOperator op) {
 
 [[noreturn]] void fail_too_large() { fail("a whole number does not fit 64 bits"); }
 
-std::int64_t checked(BinaryOperator op, std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  const bool over = op == BinaryOperator::kAdd        ? __builtin_add_overflow(a, b, &result)
-                    : op == BinaryOperator::kSubtract ? __builtin_sub_overflow(a, b, &result)
-                                                      : __builtin_mul_overflow(a, b, &result);
-  if (over) fail_too_large();
-  return result;
+/// Sums, differences and products, which 128 bits hold.
+Value exact(BinaryOperator op, std::int64_t a, std::int64_t b) {
+  const __int128 left = a;
+  const __int128 result = op == BinaryOperator::kAdd        ? left + b
+                          : op == BinaryOperator::kSubtract ? left - b
+                                                            : left * b;
+  const auto small = static_cast<std::int64_t>(result);
+  if (small == result) return {.data = small};
+  std::string digits;
+  for (__int128 rest = result; rest != 0; rest /= 10) {
+    const auto digit = static_cast<int>(rest % 10);
+    digits += static_cast<char>('0' + (digit < 0 ? -digit : digit));
+  }
+  if (result < 0) digits += '-';
+  std::reverse(digits.begin(), digits.end());
+  return whole_number(digits);
 }
 
-/// Rounds towards minus infinity, as Python does.
+/// Rounds towards minus infinity, as Python does; b is neither 0 nor -1.
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  if (b == -1) return checked(BinaryOperator::kSubtract, 0, a);
   const std::int64_t quotient = a / b;
   return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
@@ -50,7 +59,9 @@ Value power(std::int64_t base, std::int64_t exponent) {
   if (base == 0 || base == 1) return {.data = exponent == 0 ? std::int64_t{1} : base};
   if (base == -1) return {.data = std::int64_t{exponent % 2 == 0 ? 1 : -1}};
   std::int64_t result = 1;
-  for (; exponent > 0; --exponent) result = checked(BinaryOperator::kMultiply, result, base);
+  for (; exponent > 0; --exponent) {
+    if (__builtin_mul_overflow(result, base, &result)) fail_too_large();
+  }
   return {.data = result};
 }
 
@@ -60,11 +71,13 @@ Value integers(BinaryOperator op, std::int64_t a, std::int64_t b) {
   if (divides && b == 0) fail("division by zero");
   switch (op) {
     case BinaryOperator::kDivide: return {.data = static_cast<double>(a) / static_cast<double>(b)};
-    case BinaryOperator::kFloorDivide: return {.data = floor_divide(a, b)};
+    case BinaryOperator::kFloorDivide:
+      if (b == -1) return exact(BinaryOperator::kSubtract, 0, a);
+      return {.data = floor_divide(a, b)};
     case BinaryOperator::kModulo:
       return {.data = b == -1 ? std::int64_t{0} : a - floor_divide(a, b) * b};
     case BinaryOperator::kPower: return power(a, b);
-    default: return {.data = checked(op, a, b)};
+    default: return exact(op, a, b);
   }
 }
 
@@ -170,8 +183,8 @@ bool equal_at(Heap& heap, const Value& left, const Value& right, std::size_t dep
   heap.step();
   if (depth == 0) fail("lists and dicts nest too deeply to be compared");
   if (left.is_number() && right.is_number()) {
-    return left.is_integer() && right.is_integer() ? left.integer() == right.integer()
-                                                   : left.real() == right.real();
+    return left.is_whole() && right.is_whole() ? equal_whole(left, right)
+                                               : left.real() == right.real();
   }
   if (left.data.index() != right.data.index()) return false;
   if (left.is_text()) {
@@ -193,7 +206,7 @@ bool equal_at(Heap& heap, const Value& left, const Value& right, std::size_t dep
 bool less_at(Heap& heap, const Value& left, const Value& right, std::size_t depth) {
   heap.step();
   if (depth == 0) fail("lists nest too deeply to be compared");
-  if (left.is_integer() && right.is_integer()) return left.integer() < right.integer();
+  if (left.is_whole() && right.is_whole()) return less_whole(left, right);
   if (left.is_number() && right.is_number()) return left.real() < right.real();
   if (left.is_text() && right.is_text()) {
     heap.look_at(std::min(left.text().size(), right.text().size()));
@@ -247,6 +260,9 @@ bool compare(Heap& heap, Comparison op, const Value& left, const Value& right) {
 
 Value calculate(Heap& heap, BinaryOperator op, const Value& left, const Value& right) {
   if (left.is_integer() && right.is_integer()) return integers(op, left.integer(), right.integer());
+  if (left.is_whole() && right.is_whole()) {
+    fail("'" + std::string(symbol(op)) + "' does not take whole numbers beyond 64 bits");
+  }
   if (left.is_number() && right.is_number()) return reals(op, left.real(), right.real());
   const auto repeats = [](const Value& value) { return value.is_text() || value.is<List*>(); };
   if (op == BinaryOperator::kAdd && repeats(left)) return add(heap, left, right);
@@ -259,7 +275,7 @@ Value calculate(Heap& heap, BinaryOperator op, const Value& left, const Value& r
 }
 
 Value negative(const Value& value) {
-  if (value.is_integer()) return {.data = checked(BinaryOperator::kSubtract, 0, value.integer())};
+  if (value.is_whole()) return negative_whole(value);
   if (value.is<double>()) return {.data = -value.get<double>()};
   fail("'-' does not take " + std::string(type_name(value)));
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "chat/unicode.h"
+#include "chat/whole_number.h"
 
 namespace strata::chat {
 
@@ -30,9 +31,7 @@ class Printer {
     if (value.is_undefined()) return;
     if (value.is<None>()) return out_.append("None", value.origin);
     if (value.is<bool>()) return out_.append(value.get<bool>() ? "True" : "False", value.origin);
-    if (value.is<std::int64_t>()) {
-      return out_.append(std::to_string(value.get<std::int64_t>()), value.origin);
-    }
+    if (value.is_whole()) return out_.append(whole_text(value), value.origin);
     if (value.is<double>()) return out_.append(float_text(value.get<double>()), value.origin);
     fail("a value of type " + std::string(type_name(value)) + " cannot be written");
   }
@@ -126,8 +125,25 @@ std::string float_text(double value) {
   return text;
 }
 
+namespace {
+
+/// Refuses what a message holds that is no text, where Python would write its own notation of it.
+void require_text(const Value& value) {
+  const bool content = value.origin.field == ChatField::kContent;
+  const bool calls = value.origin.field == ChatField::kToolCalls;
+  const bool structured = (content || calls) && (value.is<List*>() || value.is<Dict*>());
+  if (!structured && !(content && value.is<None>())) return;
+  throw WantsText("message " + std::to_string(value.origin.message) + ": its " +
+                  (content ? "content" : "tool calls") + " would be written as Python writes a " +
+                  std::string(type_name(value)) +
+                  "; give it as text, or take a template that has a place for it");
+}
+
+}  // namespace
+
 void print(TextBuilder& out, Heap& heap, const Value& value) {
   if (value.is_text()) return out.append(value.text());
+  require_text(value);
   print_repr(out, heap, value);
 }
 

@@ -10,7 +10,13 @@
 
 namespace strata::chat {
 
-/// str(value)
+/// What print() throws for a content or the calls of a message that are no text.
+class WantsText : public TemplateFailure {
+ public:
+  using TemplateFailure::TemplateFailure;
+};
+
+/// str(value); throws WantsText instead of making text of what a message does not hold as such.
 void print(TextBuilder& out, Heap& heap, const Value& value);
 /// repr(value): strings in quotes.
 void print_repr(TextBuilder& out, Heap& heap, const Value& value);

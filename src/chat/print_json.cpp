@@ -8,6 +8,7 @@
 #include "chat/operators.h"
 #include "chat/print.h"
 #include "chat/unicode.h"
+#include "chat/whole_number.h"
 
 namespace strata::chat {
 
@@ -59,7 +60,7 @@ class JsonPrinter {
   static std::string scalar(const Value& value) {
     if (value.is<None>()) return "null";
     if (value.is<bool>()) return value.get<bool>() ? "true" : "false";
-    if (value.is_integer()) return std::to_string(value.integer());
+    if (value.is_whole()) return whole_text(value);
     const std::string text = float_text(value.get<double>());
     if (text == "nan") return "NaN";
     if (text == "inf") return "Infinity";

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <stdexcept>
@@ -31,15 +32,21 @@ struct Dict;
 struct Namespace;
 struct Loop;
 struct Callable;
+/// A whole number that 64 bits do not hold, by its decimal digits (see whole_number.h).
+struct LargeNumber {
+  std::string digits;
+};
 struct Undefined {};
 struct None {};
 /// Strings are never changed, and many values may hold one: it goes with the last of them.
 using TextPointer = std::shared_ptr<const TracedText>;
 
+using LargePointer = std::shared_ptr<const LargeNumber>;
+
 /// One value. Lists, dicts and so on belong to the Heap that made them.
 struct Value {
   using Data = std::variant<Undefined, None, bool, std::int64_t, double, TextPointer, List*, Dict*,
-                            Namespace*, Loop*, Callable*>;
+                            Namespace*, Loop*, Callable*, LargePointer>;
   Data data{};
   Origin origin{};  ///< of everything but strings, which know it for each character
   /// A string that went through the filter safe: what "+" adds to it is escaped for HTML.
@@ -56,14 +63,19 @@ struct Value {
   [[nodiscard]] bool is_undefined() const { return is<Undefined>(); }
   [[nodiscard]] bool is_text() const { return is<TextPointer>(); }
   [[nodiscard]] const TracedText& text() const { return *get<TextPointer>(); }
+  /// Says whether it is a whole number of 64 bits, or a bool.
   [[nodiscard]] bool is_integer() const { return is<bool>() || is<std::int64_t>(); }
-  [[nodiscard]] bool is_number() const { return is_integer() || is<double>(); }
+  [[nodiscard]] bool is_large() const { return is<LargePointer>(); }
+  /// Says whether it is a whole number, of any size, or a bool.
+  [[nodiscard]] bool is_whole() const { return is_integer() || is_large(); }
+  [[nodiscard]] bool is_number() const { return is_whole() || is<double>(); }
   /// Returns an integer or a bool as a number.
   [[nodiscard]] std::int64_t integer() const {
     return is<bool>() ? std::int64_t{get<bool>()} : get<std::int64_t>();
   }
-  /// Returns any number.
+  /// Returns any number, the nearest one where it is large.
   [[nodiscard]] double real() const {
+    if (is_large()) return std::strtod(get<LargePointer>()->digits.c_str(), nullptr);
     return is<double>() ? get<double>() : static_cast<double>(integer());
   }
 };

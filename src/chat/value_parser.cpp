@@ -1,10 +1,11 @@
 // The parts of expressions that operators stand between: names, literals, and what follows them,
 // attributes, subscripts, calls, filters and tests.
 
-#include <charconv>
+#include <cstdlib>
 #include <memory>
 
 #include "chat/expression_parser.h"
+#include "chat/whole_number.h"
 
 namespace strata::chat {
 
@@ -48,14 +49,12 @@ const Expression* ExpressionParser::parse_name() {
 
 const Expression* ExpressionParser::parse_number() {
   const std::string& text = tokens_.current().text;
-  const char* const end = text.data() + text.size();
-  std::int64_t integer = 0;
-  double real = 0;
-  const bool is_real = tokens_.is(TokenKind::kFloat);
-  const auto result = is_real ? std::from_chars(text.data(), end, real)
-                              : std::from_chars(text.data(), end, integer);
-  if (result.ec != std::errc{} || result.ptr != end) tokens_.fail("expected a number of 64 bits");
-  const Expression* made = is_real ? constant(real) : constant(integer);
+  Expression* made = make(ExpressionKind::kConstant);
+  if (tokens_.is(TokenKind::kFloat)) {
+    made->constant.data = std::strtod(text.c_str(), nullptr);
+  } else {
+    made->constant = whole_number(text);
+  }
   tokens_.next();
   return made;
 }

@@ -37,6 +37,23 @@ std::vector<TextRange> trusted_ranges(const RenderedChat& rendered) {
   return ranges;
 }
 
+/// Returns all of a text but for ranges that are in order.
+std::vector<TextRange> all_but(std::size_t size, const std::vector<TextRange>& left_out) {
+  std::vector<TextRange> kept;
+  std::size_t at = 0;
+  for (const TextRange& range : left_out) {
+    if (range.begin > at) kept.push_back({.begin = at, .end = range.begin});
+    at = std::max(at, range.end);
+  }
+  if (size > at) kept.push_back({.begin = at, .end = size});
+  return kept;
+}
+
+/// Says whether the message that a text is from lets its loss count.
+bool is_learnt(const Conversation& conversation, const Origin& origin) {
+  return origin.message < 0 || conversation.is_learnt(static_cast<std::size_t>(origin.message));
+}
+
 std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std::int32_t> id) {
   if (!id) return std::nullopt;
   return std::string(tokenizer.token(*id));
@@ -63,13 +80,29 @@ ConversationEncoder::ConversationEncoder(const Tokenizer& tokenizer,
   options_.eos_token = text_of(tokenizer, tokenizer.special_tokens().eos);
 }
 
+std::vector<TextRange> ConversationEncoder::muted(const Conversation& conversation,
+                                                  const RenderedChat& rendered) const {
+  std::vector<TextRange> ranges;
+  const auto add = [&](const std::vector<TextSpan>& spans) {
+    for (const TextSpan& span : spans) {
+      if (span.origin.field == ChatField::kRole || is_learnt(conversation, span.origin)) continue;
+      ranges.push_back({.begin = span.begin, .end = span.end});
+    }
+  };
+  add(rendered.spans);
+  if (!ranges.empty()) add(assistant_spans(template_, conversation, options_, rendered).spans);
+  std::ranges::sort(ranges, {}, &TextRange::begin);
+  return ranges;
+}
+
 std::vector<TextRange> ConversationEncoder::learnt(const Conversation& conversation,
                                                    const RenderedChat& rendered) const {
-  if (loss_ == ChatLoss::kAll) return {{.begin = 0, .end = rendered.text.size()}};
+  if (loss_ == ChatLoss::kAll) return all_but(rendered.text.size(), muted(conversation, rendered));
   const auto last = static_cast<std::int32_t>(conversation.size()) - 1;
   std::vector<TextRange> ranges;
   for (const TextSpan& span : assistant_spans(template_, conversation, options_, rendered).spans) {
     if (loss_ == ChatLoss::kCompletion && span.origin.message != last) continue;
+    if (!is_learnt(conversation, span.origin)) continue;
     ranges.push_back({.begin = span.begin, .end = span.end});
   }
   return ranges;

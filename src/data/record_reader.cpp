@@ -26,7 +26,11 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   explicit FieldReader(const std::string& field)
       : field_(field.empty() ? "text" : field), takes_conversations_(field.empty()) {}
 
-  bool null() override { return value("null"); }
+  /// Null is as if the member were not there.
+  bool null() override {
+    if (levels_ == 1 && member_ != nullptr) *member_ = false;
+    return value("null");
+  }
   bool boolean(bool /*value*/) override { return value("true or false"); }
   bool number_integer(number_integer_t /*value*/) override { return value("a number"); }
   bool number_unsigned(number_unsigned_t /*value*/) override { return value("a number"); }
@@ -45,9 +49,11 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     if (levels_ != 1) return true;
     wanted_ = key == field_;
-    has_messages_ |= key == "messages";
-    has_prompt_ |= key == "prompt";
-    has_completion_ |= key == "completion";
+    member_ = key == "messages"     ? &has_messages_
+              : key == "prompt"     ? &has_prompt_
+              : key == "completion" ? &has_completion_
+                                    : nullptr;
+    if (member_ != nullptr) *member_ = true;
     if (!wanted_ && others_.size() < kMostShown) others_ += (others_.empty() ? "" : ", ") + key;
     return true;
   }
@@ -107,6 +113,7 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   bool has_messages_ = false;
   bool has_prompt_ = false;
   bool has_completion_ = false;
+  bool* member_ = nullptr;            ///< which of these the next value of the object is
   const char* other_kind_ = nullptr;  ///< what the field is instead of a text
   int levels_ = 0;
   bool wanted_ = false;  ///< whether the next value of the object is the field's
@@ -159,6 +166,11 @@ std::string read_stream(ByteStream& stream, const std::string& name, std::size_t
 
 Record read_record(std::string_view line, const std::string& field) {
   FieldReader reader(field);
+  try {
+    refuse_nul(line);
+  } catch (const Json::exception& error) {
+    throw IoError("is not JSON, of which each line holds one record: " + json_problem(error));
+  }
   Json::sax_parse(line.begin(), line.end(), &reader);
   return reader.take();
 }

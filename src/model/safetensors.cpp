@@ -142,8 +142,9 @@ void SafetensorsFile::read(std::string_view name, std::int64_t first_element,
       tensor.offset + static_cast<std::uint64_t>(first_element) * size_of(tensor.dtype);
   try {
     with_type(tensor.dtype, [&]<class From>(From) { read_converted<From>(name, offset, out); });
-  } catch (const std::range_error& e) {
-    throw IoError(in_tensor(path(), name) + e.what());
+  } catch (const std::range_error&) {
+    throw IoError(in_tensor(path(), name) + "holds integers that do not fit " +
+                  std::to_string(8 * sizeof(T)) + " bits; store smaller ones");
   }
 }
 

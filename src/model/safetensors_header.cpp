@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -135,6 +137,29 @@ void check_coverage(const std::filesystem::path& file, const StoredTensors& tens
   }
 }
 
+/// Refuses a key that an object has twice, but within metadata, where the library takes the last.
+class RepeatedKeys {
+ public:
+  void operator()(json::parse_event_t event, const json& parsed) {
+    if (event == json::parse_event_t::object_start) {
+      open_.emplace_back();
+    } else if (event == json::parse_event_t::object_end) {
+      open_.pop_back();
+    } else if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (open_.size() == 1) in_metadata_ = key == "__metadata__";
+      if (open_.size() > 1 && in_metadata_) return;
+      if (!open_.back().insert(key).second) {
+        throw IoError("\"" + printable_name(shortened(key)) + "\" is given twice in one object");
+      }
+    }
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;
+  bool in_metadata_ = false;
+};
+
 }  // namespace
 
 std::string_view name_of(StoredType type) { return info_of(type).name; }
@@ -149,8 +174,10 @@ std::string in_tensor(const std::filesystem::path& file, std::string_view name) 
 }
 
 json parse_json_object(const std::filesystem::path& file, std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   try {
-    json parsed = parse_json<json>(text);
+    if (text.starts_with(kByteOrderMark)) throw IoError("it begins with a byte order mark");
+    json parsed = parse_json<json>(text, JsonComments::kRefuse, RepeatedKeys());
     if (parsed.is_object()) return parsed;
   } catch (const std::exception& e) {
     throw IoError(in_file(file) + "its JSON cannot be read (" + json_problem(e) + ")" +
@@ -159,12 +186,24 @@ json parse_json_object(const std::filesystem::path& file, std::string_view text)
   throw IoError(in_file(file) + "its JSON is not an object" + kDamagedFile);
 }
 
+namespace {
+
+/// The library takes texts and nothing else for metadata, or null for none.
+void check_metadata(const std::filesystem::path& file, const json& metadata) {
+  const bool texts = metadata.is_object() && std::ranges::all_of(metadata, &json::is_string);
+  if (texts || metadata.is_null()) return;
+  throw IoError(in_file(file) + "its __metadata__ is not an object of texts" + kDamagedFile);
+}
+
+}  // namespace
+
 StoredTensors parse_safetensors_header(const std::filesystem::path& file, std::string_view text,
                                        std::uint64_t data_begin, std::uint64_t data_end) {
   StoredTensors tensors;
   const json header = parse_json_object(file, text);
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
+      check_metadata(file, entry);
       continue;
     }
     try {

@@ -149,6 +149,11 @@ class Reader final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 TokenizerJson parse_tokenizer_json(std::string_view text) {
+  try {
+    refuse_nul(text);
+  } catch (const Json::exception& error) {
+    throw ConfigError("is not JSON: " + json_problem(error));
+  }
   Reader reader;
   Json::sax_parse(text.begin(), text.end(), &reader);
   return reader.take();

@@ -101,6 +101,29 @@ TEST_CASE("what was read of a text that is not JSON is shown on one line") {
   }
 }
 
+TEMPLATE_TEST_CASE("a NUL is refused wherever it stands, also behind the value", "", Sorted,
+                   Ordered) {
+  for (const std::string before : {"", "[1", "[1]", "[1] ", "\"a"}) {
+    INFO(before);
+    CHECK_THROWS_WITH(parse_json<TestType>(before + '\0' + "]\""), ContainsSubstring("NUL"));
+  }
+  CHECK(parse_json<TestType>(R"(["\u0000"])")[0].template get<std::string>() ==
+        std::string(1, '\0'));
+}
+
+TEST_CASE("whole numbers beyond 64 bits keep their digits where that is asked for") {
+  const auto exact = parse_exact_json<Ordered>(
+      "[18446744073709551616, -9223372036854775809, 18446744073709551615, 1e20]");
+  const auto digits = [&](std::size_t i) {
+    const auto& bytes = exact[i].get_binary();
+    return std::string(bytes.begin(), bytes.end());
+  };
+  CHECK(digits(0) == "18446744073709551616");
+  CHECK(digits(1) == "-9223372036854775809");
+  CHECK(exact[2].is_number_unsigned());
+  CHECK(exact[3].is_number_float());
+}
+
 TEST_CASE("64 levels of objects and lists are read and one more is refused") {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');

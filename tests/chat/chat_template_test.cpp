@@ -47,6 +47,31 @@ TEST_CASE("errors name the file, the line, and what is wrong") {
   CHECK(problem_of("{{ f(\n1) }}") == "chat.jinja:1: 'f' is no function, but undefined");
 }
 
+TEST_CASE("built-in templates refuse tools and tool calls, for which they have no place") {
+  const std::string user = R"({"role": "user", "content": "a"})";
+  const std::string call =
+      R"({"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f"}}]})";
+  const std::string old =
+      R"({"role": "assistant", "content": "b", "function_call": {"name": "f"}})";
+  for (const std::string_view name : ChatTemplate::built_in_names()) {
+    INFO(name);
+    const auto refusal = [&](const std::string& json) -> std::string {
+      try {
+        (void)ChatTemplate::built_in(name).render(Conversation::parse(json, "test"),
+                                                  {.bos_token = "<s>", .eos_token = "</s>"});
+      } catch (const ChatRefused& error) {
+        return error.what();
+      }
+      return "none";
+    };
+    CHECK(refusal("[" + user + "]") == "none");
+    CHECK_THAT(refusal("[" + user + ", " + call + "]"), ContainsSubstring("place for tool calls"));
+    CHECK_THAT(refusal("[" + user + ", " + old + "]"), ContainsSubstring("place for tool calls"));
+    CHECK_THAT(refusal(R"({"tools": [{"name": "f"}], "messages": [)" + user + "]}"),
+               ContainsSubstring("no place for tools"));
+  }
+}
+
 TEST_CASE("a template's refusal is an error of its own") {
   const auto refusing = ChatTemplate::parse("\n{{ raise_exception('no system') }}", "chat.jinja");
   CHECK_THROWS_AS(refusing.render(chat(), {}), ChatRefused);

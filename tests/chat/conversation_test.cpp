@@ -54,6 +54,40 @@ TEST_CASE("tools, documents and variables reach the template") {
   CHECK(render("{{ tools }}", "[]") == "None");
 }
 
+TEST_CASE("what is no text is refused by message and member") {
+  const auto problem = [](const std::string& members) {
+    return problem_of(R"([{"role": "user", "content": "a"}, {"role": "user", )" + members + "}]");
+  };
+  CHECK_THAT(problem(R"("content": 3)"),
+             ContainsSubstring("message 1: \"content\" is 3, and must be a text"));
+  CHECK_THAT(problem(R"("content": {"a": 1})"), ContainsSubstring("and must be a text"));
+  CHECK_THAT(problem(R"("content": [{"type": "image_url"}])"),
+             ContainsSubstring("a part of type \"image_url\"; only parts of type text"));
+  CHECK_THAT(problem(R"("content": ["a"])"), ContainsSubstring("a part of \"content\" is \"a\""));
+  CHECK_THAT(problem(R"("content": [{"type": "text", "text": null}])"),
+             ContainsSubstring("has no \"text\""));
+  CHECK_THAT(problem(R"("reasoning": ["a"])"), ContainsSubstring("\"reasoning\" is [\"a\"]"));
+  CHECK_THAT(problem(R"("tool_calls": {})"), ContainsSubstring("\"tool_calls\" is {}"));
+  CHECK_THAT(
+      problem(R"("tool_calls": [{"function": {"arguments": "{"}}])"),
+      ContainsSubstring("\"arguments\" of a tool call are \"{\", and must be a JSON object"));
+  CHECK_THAT(problem_of(R"({"messages": [], "tools": "[1"})"),
+             ContainsSubstring("\"tools\" is a text that is no JSON"));
+  CHECK_THAT(problem_of(std::string(R"([{"role": "user", "content": "a"}])") + '\0' + "x"),
+             ContainsSubstring("is no JSON") && ContainsSubstring("NUL"));
+}
+
+TEST_CASE("a result that is data is written as JSON, or not at all") {
+  const std::string result = R"([{"role": "tool", "content": {"degrees": 21.5}}])";
+  CHECK(render("{{ messages[0].content | tojson }}", result) == R"({"degrees": 21.5})");
+  CHECK_THROWS_WITH(render("{{ messages[0].content }}", result),
+                    ContainsSubstring("message 0: its content would be written as Python writes"));
+  CHECK_THROWS_WITH(
+      render("{{ messages[0].tool_calls }}",
+             R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}])"),
+      ContainsSubstring("message 0: its tool calls would be written as Python writes a list"));
+}
+
 TEST_CASE("reasoning is found under all of its names") {
   for (const std::string name : {"reasoning_content", "thinking", "reasoning"}) {
     INFO(name);
@@ -64,10 +98,10 @@ TEST_CASE("reasoning is found under all of its names") {
                R"([{"role": "user", "reasoning": null}])") == "False");
 }
 
-TEST_CASE("numbers are whole or real, and large ones become real") {
+TEST_CASE("numbers are whole, however large, or real") {
   CHECK(render("{{ messages[0].n }} {{ messages[0].m }} {{ messages[0].x }}",
                R"([{"role": "u", "n": -3, "m": 18446744073709551615, "x": 1.50}])") ==
-        "-3 1.8446744073709552e+19 1.5");
+        "-3 18446744073709551615 1.5");
 }
 
 }  // namespace strata

@@ -59,6 +59,26 @@ TEST_CASE("each feature of the language renders as Jinja2 renders it") {
   CHECK(compared > 40);
 }
 
+TEST_CASE("what data sets write becomes what transformers makes of what is meant") {
+  int compared = 0;
+  for (const Json& golden : goldens()["meant"]) {
+    INFO(golden["name"].get<std::string>());
+    const std::string source = golden["template"].get<std::string>();
+    const auto written = golden["written"].get<std::string>();
+    std::string text;
+    try {
+      text = ChatTemplate::parse(source, "golden")
+                 .render(Conversation::parse(written, "goldens"), {})
+                 .text;
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CHECK(text == golden["text"].get<std::string>());
+    ++compared;
+  }
+  CHECK(compared > 10);
+}
+
 TEST_CASE("what Jinja2 refuses is refused") {
   int refused = 0;
   for (const Json& golden : goldens()["cases"]) {

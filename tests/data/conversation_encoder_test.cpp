@@ -75,6 +75,43 @@ const char* const kThreeTurns = R"([{"role": "user", "content": "One?"},
 
 }  // namespace
 
+TEST_CASE("a message of weight 0, or not to train on, has no loss") {
+  const Chat chat;
+  const auto chatml = ChatTemplate::built_in("chatml");
+  const auto turns = [](const std::string& of_first, const std::string& of_question) {
+    return R"([{"role": "user", "content": "One?"},
+        {"role": "assistant", "content": "First one.", )" +
+           of_first + R"(}, {"role": "user", "content": "Two?", )" + of_question +
+           R"(}, {"role": "assistant", "content": "Second.", "weight": 1, "train": true}])";
+  };
+  for (const std::string none : {R"("weight": 0)", R"("train": false)", R"("weight": 0.0)"}) {
+    INFO(none);
+    const std::string json = turns(none, R"("weight": null)");
+    CHECK(chat.learnt_by(chatml, json) == Pieces{"Second.<|im_end|>"});
+    CHECK(chat.learnt_by(chatml, json, ChatLoss::kAll) ==
+          Pieces{"<|im_start|>user\nOne?<|im_end|>\n<|im_start|>assistant\n",
+                 "\n<|im_start|>user\nTwo?<|im_end|>\n<|im_start|>assistant\nSecond.<|im_end|>\n"});
+  }
+  const std::string question = turns(R"("weight": 1)", R"("train": false)");
+  CHECK(chat.learnt_by(chatml, question) == Pieces{"First one.<|im_end|>", "Second.<|im_end|>"});
+  CHECK(chat.learnt_by(chatml, question, ChatLoss::kAll).size() == 2);
+  CHECK_THROWS_WITH(chat.learnt_by(chatml, turns(R"("weight": 0.5)", R"("train": true)")),
+                    ContainsSubstring("message 1: \"weight\" is 0.5, and must be 0 or 1"));
+}
+
+TEST_CASE("what a template writes at the very end has no loss where a message shows nothing") {
+  const Chat chat;
+  const auto quiet = ChatTemplate::parse(
+      "{% for m in messages %}{% if m.content %}<|im_start|>{{ m.role }}\n{{ m.content "
+      "}}<|im_end|>\n"
+      "{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% else %}</s>"
+      "{% endif %}",
+      "test");
+  CHECK(chat.learnt_by(quiet, R"([{"role": "user", "content": "One?"},
+      {"role": "assistant", "content": "First."}, {"role": "user", "content": ""}])") ==
+        Pieces{"First.<|im_end|>"});
+}
+
 TEST_CASE("answers and the ends of turns have loss, by whatever markers") {
   const Chat chat;
   const auto of = [&](const char* name) {

@@ -129,7 +129,9 @@ TEST_CASE("integer tensors are read as integers, not as numbers of another kind"
       folder.write("a.safetensors", file_of(header, bytes_of(small) + bytes_of(large))));
   CHECK(read_all<std::int64_t>(file, "i") == std::vector<std::int64_t>{-100, 7});
   CHECK(read_all<std::int64_t>(file, "l") == large);
-  CHECK_THROWS_WITH(read_all<std::int32_t>(file, "l"), ContainsSubstring("'l'"));
+  CHECK_THROWS_WITH(read_all<std::int32_t>(file, "l"),
+                    ContainsSubstring("'l'") && ContainsSubstring("do not fit 32 bits") &&
+                        !ContainsSubstring("narrow"));
   CHECK_THROWS_WITH(read_all<double>(file, "i"),
                     ContainsSubstring("'i'") && ContainsSubstring("I32"));
 }
@@ -158,6 +160,43 @@ TEST_CASE("a torn or hostile header is refused with the file's name") {
              ContainsSubstring("claims a header"));
   CHECK_THAT(refusal(file_of("[1]", "")), ContainsSubstring("not an object"));
   CHECK_THAT(refusal(good + "x"), ContainsSubstring("belong to no tensor"));
+}
+
+// What the safetensors library 0.8.0 says to each of these, but for a tensor that is there twice,
+// which it takes.
+TEST_CASE("headers that the library refuses are refused, and those that it takes are read") {
+  const std::string tensor = entry("x", "F32", "[1]", 0, 4);
+  const auto metadata = [&](const std::string& value) {
+    return object(R"("__metadata__":)" + value + "," + tensor);
+  };
+  const std::string data(4, 'x');
+  const Folder folder;
+  for (const std::string& taken :
+       {object(tensor) + "  ", object(tensor) + "\n", " " + object(tensor), metadata("{}"),
+        metadata("null"), metadata(R"({"a":"b","a":"c"})"),
+        object(R"("x":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"more":1})")}) {
+    INFO(taken);
+    CHECK(SafetensorsFile(folder.write("good.safetensors", file_of(taken, data))).tensors() ==
+          std::vector<std::string>{"x"});
+  }
+  const std::vector<std::pair<std::string, std::string>> refused{
+      {object(tensor) + std::string(2, '\0'), "NUL"},
+      {object(tensor) + '\0' + "{", "NUL"},
+      {"\xEF\xBB\xBF" + object(tensor), "byte order mark"},
+      {object(tensor + "," + tensor), "\"x\" is given twice"},
+      {object(R"("x":{"dtype":"F32","dtype":"F32","shape":[1],"data_offsets":[0,4]})"),
+       "\"dtype\" is given twice"},
+      {object(R"("__metadata__":{},"__metadata__":{},)" + tensor), "is given twice"},
+      {metadata(R"({"a":1})"), "__metadata__ is not an object of texts"},
+      {metadata(R"({"a":null})"), "not an object of texts"},
+      {metadata(R"({"a":{}})"), "not an object of texts"},
+      {metadata("[]"), "not an object of texts"},
+      {metadata(R"("x")"), "not an object of texts"},
+      {object("\"\xe9\":" + tensor.substr(4)), "cannot be read"}};
+  for (const auto& [header, problem] : refused) {
+    INFO(header);
+    CHECK_THAT(refusal(file_of(header, data)), ContainsSubstring(problem));
+  }
 }
 
 TEST_CASE("an entry that does not fit the data is refused with the tensor's name") {

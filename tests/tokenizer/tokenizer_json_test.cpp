@@ -88,6 +88,7 @@ TEST_CASE("vocabularies and merges of another form are refused by their place") 
                ContainsSubstring("$.model.merges[1]"));
   }
   CHECK_THAT(refusal_of("{\"model\": {\"vocab\": {\"a\": 1"), ContainsSubstring("is not JSON"));
+  CHECK_THAT(refusal_of(std::string("{}") + '\0' + "x"), ContainsSubstring("NUL"));
   CHECK_THAT(refusal_of(std::string(100000, '[')), ContainsSubstring("nest more than"));
   CHECK(refusal_of(with_model(R"("vocab": [["a", 0.5]], "merges": {})")).empty());  // in the tree
 }

@@ -29,6 +29,15 @@ template <class Json>
 [[nodiscard]] Json parse_json(std::string_view text, JsonComments comments = JsonComments::kRefuse,
                               const OnJsonEvent<Json>& on_event = {});
 
+/// Parses as parse_json does, but keeps whole numbers beyond 64 bits: such a one becomes a binary
+/// value that holds its decimal digits, behind a minus if it has one. JSON has no binary values.
+template <class Json>
+[[nodiscard]] Json parse_exact_json(std::string_view text);
+
+/// Throws Json::exception if `text` holds a NUL, at which the library's parser would end and take
+/// what stands before it for all. Whoever calls the parser itself calls this before.
+void refuse_nul(std::string_view text);
+
 /// Returns why parse_json threw, without the name that the library puts in front:
 /// "[json.exception.parse_error.101] parse error at ...".
 [[nodiscard]] std::string json_problem(const std::exception& error);

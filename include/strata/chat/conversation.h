@@ -13,7 +13,8 @@ class Conversation {
  public:
   /// Parses a list of messages, or an object with "messages" and, if it has them, "tools",
   /// "documents" and "chat_template_kwargs", whose entries are variables of the template. A message
-  /// is an object with a "role". Instead of "messages" there may be "prompt" and "completion":
+  /// is an object with a "role"; its "weight", 0 or 1, or "train", true or false, may say whether
+  /// its loss counts. Instead of "messages" there may be "prompt" and "completion":
   /// lists of messages, or texts of a user and of an assistant. Other keys of the object are
   /// ignored, as data sets have many. Throws IoError that begins with `name`, which says where the
   /// text stands.
@@ -27,6 +28,10 @@ class Conversation {
   [[nodiscard]] std::size_t size() const;
   /// Returns the role of a message, which is below size().
   [[nodiscard]] const std::string& role(std::size_t message) const;
+
+  /// Returns whether the loss of a message may count: not if its "weight" is 0 or its "train"
+  /// false.
+  [[nodiscard]] bool is_learnt(std::size_t message) const;
 
   struct Data;  ///< the parsed JSON, for the renderer alone
   [[nodiscard]] const Data& data() const { return *data_; }

@@ -16,6 +16,7 @@ enum class ChatField : std::uint8_t {
   kContent,    ///< "content", also the texts of a list of parts
   kReasoning,  ///< "reasoning_content", or under its older names "thinking" and "reasoning"
   kToolCalls,  ///< "tool_calls"
+  kArguments,  ///< what the "arguments" of a tool call hold
   kOther,      ///< any other key
 };
 

@@ -17,7 +17,7 @@ namespace strata {
 enum class ChatLoss : std::uint8_t {
   kAssistant,   ///< all that assistants say, and the ends of their turns
   kCompletion,  ///< likewise, of the last message alone; nothing if another speaks last
-  kAll,         ///< every token
+  kAll,         ///< every token, but for messages whose loss does not count
 };
 /// Reads "assistant", "completion" or "all"; throws ConfigError for anything else.
 [[nodiscard]] ChatLoss parse_chat_loss(std::string_view text);
@@ -50,6 +50,9 @@ class ConversationEncoder {
   [[nodiscard]] std::vector<std::string> markers_without_token() const;
 
  private:
+  /// Returns what messages say, and the turns of assistants among them, whose loss does not count.
+  [[nodiscard]] std::vector<TextRange> muted(const Conversation& conversation,
+                                             const RenderedChat& rendered) const;
   [[nodiscard]] std::vector<TextRange> learnt(const Conversation& conversation,
                                               const RenderedChat& rendered) const;
 
