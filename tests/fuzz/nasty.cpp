@@ -130,10 +130,8 @@ const std::vector<std::string>& texts() {
                                                "line\nline",
                                                "\x1b[31mred",
                                                "\x07\x08\x7f",
-                                               "\xc2\x9b"
-                                               "31mred",
-                                               "\x9b"
-                                               "31mred",
+                                               "\xc2\x9b;31mred",
+                                               "\x9b;31mred",
                                                "x\n[2026-11-28 12:00:00] [info] all is well",
                                                "caf\xc3\xa9",
                                                "\xe6\x97\xa5\xe6\x9c\xac",
