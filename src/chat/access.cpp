@@ -131,13 +131,22 @@ Value attribute(Heap& heap, const Value& value, const std::string& name) {
   return {};
 }
 
+namespace {
+
+/// Says whether a value is a list whose elements have numbers, as views of dicts have not.
+bool has_indices(const Value& value) {
+  return value.is<List*>() && (value.get<List*>()->is_plain() || value.get<List*>()->is_range);
+}
+
+}  // namespace
+
 Value subscript(Heap& heap, const Value& value, const Value& index) {
   if (value.is_undefined()) fail("takes an element of something that is undefined");
   if (value.is<Dict*>()) {
     const Value* found = find(heap, *value.get<Dict*>(), index);
     if (found != nullptr) return *found;
   }
-  if (index.is_integer() && (value.is<List*>() || value.is_text())) {
+  if (index.is_integer() && (has_indices(value) || value.is_text())) {
     return item_of(heap, value, index.integer());
   }
   if (index.is_text() && !value.is<Dict*>()) return attribute(heap, value, index.text().bytes());
@@ -155,7 +164,7 @@ Value slice(Heap& heap, const Value& value, const Slice& bounds) {
     return result.value();
   }
   if (value.is_undefined()) fail("takes a slice of something that is undefined");
-  if (!value.is<List*>()) return {};
+  if (!has_indices(value)) return {};
   const List& list = *value.get<List*>();
   std::vector<Value> items;
   for (const std::size_t at : positions(heap, bounds, list.items.size())) {
@@ -195,7 +204,12 @@ std::string_view type_name(const Value& value) {
   constexpr std::array<std::string_view, 12> kNames{"undefined", "None", "bool",       "int",
                                                     "float",     "str",  "list",       "dict",
                                                     "namespace", "loop", "a function", "int"};
-  if (value.is<List*>() && value.get<List*>()->tuple) return "tuple";
+  if (value.is<List*>()) {
+    const List& list = *value.get<List*>();
+    if (list.is_range) return "range";
+    if (!list.is_plain()) return list.view;
+    return list.tuple ? "tuple" : "list";
+  }
   return kNames[value.data.index()];
 }
 

@@ -92,7 +92,11 @@ Value end_filter(Heap& heap, const Value& input, const Arguments& arguments) {
 
 Value reverse_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   expect_no_arguments("reverse", arguments);
-  if (input.is_text()) return slice(heap, input, {.step = -1});
+  if (input.is_text()) {
+    Value text = slice(heap, input, {.step = -1});
+    text.markup = input.markup;
+    return text;
+  }
   std::vector<Value> items = elements(heap, input);
   std::reverse(items.begin(), items.end());
   return heap.list(std::move(items), input.origin);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "chat/arguments.h"
 #include "chat/filters.h"
@@ -11,6 +11,7 @@
 #include "chat/operators.h"
 #include "chat/print.h"
 #include "chat/text_functions.h"
+#include "chat/whole_number.h"
 #include "strata/base/text.h"
 
 namespace strata::chat {
@@ -65,16 +66,25 @@ Value safe(Heap& heap, const Value& input, const Arguments& arguments) {
   return text;
 }
 
+/// Marks a text as what it was made of: what is safe stays so.
+Value as_safe_as(const Value& input, Value text) {
+  text.markup = input.markup;
+  return text;
+}
+
 Value trim(Heap& heap, const Value& input, const Arguments& arguments) {
   const auto [characters] = bind<1>("trim", arguments, {"chars"});
-  return strip(heap, to_text(heap, input).text(),
-               is_given(characters) ? &text_argument("trim", *characters) : nullptr, Sides{});
+  return as_safe_as(
+      input, strip(heap, to_text(heap, input).text(),
+                   is_given(characters) ? &text_argument("trim", *characters) : nullptr, Sides{}));
 }
 
 template <LetterCase kCase>
 Value letter_case(Heap& heap, const Value& input, const Arguments& arguments) {
   expect_no_arguments("upper, lower, capitalize, title", arguments);
-  return change_case(heap, to_text(heap, input).text(), kCase);
+  Value text = change_case(heap, to_text(heap, input).text(), kCase);
+  text.markup = input.markup && kCase != LetterCase::kWords;  // title makes a new text
+  return text;
 }
 
 Value replace_filter(Heap& heap, const Value& input, const Arguments& arguments) {
@@ -102,7 +112,7 @@ Value indent(Heap& heap, const Value& input, const Arguments& arguments) {
   print(ended, heap, input);
   ended.append("\n");
   const Value all = ended.value();
-  const Value lines = split_lines(heap, all.text());
+  const Value lines = split_lines(heap, all.text(), LineEnds::kLeftOut);
   TextBuilder result(heap);
   const std::vector<Value>& parts = lines.get<List*>()->items;
   std::size_t line_end = 0;  // in `all`
@@ -114,7 +124,7 @@ Value indent(Heap& heap, const Value& input, const Arguments& arguments) {
     if (indented) result.append(by);
     result.append(parts[i].text());
   }
-  return result.value();
+  return as_safe_as(input, result.value());
 }
 
 Value format_filter(Heap& heap, const Value& input, const Arguments& arguments) {
@@ -127,23 +137,53 @@ Value length_filter(Heap& heap, const Value& input, const Arguments& arguments) 
   return {.data = length(heap, input)};
 }
 
-/// Reads a number that fills a text, but for white space around it.
-std::optional<double> number_in(Heap& heap, const Value& text) {
+/// Returns a text as int() and float() of Python read it: without white space around it, and
+/// without single underscores between digits; nothing if it cannot be a number.
+std::optional<std::string> plain_number(Heap& heap, const Value& text) {
+  constexpr std::size_t kMostDigits = 4300;  // of what Python makes a number
   const Value stripped = strip(heap, text.text(), nullptr, Sides{});
   const std::string& bytes = stripped.text().bytes();
   heap.look_at(bytes.size());
-  double number = 0;
-  const char* const begin = bytes.data() + (bytes.starts_with('+') ? 1 : 0);
-  const char* const end = bytes.data() + bytes.size();
-  const auto result = std::from_chars(begin, end, number);
-  if (result.ec != std::errc{} || result.ptr != end) return std::nullopt;
+  const auto digit = [&](std::size_t at) {
+    return at < bytes.size() && bytes[at] >= '0' && bytes[at] <= '9';
+  };
+  std::string plain;
+  for (std::size_t at = 0; at < bytes.size(); ++at) {
+    if (bytes[at] != '_') plain += bytes[at];
+    if (bytes[at] == '_' && (at == 0 || !digit(at - 1) || !digit(at + 1))) return std::nullopt;
+  }
+  if (plain.empty() || plain.size() > kMostDigits || plain.find('\0') != plain.npos) {
+    return std::nullopt;
+  }
+  return plain;
+}
+
+/// Returns the number that a text is, in digits with a fraction or an exponent, or by its name.
+std::optional<double> real_in(const std::string& plain) {
+  constexpr std::string_view kSigns = "+-";
+  const bool sign = kSigns.find(plain[0]) != kSigns.npos;
+  const std::string_view size = std::string_view(plain).substr(sign ? 1 : 0);
+  const bool digits = size.find_first_not_of("0123456789.eE+-") == size.npos;
+  const bool named = size.size() == 3 || size.size() == 8;  // inf, nan, infinity
+  const bool begins = !size.empty() && kSigns.find(size[0]) == kSigns.npos;
+  if (!begins || (!digits && !named) || size.find_first_of("xX(") != size.npos) return std::nullopt;
+  char* end = nullptr;
+  const double number = std::strtod(plain.c_str(), &end);
+  if (end != plain.c_str() + plain.size()) return std::nullopt;
   return number;
 }
 
-std::optional<std::int64_t> whole_part(double number) {
-  constexpr double kBeyond = 9223372036854775808.0;  // 2^63
-  if (!(std::fabs(number) < kBeyond)) return std::nullopt;
-  return static_cast<std::int64_t>(number);
+Value int_of_text(Heap& heap, const Value& text, const Value& otherwise) {
+  const std::optional<std::string> plain = plain_number(heap, text);
+  if (!plain) return otherwise;
+  const std::string_view digits = std::string_view(*plain).substr((*plain)[0] == '+' ? 1 : 0);
+  const std::string_view size = digits.substr(digits.starts_with('-') ? 1 : 0);
+  const bool both = digits.size() < plain->size() && size.size() < digits.size();  // "+-"
+  if (!size.empty() && !both && size.find_first_not_of("0123456789") == size.npos) {
+    return whole_number(digits);
+  }
+  const std::optional<double> real = real_in(*plain);
+  return real && std::isfinite(*real) ? whole_number(*real) : otherwise;
 }
 
 Value int_filter(Heap& heap, const Value& input, const Arguments& arguments) {
@@ -152,11 +192,9 @@ Value int_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   if (input.is_undefined()) fail("int() of something that is undefined");
   if (input.is_large()) return input;
   if (input.is_integer()) return {.data = input.integer(), .origin = input.origin};
-  std::optional<double> number;
-  if (input.is<double>()) number = input.get<double>();
-  if (input.is_text()) number = number_in(heap, input);
-  const std::optional<std::int64_t> whole = number ? whole_part(*number) : std::nullopt;
-  return whole ? Value{.data = *whole} : otherwise;
+  if (input.is_text()) return int_of_text(heap, input, otherwise);
+  const bool real = input.is<double>() && std::isfinite(input.get<double>());
+  return real ? whole_number(input.get<double>()) : otherwise;
 }
 
 Value float_filter(Heap& heap, const Value& input, const Arguments& arguments) {
@@ -164,7 +202,8 @@ Value float_filter(Heap& heap, const Value& input, const Arguments& arguments) {
   const Value otherwise = fallback != nullptr ? *fallback : Value{.data = 0.0};
   if (input.is_undefined()) fail("float() of something that is undefined");
   if (input.is_number()) return {.data = input.real(), .origin = input.origin};
-  const std::optional<double> number = input.is_text() ? number_in(heap, input) : std::nullopt;
+  const auto plain = input.is_text() ? plain_number(heap, input) : std::nullopt;
+  const std::optional<double> number = plain ? real_in(*plain) : std::nullopt;
   return number ? Value{.data = *number} : otherwise;
 }
 

@@ -1,6 +1,7 @@
 // The functions that transformers gives to chat templates.
 
 #include <array>
+#include <chrono>
 #include <ctime>
 
 #include "chat/arguments.h"
@@ -69,7 +70,29 @@ Value range(Heap& heap, const Arguments& arguments) {
     numbers.push_back({.data = at});
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  return heap.list(std::move(numbers));
+  Value result = heap.list(std::move(numbers));
+  List& list = *result.get<List*>();
+  list.is_range = true;
+  list.view = "range(" + std::to_string(start) + ", " + std::to_string(stop) +
+              (step == 1 ? "" : ", " + std::to_string(step)) + ")";
+  return result;
+}
+
+/// Fills in what C does otherwise than Python, whose time knows microseconds and no zone.
+std::string python_format(const std::string& format, std::int64_t microseconds) {
+  std::string result;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    const char next = format[at] == '%' && at + 1 < format.size() ? format[at + 1] : '\0';
+    if (next == '\0') {
+      result += format[at];
+      continue;
+    }
+    ++at;
+    std::string digits = std::to_string(microseconds);
+    if (next == 'f') result += digits.insert(0, 6 - digits.size(), '0');
+    if (next != 'f' && next != 'z' && next != 'Z') result += {'%', next};
+  }
+  return result;
 }
 
 Value strftime(Heap& heap, const Arguments& arguments, std::optional<std::int64_t> now_s) {
@@ -78,11 +101,16 @@ Value strftime(Heap& heap, const Arguments& arguments, std::optional<std::int64_
   if (format.size() > kMostTimeFormat || format.find('\0') != std::string::npos) {
     fail("strftime_now() takes a format of at most " + std::to_string(kMostTimeFormat) + " bytes");
   }
-  const std::time_t seconds = now_s ? static_cast<std::time_t>(*now_s) : std::time(nullptr);
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  constexpr std::int64_t kMicrosecondsOfSecond = 1'000'000;
+  const auto seconds = static_cast<std::time_t>(now_s.value_or(now / kMicrosecondsOfSecond));
+  const std::string wanted = python_format(format, now_s ? 0 : now % kMicrosecondsOfSecond);
   std::tm parts{};
   if (localtime_r(&seconds, &parts) == nullptr) fail("strftime_now(): there is no such time");
   std::array<char, 16 * kMostTimeFormat> text{};
-  const std::size_t size = std::strftime(text.data(), text.size(), format.c_str(), &parts);
+  const std::size_t size = std::strftime(text.data(), text.size(), wanted.c_str(), &parts);
   return heap.text(std::string_view(text.data(), size));
 }
 

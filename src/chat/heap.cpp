@@ -50,6 +50,11 @@ Value Heap::tuple(std::vector<Value> items) {
   return {.data = own(List{.items = std::move(items), .tuple = true})};
 }
 
+Value Heap::view(std::string name, std::vector<Value> items, Origin origin) {
+  charge(items.size() * sizeof(Value));
+  return {.data = own(List{.items = std::move(items), .view = std::move(name)}), .origin = origin};
+}
+
 void Heap::set(Dict& dict, const Value& key, const Value& value) {
   for (auto& [known, held] : dict.items) {
     if (equal(*this, known, key)) {

@@ -48,6 +48,8 @@ class Heap {
   [[nodiscard]] Value text(std::string_view bytes, Origin origin = {});
   [[nodiscard]] Value list(std::vector<Value> items, Origin origin = {});
   [[nodiscard]] Value tuple(std::vector<Value> items);
+  /// Makes what a method of a dict returns, "dict_keys" and so on.
+  [[nodiscard]] Value view(std::string name, std::vector<Value> items, Origin origin);
   /// Takes an object in and returns where it is, for good.
   template <class T>
   [[nodiscard]] T* own(T object) {

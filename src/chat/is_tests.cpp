@@ -37,7 +37,10 @@ bool is_iterable(const Value& value) {
   return value.is_undefined() || value.is_text() || value.is<List*>() || value.is<Dict*>() ||
          value.is<Loop*>();
 }
-bool is_sequence(const Value& value) { return is_iterable(value) && !value.is<Loop*>(); }
+bool is_sequence(const Value& value) {
+  const bool view = value.is<List*>() && !value.get<List*>()->is_plain();
+  return is_iterable(value) && !value.is<Loop*>() && (!view || value.get<List*>()->is_range);
+}
 
 std::int64_t remainder(Heap& heap, const Value& value, std::int64_t divisor) {
   return calculate(heap, BinaryOperator::kModulo,
@@ -65,6 +68,8 @@ bool comparison(Heap& heap, const Value& value, const Arguments& arguments) {
 
 bool same(Heap& heap, const Value& value, const Arguments& arguments) {
   const auto [other] = bind<1>("sameas", arguments, {"other"}, 1);
+  if (value.is<List*>()) return other->is<List*>() && value.get<List*>() == other->get<List*>();
+  if (value.is<Dict*>()) return other->is<Dict*>() && value.get<Dict*>() == other->get<Dict*>();
   return value.data.index() == other->data.index() && equal(heap, value, *other);
 }
 

@@ -14,11 +14,7 @@ namespace strata::chat {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool begins_name(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
-         static_cast<unsigned char>(c) >= 0x80;
-}
+bool is_decimal(char c) { return c >= '0' && c <= '9'; }
 
 /// Returns the source with "\n" at all line ends, and without the last one.
 std::string normalized(std::string_view source) {
@@ -46,8 +42,9 @@ class Lexer {
   }
 
  private:
-  [[nodiscard]] bool sees(std::string_view what) const {
-    return std::string_view(source_).substr(at_, what.size()) == what;
+  [[nodiscard]] bool sees(std::string_view what) const { return sees_at(at_, what); }
+  [[nodiscard]] bool sees_at(std::size_t at, std::string_view what) const {
+    return at < source_.size() && std::string_view(source_).substr(at, what.size()) == what;
   }
   void add(TokenKind kind, std::string text) { tokens_.push_back({kind, std::move(text), line_}); }
   void move_to(std::size_t end) {
@@ -173,9 +170,9 @@ class Lexer {
       }
       if (tag_ends(end)) return;
       const char c = source_[at_];
-      if (begins_name(c)) {
+      if (begins_name(code_point_at(source_, at_).value)) {
         name();
-      } else if (is_digit(c)) {
+      } else if (is_decimal(c)) {
         number();
       } else if (c == '\'' || c == '"') {
         string(c);
@@ -187,41 +184,49 @@ class Lexer {
 
   void name() {
     std::size_t end = at_;
-    while (end < source_.size() && (begins_name(source_[end]) || is_digit(source_[end]))) ++end;
+    while (end < source_.size()) {
+      const CodePoint next = code_point_at(source_, end);
+      if (!continues_name(next.value)) break;
+      end += next.bytes;
+    }
     add(TokenKind::kName, source_.substr(at_, end - at_));
     at_ = end;
   }
 
-  [[nodiscard]] std::string digits() {
-    std::string result;
-    for (; at_ < source_.size() && (is_digit(source_[at_]) || source_[at_] == '_'); ++at_) {
-      if (source_[at_] != '_') result += source_[at_];
-    }
-    return result;
+  /// Returns where digits end that begin at `at`; a single "_" may stand between two.
+  [[nodiscard]] std::size_t digits_end(std::size_t at) const {
+    const auto digit = [&](std::size_t i) { return i < source_.size() && is_decimal(source_[i]); };
+    while (digit(at) || (at < source_.size() && source_[at] == '_' && digit(at + 1))) ++at;
+    return at;
   }
+  [[nodiscard]] bool digit_at(std::size_t at) const {
+    return at < source_.size() && is_decimal(source_[at]);
+  }
+  /// Returns where a fraction and an exponent behind digits end, or `at` if there is neither.
+  [[nodiscard]] std::size_t real_end(std::size_t at) const {
+    if (sees_at(at, ".") && digit_at(at + 1)) at = digits_end(at + 1);
+    if (!sees_at(at, "e") && !sees_at(at, "E")) return at;
+    const bool sign = sees_at(at + 1, "+") || sees_at(at + 1, "-");
+    const std::size_t exponent = at + (sign ? 2 : 1);
+    return digit_at(exponent) ? digits_end(exponent) : at;
+  }
+  /// A number that begins with 0 is 0 and ends there; what follows it is not a number's.
   void number() {
-    const auto digit_at = [&](std::size_t at) {
-      return at < source_.size() && is_digit(source_[at]);
-    };
-    std::string text = digits();
-    bool real = false;
-    if (at_ < source_.size() && source_[at_] == '.' && digit_at(at_ + 1)) {
-      ++at_;
-      text += '.' + digits();
-      real = true;
+    const std::size_t whole = digits_end(at_);
+    std::size_t end = real_end(whole);
+    const bool real = end > whole;
+    if (!real && source_[at_] == '0') {
+      end = source_.find_first_not_of("0_", at_);
+      end = digits_end(at_) < end ? digits_end(at_) : end;
+      while (source_[end - 1] == '_') --end;
     }
-    if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
-      const bool sign =
-          at_ + 1 < source_.size() && (source_[at_ + 1] == '+' || source_[at_ + 1] == '-');
-      if (digit_at(at_ + (sign ? 2 : 1))) {
-        text += source_.substr(at_, sign ? 2 : 1);
-        at_ += sign ? 2 : 1;
-        text += digits();
-        real = true;
-      }
-    }
-    if (at_ < source_.size() && begins_name(source_[at_])) {
-      throw SyntaxError(line_, "a number runs into a name; only decimal numbers are supported");
+    std::string text = source_.substr(at_, end - at_);
+    std::erase(text, '_');
+    at_ = end;
+    if (!real && text == "0" && at_ < source_.size() &&
+        begins_name(code_point_at(source_, at_).value) &&
+        std::string_view("xXoObB").find(source_[at_]) != std::string_view::npos) {
+      throw SyntaxError(line_, "only decimal numbers are supported");
     }
     add(real ? TokenKind::kFloat : TokenKind::kInteger, std::move(text));
   }
@@ -242,7 +247,9 @@ class Lexer {
     const auto* const found = std::find_if(kOperators.begin(), kOperators.end(),
                                            [&](std::string_view op) { return sees(op); });
     if (found == kOperators.end()) {
-      throw SyntaxError(line_, "unexpected character '" + source_.substr(at_, 1) + "' in a tag");
+      const std::size_t bytes = code_point_at(source_, at_).bytes;
+      throw SyntaxError(line_,
+                        "unexpected character '" + source_.substr(at_, bytes) + "' in a tag");
     }
     balance(found->front());
     add(TokenKind::kOperator, std::string(*found));

@@ -53,8 +53,9 @@ Value split_method(Heap& heap, const Value& self, const Arguments& arguments) {
 }
 
 Value splitlines(Heap& heap, const Value& self, const Arguments& arguments) {
-  expect_no_arguments("splitlines", arguments);
-  return split_lines(heap, self.text());
+  const auto [keep] = bind<1>("splitlines", arguments, {"keepends"});
+  return split_lines(heap, self.text(),
+                     keep != nullptr && truth(*keep) ? LineEnds::kKept : LineEnds::kLeftOut);
 }
 
 /// Says whether a text begins, or ends, with one of the affixes: a string or a tuple of such.
@@ -133,8 +134,6 @@ Value all_of(Heap& heap, const Value& self, const Arguments& arguments) {
   }
   return {.data = all};
 }
-bool is_ascii_digit(std::uint32_t c) { return c >= '0' && c <= '9'; }
-
 constexpr std::array<NamedMethod, 22> kTextMethods{
     {{"strip", &strip_method<true, true>},
      {"lstrip", &strip_method<true, false>},
@@ -156,7 +155,7 @@ constexpr std::array<NamedMethod, 22> kTextMethods{
      {"find", &find_method<false>},
      {"rfind", &find_method<true>},
      {"count", &count_in_text},
-     {"isdigit", &all_of<&is_ascii_digit>},
+     {"isdigit", &all_of<&is_digit>},
      {"isspace", &all_of<&is_space>}}};
 
 Value dict_items(Heap& heap, const Value& self, const Arguments& arguments) {
@@ -165,18 +164,18 @@ Value dict_items(Heap& heap, const Value& self, const Arguments& arguments) {
   for (const auto& [key, value] : self.get<Dict*>()->items) {
     pairs.push_back(heap.tuple({key, value}));
   }
-  return heap.list(std::move(pairs), self.origin);
+  return heap.view("dict_items", std::move(pairs), self.origin);
 }
 Value dict_keys(Heap& heap, const Value& self, const Arguments& arguments) {
   expect_no_arguments("keys", arguments);
-  return heap.list(elements(heap, self), self.origin);
+  return heap.view("dict_keys", elements(heap, self), self.origin);
 }
 Value dict_values(Heap& heap, const Value& self, const Arguments& arguments) {
   expect_no_arguments("values", arguments);
   std::vector<Value> values;
   heap.charge(self.get<Dict*>()->items.size() * sizeof(Value));
   for (const auto& [key, value] : self.get<Dict*>()->items) values.push_back(value);
-  return heap.list(std::move(values), self.origin);
+  return heap.view("dict_values", std::move(values), self.origin);
 }
 Value dict_get(Heap& heap, const Value& self, const Arguments& arguments) {
   const auto [key, fallback] = bind<2>("get", arguments, {"key", "default"}, 1);
@@ -246,7 +245,9 @@ Method find_in(const std::array<NamedMethod, N>& methods, std::string_view name)
 Method find_method(const Value& value, std::string_view name) {
   if (value.is_text()) return find_in(kTextMethods, name);
   if (value.is<Dict*>()) return find_in(kDictMethods, name);
-  if (value.is<List*>()) return find_in(kListMethods, name);
+  if (value.is<List*>()) {
+    return value.get<List*>()->is_plain() ? find_in(kListMethods, name) : nullptr;
+  }
   return value.is<Loop*>() ? find_in(kLoopMethods, name) : nullptr;
 }
 
@@ -270,7 +271,9 @@ Value call_method(Heap& heap, const Value& value, const std::string& name,
     fail("'" + name + "' would change a " + std::string(type_name(value)) +
          ", which templates may not");
   }
-  return find_method(value, name)(heap, value, arguments);
+  Value result = find_method(value, name)(heap, value, arguments);
+  if (value.markup && result.is_text()) result.markup = true;
+  return result;
 }
 
 }  // namespace strata::chat

@@ -153,7 +153,8 @@ Value add(Heap& heap, const Value& left, const Value& right) {
   if (!left.is<List*>() || !right.is<List*>()) refuse("+", left, right);
   const List& first = *left.get<List*>();
   const List& second = *right.get<List*>();
-  if (first.tuple != second.tuple) refuse("+", left, right);
+  if (first.tuple != second.tuple || !first.is_plain() || !second.is_plain())
+    refuse("+", left, right);
   heap.charge((first.items.size() + second.items.size()) * sizeof(Value));
   std::vector<Value> items = first.items;
   items.insert(items.end(), second.items.begin(), second.items.end());
@@ -163,7 +164,9 @@ Value add(Heap& heap, const Value& left, const Value& right) {
 bool equal_at(Heap& heap, const Value& left, const Value& right, std::size_t depth);
 
 bool equal_items(Heap& heap, const List& left, const List& right, std::size_t depth) {
-  if (left.tuple != right.tuple || left.items.size() != right.items.size()) return false;
+  const bool alike = left.tuple == right.tuple && left.is_range == right.is_range &&
+                     left.is_plain() == right.is_plain();
+  if (!alike || left.items.size() != right.items.size()) return false;
   for (std::size_t i = 0; i < left.items.size(); ++i) {
     if (!equal_at(heap, left.items[i], right.items[i], depth)) return false;
   }
@@ -212,7 +215,10 @@ bool less_at(Heap& heap, const Value& left, const Value& right, std::size_t dept
     heap.look_at(std::min(left.text().size(), right.text().size()));
     return left.text().bytes() < right.text().bytes();
   }
-  if (!left.is<List*>() || !right.is<List*>()) refuse("<", left, right);
+  const auto has_order = [](const Value& value) {
+    return value.is<List*>() && value.get<List*>()->is_plain();
+  };
+  if (!has_order(left) || !has_order(right)) refuse("<", left, right);
   const std::vector<Value>& a = left.get<List*>()->items;
   const std::vector<Value>& b = right.get<List*>()->items;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
@@ -264,7 +270,9 @@ Value calculate(Heap& heap, BinaryOperator op, const Value& left, const Value& r
     fail("'" + std::string(symbol(op)) + "' does not take whole numbers beyond 64 bits");
   }
   if (left.is_number() && right.is_number()) return reals(op, left.real(), right.real());
-  const auto repeats = [](const Value& value) { return value.is_text() || value.is<List*>(); };
+  const auto repeats = [](const Value& value) {
+    return value.is_text() || (value.is<List*>() && value.get<List*>()->is_plain());
+  };
   if (op == BinaryOperator::kAdd && repeats(left)) return add(heap, left, right);
   if (op == BinaryOperator::kModulo && left.is_text()) return format_percent(heap, left, right);
   if (op == BinaryOperator::kMultiply) {

@@ -42,7 +42,9 @@ class Printer {
   }
 
   void list(const List& list, Origin origin) {
+    if (list.is_range) return out_.append(list.view, origin);
     enter();
+    if (!list.view.empty()) out_.append(list.view + "(", origin);
     out_.append(list.tuple ? "(" : "[", origin);
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       if (i > 0) out_.append(", ", origin);
@@ -50,6 +52,7 @@ class Printer {
     }
     if (list.tuple && list.items.size() == 1) out_.append(",", origin);
     out_.append(list.tuple ? ")" : "]", origin);
+    if (!list.view.empty()) out_.append(")", origin);
     ++left_;
   }
 
@@ -96,10 +99,11 @@ class Printer {
       default: break;
     }
     if (code_point == static_cast<unsigned char>(quote)) return {'\\', quote};
-    const bool control =
-        code_point < 0x20 || (code_point >= 0x7F && code_point <= 0xA0) || code_point == 0xAD;
-    if (!control) return {};
-    return {'\\', 'x', kDigits[code_point >> 4], kDigits[code_point & 15]};
+    if (is_printable(code_point)) return {};
+    const std::size_t digits = code_point < 0x100 ? 2 : code_point < 0x10000 ? 4 : 8;
+    std::string text{'\\', digits == 2 ? 'x' : digits == 4 ? 'u' : 'U'};
+    for (std::size_t i = digits; i > 0; --i) text += kDigits[code_point >> (4 * (i - 1)) & 15];
+    return text;
   }
 
   TextBuilder& out_;

@@ -33,7 +33,7 @@ std::string escaped(std::uint32_t code_point, bool ensure_ascii) {
     default: break;
   }
   if (code_point < 0x20) return unicode_escape(code_point);
-  if (!ensure_ascii || code_point < 0x7F + 1) return {};
+  if (!ensure_ascii || code_point < 0x7F) return {};
   if (code_point < 0x10000) return unicode_escape(code_point);
   const std::uint32_t above = code_point - 0x10000;
   return unicode_escape(0xD800 | above >> 10) + unicode_escape(0xDC00 | (above & 0x3FF));
@@ -46,13 +46,14 @@ class JsonPrinter {
 
   void write(const Value& value) {
     heap_.step();
-    if (value.is_text()) return string(value.text());
-    if (value.is<List*>()) return list(*value.get<List*>(), value.origin);
-    if (value.is<Dict*>()) return dict(*value.get<Dict*>(), value.origin);
-    if (value.is<Namespace*>() || value.is<Loop*>() || value.is<Callable*>() ||
+    const bool view = value.is<List*>() && !value.get<List*>()->is_plain();
+    if (view || value.is<Namespace*>() || value.is<Loop*>() || value.is<Callable*>() ||
         value.is_undefined()) {
       fail("tojson: a value of type " + std::string(type_name(value)) + " has no form in JSON");
     }
+    if (value.is_text()) return string(value.text());
+    if (value.is<List*>()) return list(*value.get<List*>(), value.origin);
+    if (value.is<Dict*>()) return dict(*value.get<Dict*>(), value.origin);
     out_.append(scalar(value), value.origin);
   }
 

@@ -37,9 +37,8 @@ void check_separator(const TracedText& separator) {
 
 bool is_small(char c) { return c >= 'a' && c <= 'z'; }
 /// Says whether the filter title takes what stands behind a character for a word.
-bool begins_word_after(char c) {
-  return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' ||
-         is_space(static_cast<unsigned char>(c));
+bool begins_word_after(std::uint32_t c) {
+  return c == '-' || c == '(' || c == '{' || c == '[' || c == '<' || is_space(c);
 }
 bool is_capital(char c) { return c >= 'A' && c <= 'Z'; }
 
@@ -142,16 +141,32 @@ Value split_words(Heap& heap, const TracedText& text, std::int64_t most) {
   return heap.list(std::move(parts));
 }
 
-Value split_lines(Heap& heap, const TracedText& text) {
+namespace {
+
+/// Returns the bytes of the line end that begins at a byte, or 0.
+std::size_t line_end_at(std::string_view bytes, std::size_t at) {
+  if (bytes.substr(at, 2) == "\r\n") return 2;
+  const CodePoint c = code_point_at(bytes, at);
+  const bool ends = (c.value >= '\n' && c.value <= '\r') || (c.value >= 0x1C && c.value <= 0x1E) ||
+                    (c.bytes > 1 && c.value == 0x85) || c.value == 0x2028 || c.value == 0x2029;
+  return ends ? c.bytes : 0;
+}
+
+}  // namespace
+
+Value split_lines(Heap& heap, const TracedText& text, LineEnds ends) {
   const std::string& bytes = text.bytes();
   heap.decode(bytes.size());
   std::vector<Value> lines;
   std::size_t begin = 0;
   while (begin < bytes.size()) {
-    const std::size_t end =
-        std::min(bytes.find_first_of("\r\n\v\f\x1c\x1d\x1e", begin), bytes.size());
-    lines.push_back(heap.text(text.slice(begin, end)));
-    begin = end + (bytes.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+    std::size_t end = begin;
+    std::size_t line_end = 0;
+    while (end < bytes.size() && (line_end = line_end_at(bytes, end)) == 0) {
+      end += code_point_at(bytes, end).bytes;
+    }
+    lines.push_back(heap.text(text.slice(begin, ends == LineEnds::kKept ? end + line_end : end)));
+    begin = end + line_end;
   }
   return heap.list(std::move(lines));
 }
@@ -182,7 +197,7 @@ Value change_case(Heap& heap, const TracedText& text, LetterCase wanted) {
       if (capital && is_small(c)) c = static_cast<char>(c - 'a' + 'A');
       if (!capital && is_capital(c)) c = static_cast<char>(c - 'A' + 'a');
       first = wanted == LetterCase::kTitle   ? !letter
-              : wanted == LetterCase::kWords ? begins_word_after(c)
+              : wanted == LetterCase::kWords ? begins_word_after(code_point_at(changed, at).value)
                                              : false;
     }
     result.append(changed, span.origin);

@@ -35,8 +35,10 @@ struct Sides {
                                      const TracedText& separator, std::int64_t most);
 /// Splits at runs of white space.
 [[nodiscard]] Value split_words(Heap& heap, const TracedText& text, std::int64_t most);
-/// Splits at line ends, which are left out.
-[[nodiscard]] Value split_lines(Heap& heap, const TracedText& text);
+/// Whether the lines of a text have their ends.
+enum class LineEnds : bool { kLeftOut, kKept };
+/// Splits at line ends.
+[[nodiscard]] Value split_lines(Heap& heap, const TracedText& text, LineEnds ends);
 /// Joins the elements' texts.
 [[nodiscard]] Value join(Heap& heap, const std::vector<Value>& items, const TracedText& separator);
 

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+
+#include "chat/python_text_tables.h"
 
 namespace strata::chat {
 
@@ -111,6 +114,38 @@ bool is_space(std::uint32_t code_point) {
                                            {0x205F, 0x205F},
                                            {0x3000, 0x3000}}};
   return in_any(kSpaces, code_point);
+}
+
+namespace {
+
+bool in_table(std::span<const python_text::CodePointRange> table, std::uint32_t code_point) {
+  const auto after = std::upper_bound(
+      table.begin(), table.end(), code_point,
+      [](std::uint32_t wanted, const auto& range) { return wanted < range.first; });
+  return after != table.begin() && code_point <= (after - 1)->last;
+}
+
+bool is_ascii_letter(std::uint32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+}  // namespace
+
+bool begins_name(std::uint32_t code_point) {
+  return is_ascii_letter(code_point) || code_point == '_' ||
+         in_table(python_text::kNameStarts, code_point);
+}
+
+bool continues_name(std::uint32_t code_point) {
+  if (code_point >= 0x80) return in_table(python_text::kNameParts, code_point);
+  return begins_name(code_point) || is_digit(code_point);
+}
+
+bool is_printable(std::uint32_t code_point) {
+  if (code_point < 0x80) return code_point >= ' ' && code_point < 0x7F;
+  return in_table(python_text::kPrintable, code_point);
+}
+
+bool is_digit(std::uint32_t code_point) {
+  return (code_point >= '0' && code_point <= '9') || in_table(python_text::kDigits, code_point);
 }
 
 std::size_t skip_space(std::string_view text, std::size_t begin, std::size_t end) {

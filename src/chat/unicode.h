@@ -37,6 +37,14 @@ void append_utf8(std::string& text, std::uint32_t code_point);
 [[nodiscard]] std::size_t skip_space_back(std::string_view text, std::size_t begin,
                                           std::size_t end);
 
+/// Says whether a code point may begin a name, or stand in one, as in Python's identifiers.
+[[nodiscard]] bool begins_name(std::uint32_t code_point);
+[[nodiscard]] bool continues_name(std::uint32_t code_point);
+/// Says whether repr() of Python writes a code point as it is.
+[[nodiscard]] bool is_printable(std::uint32_t code_point);
+/// Says whether str.isdigit() takes a code point for a digit.
+[[nodiscard]] bool is_digit(std::uint32_t code_point);
+
 /// Says whether a code point beyond ASCII belongs to a script that has capitals.
 [[nodiscard]] bool in_cased_script(std::uint32_t code_point);
 

@@ -80,10 +80,13 @@ struct Value {
   }
 };
 
-/// A list or a tuple.
+/// A list, a tuple, or what is gone through like one: a range, or keys, values or items of a dict.
 struct List {
   std::vector<Value> items;
   bool tuple = false;
+  std::string view{};     ///< of a range what repr() writes, of a dict's "dict_keys" and so on
+  bool is_range = false;  ///< which has an order and indices, as the views of dicts have not
+  [[nodiscard]] bool is_plain() const { return view.empty(); }
 };
 
 /// A dict in the order of insertion.
