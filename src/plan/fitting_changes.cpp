@@ -39,11 +39,18 @@ RunConfig with_open_memory(RunConfig config) {
   return config;
 }
 
+/// Cells that are planned for all ways of a stage together: a refusal of the largest steps should
+/// not take longer than a plan.
+constexpr std::int64_t kMostCells = std::int64_t{1} << 20;
+
 /// Returns the first way to run the base, as `tune` lists them, that fits.
 std::optional<RunConfig> first_that_fits(const RunConfig& base, const TuneSpace& space,
                                          const PlannedRank& planned) {
+  std::int64_t cells = 0;
   for (const TuneKeys& keys : tune_candidates(base, space)) {
     RunConfig config = keys.put_into(base);
+    cells += keys.sub_batches * (config.model.llama.num_hidden_layers + 1);
+    if (cells > kMostCells) break;
     if (fits(config, planned)) return config;
   }
   return std::nullopt;
