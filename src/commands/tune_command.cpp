@@ -25,6 +25,7 @@
 #include "strata/base/thread_pool.h"
 #include "strata/base/work_meter.h"
 #include "strata/commands/commands.h"
+#include "strata/config/assignments.h"
 #include "strata/config/rate_keys.h"
 #include "strata/plan/tune.h"
 #include "strata/run/stored_rates.h"
@@ -161,16 +162,9 @@ std::string remarks(const TuneKeys& keys, bool timing_searched) {
 }
 
 /// Returns what was found as `--set` takes it.
-std::string assignments(const RunConfig& base, const RunConfig& found) {
+std::string chosen_text(const RunConfig& base, const RunConfig& found) {
   std::string text;
-  const std::vector<FieldText> before = field_texts(base), after = field_texts(found);
-  const std::vector<std::string> keys = differing_fields(base, found);
-  for (const FieldText& field : after) {
-    if (std::ranges::find(keys, field.path) == keys.end()) continue;
-    const bool is_text = field.value.starts_with('"');
-    text += " --set " + field.path + "=" +
-            (is_text ? field.value.substr(1, field.value.size() - 2) : field.value);
-  }
+  for (const std::string& set : assignments(base, found)) text += " --set " + set;
   return text.empty() ? " nothing: the config is the best of what may be changed" : text;
 }
 
@@ -294,7 +288,7 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
   TuneKeys chosen = result.best.front().keys;
   if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
   text = remarks(chosen, space.timing) +
-         "chosen:" + assignments(model.given, chosen.put_into(model.given)) + "\n";
+         "chosen:" + chosen_text(model.given, chosen.put_into(model.given)) + "\n";
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
   if (!options.output.empty()) {

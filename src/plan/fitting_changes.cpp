@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "plan/require_fit.h"
-#include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/config/assignments.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/tune_space.h"
 
@@ -87,37 +87,12 @@ std::optional<RunConfig> find(const RunConfig& given, const PlannedRank& planned
   return std::nullopt;
 }
 
-/// Returns the assignments that make one config of another.
-std::vector<std::string> assignments(const RunConfig& from, const RunConfig& to) {
-  std::vector<std::string> sets;
-  const std::vector<std::string> keys = differing_fields(from, to);
-  for (const FieldText& field : field_texts(to)) {
-    if (std::ranges::find(keys, field.path) == keys.end()) continue;
-    const bool is_text = field.value.starts_with('"');
-    sets.push_back(field.path + "=" +
-                   (is_text ? field.value.substr(1, field.value.size() - 2) : field.value));
-  }
-  return sets;
-}
-
-/// Returns the given config with these assignments, or nothing if no run may have them.
-std::optional<RunConfig> with(const RunConfig& given, const std::vector<std::string>& sets) {
-  try {
-    RunConfig config = given;
-    read_fields(config, "{}", "a change", sets);
-    config.validate("a change");
-    return config;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
-
 /// Leaves out what it fits without: how a step is cut, then key by key.
 void drop_needless(const RunConfig& given, const PlannedRank& planned,
                    std::vector<std::string>& sets) {
-  const std::int64_t step_rows = step_rows_of(with(given, sets).value().schedule);
+  const std::int64_t step_rows = step_rows_of(with_assignments(given, sets).value().schedule);
   const auto go_on_with = [&](std::vector<std::string> fewer) {
-    const std::optional<RunConfig> config = with(given, fewer);
+    const std::optional<RunConfig> config = with_assignments(given, fewer);
     if (!config || step_rows_of(config->schedule) != step_rows) return false;
     if (!fits(*config, planned)) return false;
     sets = std::move(fewer);
@@ -156,7 +131,7 @@ std::optional<FittingChanges> find_fitting_changes(const RunConfig& given,
   if (!found) return std::nullopt;
   FittingChanges changes{.sets = assignments(given, *found)};
   drop_needless(given, planned, changes.sets);
-  const RunConfig config = with(given, changes.sets).value();
+  const RunConfig config = with_assignments(given, changes.sets).value();
   const std::optional<double> step_s =
       predict_step_s(plan_setup(config, choices_by_rule(config), planned), planned.device);
   const auto tokens = static_cast<double>(config.step_tokens(planned.place.world()));
@@ -172,7 +147,7 @@ std::string fitting_text(const RunConfig& given, const PlannedRank& planned) {
     text += fmt::format(", at {} tokens/s by prediction,",
                         format_count(static_cast<std::int64_t>(*changes->tokens_per_s)));
   }
-  text += " with" + consequences(given, with(given, changes->sets).value()) + "\n ";
+  text += " with" + consequences(given, with_assignments(given, changes->sets).value()) + "\n ";
   for (const std::string& set : changes->sets) text += " --set " + set;
   return text + "\n";
 }

@@ -12,7 +12,7 @@
 #include "plan/fitting_changes.h"
 #include "plan/require_fit.h"
 #include "strata/base/bytes.h"
-#include "strata/base/error.h"
+#include "strata/config/assignments.h"
 
 namespace strata {
 
@@ -64,18 +64,6 @@ std::vector<Change> changes_to(const Setup& s) {
   return changes;
 }
 
-/// Returns the config with a change, or nothing if no run may have it.
-std::optional<RunConfig> changed(const RunConfig& given, const Change& change) {
-  try {
-    RunConfig config = given;
-    read_fields(config, "{}", "a change", change);
-    config.validate("a change");
-    return config;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
-
 struct Saving {
   Change change;
   std::size_t bytes = 0;
@@ -101,7 +89,7 @@ std::vector<Saving> savings(const RunConfig& given, const Setup& refused,
   const MemoryUse before = use_of(given);
   std::vector<Saving> found;
   for (Change& change : changes_to(refused)) {
-    const std::optional<RunConfig> config = changed(given, change);
+    const std::optional<RunConfig> config = with_assignments(given, change);
     if (!config) continue;
     const MemoryUse after = use_of(*config);
     if (binding(after) >= binding(before) || (other_fits(before) && !other_fits(after))) continue;

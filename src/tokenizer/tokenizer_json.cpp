@@ -1,3 +1,6 @@
+// Handles the events of the JSON parser for parse_tokenizer_json(), which the reader of tokenizer
+// files calls: vocabulary and merges go into lists as they come, all else into a tree.
+
 #include "tokenizer/tokenizer_json.h"
 
 #include <limits>
