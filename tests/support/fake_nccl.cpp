@@ -210,7 +210,10 @@ class FakeNccl::State {
     const std::set<int>& aborted = ends_[connection.number].aborted;
     changed_.wait(lock,
                   [&] { return meeting.done || released_ || aborted.contains(connection.rank); });
-    if (!meeting.done) throw BackendError("what waited for ever was ended");
+    if (!meeting.done) {
+      meeting.parts.erase(connection.rank);  // who still comes finds no memory that is gone
+      throw BackendError("what waited for ever was ended");
+    }
     if (++meeting.left == connection.ranks) meetings_.erase(place);
   }
 
