@@ -39,6 +39,7 @@ std::string at_line(const std::string& name, int line, std::string_view what) {
 
 struct ChatTemplate::Data {
   std::string name;
+  std::string source;
   chat::SyntaxTree tree;
   [[nodiscard]] RenderedChat render(const Conversation& conversation, const RenderOptions& options,
                                     chat::Form form) const;
@@ -62,7 +63,8 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name) {
   }
   try {
     chat::SyntaxTree tree = chat::parse_template(source);
-    return ChatTemplate(std::make_unique<const Data>(Data{std::move(name), std::move(tree)}));
+    return ChatTemplate(std::make_unique<const Data>(
+        Data{.name = std::move(name), .source = std::string(source), .tree = std::move(tree)}));
   } catch (const chat::SyntaxError& error) {
     throw IoError(at_line(name, error.line(), error.what()));
   }
@@ -86,6 +88,8 @@ ChatTemplate ChatTemplate::built_in(std::string_view name) {
   throw ConfigError("there is no chat template '" + shortened(printable(name)) +
                     "'; those built in are " + names);
 }
+
+const std::string& ChatTemplate::source() const { return data_->source; }
 
 /// Renders a conversation in one of its forms; throws as ChatTemplate::render.
 RenderedChat ChatTemplate::Data::render(const Conversation& conversation,

@@ -82,7 +82,9 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
     result.push_back({std::string(kModelFolder) + name, std::move(contents)});
   };
   std::optional<std::string> config_text;
-  if (imported.read) config_text = imported.read(kConfig);
+  if (std::ranges::find(imported.names, kConfig) != imported.names.end()) {
+    config_text = imported.read(kConfig);
+  }
   for (const std::string& name : imported.names) {
     if (is_copied(name)) add(name, imported.read(name));
   }

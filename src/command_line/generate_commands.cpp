@@ -114,7 +114,9 @@ void add_draw_options(CLI::App& command, DrawOptions& options) {
                   "decides all draws, together with prompt, sample and position (default 0)")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()))
       ->type_name("N");
-  command.add_option("--stop", options.stops, "end before this text; may be repeated")
+  command
+      .add_option("--stop", options.stops,
+                  "end before this text, also that of a special token; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   command.add_flag("--ignore-eos", options.ignore_eos, "do not end at tokens that end texts");

@@ -3,9 +3,11 @@
 #include "command_line/sub_commands.h"
 
 #include <memory>
+#include <string>
 
 #include "command_line/number_range.h"
 #include "strata/commands/commands.h"
+#include "strata/commands/generate.h"
 
 namespace strata {
 
@@ -98,12 +100,24 @@ void add_import(CLI::App& app, const std::shared_ptr<ImportOptions>& options, Ac
   command.callback([options, &action] { action = [options] { return import_command(*options); }; });
 }
 
+void add_chat_template(CLI::App& app, const std::shared_ptr<std::string>& name, Action& action) {
+  CLI::App& command =
+      *app.add_subcommand("chat-template", "Print a chat template: a built-in one, or a model's");
+  command
+      .add_option("name", *name,
+                  "chatml, llama2, llama3 or mistral; or the folder of a model, a checkpoint or a "
+                  "run, whose newest checkpoint is taken")
+      ->required();
+  command.callback([name, &action] { action = [name] { return chat_template_command(*name); }; });
+}
+
 }  // namespace
 
 void add_model_commands(CLI::App& app, Action& action) {
   add_inspect(app, std::make_shared<InspectOptions>(), action);
   add_export(app, std::make_shared<ExportOptions>(), action);
   add_import(app, std::make_shared<ImportOptions>(), action);
+  add_chat_template(app, std::make_shared<std::string>(), action);
 }
 
 }  // namespace strata

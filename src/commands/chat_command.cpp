@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -39,7 +40,11 @@ int chat_command(const ChatOptions& options) {
   log::configure(0, 1, "");
   const NamedModel model("chat", options.model);
   model.text().require_template();
-  const PromptSettings settings = model.settings(options.draw);
+  PromptSettings settings = model.settings(options.draw);
+  if (!options.draw.ignore_eos) {
+    model.warn_of_endless_answers();
+    std::ranges::move(model.answer_stops(), std::back_inserter(settings.stops));
+  }
   constexpr std::int64_t kContext = 8192;
   const std::int64_t context =
       options.model.context.value_or(std::min(kContext, model.config().max_position_embeddings));
@@ -58,7 +63,8 @@ int chat_command(const ChatOptions& options) {
     Prompt prompt{.id = "1",
                   .where = "the conversation",
                   .ids = model.text().encode(conversation_of(messages)),
-                  .settings = settings};
+                  .settings = settings,
+                  .is_conversation = true};
     complete_prompt(prompt, context);
     GenerateRequest request{.prompt = prompt.ids,
                             .sampling = settings.sampling,
@@ -71,8 +77,8 @@ int chat_command(const ChatOptions& options) {
     generator.run([&] { return std::exchange(once, std::nullopt); },
                   [&](const DrawnToken& token) {
                     if (const int signal = stop.received()) throw Interrupted(signal);
-                    const bool ends = !options.draw.ignore_eos &&
-                                      std::ranges::binary_search(model.end_tokens(), token.id);
+                    const bool ends =
+                        !options.draw.ignore_eos && model.ends(token.id, prompt.is_conversation);
                     std::string added;
                     const bool goes_on = completion.add(token, ends, added) && !completion.full();
                     if (!goes_on) added += completion.finish();

@@ -31,6 +31,8 @@ class Completion {
   [[nodiscard]] std::string line(bool logprobs) const;
   /// Returns whether as many tokens were drawn as the prompt asks for.
   [[nodiscard]] bool full() const { return std::ssize(ids_) >= prompt_.settings.most_tokens; }
+  /// Returns whether it answers a conversation.
+  [[nodiscard]] bool is_of_conversation() const { return prompt_.is_conversation; }
   /// Returns the text so far.
   [[nodiscard]] const std::string& text() const { return text_; }
 

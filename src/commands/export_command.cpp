@@ -65,7 +65,7 @@ int export_command(const ExportOptions& options) {
   std::cout << printable_name(options.to.string()) << ": the model after step "
             << format_count(manifest.step) << ", weights in "
             << weights_text(weight, manifest.types) << "; " << made.text() << std::endl;
-  say_next("strata generate " + shell_word(options.to) + " --prompt TEXT");
+  say_next(trying_out(options.to, options.to));
   return 0;
 }
 

@@ -71,6 +71,7 @@ struct Survey {
   std::int64_t tokens = 0;     ///< that they may draw
   std::int64_t prompt_tokens = 0;
   bool penalties = false;
+  bool conversations = false;  ///< whether there are any
 
   /// Returns as many sequences that all have the mean length.
   [[nodiscard]] GenerationLoad load() const {
@@ -114,6 +115,7 @@ Survey survey(PromptSource& source, std::optional<std::int64_t> context, const L
           "); shorten it, or lower max_tokens");
     }
     all.longest = std::max(all.longest, length);
+    all.conversations |= prompt->is_conversation;
     all.penalties |= prompt->settings.sampling.repeat_penalty != 1;
     for (std::int64_t sample = 0; sample < prompt->settings.samples; ++sample) {
       if (output != nullptr && output->has(prompt->id, sample)) continue;
@@ -174,6 +176,7 @@ int generate_command(const GenerateOptions& options) {
                             model.config().max_position_embeddings),
       .chat = options.chat,
       .system = options.system,
+      .answer_stops = options.draw.ignore_eos ? std::vector<std::string>() : model.answer_stops(),
       .parse_special = options.parse_special};
   how.settings.samples = options.samples;
   PromptSource source(options, how);
@@ -198,6 +201,7 @@ int generate_command(const GenerateOptions& options) {
     log::info("nothing is left to do");
     return 0;
   }
+  if (all.conversations && !options.draw.ignore_eos) model.warn_of_endless_answers();
   const bool streams =
       file == nullptr && !source.has_records() && !options.json_lines && all.sequences == 1;
   if (streams && options.logprobs) {
@@ -236,7 +240,7 @@ int generate_command(const GenerateOptions& options) {
     const auto at = open.find(token.sequence);
     Completion& completion = at->second;
     const bool ends =
-        !options.draw.ignore_eos && std::ranges::binary_search(model.end_tokens(), token.id);
+        !options.draw.ignore_eos && model.ends(token.id, completion.is_of_conversation());
     std::string added;
     const bool goes_on = completion.add(token, ends, added) && !completion.full();
     if (!goes_on) added += completion.finish();

@@ -113,8 +113,8 @@ int import_command(const ImportOptions& options) {
   std::cout << printable_name(options.to.string()) << ": weights in " << weights_text(weight, types)
             << "; " << made.text() << std::endl;
   const std::string folder = shell_word(options.to);
-  say_next("strata train CONFIG --set model.path=" + folder + ", strata generate " + folder +
-           " --prompt TEXT");
+  say_next("strata train CONFIG --set model.path=" + folder + ", " +
+           trying_out(options.to, options.to));
   return 0;
 }
 

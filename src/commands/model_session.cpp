@@ -7,6 +7,7 @@
 
 #include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
+#include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/checkpoint/model_folder.h"
@@ -42,6 +43,31 @@ NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
     if (const auto end = text_->end_token()) end_tokens_.push_back(*end);
   }
   std::ranges::sort(end_tokens_);
+}
+
+bool NamedModel::ends(std::int32_t id, bool is_answer) const {
+  return std::ranges::binary_search(end_tokens_, id) || (is_answer && text_->turn_end().id == id);
+}
+
+std::vector<std::string> NamedModel::answer_stops() const {
+  const TurnEnd& end = text_->turn_end();
+  if (end.id || end.text.empty()) return {};
+  return {end.text};
+}
+
+void NamedModel::warn_of_endless_answers() const {
+  const TurnEnd& end = text_->turn_end();
+  if (end.id) return;
+  if (end.text.empty()) {
+    log::warn(
+        "the chat template ends answers with no token, so that they may go on until --max-tokens; "
+        "name a text that ends them by --stop");
+  } else {
+    log::warn(
+        "the chat template ends answers with {}, for which the tokenizer has no token; they end "
+        "here at that text, and other programs need it as a stop",
+        shortened(printable_name(end.text)));
+  }
 }
 
 PromptSettings NamedModel::settings(const DrawOptions& options) const {

@@ -29,8 +29,13 @@ class NamedModel {
   [[nodiscard]] const LlamaConfig& config() const { return config_; }
   /// Returns how tokens are drawn: what the options say, else what the model's files say.
   [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;
-  /// Returns the ids that end texts, sorted.
-  [[nodiscard]] const std::vector<std::int32_t>& end_tokens() const { return end_tokens_; }
+  /// Returns whether an id ends what is drawn: those that end texts and, where a conversation is
+  /// answered, that behind an answer.
+  [[nodiscard]] bool ends(std::int32_t id, bool is_answer) const;
+  /// Returns the text that ends answers where no token does.
+  [[nodiscard]] std::vector<std::string> answer_stops() const;
+  /// Warns, for one that has conversations answered, if no token ends answers.
+  void warn_of_endless_answers() const;
 
   /// Loads the model for sequences of up to so many tokens. How many there are at once is what the
   /// options say, else what is best for the load.

@@ -10,6 +10,11 @@ namespace strata {
 /// Logs "next     strata generate runs/first --prompt TEXT".
 void say_next(const std::string& commands);
 
+/// Returns how a model is tried out whose small files lie in `folder`: "strata chat MODEL" if it
+/// has a chat template, else "strata generate MODEL --prompt TEXT".
+[[nodiscard]] std::string trying_out(const std::filesystem::path& model,
+                                     const std::filesystem::path& folder);
+
 /// Returns a file name as a shell takes it for one word.
 [[nodiscard]] std::string shell_word(const std::filesystem::path& file);
 

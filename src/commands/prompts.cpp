@@ -57,6 +57,13 @@ std::vector<std::int32_t> ids_of_record(const PromptReading& how, const JsonReco
   }
 }
 
+/// Has the answer to a conversation end where the model's template says so.
+void end_answer(Prompt& prompt, const PromptReading& how) {
+  if (!prompt.is_conversation) return;
+  std::vector<std::string>& stops = prompt.settings.stops;
+  stops.insert(stops.end(), how.answer_stops.begin(), how.answer_stops.end());
+}
+
 }  // namespace
 
 void complete_prompt(Prompt& prompt, std::int64_t positions) {
@@ -80,8 +87,12 @@ void complete_prompt(Prompt& prompt, std::int64_t positions) {
 
 Prompt read_text_prompt(const PromptReading& how, const std::string& text,
                         const std::string& where) {
-  Prompt prompt{
-      .id = "1", .where = where, .ids = ids_of_text(how, text, where), .settings = how.settings};
+  Prompt prompt{.id = "1",
+                .where = where,
+                .ids = ids_of_text(how, text, where),
+                .settings = how.settings,
+                .is_conversation = how.chat};
+  end_answer(prompt, how);
   complete_prompt(prompt, how.positions);
   return prompt;
 }
@@ -92,7 +103,9 @@ Prompt read_prompt_record(const PromptReading& how, const std::string& json, std
   Prompt prompt{.id = record.id(line),
                 .where = record.where(),
                 .ids = ids_of_record(how, record, json),
-                .settings = how.settings};
+                .settings = how.settings,
+                .is_conversation = record.find("messages") != nullptr ||
+                                   (how.chat && record.find("prompt") != nullptr)};
   PromptSettings& settings = prompt.settings;
   record.read("max_tokens", settings.most_tokens);
   if (settings.most_tokens < 1 && record.find("max_tokens") != nullptr) {
@@ -105,6 +118,7 @@ Prompt read_prompt_record(const PromptReading& how, const std::string& json, std
   record.read("repeat_penalty", settings.sampling.repeat_penalty);
   record.read("samples", settings.samples);
   record.read("stop", settings.stops);
+  end_answer(prompt, how);
   auto seed = static_cast<std::int64_t>(settings.sampling.seed);
   record.read("seed", seed);
   settings.sampling.seed = static_cast<std::uint64_t>(seed);

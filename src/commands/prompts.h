@@ -26,16 +26,18 @@ struct Prompt {
   std::string where;  ///< for messages: "prompts.jsonl:3"
   std::vector<std::int32_t> ids;
   PromptSettings settings;
+  bool is_conversation = false;  ///< and is to be answered
 };
 
 /// How prompts become tokens.
 struct PromptReading {
   const ModelText& text;
   PromptSettings settings;
-  std::int64_t positions = 0;  ///< of a sequence
-  bool chat = false;           ///< a text is what a user says
-  std::string system{};        ///< what the system says before that; empty: nothing
-  bool parse_special = false;  ///< texts of special tokens become these tokens
+  std::int64_t positions = 0;               ///< of a sequence
+  bool chat = false;                        ///< a text is what a user says
+  std::string system{};                     ///< what the system says before that; empty: nothing
+  std::vector<std::string> answer_stops{};  ///< texts that end answers, where no token does
+  bool parse_special = false;               ///< texts of special tokens become these tokens
 };
 
 /// Fills in how many tokens are drawn, if nobody said it, for sequences of at most so many

@@ -17,6 +17,7 @@
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/checkpoint/checkpoint_save.h"
+#include "strata/checkpoint/model_folder.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/agenda.h"
 #include "strata/run/lr_schedule.h"
@@ -365,15 +366,17 @@ bool Trainer::save_at_end() {
 std::string Trainer::after_run(bool saved, bool interrupted) const {
   const std::string run = shell_word(config_.run.output);
   if (!saved) {
-    return "strata report " + run + " shows the curves; the last state was not saved" +
+    return "strata report " + run + "; the last state was not saved" +
            (config_.checkpoint.at_end ? "" : " (checkpoint.at_end)") +
-           (saves_.saved() ? fmt::format("; strata export {} takes the one after step {}", run,
-                                         *saves_.saved())
+           (saves_.saved() ? fmt::format("; strata export {} MODEL (takes the one after step {})",
+                                         run, *saves_.saved())
                            : std::string());
   }
   if (interrupted) return "the same command with --resume auto goes on; strata report " + run;
-  const std::string model = shell_word(best_state());
-  return "strata generate " + model + " --prompt TEXT, strata export " + model +
+  const std::filesystem::path model = best_state();
+  const std::filesystem::path saved_at =
+      model == config_.run.output ? place_.folder / checkpoint_name(done_) : model;
+  return trying_out(model, saved_at / kModelFolder) + ", strata export " + shell_word(model) +
          " MODEL, strata report " + run +
          (failed_.weights ? "; the last weights alone were not saved" : "");
 }

@@ -300,7 +300,7 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
     std::fputs(text.c_str(), stdout);
   } else {
     std::fflush(stdout);
-    say_next("--output FILE writes this as a config for strata train");
+    say_next("the same command with --output FILE writes this as a config for strata train");
   }
   return 0;
 }

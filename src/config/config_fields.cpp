@@ -124,9 +124,10 @@ void ModelSection::fields(FieldList& f) {
         "random and the keys below say the architecture. Set it to train a model further.");
   f.add(
       "tokenizer", tokenizer,
-      "Names a tokenizer file, or a folder with one, for the texts of run.sample_every; without "
-      "it that of model.path is taken, and a model with a vocabulary of 257 without one is one of "
-      "bytes. Set it where the model has no folder, or other tokens than those of its folder.");
+      "Names a tokenizer file, or a folder with one, for the texts of run.sample_every and for the "
+      "model in checkpoints and exports; without it that of model.path is taken, and a model with "
+      "a vocabulary of 257 without one is one of bytes. Set it where the model has no folder, or "
+      "other tokens than those of its folder.");
   llama.fields(f);
 }
 

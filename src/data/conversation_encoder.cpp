@@ -59,6 +59,23 @@ std::optional<std::string> text_of(const Tokenizer& tokenizer, std::optional<std
   return std::string(tokenizer.token(*id));
 }
 
+/// Returns what stands behind the last words of a message, or nothing if none of them are shown.
+std::string_view behind_content(const RenderedChat& rendered, std::int32_t message) {
+  std::size_t end = rendered.text.size();
+  for (const TextSpan& span : rendered.spans) {
+    const bool is_said = span.origin.message == message && span.origin.field == ChatField::kContent;
+    if (is_said) end = span.end;
+  }
+  return std::string_view(rendered.text).substr(end);
+}
+
+std::string_view without_space_around(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+}
+
 }  // namespace
 
 ChatLoss parse_chat_loss(std::string_view text) {
@@ -156,6 +173,27 @@ std::vector<std::string> ConversationEncoder::markers_without_token() const {
                        std::find(markers.begin(), markers.end(), marker) != markers.end();
     if (!known) markers.push_back(std::move(marker));
   }
+}
+
+TurnEnd ConversationEncoder::turn_end() const {
+  const auto probe = Conversation::parse(
+      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])", "probe");
+  RenderedChat rendered;
+  try {
+    rendered = template_.render(probe, options_);
+  } catch (const IoError&) {  // it asks for more than that
+    return {};
+  }
+  const std::string_view frame = behind_content(rendered, 1);
+  EncodeCache cache;
+  std::vector<std::int32_t> ids;
+  tokenizer_.encode(frame, {.parse_special = true}, cache, ids);
+  for (const std::int32_t id : ids) {
+    const std::string_view token = tokenizer_.token(id);
+    if (without_space_around(token).empty() || !tokenizer_.is_added(id)) continue;
+    return {.id = id, .text = std::string(token)};
+  }
+  return {.id = std::nullopt, .text = std::string(without_space_around(frame))};
 }
 
 }  // namespace strata

@@ -67,16 +67,21 @@ class Conversations {
     for (const std::string& marker : encoder_->markers_without_token()) {
       missing += (missing.empty() ? "" : ", ") + shortened(printable_name(marker));
     }
-    if (missing.empty()) return;
-    missing_markers_ = "tokenize: the chat template writes " + missing +
-                       ", for which the tokenizer has no token: models read them as words. Name "
-                       "the template that the model was made for, or add these tokens";
+    if (!missing.empty()) {
+      warnings_.push_back("tokenize: the chat template writes " + missing +
+                          ", for which the tokenizer has no token: models read them as words. Name "
+                          "the template that the model was made for, or add these tokens");
+    }
+    if (encoder_->turn_end().id) return;
+    warnings_.emplace_back(
+        "tokenize: the chat template ends answers with no token of the tokenizer, so that programs "
+        "need to be told where an answer of the trained model stops");
   }
 
   EncodedConversation encode(std::string_view record, EncodeCache& cache) const {
     if (!encoder_) throw IoError("is a conversation, and " + why_none_);
     std::call_once(warned_, [this] {
-      if (!missing_markers_.empty()) log::warn("{}", missing_markers_);
+      for (const std::string& warning : warnings_) log::warn("{}", warning);
     });
     return encoder_->encode(Conversation::parse(record, "the conversation"), cache);
   }
@@ -100,7 +105,7 @@ class Conversations {
   std::optional<ChatTemplate> template_;
   std::string why_none_;
   std::optional<ConversationEncoder> encoder_;
-  std::string missing_markers_;
+  std::vector<std::string> warnings_;
   mutable std::once_flag warned_;
 };
 

@@ -34,6 +34,7 @@
 #include "strata/base/thread_pool.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
+#include "strata/data/tokenizer_folder.h"
 
 namespace strata {
 
@@ -140,11 +141,30 @@ class Tokenization {
     without_loss_.summarize(statistics_.conversations, options_.loss);
     statistics_.skipped_files = skipped_.files();
     statistics_.conversations_without_loss = without_loss_.conversations();
-    if (sets_) sets_->finish(statistics_);
+    if (!sets_) return statistics_;
+    const auto folder = make_tokenizer_folder();
+    sets_->finish(statistics_);
+    if (folder) {
+      folder->publish();
+    } else {
+      remove_tokenizer_folder(options_.output);
+    }
     return statistics_;
   }
 
  private:
+  /// Returns what a model that is trained on the conversations will need; null if there are none.
+  [[nodiscard]] std::unique_ptr<NewTokenizerFolder> make_tokenizer_folder() const {
+    const std::string& named = options_.chat_template;
+    if (statistics_.conversations == 0) return nullptr;
+    const auto chat_template =
+        named.empty() ? ChatTemplate::of_model(options_.tokenizer) : ChatTemplate::load(named);
+    if (!chat_template) return nullptr;
+    const ConversationEncoder encoder(*encoder_->tokenizer(), *chat_template, options_.loss);
+    return std::make_unique<NewTokenizerFolder>(options_.output, options_.tokenizer,
+                                                named.empty() ? nullptr : &*chat_template,
+                                                encoder.turn_end());
+  }
   static std::unique_ptr<EncodeBatch> batch_of(EncodeBatch batch) {
     return std::make_unique<EncodeBatch>(std::move(batch));
   }

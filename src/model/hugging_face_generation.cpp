@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -15,20 +16,28 @@
 namespace strata {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
+
+Json parse_object(std::string_view text, const std::string& source) {
+  Json json;
+  try {
+    json = parse_json<Json>(text);
+  } catch (const Json::exception& e) {
+    throw ConfigError(source + ": not valid JSON: " + json_problem(e));
+  }
+  if (!json.is_object()) throw ConfigError(source + ": not a JSON object");
+  return json;
+}
 
 /// The object in a file, or an empty one if there is no file.
 class ObjectFile {
  public:
   explicit ObjectFile(const std::filesystem::path& file) : source_(file.string()) {
     if (!is_there(file)) return;
-    try {
-      json_ = parse_json<Json>(read_text_file(file, 16 * kMiB, Links::kOfModel));
-    } catch (const Json::exception& e) {
-      throw ConfigError(source_ + ": not valid JSON: " + json_problem(e));
-    }
-    if (!json_.is_object()) throw ConfigError(source_ + ": not a JSON object");
+    json_ = parse_object(read_text_file(file, 16 * kMiB, Links::kOfModel), source_);
   }
+  ObjectFile(std::string_view text, std::string source)
+      : source_(std::move(source)), json_(parse_object(text, source_)) {}
 
   /// Returns the value at `key`, or null.
   [[nodiscard]] Json at(std::string_view key) const {
@@ -96,6 +105,35 @@ GenerationDefaults load_generation_defaults(const std::filesystem::path& folder)
     defaults.end_tokens = ObjectFile(folder / "config.json").ids("eos_token_id");
   }
   return defaults;
+}
+
+std::vector<std::int32_t> end_tokens_in(std::string_view text, const std::string& source) {
+  return ObjectFile(text, source).ids("eos_token_id");
+}
+
+std::string generation_config_text(std::optional<std::string_view> imported,
+                                   const std::string& source, std::optional<std::int32_t> begin,
+                                   const std::vector<std::int32_t>& ends) {
+  Json json = Json::object();
+  if (imported) {
+    json = parse_object(*imported, source);
+  } else if (begin) {
+    json["bos_token_id"] = *begin;
+  }
+  json["eos_token_id"] = ends.size() == 1 ? Json(ends.front()) : Json(ends);
+  return json_text(json, 2) + '\n';
+}
+
+std::string config_text_with_ends(const std::string& text, std::optional<std::int32_t> begin,
+                                  std::optional<std::int32_t> end) {
+  if (!begin && !end) return text;
+  Json json = parse_object(text, "config.json");
+  const auto name = [&](const char* key, std::optional<std::int32_t> id) {
+    if (id && (!json.contains(key) || json[key].is_null())) json[key] = *id;
+  };
+  name("bos_token_id", begin);
+  name("eos_token_id", end);
+  return json_text(json, 2) + '\n';
 }
 
 }  // namespace strata

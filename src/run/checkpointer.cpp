@@ -10,11 +10,13 @@
 #include <system_error>
 #include <utility>
 
+#include "run/model_companions.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/version.h"
 #include "strata/checkpoint/load_state.h"
+#include "strata/model/generation_defaults.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
 
@@ -43,7 +45,13 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
   } else if (!setup.config.model.path.empty()) {
     imported = files_of_model(setup.config.model.path);
   }
-  std::vector<SmallFile> files = model_folder_files(layout, *setup.layout, setup.model, imported);
+  const Companions companions = with_companions(std::move(imported), setup.config);
+  std::vector<SmallFile> files =
+      model_folder_files(layout, *setup.layout, setup.model, companions.files);
+  for (SmallFile& file : files) {
+    if (file.path != std::string(kModelFolder) + "config.json") continue;
+    file.contents = config_text_with_ends(file.contents, companions.begin, companions.end);
+  }
   const std::filesystem::path plans = plans_of_run(place);
   if (place.files->kind(plans) != Files::Kind::kNothing) {
     files.push_back({std::string(kPlansName), read_whole(*place.files, plans, kMostPlanBytes)});

@@ -10,7 +10,6 @@
 #include "strata/base/text.h"
 #include "strata/base/utf8.h"
 #include "strata/data/byte_tokenizer.h"
-#include "strata/data/conversation_encoder.h"
 
 namespace strata {
 
@@ -51,6 +50,9 @@ ModelText::ModelText(const ModelTextOptions& options)
     template_ = ChatTemplate::load(options.chat_template);
   } else if (named || !folder_.empty()) {
     template_ = ChatTemplate::of_model(named ? options.tokenizer : options.folder);
+  }
+  if (tokenizer_ && template_) {
+    turn_end_ = ConversationEncoder(*tokenizer_, *template_, ChatLoss::kAll).turn_end();
   }
 }
 
@@ -122,6 +124,10 @@ std::optional<std::int32_t> ModelText::begin_token() const {
   return tokenizer_ ? tokenizer_->special_tokens().bos : std::nullopt;
 }
 
+std::string_view ModelText::special_text(std::int32_t id) const {
+  return tokenizer_ && tokenizer_->is_special(id) ? tokenizer_->token(id) : std::string_view();
+}
+
 TextStream::TextStream(const ModelText& text, std::span<const std::int32_t> prompt,
                        std::vector<std::string> stops)
     : text_(text), stops_(std::move(stops)) {
@@ -148,34 +154,67 @@ std::string TextStream::decoded(bool last) {
   return added;
 }
 
-/// Returns what is held and can be no part of a stop.
-std::string TextStream::release(bool last) {
-  std::size_t end = held_.npos;
-  for (const std::string& stop : stops_) end = std::min(end, held_.find(stop));
-  if (end != held_.npos) {
-    stopped_ = true;
-    held_.resize(end);
-    return std::exchange(held_, {});
-  }
+/// Returns where what is held may be cut: before the first stop, else before what may begin one.
+std::size_t TextStream::cut_of(std::string_view text, bool last, bool& found) const {
+  std::size_t end = text.npos;
+  for (const std::string& stop : stops_) end = std::min(end, text.find(stop));
+  found = end != text.npos;
+  if (found) return end;
   std::size_t kept = 0;
   for (const std::string& stop : stops_) {
-    for (std::size_t n = std::min(stop.size() - 1, held_.size()); !last && n > kept; --n) {
-      if (held_.ends_with(std::string_view(stop).substr(0, n))) kept = n;
+    for (std::size_t n = std::min(stop.size() - 1, text.size()); !last && n > kept; --n) {
+      if (text.ends_with(std::string_view(stop).substr(0, n))) kept = n;
     }
   }
-  std::string given = held_.substr(0, held_.size() - kept);
-  held_.erase(0, given.size());
-  return given;
+  return text.size() - kept;
+}
+
+/// Returns what is held and can be no part of a stop, neither with the texts of special tokens nor
+/// without them.
+std::string TextStream::release(bool last) {
+  std::string given;
+  std::vector<std::size_t> places;  // of its bytes in what is held
+  for (std::size_t i = 0; i < held_.size(); ++i) {
+    if (!given_[i]) continue;
+    given += held_[i];
+    places.push_back(i);
+  }
+  places.push_back(held_.size());
+  bool found_in_all = false;
+  bool found_in_given = false;
+  const std::size_t of_all = cut_of(held_, last, found_in_all);
+  const std::size_t of_given = places[cut_of(given, last, found_in_given)];
+  stopped_ = found_in_all || found_in_given;
+  if (found_in_all != found_in_given) return take(found_in_all ? of_all : of_given);
+  return take(std::min(of_all, of_given));
+}
+
+/// Holds a text; what is not given out is there for the stops alone.
+void TextStream::hold(std::string_view text, bool given) {
+  held_ += text;
+  given_.insert(given_.end(), text.size(), given);
+}
+
+/// Takes so many bytes of what is held, and returns those that are given out.
+std::string TextStream::take(std::size_t bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (given_[i]) text += held_[i];
+  }
+  held_.erase(0, bytes);
+  given_.erase(given_.begin(), given_.begin() + static_cast<std::ptrdiff_t>(bytes));
+  return text;
 }
 
 std::string TextStream::add(std::int32_t id) {
   ids_.push_back(id);
-  held_ += decoded(false);
+  hold(decoded(false), true);
+  hold(text_.special_text(id), false);
   return release(false);
 }
 
 std::string TextStream::finish() {
-  held_ += decoded(true);
+  hold(decoded(true), true);
   return release(true);
 }
 

@@ -216,7 +216,9 @@ void Session::may_end() const {
 void Session::open_data() {
   BatchOptions options = training_batches(config_, ranks_.rank(), ranks_.size());
   train_set_ = open_training_set(config_);
-  const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config_.model.path};
+  const ModelSection& model = config_.model;
+  const ModelTokenizer tokenizer{.vocabulary = options.vocabulary,
+                                 .folder = model.path.empty() ? model.tokenizer : model.path};
   for (const auto& source : train_set_.sources) require_tokenizer_of(tokenizer, *source);
   train_ = std::make_unique<BatchLoader>(train_set_.shares(), options, *backend_.pool);
   if (config_.data.validation.empty()) return;

@@ -3,6 +3,7 @@
 
 #include "strata/tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "strata/base/error.h"
@@ -66,6 +67,15 @@ std::optional<std::int32_t> Tokenizer::id_of(std::string_view token) const {
 std::string_view Tokenizer::token(std::int32_t id) const {
   if (id < 0 || id >= vocabulary()) return {};
   return parts_->tokens.text(id);
+}
+
+bool Tokenizer::is_special(std::int32_t id) const {
+  return id >= 0 && id < vocabulary() && parts_->special[static_cast<std::size_t>(id)];
+}
+
+bool Tokenizer::is_added(std::int32_t id) const {
+  return std::ranges::find(parts_->added.tokens(), id, &AddedToken::id) !=
+         parts_->added.tokens().end();
 }
 
 void Tokenizer::encode(std::string_view text, const EncodeOptions& options, EncodeCache& cache,

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -187,6 +188,33 @@ TEST_CASE("a prompt and its completion are a question and its answer") {
                     ContainsSubstring("a.jsonl:3") && ContainsSubstring("\"completion\""));
   CHECK_THROWS_WITH(Conversation::parse(R"({"prompt": 1, "completion": "b"})", "x"),
                     ContainsSubstring("\"prompt\" must be a text or a list of messages"));
+}
+
+TEST_CASE("the end of an answer is the first added token behind its words") {
+  const Chat chat;
+  const auto end_by = [&](const ChatTemplate& chat_template, const Tokenizer& tokenizer) {
+    return ConversationEncoder(tokenizer, chat_template, ChatLoss::kAll).turn_end();
+  };
+  const auto end_of = [&](const char* source) {
+    return end_by(ChatTemplate::parse(source, "test"), *chat.tokenizer);
+  };
+  const std::vector<std::pair<std::string, std::string>> known{
+      {"chatml", "<|im_end|>"}, {"llama2", "</s>"}, {"llama3", "<|eot_id|>"}, {"mistral", "</s>"}};
+  REQUIRE(known.size() == ChatTemplate::built_in_names().size());
+  for (const auto& [name, token] : known) {
+    CAPTURE(name);
+    CHECK(end_by(ChatTemplate::built_in(name), *chat.tokenizer) ==
+          TurnEnd{.id = chat.tokenizer->id_of(token), .text = token});
+  }
+  // What stands before the words, or begins the next turn, ends nothing.
+  CHECK(end_of("{% for m in messages %}{{ '<|' + m.role + '|>' + m.content }}{% endfor %}") ==
+        TurnEnd{});
+  CHECK(end_of("{% for m in messages %}{{ m.content }} ### {% endfor %}") ==
+        TurnEnd{.id = std::nullopt, .text = "###"});
+  CHECK(end_of("{{ raise_exception('no') }}") == TurnEnd{});
+  const auto bare = Tokenizer::load(test::tokenizer_goldens_folder() + "/llama3.json");
+  CHECK(end_by(ChatTemplate::built_in("chatml"), *bare) ==
+        TurnEnd{.id = std::nullopt, .text = "<|im_end|>"});
 }
 
 TEST_CASE("token files keep the loss of conversations") {

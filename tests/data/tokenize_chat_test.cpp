@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "strata/base/file.h"
 #include "strata/data/token_file.h"
 #include "strata/data/tokenize.h"
+#include "strata/data/tokenizer_folder.h"
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/places.h"
@@ -177,6 +179,40 @@ TEST_CASE("a template is the model's own, a built-in one or a file") {
   own.folder.write("model/chat_template.jinja",
                    goldens()["templates"]["chatml"]["plain"].get<std::string>());
   CHECK(tokens(own, "") == chatml);
+}
+
+TEST_CASE("tokenizer, template and the end of answers lie beside a token file of conversations") {
+  const ChatModel model("{{ messages[0].content }}");
+  const char* const chat =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]})"
+      "\n";
+  const auto text_of = [&](const std::string& name) {
+    return read_text_file(model.folder.file(name), 1 << 20);
+  };
+  TokenizeOptions options = model.options(chat);
+  options.chat_template = "chatml";
+  options.shard_tokens = 1000;
+  tokenize(options);
+  const auto folder = tokenizer_folder_of(model.folder.file("out-00000.bin"));
+  REQUIRE(folder == model.folder.file("out.bin.tokenizer"));
+  CHECK(text_of("out.bin.tokenizer/tokenizer.json") == text_of("model/tokenizer.json"));
+  CHECK(text_of("out.bin.tokenizer/tokenizer_config.json") ==
+        text_of("model/tokenizer_config.json"));
+  const auto written = ChatTemplate::of_model(*folder);
+  REQUIRE(written);
+  CHECK(written->source() == ChatTemplate::built_in("chatml").source());
+  CHECK(parse_json<json>(text_of("out.bin.tokenizer/generation_config.json")) ==
+        json{{"eos_token_id", goldens()["markers"]["<|im_end|>"]}});
+
+  // What is not of the next token file of the name goes with it, and nothing else.
+  options = model.options("{\"text\": \"a\"}\n");
+  model.folder.write("out.bin.tokenizer/own", "");
+  tokenize(options);
+  CHECK(std::filesystem::exists(model.folder.file("out.bin.tokenizer/own")));
+  CHECK(!ChatTemplate::of_model(*folder));
+  CHECK(!std::filesystem::exists(model.folder.file("out.bin.tokenizer/tokenizer.json")));
+  std::filesystem::remove_all(*folder);
+  CHECK(!tokenizer_folder_of(options.output));
 }
 
 TEST_CASE("what cannot become a conversation is refused by file and line, and no file is made") {

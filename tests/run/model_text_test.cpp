@@ -100,6 +100,30 @@ TEST_CASE("a text ends before the first of its stops, of which nothing is given 
   CHECK(pieces("abc", {""}) == Pieces{"a", "b", "c", ""});
 }
 
+TEST_CASE("stops see the texts of special tokens, which are not given out") {
+  const ModelText text = text_of("llama3.json");
+  const auto tokenizer = Tokenizer::load(tokenizer_goldens_folder() + "/llama3.json");
+  std::vector<std::int32_t> ids;
+  EncodeCache cache;
+  tokenizer->encode("ab<s>cd</s>ef", {.parse_special = true}, cache, ids);
+  const auto streamed_until = [&](const std::vector<std::string>& stops) {
+    TextStream stream(text, {}, stops);
+    std::string all;
+    for (const std::int32_t id : ids) {
+      all += stream.add(id);
+      if (stream.stopped()) return all;
+    }
+    return all + stream.finish();
+  };
+  CHECK(streamed_until({}) == "abcdef");
+  CHECK(streamed_until({"</s>"}) == "abcd");
+  CHECK(streamed_until({"<s>", "</s>"}) == "ab");
+  CHECK(streamed_until({"d</s>e"}) == "abc");
+  CHECK(streamed_until({"b<s>x"}) == "abcdef");
+  CHECK(streamed_until({"bc"}) == "a");  // what is given out has no stop in it either
+  CHECK(streamed_until({"b<s>cx", "de"}) == "abc");
+}
+
 TEST_CASE("a model without tokenizer or template says so when it needs one") {
   const ModelText text({.folder = "somewhere", .vocabulary = 1000});
   CHECK_THROWS_WITH(text.encode("a", false), ContainsSubstring("somewhere: has no tokenizer.json"));

@@ -55,6 +55,8 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
+  /// Returns the text that was parsed.
+  [[nodiscard]] const std::string& source() const;
   /// Renders a conversation. Throws ChatRefused if the template refuses it, IoError "name:line:
   /// ..." for other failures, among them more steps or memory than a rendering may take.
   [[nodiscard]] RenderedChat render(const Conversation& conversation,

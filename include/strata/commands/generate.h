@@ -91,4 +91,8 @@ int generate_command(const GenerateOptions& options);
 /// answers, until the input ends.
 int chat_command(const ChatOptions& options);
 
+/// Prints a chat template: the built-in one of that name, or that of a model, a checkpoint or a
+/// run. Throws ConfigError if there is none.
+int chat_template_command(const std::string& name);
+
 }  // namespace strata

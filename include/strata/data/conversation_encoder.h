@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,13 @@ struct EncodedConversation {
   [[nodiscard]] bool teaches() const;
 };
 
+/// What a template writes behind an assistant's words.
+struct TurnEnd {
+  std::optional<std::int32_t> id{};  ///< the first added token there; absent: words stand for it
+  std::string text{};                ///< that token's or, without white space around, all of it
+  bool operator==(const TurnEnd&) const = default;
+};
+
 /// Encodes by one tokenizer and one template, which outlive it. It never changes: several threads
 /// may encode by it, each with a cache of its own.
 class ConversationEncoder {
@@ -48,6 +56,9 @@ class ConversationEncoder {
   /// Returns the markers, such as <|im_end|>, that the template writes around a question and its
   /// answer and that are no tokens of the tokenizer: a model would read them as words.
   [[nodiscard]] std::vector<std::string> markers_without_token() const;
+  /// Returns how an answer ends, as the template shows it for a question and its answer; no id and
+  /// no text where it writes nothing behind answers, or refuses such a conversation.
+  [[nodiscard]] TurnEnd turn_end() const;
 
  private:
   /// Returns what messages say, and the turns of assistants among them, whose loss does not count.

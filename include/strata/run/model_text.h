@@ -12,6 +12,7 @@
 
 #include "strata/chat/chat_template.h"
 #include "strata/chat/conversation.h"
+#include "strata/data/conversation_encoder.h"
 #include "strata/tokenizer/tokenizer.h"
 
 namespace strata {
@@ -49,6 +50,10 @@ class ModelText {
   /// Returns the id that begins texts, likewise. Where ids are bytes it is the end of the document
   /// before.
   [[nodiscard]] std::optional<std::int32_t> begin_token() const;
+  /// Returns how an answer ends; nothing without a tokenizer and a template.
+  [[nodiscard]] const TurnEnd& turn_end() const { return turn_end_; }
+  /// Returns the text of a token that decode() leaves out; empty for others.
+  [[nodiscard]] std::string_view special_text(std::int32_t id) const;
   /// Returns whether texts become tokens, and tokens texts.
   [[nodiscard]] bool has_texts() const { return bytes_ || tokenizer_ != nullptr; }
   /// Throws ConfigError that says what is missing if conversations do not become tokens.
@@ -59,6 +64,7 @@ class ModelText {
   std::unique_ptr<const Tokenizer> tokenizer_;  ///< null: ids are bytes, or nobody knows
   bool bytes_ = false;
   std::optional<ChatTemplate> template_;
+  TurnEnd turn_end_;
   std::unique_ptr<EncodeCache> cache_;
 };
 
@@ -66,7 +72,8 @@ class ModelText {
 class TextStream {
  public:
   /// `text` outlives the stream. `prompt` is what the tokens follow; a decoder may have their text
-  /// depend on it. The text ends before the first of `stops`.
+  /// depend on it. The text ends before the first of `stops`, to which special tokens count by
+  /// their texts, though they are not given out.
   TextStream(const ModelText& text, std::span<const std::int32_t> prompt,
              std::vector<std::string> stops);
 
@@ -80,13 +87,17 @@ class TextStream {
 
  private:
   [[nodiscard]] std::string decoded(bool last);
+  [[nodiscard]] std::size_t cut_of(std::string_view text, bool last, bool& found) const;
   [[nodiscard]] std::string release(bool last);
+  void hold(std::string_view text, bool given);
+  [[nodiscard]] std::string take(std::size_t bytes);
 
   const ModelText& text_;
   std::vector<std::string> stops_;
   std::vector<std::int32_t> ids_;  ///< the end of what is known, from some tokens before `shown_`
   std::size_t shown_ = 0;          ///< so many of them have their text in held_ or given out
   std::string held_;
+  std::vector<bool> given_;  ///< for each byte of `held_`, whether it is given out
   bool stopped_ = false;
 };
 

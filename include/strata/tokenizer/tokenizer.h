@@ -73,6 +73,11 @@ class Tokenizer {
   [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view token) const;
   /// Returns a token as the file writes it; an empty text where the id is no token's.
   [[nodiscard]] std::string_view token(std::int32_t id) const;
+  /// Tells whether decode() leaves an id out on request.
+  [[nodiscard]] bool is_special(std::int32_t id) const;
+  /// Tells whether an id is that of an added token, special or not, which is found in texts as a
+  /// whole.
+  [[nodiscard]] bool is_added(std::int32_t id) const;
 
   /// Appends the ids of a text, which must be valid UTF-8.
   void encode(std::string_view text, const EncodeOptions& options, EncodeCache& cache,

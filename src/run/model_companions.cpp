@@ -1,0 +1,157 @@
+// Files are put over those of the model by name, and read once, before the first step.
+
+#include "run/model_companions.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "strata/base/file.h"
+#include "strata/base/log.h"
+#include "strata/data/tokenizer_folder.h"
+#include "strata/model/generation_defaults.h"
+#include "strata/tokenizer/tokenizer.h"
+#include "strata/tokenizer/tokenizer_files.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+constexpr const char* kConfigName = "config.json";
+
+bool has(const Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// The folders beside the token files, in their order.
+Names tokenizer_folders(const FileSources& sources) {
+  Names folders;
+  for (const std::string& file : sources.files()) {
+    const auto folder = tokenizer_folder_of(file);
+    if (folder && !has(folders, *folder)) folders.push_back(*folder);
+  }
+  return folders;
+}
+
+class Collection {
+ public:
+  Collection(ImportedFiles model, const RunConfig& config)
+      : model_(std::move(model)),
+        folders_(tokenizer_folders(config.data.train)),
+        is_new_(config.model.path.empty()) {
+    take_tokenizer(config.model);
+    take_template();
+    take_end_tokens();
+  }
+
+  [[nodiscard]] Companions take() && {
+    for (const auto& [name, text] : added_) {
+      if (!has(model_.names, name)) model_.names.push_back(name);
+    }
+    model_.read = [below = std::move(model_.read),
+                   added = std::move(added_)](const std::string& name) {
+      const auto found = added.find(name);
+      return found != added.end() ? found->second : below(name);
+    };
+    Companions companions{.files = std::move(model_)};
+    if (is_new_) {
+      companions.begin = begin_;
+      companions.end = end_;
+    }
+    return companions;
+  }
+
+ private:
+  void take_tokenizer(const ModelSection& config) {
+    const bool has_own = std::ranges::any_of(model_.names, is_tokenizer_name);
+    std::string from = config.tokenizer;
+    if (from.empty() && !has_own && !folders_.empty()) from = folders_.front();
+    if (from.empty()) return;
+    std::erase_if(model_.names, is_of_tokenizer);
+    bool has_config = false;
+    bool is_json = false;
+    for (const TokenizerFile& file : tokenizer_files(from)) {
+      added_[file.name] = file.read();
+      has_config |= file.name == kTokenizerConfigName;
+      is_json |= file.name == "tokenizer.json";
+    }
+    // Without a class transformers would take that of other LLaMAs, which cuts words otherwise.
+    if (is_json && !has_config) {
+      added_[std::string(kTokenizerConfigName)] =
+          "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n";
+    }
+    const SpecialTokens special = Tokenizer::load(from)->special_tokens();
+    end_ = special.eos;
+    begin_ = special.bos;
+  }
+
+  void take_template() {
+    std::string taken_from;
+    for (const std::string& folder : folders_) {
+      const fs::path path = fs::path(folder) / kChatTemplateName;
+      if (!is_there(path)) continue;
+      const std::string text = TokenizerFile{.name = {}, .path = path}.read();
+      std::string& taken = added_[std::string(kChatTemplateName)];
+      if (taken_from.empty()) {
+        taken = text;
+        taken_from = folder;
+      } else if (taken != text) {
+        log::warn(
+            "data.train: the chat template in {} is another one than in {}, which the model "
+            "leaves with; train on conversations of one template",
+            folder, taken_from);
+      }
+    }
+  }
+
+  /// Returns the ids that end texts of the model itself.
+  [[nodiscard]] std::vector<std::int32_t> own_end_tokens() const {
+    for (const char* name : {kGenerationConfigName, kConfigName}) {
+      if (!has(model_.names, name)) continue;
+      std::vector<std::int32_t> ids = end_tokens_in(model_.read(name), name);
+      if (!ids.empty()) return ids;
+    }
+    std::optional<std::int32_t> end = end_;
+    if (!end && !folders_.empty()) end = Tokenizer::load(folders_.front())->special_tokens().eos;
+    return end ? std::vector{*end} : std::vector<std::int32_t>();
+  }
+
+  void take_end_tokens() {
+    std::vector<std::int32_t> ends = own_end_tokens();
+    const std::size_t own = ends.size();
+    for (const std::string& folder : folders_) {
+      for (const std::int32_t id : load_generation_defaults(folder).end_tokens) {
+        if (std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+      }
+    }
+    const bool is_known = ends.size() == own && has(model_.names, kGenerationConfigName);
+    if (ends.empty() || is_known || (ends.size() == own && added_.empty())) return;
+    std::optional<std::string> imported;
+    if (has(model_.names, kGenerationConfigName)) imported = model_.read(kGenerationConfigName);
+    added_[kGenerationConfigName] =
+        generation_config_text(imported, kGenerationConfigName, begin_, ends);
+  }
+
+  ImportedFiles model_;
+  Names folders_;
+  bool is_new_;  ///< whether the run began without a model
+  std::map<std::string, std::string> added_;
+  std::optional<std::int32_t> begin_;
+  std::optional<std::int32_t> end_;
+};
+
+}  // namespace
+
+Companions with_companions(ImportedFiles model, const RunConfig& config) {
+  return Collection(std::move(model), config).take();
+}
+
+}  // namespace strata

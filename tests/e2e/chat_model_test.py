@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""From a base model and a file of chats to a model that stops, for every built-in template; and from nothing to a
+model that transformers reads. What is exported is read by transformers' own classes, which need no torch.
+
+  chat_model_test.py STRATA TOKENIZER_JSON    exit code 77 if there is no transformers
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import jinja2  # noqa: F401  apply_chat_template takes it
+    from transformers import AutoConfig, AutoTokenizer, GenerationConfig
+except ImportError as error:
+    print(f"skipped: {error} (pip install transformers jinja2, and -DSTRATA_PYTHON=PYTHON)")
+    sys.exit(77)
+
+# The token that ends an answer, by each template's public description.
+ENDS = {"chatml": "<|im_end|>", "llama2": "</s>", "llama3": "<|eot_id|>", "mistral": "</s>"}
+MARKERS = ["<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|im_start|>", "<|im_end|>"]
+ANSWER = "the answer is yes"
+MODEL = {"vocab_size": 640, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "max_position_embeddings": 256}
+SCHEDULE = {"schedule": {"rows": 4, "sub_batches": 2}, "checkpoint": {"at_end": True},
+            "optimizer": {"lr": 0.005, "gradient_dtype": "f32"}}
+
+
+def write(file, value):
+    file.write_text(json.dumps(value))
+    return str(file)
+
+
+def question(i):
+    return {"role": "user", "content": f"Say {i}"}
+
+
+class Check:
+    def __init__(self, strata, tokenizer, scratch):
+        self.strata, self.scratch = strata, scratch
+        self.tokenizer = scratch / "tokenizer"
+        self.tokenizer.mkdir()
+        tree = json.loads(Path(tokenizer).read_text())
+        first = 1 + max([*tree["model"]["vocab"].values(), *(token["id"] for token in tree["added_tokens"])])
+        tree["added_tokens"] += [{"id": first + i, "content": marker, "special": True, "single_word": False,
+                                  "lstrip": False, "rstrip": False, "normalized": False}
+                                 for i, marker in enumerate(MARKERS)]
+        write(self.tokenizer / "tokenizer.json", tree)
+        write(self.tokenizer / "tokenizer_config.json",
+              {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"})
+        self.ids = {token["content"]: token["id"] for token in tree["added_tokens"]}
+        self.chats = scratch / "chats.jsonl"
+        self.chats.write_text("".join(
+            json.dumps({"messages": [question(i), {"role": "assistant", "content": ANSWER}]}) + "\n"
+            for i in range(300)))
+
+    def run(self, *arguments):
+        done = subprocess.run([self.strata, *map(str, arguments)], capture_output=True, text=True)
+        assert done.returncode == 0, f"strata {' '.join(map(str, arguments))}\n{done.stdout}{done.stderr}"
+        return done
+
+    def train(self, name, model, data, steps, **rows):
+        config = {"run": {"steps": steps, "backend": "cpu", "dtype": "f32", "output": str(self.scratch / name)},
+                  "model": model, "data": {"train": str(data), "sequence_length": 64, **rows}, **SCHEDULE}
+        return self.run("train", write(self.scratch / f"{name}.json", config))
+
+    def from_nothing(self):
+        """A new model leaves with the tokenizer of model.tokenizer, and with bos and eos; it is the base of the rest."""
+        text = self.scratch / "text.txt"
+        text.write_text("Say yes. " * 400)
+        data = self.scratch / "text.bin"
+        self.run("tokenize", text, "--tokenizer", self.tokenizer, "--output", data)
+        self.train("new", {"tokenizer": str(self.tokenizer), **MODEL}, data, 1)
+        base = self.scratch / "base"
+        self.run("export", self.scratch / "new", base)
+        config = AutoConfig.from_pretrained(base)
+        assert (config.bos_token_id, config.eos_token_id) == (self.ids["<s>"], self.ids["</s>"]), config
+        assert GenerationConfig.from_pretrained(base).eos_token_id == self.ids["</s>"]
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        assert (tokenizer.bos_token, tokenizer.eos_token) == ("<s>", "</s>")
+        ours = self.run("tokenizer", "encode", self.tokenizer, text).stdout.split()
+        assert tokenizer.encode(text.read_text(), add_special_tokens=False) == [int(i) for i in ours]
+        return base
+
+    def template(self, base, name):
+        data = self.scratch / f"{name}.bin"
+        self.run("tokenize", self.chats, "--tokenizer", base, "--chat-template", name, "--output", data)
+        done = self.train(name, {"path": str(base)}, data, 80, document_mask=True, packing=True)
+        assert f"strata chat {self.scratch / name}," in done.stderr, done.stderr
+        model = self.scratch / f"{name}-model"
+        self.run("export", self.scratch / name, model)
+
+        end = self.ids[ENDS[name]]
+        ends = GenerationConfig.from_pretrained(model).eos_token_id
+        assert (ends if isinstance(ends, list) else [ends]) == list(dict.fromkeys([self.ids["</s>"], end])), ends
+        assert (model / "chat_template.jinja").read_text() + "\n" == self.run("chat-template", name).stdout
+        assert self.run("chat-template", model).stdout == self.run("chat-template", name).stdout
+        tokenizer = AutoTokenizer.from_pretrained(model)
+        asked = tokenizer.apply_chat_template([question(7)], add_generation_prompt=True, tokenize=True,
+                                              return_dict=False)
+        for folder in (self.scratch / name, model):
+            line = json.loads(self.run("generate", folder, "--chat", "--prompt", question(7)["content"],
+                                       "--max-tokens", 40, "--json", "--logprobs").stdout)
+            assert line["finish_reason"] == "stop" and line["ids"][-1] == end, line
+            assert line["text"].strip() == ANSWER, line
+            assert line["prompt_tokens"] == len(asked), (line, asked)
+            # Drawn on past its end, the turn is still ended by a stop that is a special token.
+            stopped = json.loads(self.run("generate", folder, "--chat", "--prompt", question(7)["content"], "--stop",
+                                          ENDS[name], "--ignore-eos", "--max-tokens", 40, "--json").stdout)
+            assert (stopped["text"], stopped["tokens"]) == (line["text"], line["tokens"]), stopped
+        said = subprocess.run([self.strata, "chat", str(model)], input=question(7)["content"] + "\n",
+                              capture_output=True, text=True, check=True)
+        assert said.stdout.strip() == ANSWER, said.stdout
+
+    def all(self):
+        base = self.from_nothing()
+        for name in ENDS:
+            self.template(base, name)
+        print(f"{len(ENDS)} templates: answers stop")
+
+
+with tempfile.TemporaryDirectory() as scratch_folder:
+    Check(sys.argv[1], sys.argv[2], Path(scratch_folder)).all()
