@@ -158,6 +158,15 @@ SuiteResults results_of_bench(std::string text, const std::string& place) {
                       .error = {},
                       .json = std::move(text),
                       .figures = std::move(figures)});
+  const Json json = parse_json<Json>(row.runs[0].json);
+  if (const auto machine = json.find("provenance"); machine != json.end()) {
+    read_known(results.provenance, *machine, place + ": provenance");
+  }
+  if (const auto config = json.find("config"); config != json.end() && config->is_object()) {
+    for (const auto& [path, value] : config->items()) {
+      row.config.push_back({.path = path, .value = json_text(value)});
+    }
+  }
   results.rows.push_back(std::move(row));
   return results;
 }

@@ -295,7 +295,7 @@ void CheckpointSave::commit() {
       manifest_.history = facts.history;
       manifest_.loss = facts.loss;
       manifest_.grad_norm = facts.grad_norm;
-      manifest_.finite = std::isfinite(facts.loss) && std::isfinite(facts.grad_norm);
+      manifest_.finite = std::isfinite(facts.loss.value_or(0)) && std::isfinite(facts.grad_norm);
     }
     if (p_.replica == 0) manifest_.files = gather_hashes();
     if (p_.world.rank() == 0) attempt([this] { publish(); });

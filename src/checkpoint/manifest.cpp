@@ -216,9 +216,10 @@ Manifest read(const Json& json) {
         read_window(window, "skipped[" + std::to_string(manifest.skipped.size()) + "]"));
   }
   if (format > kFormatWithoutData) manifest.data = read_data(members);
-  manifest.loss = members.number("loss");
+  const double loss = members.number("loss");
   manifest.grad_norm = members.number("grad_norm");
   manifest.finite = members.boolean("finite");
+  if (!manifest.finite || !std::isnan(loss)) manifest.loss = loss;
   if (json.contains("validations")) {
     manifest.validations = read_validations(members, "validations");
   }
@@ -251,6 +252,10 @@ OrderedJson object_of(const std::string& text, const char* field) {
 
 OrderedJson number_or_null(double value) {
   return std::isfinite(value) ? OrderedJson(value) : OrderedJson();
+}
+
+OrderedJson number_or_null(const std::optional<double>& value) {
+  return value ? number_or_null(*value) : OrderedJson();
 }
 
 OrderedJson moment_of(const CheckpointTypes& types) {

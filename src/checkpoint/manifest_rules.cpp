@@ -182,7 +182,8 @@ void check_manifest(const Manifest& manifest) {
     }
     last = window.end;
   }
-  if (manifest.finite && !(std::isfinite(manifest.loss) && std::isfinite(manifest.grad_norm))) {
+  if (manifest.finite &&
+      !(std::isfinite(manifest.loss.value_or(0)) && std::isfinite(manifest.grad_norm))) {
     refuse_manifest("finite", "is true, but loss or grad_norm is not a finite number");
   }
   for (std::size_t i = 0; i < manifest.files.size(); ++i) {

@@ -201,6 +201,8 @@ void add_evaluate(CLI::App& app, const std::shared_ptr<EvaluateOptions>& options
           "tokens from one window of a text to the next (default: they overlap by one token)")
       ->check(whole_number(1))
       ->type_name("N");
+  evaluate.add_flag("--truncate", options->truncate,
+                    "cut records that are longer than a sequence from the left, and count them");
   evaluate
       .add_option("--batch", options->model.sequences,
                   "sequences that are scored at once (default: up to 16, as memory allows)")

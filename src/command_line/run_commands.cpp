@@ -319,15 +319,19 @@ CLI::Option* add_compare(CLI::App& bench, CompareOptions& compare) {
 }
 
 void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Action& action) {
-  CLI::App& bench = add_run_command(
-      app, "bench",
-      "Measure steps on synthetic tokens: speed and peaks; one run or a suite of them", *options);
+  CLI::App& bench = add_run_command(app, "bench",
+                                    "Measure steps on synthetic tokens, 8 unless --set run.steps "
+                                    "says otherwise: speed and peaks; "
+                                    "one run or a suite of them",
+                                    *options);
   CLI::Option* const config = bench.get_option("config")->required(false)->description(
       "run config, a JSON file; needed without --suite and --compare");
   add_generation(bench, "measure how random prompts are continued with random weights, instead",
                  options->generation, options->bench.generation);
   CLI::Option* const json =
-      bench.add_option("--json", options->bench.json, "also write the results to this file")
+      bench
+          .add_option("--json", options->bench.json,
+                      "also write the results to this file; - prints them in place of the table")
           ->type_name("FILE");
   CLI::Option* const generate = bench.get_option("--generate");
   bench
@@ -358,6 +362,7 @@ void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
     }
     if (config->count() == 0) throw CLI::RequiredError("config");
     action = [options] {
+      options->bench.steps_told = sets_key(options->sets, "run.steps");
       return bench_command([options] { return load(*options, TrainingData::kOptional); },
                            options->bench);
     };

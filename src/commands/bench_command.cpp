@@ -2,20 +2,15 @@
 // figures, work and lanes beside those that are predicted. The JSON object holds all that the table
 // prints.
 
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
+#include <string>
 
+#include "commands/bench_results.h"
 #include "commands/generation_job.h"
 #include "commands/measured_steps.h"
 #include "commands/run_ranks.h"
 #include "strata/base/bytes.h"
-#include "strata/base/file.h"
-#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/process.h"
 #include "strata/base/text.h"
@@ -31,8 +26,6 @@
 namespace strata {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 /// How MFU is worked out, in the words of the JSON's keys.
 constexpr const char* kMfuFormula = "flops_per_token * tokens_per_s / (peak_tflops * 1e12 * ranks)";
@@ -64,10 +57,13 @@ nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
                       {"step_s_median", median(r.step_s)},
                       {"step_s_each", r.step_s},
                       {"tokens_per_s", tokens_per_s},
+                      {"targets_per_s", static_cast<double>(r.targets) /
+                                            (r.mean_s * static_cast<double>(r.step_s.size()))},
                       {"flops_per_token", model},
                       {"recompute_flops_per_token", recompute},
                       {"tflops", model * tokens_per_s * 1e-12},
                       {"mfu", nullptr},
+                      {"mfu_attended", nullptr},
                       {"hfu", nullptr},
                       {"peak_tflops", nullptr},
                       {"mfu_formula", kMfuFormula},
@@ -81,6 +77,11 @@ nlohmann::json to_json(const MeasuredSteps& r, Session& session, int ranks) {
                       {"host_peak_bytes", r.memory.host_peak},
                       {"races", r.races}};
   if (mfu) json["mfu"] = *mfu;
+  if (const auto attended =
+          model_flops_utilisation(flops_per_token(config.model.llama, sequence, r.attended),
+                                  tokens_per_s, peak.tflops, ranks)) {
+    json["mfu_attended"] = *attended;
+  }
   if (hfu) json["hfu"] = *hfu;
   if (peak.tflops > 0) {
     json["peak_tflops"] = peak.tflops;
@@ -195,8 +196,10 @@ void print_table(const nlohmann::json& j, const MeasuredSteps& r, const Session&
       "{} ({}), {} rank(s), {} parameters\n"
       "step            mean {:.4f} s, median {:.4f} s over {} steps of {} tokens\n"
       "tokens/s        {}\n"
+      "targets/s       {}\n"
       "model FLOP/s    {:.2f} TFLOP/s\n"
       "MFU             {}{}\n"
+      "  attended      {} (without the part of attention that document masks leave out)\n"
       "HFU             {}\n"
       "kept            {}\n"
       "spilled         {}\n"
@@ -210,7 +213,8 @@ void print_table(const nlohmann::json& j, const MeasuredSteps& r, const Session&
       j["step_s_median"].get<double>(), j["steps"].get<int>(),
       format_count(j["tokens_per_step"].get<std::int64_t>()),
       format_count(static_cast<std::int64_t>(j["tokens_per_s"].get<double>())),
-      j["tflops"].get<double>(), percent("mfu"), of_peak, percent("hfu"),
+      format_count(static_cast<std::int64_t>(j["targets_per_s"].get<double>())),
+      j["tflops"].get<double>(), percent("mfu"), of_peak, percent("mfu_attended"), percent("hfu"),
       j["activations_kept"].get<std::string>(), j["activations_spilled"].get<std::string>(),
       j["training_state"].get<std::string>(), bytes("weights_in_bytes"),
       bytes("activations_in_bytes"), bytes("out_bytes"), bytes("state_bytes"), to_string(r.memory));
@@ -245,25 +249,12 @@ void print_table(const nlohmann::json& j, const MeasuredSteps& r, const Session&
 
 }  // namespace
 
-void require_replaceable(std::string_view option, const fs::path& file,
-                         std::span<const std::string_view> keys) {
-  std::error_code ignored;
-  const bool may_hold_anything =
-      fs::is_regular_file(file, ignored) || fs::is_block_file(file, ignored);
-  if (!may_hold_anything || fs::is_empty(file, ignored)) return;
-  const nlohmann::json held = nlohmann::json::parse(read_text_file(file, kGiB), nullptr, false);
-  const auto holds = [&](std::string_view key) { return held.contains(key); };
-  if (held.is_object() && std::ranges::any_of(keys, holds)) return;
-  throw IoError(std::string(option) + ": " + file.string() +
-                " is there and is not such a file; name another one");
-}
-
 int bench_command(const LoadConfig& load, const BenchOptions& options) {
   if (options.generation) return bench_generation(load(), options);
   return on_all_ranks("bench", load, [&](Ranks& ranks, const RunConfig& config) {
-    const RunConfig synthetic = synthetic_run(config);
-    if (ranks.rank() == 0 && !options.json.empty())
-      require_replaceable("--json", options.json, kResultKeys);
+    const RunConfig synthetic =
+        synthetic_run(config, options.steps_told ? config.run.steps : kBenchSteps);
+    if (ranks.rank() == 0) require_results_file(options);
     Recorder recorder;
     const LlamaConfig& model = synthetic.model.llama;
     log::info("planning and allocating a model of {} parameters in {} layer(s)",
@@ -281,12 +272,9 @@ int bench_command(const LoadConfig& load, const BenchOptions& options) {
       if (ranks.rank() != 0) return 0;
       nlohmann::json json = to_json(result, session, ranks.size());
       add_prediction(json, result, session, prediction, traced);
-      if (!options.json.empty()) {
-        std::ofstream file(options.json);
-        file << json_text(json, 2) << '\n';
-        if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
-      }
-      print_table(json, result, session);  // last: a closed pipe may end the program here
+      json.update(origin_of(synthetic));
+      // Last: a closed pipe may end the program here.
+      if (write_results(options, json)) print_table(json, result, session);
       return 0;
     });
   });

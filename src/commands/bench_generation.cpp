@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "commands/bench_results.h"
 #include "commands/generation_job.h"
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
@@ -250,7 +250,7 @@ void print_table(const GenerationResult& r, const GenerationSession& session,
 int bench_generation(const RunConfig& config, const BenchOptions& options) {
   log::configure(0, 1, "");
   require_built(config.run.backend, "run.backend");
-  if (!options.json.empty()) require_replaceable("--json", options.json, kResultKeys);
+  require_results_file(options);
   if (!options.trace.empty()) require_replaceable("--trace", options.trace, SweepTrace::kKeys);
   std::optional<SweepTrace> trace;
   if (!options.trace.empty()) trace.emplace();
@@ -275,15 +275,14 @@ int bench_generation(const RunConfig& config, const BenchOptions& options) {
   const DeviceInfo info = session.device().info();
   const GenerationResult result = measure(session, job.load, trace ? &*trace : nullptr);
   const GenerationPrediction prediction = session.predict();
-  if (!options.json.empty()) {
-    std::ofstream file(options.json);
-    file << json_text(to_json(result, session, job.load, info, prediction), 2) << '\n';
-    if (!file.flush()) throw IoError("--json: cannot write " + options.json.string());
-  }
-  print_table(result, session, job.load, info, prediction);
+  nlohmann::json json = to_json(result, session, job.load, info, prediction);
+  json.update(origin_of(config));
+  const bool prints = write_results(options, json);
+  if (prints) print_table(result, session, job.load, info, prediction);
   if (trace) {
     trace->stop(session.device());
-    std::fputs(trace->finish(options.trace).c_str(), stdout);
+    const std::string text = trace->finish(options.trace);
+    if (prints) std::fputs(text.c_str(), stdout);
   }
   return 0;
 }

@@ -67,7 +67,10 @@ ConfigError in_row(const Suite& suite, const SuiteRow& row, const std::string& w
 RowRecord new_record(const Suite& suite, const SuiteRow& row, const SuiteOptions& options) {
   try {
     RunConfig config = load_run_config(row.config, row.sets, TrainingData::kOptional);
-    if (!row.generation) config = synthetic_run(config);
+    if (!row.generation) {
+      config =
+          synthetic_run(config, sets_key(row.sets, "run.steps") ? config.run.steps : kBenchSteps);
+    }
     return {.name = row.name,
             .title = row.title,
             .command = command_of(row, options),
@@ -228,6 +231,11 @@ int bench_suite(const SuiteOptions& options) {
   log::configure(0, 1, "");
   const Suite suite = suite_of(options);
   if (options.list) return print_list(suite, options);
+  if (options.json == kStandardOutput) {
+    throw ConfigError(
+        "--json -: a suite writes its results anew after each run, so that none is lost; name a "
+        "file");
+  }
   if (options.launcher.empty()) require_alone();
   if (!options.markdown.empty()) require_table(options.markdown);
   const std::optional<SuiteResults> old = old_results(options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "strata/commands/generate.h"
 #include "strata/data/compatible.h"
 #include "strata/data/open_source.h"
+#include "strata/run/training_data.h"
 
 namespace strata {
 
@@ -45,13 +47,31 @@ bool is_token_file(const std::string& name) {
   return name.ends_with(".bin") || name.ends_with(".idx");
 }
 
+void require_no_truncation(const EvaluateOptions& options, const std::string& name) {
+  if (!options.truncate) return;
+  throw ConfigError("--truncate: is about records, and " + name +
+                    " is read in windows, of which none is too long; leave it out");
+}
+
+/// Opens a token file as the run reads its own; in its rows, where it is evaluated by these.
+std::unique_ptr<TokenSource> open_tokens(const std::string& file, std::optional<RunConfig>& run,
+                                         bool in_rows) {
+  if (!run) return open_token_source(file);
+  if (!in_rows) return open_files(run->data, {.files = {file}});
+  run->data.validation = file;
+  return open_validation_set(*run);
+}
+
 }  // namespace
 
 int evaluate_command(const EvaluateOptions& options) {
   log::configure(0, 1, "");
   const NamedModel model("evaluate", options.model);
   if (!options.jsonl && is_token_file(options.input)) {
-    const std::unique_ptr<TokenSource> tokens = open_token_source(options.input);
+    require_no_truncation(options, options.input);
+    std::optional<RunConfig> run = model.run();
+    const bool as_validated = run && !options.model.context && !options.stride;
+    const std::unique_ptr<TokenSource> tokens = open_tokens(options.input, run, as_validated);
     const std::filesystem::path named(options.model.tokenizer);
     require_tokenizer_of(
         {.vocabulary = model.config().vocab_size,
@@ -59,7 +79,11 @@ int evaluate_command(const EvaluateOptions& options) {
                    : std::filesystem::is_directory(named) ? named.string()
                                                           : named.parent_path().string()},
         *tokens);
-    evaluate_windows(options, model, *tokens, {});
+    if (as_validated) {
+      evaluate_rows(options, model, *run, *tokens);
+    } else {
+      evaluate_windows(options, model, *tokens, {});
+    }
     return 0;
   }
   InputLines lines(options.input, options.jsonl);
@@ -67,6 +91,7 @@ int evaluate_command(const EvaluateOptions& options) {
     throw ConfigError("--stride: is about windows of one text, and " + lines.name() +
                       " has records, each of which is scored whole; leave it out");
   }
+  if (!lines.has_records()) require_no_truncation(options, lines.name());
   if (lines.has_records()) {
     evaluate_records(options, model, lines);
   } else {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,7 @@ using Json = JsonRecord::Json;
 /// A text that is scored, and what it came to.
 struct ScoredText {
   std::size_t bytes = 0;
+  std::vector<std::uint8_t> loss{};  ///< of the tokens that are scored; empty: all count
   double loglikelihood = 0;
   std::int64_t tokens = 0;
 };
@@ -40,7 +42,8 @@ struct Question {
   bool has_choices = false;
   std::optional<std::size_t> answer{};  ///< the choice that is right, if the record says so
   std::vector<ScoredText> texts{};
-  std::size_t open = 0;  ///< texts that are not scored yet
+  std::size_t open = 0;    ///< texts that are not scored yet
+  bool truncated = false;  ///< tokens were cut from the left of one
 };
 
 struct Record {
@@ -55,6 +58,13 @@ std::string text_at(const JsonRecord& record, const char* key) {
   return found->get<std::string>();
 }
 
+/// How records are read.
+struct RecordReading {
+  const ModelText& text;
+  std::int64_t most_tokens = 0;  ///< of a sequence
+  bool truncate = false;         ///< longer ones lose tokens on their left
+};
+
 /// Returns `text` after `prompt`. A token that has characters of both belongs to the text.
 ScoreRequest text_after(const ModelText& model, const std::string& prompt,
                         const std::string& text) {
@@ -65,12 +75,39 @@ ScoreRequest text_after(const ModelText& model, const std::string& prompt,
   return request;
 }
 
+/// Returns a choice after `prompt`, all tokens of which are scored. Where nothing comes before it,
+/// it follows the end of a document.
+ScoreRequest choice_after(const ModelText& model, const std::string& prompt,
+                          const std::string& choice) {
+  const std::vector<std::int32_t> before = model.encode(prompt, false);
+  ScoreRequest request = text_after(model, prompt, choice);
+  if (before.empty()) {
+    const std::optional<std::int32_t> end = model.end_token();
+    if (!end) {
+      throw ConfigError(
+          "nothing comes before a choice, whose first token so has no probability: the record has "
+          "no \"prompt\", and the tokenizer names no token that begins or ends texts; add a "
+          "prompt");
+    }
+    request.ids.insert(request.ids.begin(), *end);
+  }
+  if (request.from < request.ids.size()) return request;
+  throw ConfigError("choice \"" + shortened(printable_name(choice)) +
+                    "\" adds no token to the prompt, so nothing of it could be scored");
+}
+
 /// Returns the texts that a record wants to have scored.
 std::vector<std::string> texts_of(const JsonRecord& record) {
   std::vector<std::string> texts;
   if (record.find("choices") != nullptr) {
     record.read("choices", texts);
     if (texts.size() < 2) record.fail("choices", "a list of two texts or more");
+    const auto empty = std::ranges::find(texts, "");
+    if (empty != texts.end()) {
+      throw ConfigError(record.where() + ": choices: number " +
+                        std::to_string(empty - texts.begin()) +
+                        " is empty, and an empty text has no likelihood; write what it stands for");
+    }
     return texts;
   }
   for (const char* key : {"completion", "text"}) {
@@ -78,44 +115,113 @@ std::vector<std::string> texts_of(const JsonRecord& record) {
   }
   throw ConfigError(record.where() +
                     ": a record has \"choices\", \"completion\" or \"text\", before which a "
-                    "\"prompt\" may come");
+                    "\"prompt\" may come, or \"messages\"");
 }
 
-Record read_record(const ModelText& model, const InputLine& line, std::int64_t most_tokens) {
-  const JsonRecord json(line.text, line.where);
-  const std::vector<std::string> texts = texts_of(json);
-  Record record{.question = {.id = json.id(line.number),
-                             .has_choices = json.find("choices") != nullptr,
-                             .open = texts.size()},
-                .requests = {}};
-  if (json.find("answer") != nullptr) {
-    std::int64_t answer = -1;
-    json.read("answer", answer);
-    if (!record.question.has_choices || answer < 0 || answer >= std::ssize(texts)) {
-      json.fail("answer", "the number of one of its choices, from 0 on");
-    }
-    record.question.answer = static_cast<std::size_t>(answer);
+/// Returns whether a record is what `tokenize` reads as a conversation. Where the model has no
+/// template, a prompt and a completion are texts, one after the other.
+bool is_conversation(const ModelText& model, const JsonRecord& record) {
+  if (record.find("messages") != nullptr) return true;
+  const bool both = record.find("prompt") != nullptr && record.find("completion") != nullptr;
+  return both && model.has_template();
+}
+
+/// Adds a text that is scored. Cuts it, or refuses it, if it has too many tokens.
+void add_text(Record& record, const RecordReading& how, ScoredText text, ScoreRequest request) {
+  const auto most = static_cast<std::size_t>(how.most_tokens);
+  if (request.ids.size() > most && !how.truncate) {
+    throw ConfigError("has " + format_count(std::ssize(request.ids)) +
+                      " tokens, and a sequence may have " + format_count(how.most_tokens) +
+                      "; shorten it, raise --context, or have its left end cut by --truncate");
   }
+  if (request.ids.size() > most) {
+    const std::size_t cut = request.ids.size() - most;
+    const std::size_t from = std::max(request.from, cut + 1) - cut;
+    const std::size_t unscored = from + cut - request.from;
+    if (!text.loss.empty()) {
+      text.loss.erase(text.loss.begin(), text.loss.begin() + static_cast<std::ptrdiff_t>(unscored));
+    }
+    request.ids.erase(request.ids.begin(), request.ids.begin() + static_cast<std::ptrdiff_t>(cut));
+    request.from = from;
+    if (unscored > 0) text.bytes = how.text.decode(std::span(request.ids).subspan(from)).size();
+    record.question.truncated = true;
+  }
+  record.question.texts.push_back(std::move(text));
+  record.requests.push_back(std::move(request));
+}
+
+/// Adds what an assistant says in a conversation, of which the loss of training counts.
+void add_conversation(Record& record, const RecordReading& how, const InputLine& line) {
+  EncodedConversation encoded;
+  try {
+    encoded = how.text.encode_answers(Conversation::parse(line.text, line.where));
+  } catch (const IoError& error) {
+    const std::string_view problem = error.what();  // names the place itself, or does not
+    throw ConfigError(std::string(
+        problem.substr(problem.starts_with(line.where + ": ") ? line.where.size() + 2 : 0)));
+  }
+  ScoredText text;
+  const auto begin = std::ranges::find(encoded.loss, 1);
+  if (begin == encoded.loss.end()) {
+    throw ConfigError("has no message of an assistant, so nothing of it could be scored");
+  }
+  const auto from = std::max<std::ptrdiff_t>(begin - encoded.loss.begin(), 1);
+  text.loss.assign(encoded.loss.begin() + from, encoded.loss.end());
+  std::vector<std::int32_t> answers;
+  for (std::size_t i = 0; i < encoded.ids.size(); ++i) {
+    if (encoded.loss[i] != 0) answers.push_back(encoded.ids[i]);
+  }
+  text.bytes = how.text.decode(answers).size();
+  add_text(record, how, std::move(text),
+           {.ids = std::move(encoded.ids), .from = static_cast<std::size_t>(from)});
+}
+
+/// Adds the texts of a record that are scored after its prompt.
+void add_texts(Record& record, const RecordReading& how, const JsonRecord& json) {
   const std::string prompt = text_at(json, "prompt");
-  for (const std::string& text : texts) {
-    ScoreRequest request;
-    try {
-      request = text_after(model, prompt, text);
-    } catch (const ConfigError& error) {
-      throw ConfigError(line.where + ": " + error.what());
-    }
-    if (request.ids.empty()) throw ConfigError(line.where + ": has no token");
-    if (std::ssize(request.ids) > most_tokens) {
-      throw ConfigError(line.where + ": has " + format_count(std::ssize(request.ids)) +
-                        " tokens, and a sequence may have " + format_count(most_tokens) +
-                        "; shorten it, or raise --context");
-    }
+  for (const std::string& text : texts_of(json)) {
+    const bool is_choice = record.question.has_choices;
+    ScoreRequest request =
+        is_choice ? choice_after(how.text, prompt, text) : text_after(how.text, prompt, text);
+    if (request.ids.empty()) throw ConfigError("has no token");
     // What comes first is scored only if something begins texts.
     const std::size_t unscored =
-        prompt.empty() ? model.decode(std::span(request.ids).first(1)).size() : 0;
-    record.question.texts.push_back({.bytes = text.size() - std::min(text.size(), unscored)});
-    record.requests.push_back(std::move(request));
+        prompt.empty() ? how.text.decode(std::span(request.ids).first(1)).size() : 0;
+    add_text(record, how, {.bytes = text.size() - std::min(text.size(), unscored)},
+             std::move(request));
   }
+}
+
+void read_answer(Question& question, const JsonRecord& json) {
+  if (json.find("answer") == nullptr) return;
+  std::vector<std::string> choices;
+  if (question.has_choices) json.read("choices", choices);
+  std::int64_t answer = -1;
+  json.read("answer", answer);
+  if (answer < 0 || answer >= std::ssize(choices)) {
+    json.fail("answer", "the number of one of its choices, from 0 on");
+  }
+  question.answer = static_cast<std::size_t>(answer);
+}
+
+Record read_record(const RecordReading& how, const InputLine& line) {
+  const JsonRecord json(line.text, line.where);
+  Record record;
+  record.question.id = json.id(line.number);
+  record.question.has_choices = json.find("choices") != nullptr;
+  read_answer(record.question, json);
+  try {
+    if (!record.question.has_choices && is_conversation(how.text, json)) {
+      add_conversation(record, how, line);
+    } else {
+      add_texts(record, how, json);
+    }
+  } catch (const ConfigError& error) {
+    const std::string_view problem = error.what();
+    if (problem.starts_with(line.where)) throw;
+    throw ConfigError(line.where + ": " + std::string(problem));
+  }
+  record.question.open = record.requests.size();
   return record;
 }
 
@@ -147,7 +253,8 @@ class Results {
     print_json_line(
         {{"id", question.id}, {"loglikelihood", text.loglikelihood}, {"tokens", text.tokens}});
   }
-  void print_summary() const {
+  /// `truncated` records lost tokens.
+  void print_summary(std::int64_t truncated) const {
     Json json = Json::object();
     if (!right_.empty()) {
       json["questions"] = right_.size();
@@ -161,6 +268,7 @@ class Results {
       json["perplexity"] = std::exp(nats_ / static_cast<double>(tokens_));
       json["bits_per_byte"] = nats_ / std::numbers::ln2 / static_cast<double>(bytes_);
     }
+    if (truncated > 0) json["truncated"] = truncated;
     if (!json.empty()) print_json_line({{"summary", json}});
   }
 
@@ -204,12 +312,17 @@ class Results {
 
 void evaluate_records(const EvaluateOptions& options, const NamedModel& model, InputLines& lines) {
   const std::int64_t positions = model.config().max_position_embeddings;
-  const std::int64_t most = std::min(options.model.context.value_or(positions), positions);
+  const RecordReading how{
+      .text = model.text(),
+      .most_tokens = std::min(options.model.context.value_or(positions), positions),
+      .truncate = options.truncate};
   std::int64_t longest = 1;
   std::int64_t texts = 0;
   std::int64_t questions = 0;
+  std::int64_t truncated = 0;
   while (const auto line = lines.next()) {
-    const Record record = read_record(model.text(), *line, most);
+    const Record record = read_record(how, *line);
+    truncated += record.question.truncated ? 1 : 0;
     for (const ScoreRequest& request : record.requests) {
       longest = std::max(longest, std::ssize(request.ids));
     }
@@ -217,6 +330,11 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
     ++questions;
   }
   if (questions == 0) throw ConfigError(lines.name() + ": has no record");
+  if (truncated > 0) {
+    log::warn("{}: {} of {} records have more than {} tokens and are cut from the left",
+              lines.name(), format_count(truncated), format_count(questions),
+              format_count(how.most_tokens));
+  }
   const auto session = model.load_to_score(longest, texts);
   log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
   const StopSignals stop;
@@ -240,7 +358,7 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
         if (waiting.empty()) {
           const auto line = lines.next();
           if (!line) return std::nullopt;
-          Record record = read_record(model.text(), *line, longest);
+          Record record = read_record(how, *line);
           for (std::size_t i = 0; i < record.requests.size(); ++i) {
             waiting.emplace_back(Place{read, i}, std::move(record.requests[i]));
           }
@@ -255,15 +373,18 @@ void evaluate_records(const EvaluateOptions& options, const NamedModel& model, I
         const Place place = places.at(sequence);
         Question& question = unsaid.at(place.question);
         ScoredText& text = question.texts[place.text];
-        for (const double logprob : logprobs) text.loglikelihood += logprob;
-        text.tokens = std::ssize(logprobs);
+        for (std::size_t i = 0; i < logprobs.size(); ++i) {
+          if (!text.loss.empty() && text.loss.at(i) == 0) continue;
+          text.loglikelihood += logprobs[i];
+          ++text.tokens;
+        }
         --question.open;
         while (!unsaid.empty() && unsaid.begin()->second.open == 0) {
           results.add(unsaid.extract(unsaid.begin()).mapped());
         }
         work.add(1);
       });
-  results.print_summary();
+  results.print_summary(truncated);
 }
 
 }  // namespace strata

@@ -1,6 +1,5 @@
-// Windows become sequences, which the scorer takes one by one. All are equally long, and each
-// begins with a token of the one before or more of them: a token counts in the first window that
-// has it after others.
+// Windows and rows become sequences, which the scorer takes one by one; which ones is decided by
+// what is evaluated: a run's checkpoint by the rows of its validation, anything else by windows.
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "commands/evaluations.h"
+#include "commands/scored_windows.h"
 #include "strata/base/error.h"
 #include "strata/base/log.h"
 #include "strata/base/stop_signals.h"
@@ -50,55 +50,17 @@ Estimate mean_loss(const std::vector<TextWindow>& windows) {
   return mean;
 }
 
-/// Reads a source window by window, and knows which tokens of each are new.
-class WindowReader {
- public:
-  WindowReader(const TokenSource& tokens, std::int64_t vocabulary, std::int64_t context,
-               std::int64_t stride)
-      : tokens_(tokens),
-        vocabulary_(vocabulary),
-        context_(context),
-        stride_(stride),
-        count_(1 + (tokens.size() - context + stride - 1) / stride) {}
-
-  [[nodiscard]] std::int64_t count() const { return count_; }
-  /// Returns the next window, or nothing. The last one ends with the last token.
-  [[nodiscard]] std::optional<ScoreRequest> next() {
-    if (taken_ == count_) return std::nullopt;
-    const std::int64_t begin = std::min(taken_++ * stride_, tokens_.size() - context_);
-    ScoreRequest window{.ids = std::vector<std::int32_t>(static_cast<std::size_t>(context_)),
-                        .from = static_cast<std::size_t>(scored_to_ - begin)};
-    tokens_.read(begin, window.ids);
-    for (std::size_t i = 0; i < window.ids.size(); ++i) {
-      if (window.ids[i] >= 0 && window.ids[i] < vocabulary_) continue;
-      const TokenPlace place = tokens_.place_of(begin + static_cast<std::int64_t>(i));
-      throw ConfigError(place.file + ": token " + format_count(place.token) + " is " +
-                        std::to_string(window.ids[i]) + ", and the model's vocabulary is " +
-                        format_count(vocabulary_));
-    }
-    scored_to_ = begin + context_;
-    return window;
-  }
-
- private:
-  const TokenSource& tokens_;
-  std::int64_t vocabulary_;
-  std::int64_t context_;
-  std::int64_t stride_;
-  std::int64_t count_;
-  std::int64_t taken_ = 0;
-  std::int64_t scored_to_ = 1;  ///< tokens before this one are first, or scored in a window
-};
-
-/// Counts the bytes of the texts of tokens that come one after another.
+/// Counts the bytes of the texts of tokens that are scored, characters across windows included.
 class ByteCounter {
  public:
   explicit ByteCounter(const ModelText& text) : text_(text) {}
-  void add(const ScoreRequest& window) {
-    if (!stream_) stream_.emplace(text_, std::span(window.ids).first(window.from), no_stops());
-    for (std::size_t i = window.from; i < window.ids.size(); ++i) {
-      bytes_ += stream_->add(window.ids[i]).size();
+  void add(const ScoredWindow& window) {
+    const auto& [ids, from] = window.request;
+    if (!window.goes_on) {
+      bytes_ = finish();
+      stream_.emplace(text_, std::span(ids).first(from), no_stops());
     }
+    for (std::size_t i = from; i < ids.size(); ++i) bytes_ += stream_.value().add(ids[i]).size();
   }
   [[nodiscard]] std::size_t finish() {
     return bytes_ + (stream_ ? stream_->finish().size() : std::size_t{0});
@@ -112,60 +74,24 @@ class ByteCounter {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace
-
-void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
-                      const TokenSource& tokens, std::optional<std::size_t> text_bytes) {
-  constexpr std::int64_t kContext = 2048;
-  const LlamaConfig& config = model.config();
-  if (tokens.size() < 2) {
-    throw ConfigError(tokens.name() + ": has less than two tokens, so none that follows another");
-  }
-  const std::int64_t wanted =
-      options.model.context.value_or(std::min(config.max_position_embeddings, kContext));
+/// Returns the windows that the options ask for, where the run or the model says nothing else.
+OverlappingWindows::Cut cut_of(const EvaluateOptions& options, std::int64_t usual,
+                               std::int64_t tokens) {
+  const std::int64_t wanted = options.model.context.value_or(usual);
   if (wanted < 2) throw ConfigError("--context must be at least 2: a token and what follows it");
   if (options.stride.value_or(1) >= wanted) {
     throw ConfigError("--stride " + format_count(*options.stride) +
                       " must be less than the tokens of a window, " + format_count(wanted) +
                       ": the first of each has nothing that it follows");
   }
-  const std::int64_t context = std::min(wanted, tokens.size());
-  const std::int64_t stride = std::min(options.stride.value_or(wanted - 1), context - 1);
-  WindowReader reader(tokens, config.vocab_size, context, stride);
-  const auto session = model.load_to_score(context, reader.count());
-  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
-  const StopSignals stop;
-  WorkProgress work;
-  work.begin("evaluate", {static_cast<std::uint64_t>(reader.count()), "windows"});
-  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
-  std::vector<TextWindow> windows(static_cast<std::size_t>(reader.count()));
-  std::map<std::size_t, std::vector<std::uint8_t>> losses;  // of windows that are being scored
-  std::size_t taken = 0;
-  std::int64_t new_to = 1;
-  ByteCounter counter(model.text());
-  Scorer scorer(session->assembly());
-  scorer.run(
-      [&]() -> std::optional<ScoreRequest> {
-        if (const int signal = stop.received()) throw Interrupted(signal);
-        std::optional<ScoreRequest> window = reader.next();
-        if (!window) return window;
-        std::vector<std::uint8_t> loss(window->ids.size() - window->from);
-        tokens.read_loss(new_to, loss);
-        new_to += std::ssize(loss);
-        losses[taken++] = std::move(loss);
-        if (!tokens.has_loss() && !text_bytes) counter.add(*window);
-        return window;
-      },
-      [&](std::size_t number, std::span<const double> logprobs) {
-        const std::vector<std::uint8_t> loss = losses.extract(number).mapped();
-        TextWindow& window = windows.at(number);
-        for (std::size_t i = 0; i < logprobs.size(); ++i) {
-          if (loss.at(i) == 0) continue;
-          window.nats -= logprobs[i];
-          ++window.tokens;
-        }
-        work.add(1);
-      });
+  const std::int64_t context = std::min(wanted, tokens);
+  return {.context = context, .stride = std::min(options.stride.value_or(wanted - 1), context - 1)};
+}
+
+/// Prints what the tokens of all windows come to. `text_bytes` are those of what is scored; absent:
+/// they are counted, or nobody knows them.
+void print_result(const TokenSource& tokens, const WindowReader& reader,
+                  std::vector<TextWindow> windows, std::size_t text_bytes) {
   std::erase_if(windows, [](const TextWindow& window) { return window.tokens == 0; });
   if (windows.empty()) throw ConfigError(tokens.name() + ": has no token whose loss counts");
   const Estimate loss = mean_loss(windows);
@@ -173,23 +99,97 @@ void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
   for (const TextWindow& window : windows) scored += window.tokens;
   nlohmann::ordered_json json{
       {"file", tokens.name()},     {"tokens", static_cast<std::int64_t>(scored)},
-      {"windows", reader.count()}, {"context", context},
+      {"windows", reader.count()}, {"context", reader.context()},
       {"loss", loss.value},        {"perplexity", std::exp(loss.value)}};
   if (loss.standard_error) {
     json["loss_error"] = *loss.standard_error;
     json["perplexity_error"] = std::exp(loss.value) * *loss.standard_error;
   }
+  if (text_bytes > 0) {
+    json["bytes"] = text_bytes;
+    json["bits_per_byte"] =
+        loss.value * scored / std::numbers::ln2 / static_cast<double>(text_bytes);
+  }
+  print_json_line(json);
+}
+
+/// Scores all windows of a source and prints what they come to. `text_bytes` are those of its text;
+/// absent: they are counted.
+void evaluate(const EvaluateOptions& options, const NamedModel& model, const TokenSource& tokens,
+              WindowReader& reader, std::optional<std::size_t> text_bytes) {
+  const auto session = model.load_to_score(reader.context(), reader.count());
+  log::info("model    {}: {}", options.model.model.string(), session->setup().to_string());
+  const StopSignals stop;
+  WorkProgress work;
+  work.begin("evaluate", {static_cast<std::uint64_t>(reader.count()), "windows"});
+  const WorkMeter meter(work, WorkMeter::Elsewhere::kLogged);
+  std::vector<TextWindow> windows(static_cast<std::size_t>(reader.count()));
+  struct Scored {
+    std::int64_t window = 0;
+    std::vector<std::uint8_t> loss{};
+  };
+  std::map<std::size_t, Scored> under_way;  // sequences by their number
+  std::size_t taken = 0;
+  std::int64_t read = 0;  // windows
+  ByteCounter counter(model.text());
+  Scorer scorer(session->assembly());
+  scorer.run(
+      [&]() -> std::optional<ScoreRequest> {
+        if (const int signal = stop.received()) throw Interrupted(signal);
+        std::optional<ScoredWindow> window = reader.next();
+        const std::int64_t begun = window ? window->number + 1 : reader.count();
+        work.add(static_cast<std::uint64_t>(begun - std::exchange(read, begun)));
+        if (!window) return std::nullopt;
+        if (!tokens.has_loss() && !text_bytes) counter.add(*window);
+        under_way[taken++] = {.window = window->number, .loss = std::move(window->loss)};
+        return std::move(window->request);
+      },
+      [&](std::size_t number, std::span<const double> logprobs) {
+        const Scored scored = under_way.extract(number).mapped();
+        TextWindow& window = windows.at(static_cast<std::size_t>(scored.window));
+        for (std::size_t i = 0; i < logprobs.size(); ++i) {
+          if (scored.loss.at(i) == 0) continue;
+          window.nats -= logprobs[i];
+          ++window.tokens;
+        }
+      });
   std::size_t bytes = counter.finish();
   if (text_bytes) {  // of what is not scored: nothing if the first token begins texts
     std::vector<std::int32_t> first(1);
     tokens.read(0, first);
     bytes = *text_bytes - std::min(*text_bytes, model.text().decode(first).size());
   }
-  if (bytes > 0) {
-    json["bytes"] = bytes;
-    json["bits_per_byte"] = loss.value * scored / std::numbers::ln2 / static_cast<double>(bytes);
+  print_result(tokens, reader, std::move(windows), bytes);
+}
+
+}  // namespace
+
+void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
+                      const TokenSource& tokens, std::optional<std::size_t> text_bytes) {
+  constexpr std::int64_t kContext = 2048;
+  if (tokens.size() < 2) {
+    throw ConfigError(tokens.name() + ": has less than two tokens, so none that follows another");
   }
-  print_json_line(json);
+  const std::optional<RunConfig> run = model.run();
+  const std::int64_t usual = run ? run->data.sequence_length + 1
+                                 : std::min(model.config().max_position_embeddings, kContext);
+  OverlappingWindows reader(tokens, model.config().vocab_size,
+                            cut_of(options, usual, tokens.size()));
+  log::info("windows  {} of {} tokens, documents not kept apart (--context, --stride)",
+            format_count(reader.count()), format_count(reader.context()));
+  evaluate(options, model, tokens, reader, text_bytes);
+}
+
+void evaluate_rows(const EvaluateOptions& options, const NamedModel& model, const RunConfig& run,
+                   const TokenSource& tokens) {
+  ValidationRows reader(
+      tokens, model.config().vocab_size,
+      {.row_tokens = run.data.sequence_length, .document_mask = run.data.document_mask});
+  log::info("windows  {} rows of {} tokens, as the run validates: {}{}",
+            format_count(reader.count()), format_count(run.data.sequence_length),
+            run.data.packing ? "documents packed whole, " : "",
+            run.data.document_mask ? "each document by itself" : "documents not kept apart");
+  evaluate(options, model, tokens, reader, {});
 }
 
 }  // namespace strata

@@ -32,6 +32,11 @@ inline void print_json_line(const nlohmann::ordered_json& json) {
 void evaluate_windows(const EvaluateOptions& options, const NamedModel& model,
                       const TokenSource& tokens, std::optional<std::size_t> text_bytes);
 
+/// Prints the same of the rows that a run validates on, where `tokens` are its validation set: what
+/// training calls the validation loss. Throws ConfigError if they fill no row, or likewise.
+void evaluate_rows(const EvaluateOptions& options, const NamedModel& model, const RunConfig& run,
+                   const TokenSource& tokens);
+
 /// Prints a line for each record, in their order, and one that sums up. Throws ConfigError that
 /// names file and line of the first record that is wrong, before any is scored.
 void evaluate_records(const EvaluateOptions& options, const NamedModel& model, InputLines& lines);

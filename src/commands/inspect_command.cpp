@@ -143,7 +143,8 @@ std::string dtypes_text(const CheckpointTypes& types) {
 }
 
 std::string loss_text(const Manifest& manifest) {
-  const std::string text = fmt::format("{:.4f}, norm {:.4f}, {}", manifest.loss, manifest.grad_norm,
+  const std::string loss = manifest.loss ? fmt::format("{:.4f}", *manifest.loss) : "none";
+  const std::string text = fmt::format("{}, norm {:.4f}, {}", loss, manifest.grad_norm,
                                        manifest.finite ? "finite" : "not finite");
   const std::optional<double> validation = manifest.validations.loss_of(manifest.step);
   return validation ? text + fmt::format(", validation loss {:.4f}", *validation) : text;
@@ -208,7 +209,7 @@ void add_facts(Json& json, const Manifest& manifest) {
   json["updates"] = manifest.history.updates;
   json["samples"] = manifest.samples;
   json["bad_in_a_row"] = manifest.history.bad_in_a_row;
-  json["loss"] = number_or_null(manifest.loss);
+  json["loss"] = manifest.loss ? number_or_null(*manifest.loss) : Json();
   json["grad_norm"] = number_or_null(manifest.grad_norm);
   json["finite"] = manifest.finite;
   const std::optional<double> validation = manifest.validations.loss_of(manifest.step);

@@ -20,6 +20,8 @@ struct MeasuredSteps {
   std::vector<double> step_s;    ///< of the measured steps
   std::vector<double> traced_s;  ///< of the traced ones
   std::int64_t missed = 0;       ///< of them, those whose early updates were undone
+  std::int64_t targets = 0;      ///< of the measured steps, those that count
+  double attended = 1;           ///< share of attention that document masks leave, mean of a step
   double mean_s = 0;             ///< from the first measured step to the end of all pending updates
   LinkBytes link;                ///< per step
   std::vector<LaneReport> lanes;
@@ -29,9 +31,9 @@ struct MeasuredSteps {
   MemoryReport memory;
 };
 
-/// Returns a run that trains on synthetic tokens and traces two steps at the end, so that what the
-/// trace takes is planned. Throws ConfigError if it has no steps.
-[[nodiscard]] RunConfig synthetic_run(const RunConfig& config);
+/// Returns a run of so many steps that trains on synthetic tokens and traces two steps at the end,
+/// so that what the trace takes is planned. Throws ConfigError if it has no steps.
+[[nodiscard]] RunConfig synthetic_run(const RunConfig& config, std::int64_t steps);
 
 /// Runs warm-up steps, so many measured ones and two traced ones, of a session of a synthetic run
 /// whose trace is the recorder, and logs when each of them begins. Rates of the link and of lanes

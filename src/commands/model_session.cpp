@@ -4,6 +4,7 @@
 #include "commands/model_session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "commands/find_checkpoint.h"
 #include "strata/base/error.h"
@@ -17,12 +18,11 @@ namespace strata {
 
 namespace {
 
-std::filesystem::path folder_of(const std::filesystem::path& named) {
+std::optional<FoundCheckpoint> checkpoint_of(const std::filesystem::path& named) {
   const std::unique_ptr<Files> files = make_system_files();
-  const NamedFolder found = find_named_folder(*files, named);
-  if (!found.checkpoint) return named;
-  warn_of_unsaved_steps(*found.checkpoint, named);
-  return found.checkpoint->folder / kModelFolder;
+  NamedFolder found = find_named_folder(*files, named);
+  if (found.checkpoint) warn_of_unsaved_steps(*found.checkpoint, named);
+  return std::move(found.checkpoint);
 }
 
 }  // namespace
@@ -30,7 +30,8 @@ std::filesystem::path folder_of(const std::filesystem::path& named) {
 NamedModel::NamedModel(std::string_view command, const ModelOptions& options)
     : command_(command),
       options_(options),
-      folder_(folder_of(options.model)),
+      checkpoint_(checkpoint_of(options.model)),
+      folder_(checkpoint_ ? checkpoint_->folder / kModelFolder : options.model),
       config_(load_llama_config(folder_ / "config.json")),
       defaults_(load_generation_defaults(folder_)),
       text_(std::make_unique<ModelText>(ModelTextOptions{.folder = folder_.string(),
@@ -70,6 +71,12 @@ void NamedModel::warn_of_endless_answers() const {
   }
 }
 
+std::optional<RunConfig> NamedModel::run() const {
+  if (!checkpoint_) return std::nullopt;
+  return parse_run_config(checkpoint_->manifest.config,
+                          (checkpoint_->folder / kManifestName).string());
+}
+
 PromptSettings NamedModel::settings(const DrawOptions& options) const {
   const bool filtered = options.top_k || options.top_p || options.min_p;
   const bool samples = defaults_.do_sample || filtered;
@@ -95,7 +102,8 @@ PromptSettings NamedModel::settings(const DrawOptions& options) const {
 
 std::unique_ptr<GenerationSession> NamedModel::load(const GenerationNeeds& needs,
                                                     const GenerationLoad& load) const {
-  if (needs.context > config_.max_position_embeddings) {
+  // What is scored last goes through no layer, so it needs no position.
+  if (needs.context - (needs.scores ? 1 : 0) > config_.max_position_embeddings) {
     throw ConfigError("a sequence would have " + format_count(needs.context) +
                       " tokens, and the model has positions for " +
                       format_count(config_.max_position_embeddings) +

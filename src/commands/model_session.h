@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "commands/prompts.h"
+#include "strata/checkpoint/checkpoint_folder.h"
 #include "strata/commands/generate.h"
+#include "strata/config/config.h"
 #include "strata/model/config.h"
 #include "strata/model/generation_defaults.h"
 #include "strata/run/generation_session.h"
@@ -27,6 +29,9 @@ class NamedModel {
   [[nodiscard]] const ModelText& text() const { return *text_; }
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   [[nodiscard]] const LlamaConfig& config() const { return config_; }
+  /// Returns the config of the run whose checkpoint the model is; nothing if it is of none. Throws
+  /// ConfigError for one that this strata does not read.
+  [[nodiscard]] std::optional<RunConfig> run() const;
   /// Returns how tokens are drawn: what the options say, else what the model's files say.
   [[nodiscard]] PromptSettings settings(const DrawOptions& options) const;
   /// Returns whether an id ends what is drawn: those that end texts and, where a conversation is
@@ -52,6 +57,7 @@ class NamedModel {
 
   std::string_view command_;
   ModelOptions options_;
+  std::optional<FoundCheckpoint> checkpoint_;  ///< absent: a folder of Hugging Face
   std::filesystem::path folder_;
   LlamaConfig config_;
   GenerationDefaults defaults_;

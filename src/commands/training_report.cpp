@@ -33,13 +33,23 @@ LineFile::OldLines old_metrics(const RunFolder& folder, const CheckpointPlace& p
   return LineFile::OldLines::kRemove;
 }
 
+/// Returns whether tokens may have no loss: those of a padded, packed or masked row, or without
+/// loss bit.
+bool has_other_tokens(const Session& session) {
+  const auto& sources = session.training_set().sources;
+  return session.setup().config.data.document_mask ||
+         std::ranges::any_of(sources, [](const auto& source) { return source->has_loss(); });
+}
+
 ProgressGoal goal_of(const Session& session, const CheckpointPlace& place, bool has_mfu) {
   const RunConfig& config = session.setup().config;
   return {.steps = config.run.steps,
           .tokens_per_step = session.global_tokens_per_step(),
           .tokens_before = place.trained_samples() * config.data.sequence_length,
           .validations = session.has_validation() ? validations_of(config.run) : 0,
-          .has_mfu = has_mfu};
+          .has_mfu = has_mfu,
+          .has_targets = has_other_tokens(session),
+          .has_masks = config.data.document_mask};
 }
 
 /// Adds what packing made of the training set, if it is packed.
@@ -122,6 +132,11 @@ StepMetrics TrainingReport::metrics_of(const FinishedStep& finished, double step
   m.tokens = session_.global_tokens_per_step();
   m.step_s = step_s;
   m.mfu = model_flops_utilisation(flops_per_token_, m.tokens_per_s(), peak_.tflops, ranks_);
+  m.targets = finished.valid_tokens;
+  if (!config_.data.document_mask) return m;
+  m.attended_mfu = model_flops_utilisation(
+      flops_per_token(config_.model.llama, config_.data.sequence_length, finished.attended),
+      m.tokens_per_s(), peak_.tflops, ranks_);
   return m;
 }
 
@@ -145,6 +160,12 @@ std::vector<Metric> TrainingReport::extras_of(const FinishedStep& finished) cons
 void TrainingReport::step(const FinishedStep& finished, double step_s) {
   const StepMetrics m = metrics_of(finished, step_s);
   std::vector<Metric> extras = extras_of(finished);
+  extras.push_back({"targets_per_s", m.targets_per_s()});
+  if (config_.data.document_mask) {
+    extras.push_back({"attended", finished.attended});
+    extras.push_back({"mfu_attended", {}});
+    if (m.attended_mfu) extras.back().value = *m.attended_mfu;
+  }
   missed_ += finished.outcome.missed ? 1 : 0;
   const std::string warning = peak_warning(m.mfu, peak_);
   if (!warning.empty()) {
@@ -270,7 +291,7 @@ std::string TrainingReport::result(const Ending& ending) const {
                   format_count(progress_.steps_done()), format_count(config_.run.steps),
                   format_count(progress_.tokens_seen()), format_duration(seconds),
                   format_count(std::llround(tokens / std::max(seconds, 1e-9))));
-  if (progress_.steps_done() > 0) text += fmt::format(", loss {:.4f}", progress_.recent_loss());
+  if (const auto loss = progress_.recent_loss()) text += fmt::format(", loss {:.4f}", *loss);
   if (validation_loss_) text += fmt::format(", validation loss {:.4f}", *validation_loss_);
   if (const std::int64_t lost = metrics_.lost_lines(); lost > 0) {
     text += fmt::format(", {} lines of metrics lost", format_count(lost));

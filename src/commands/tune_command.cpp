@@ -171,7 +171,7 @@ std::string chosen_text(const RunConfig& base, const RunConfig& found) {
 /// Returns whether a run on this machine would tell what a prediction lacks.
 bool can_be_learnt(const RunConfig& config, const TuneOptions& options) {
   return options.plan.gpu.empty() && config.run.dtype == DType::kBF16 &&
-         !config.data.document_mask && config.kernels.attention == AttentionKernels::kAuto;
+         config.kernels.attention == AttentionKernels::kAuto;
 }
 
 /// Throws ConfigError where no step can be predicted, with why, the keys and the way to learn them.

@@ -18,7 +18,7 @@ TunedRun measure_tuned(const RunConfig& config, std::int64_t steps, Ranks& ranks
   run.model.path.clear();  // speed does not depend on the weights, and reading them takes minutes
   run.run.steps = steps;
   run.run.sample_every = 0;
-  run = synthetic_run(run);
+  run = synthetic_run(run, run.run.steps);
   Recorder recorder;
   Session session(run, ranks, {.trace = &recorder});
   const MeasuredSteps measured = measure_steps(session, recorder, steps);

@@ -36,6 +36,12 @@ constexpr PeerLink kNvlink4{338, false, kNicOf400}, kNvlink3{225, false, kNicOf2
 constexpr PeerLink kCards4{20, true, kNicOf100}, kCards5{40, true, kNicOf100};
 constexpr PeerLink kDesktopCards4{10, true, kNicOf10}, kDesktopCards5{20, true, kNicOf10};
 
+/// MFU in bf16 of the best published program. llm.q: a 7B of which nothing stays on an RTX 4090,
+/// 2,780 tokens/s, and with everything on the card 3,900 on an L40S, 8,000 on an RTX PRO 6000 and
+/// 14,000 on an H100. llm-foundry: 4,641 on each of eight A100. docs/gpus.md has the sources.
+constexpr double kGeForce = 0.724, kAdaServer = 0.464, kBlackwellCard = 0.683, kHopper = 0.609,
+                 kA100 = 0.62;
+
 constexpr std::string_view kRtx3090[]{"NVIDIA GeForce RTX 3090"};
 constexpr std::string_view kRtx4090[]{"NVIDIA GeForce RTX 4090"};
 constexpr std::string_view kRtx5090[]{"NVIDIA GeForce RTX 5090"};
@@ -58,34 +64,35 @@ constexpr std::string_view kB200[]{"NVIDIA B200"};
 // times the multiprocessors and their clock.
 constexpr GpuModel kModels[] = {
     // name, short name, names of CUDA, capability, multiprocessors, GiB, peak, products, attention
-    // forward, backward, device, PCIe, link, host, peers, measured
+    // forward, backward, device, PCIe, link, host, peers, measured, best MFU
     {"RTX 3090", "3090", kRtx3090, 86, 82, 23.6, 71, 66, 50, 36, gbs(0.94), 4, kPcie4, kDesktop4,
-     kDesktopCards4},
+     kDesktopCards4, false, kGeForce},
     {"RTX 4090", "4090", kRtx4090, 89, 128, 23.5, 165.2, 150, 112, 82, gbs(1.01), 4, kPcie4,
-     kDesktop5, kDesktopCards4},
+     kDesktop5, kDesktopCards4, false, kGeForce},
     {"RTX 5090", "5090", kRtx5090, 120, 170, 31.4, 209.5, 190, 142, 104, gbs(1.79), 5, kPcie5,
-     kDesktop5, kDesktopCards5},
+     kDesktop5, kDesktopCards5, false, kGeForce},
     {"RTX 6000 Ada", "6000 Ada", kRtx6000Ada, 89, 142, 47.4, 364, 240, 180, 132, gbs(0.96), 4,
-     kPcie4, kServer, kCards4},
+     kPcie4, kServer, kCards4, false, kAdaServer},
     {"RTX PRO 6000 Blackwell", "RTX PRO 6000", kRtxPro6000, 120, 188, 94.9, 504, 420, 315, 231,
-     gbs(1.79), 5, kPcie5, kServer, kCards5},
-    {"L40S", "", kL40S, 89, 142, 44.4, 362, 225, 169, 124, gbs(0.86), 4, kPcie4, kServer, kCards4},
+     gbs(1.79), 5, kPcie5, kServer, kCards5, false, kBlackwellCard},
+    {"L40S", "", kL40S, 89, 142, 44.4, 362, 225, 169, 124, gbs(0.86), 4, kPcie4, kServer, kCards4,
+     false, kAdaServer},
     {"A100 40GB", "", kA100Of40, 80, 108, 39.4, 312, 255, 191, 140, gbs(1.555), 4, kPcie4, kServer,
-     kNvlink3},
+     kNvlink3, false, kA100},
     {"A100 80GB", "A100", kA100Of80, 80, 108, 79.1, 312, 255, 191, 140, gbs(2.04), 4, kPcie4,
-     kServer, kNvlink3},
+     kServer, kNvlink3, false, kA100},
     {"H100 PCIe", "", kH100Pcie, 90, 114, 79.1, 756, 430, 381, 242, gbs(2.0), 5, kPcie5, kServer,
-     kCards5},
+     kCards5, false, kHopper},
     {"H100 SXM", "H100", kH100Sxm, 90, 132, 79.1, 989.4, 670, 593, 376, gbs(3.35), 5, kPcie5,
-     kServer, kNvlink4},
+     kServer, kNvlink4, false, kHopper},
     {"H200", "", kH200, 90, 132, 139.8, 989.4, 687, 608, 386, 3700, 5, kPcie5, kServer, kNvlink4,
      true},
     {"GH200 96GB", "GH200", kGh200Of96, 90, 132, 94.5, 989.4, 670, 593, 376, gbs(4.0), 0, kC2c,
-     kGrace, kNvlink4},
+     kGrace, kNvlink4, false, kHopper},
     {"GH200 144GB", "", kGh200Of144, 90, 132, 140.0, 989.4, 670, 593, 376, gbs(4.9), 0, kC2c,
-     kGrace, kNvlink4},
+     kGrace, kNvlink4, false, kHopper},
     {"B200", "", kB200, 100, 148, 178.3, 2250, 1600, 400, 290, gbs(8.0), 5, kPcie5, kServer,
-     kNvlink5},
+     kNvlink5, false, kHopper},
 };
 
 /// Returns a name without what does not count in it.

@@ -79,7 +79,7 @@ TrainingResult result_of(Session& session) {
   session.synchronize();
   TrainingResult result;
   for (const FinishedStep& finished : session.take_finished()) {
-    result.losses.push_back(finished.outcome.loss);
+    result.losses.push_back(finished.outcome.loss.value());
     result.norms.push_back(finished.outcome.grad_norm);
   }
   for (const BlockId block : session.state().ids()) {

@@ -280,13 +280,14 @@ void OptimizerEngine::decide() {
   }
   world_.all_reduce_sum(sums, Channel::kHost);
   StepOutcome outcome{.step = step_.plan.step,
-                      .loss = step_.plan.valid_tokens > 0
-                                  ? sums[1] / static_cast<double>(step_.plan.valid_tokens)
-                                  : 0.0,
+                      .loss = {},
                       .grad_norm = std::sqrt(sums[0]),
                       .lr = step_.plan.lr,
                       .bad = {},
                       .history = {}};
+  if (step_.plan.valid_tokens > 0) {
+    outcome.loss = sums[1] / static_cast<double>(step_.plan.valid_tokens);
+  }
   judge(outcome);
   if (options_.timing != UpdateTiming::kOnArrival) {
     const bool clips = options_.grad_clip && outcome.grad_norm > *options_.grad_clip;
@@ -310,13 +311,14 @@ void OptimizerEngine::decide() {
 /// was before anybody knew.
 void OptimizerEngine::judge(StepOutcome& outcome) {
   StepHistory& history = history_;
-  const bool counts = step_.plan.valid_tokens > 0;
-  outcome.bad = what_is_bad(outcome.loss, outcome.grad_norm, history.statistics, options_.outliers);
+  const bool counts = outcome.loss.has_value();
+  outcome.bad = what_is_bad(outcome.loss.value_or(0), outcome.grad_norm, history.statistics,
+                            options_.outliers);
   const bool too_late = options_.timing == UpdateTiming::kOnArrival && !given_up_;
   outcome.applied = counts && (outcome.bad.empty() || too_late);
   history.bad_in_a_row = outcome.bad.empty() ? 0 : history.bad_in_a_row + 1;
   if (!outcome.bad.empty() || !counts) return;
-  history.statistics.loss.add(outcome.loss);
+  history.statistics.loss.add(*outcome.loss);
   history.statistics.grad_norm.add(outcome.grad_norm);
 }
 

@@ -72,8 +72,6 @@ KnownRates rates_of(const Setup& setup, std::string_view device) {
 
 std::string why_unpredictable(const Setup& setup, std::string_view device,
                               const KnownRates& known) {
-  if (setup.batch.mask == DocumentMask::kOn)
-    return "with data.document_mask work depends on the data";
   if (setup.sizes.compute != DType::kBF16) return "rates are those of bf16";
   const HardwareSection& hardware = setup.hardware;
   const bool attention_given =

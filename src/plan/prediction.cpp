@@ -185,9 +185,15 @@ class DryRun {
   Timeline timeline_;
 };
 
+/// Returns a setup whose documents see each other: what masks leave of its work depends on data.
+Setup unmasked(Setup setup) {
+  setup.batch.mask = DocumentMask::kOff;
+  return setup;
+}
+
 /// Puts steps of this size on paper, each as long as a whole one but for its passes.
 DryRun dry_run(const Setup& setup, const Rates& rates, const StepSize& size) {
-  return {reduced_setup(setup, size), rates, weights_of(setup, size)};
+  return {unmasked(reduced_setup(setup, size)), rates, weights_of(setup, size)};
 }
 
 /// Returns all figures of a setup.
@@ -198,6 +204,22 @@ Figures figures_of(const Setup& setup, const Rates& rates, double whole_cells) {
   const int further = setup.choices.passes - size.passes;
   if (further > 0) figures.add(further, run.pass_figures());
   return figures;
+}
+
+/// Has all of a step take longer, in proportion, where a rank would do more of the model's work
+/// than `best_tflops`; 0: nothing is known of such a device.
+void hold_to(double best_tflops, double flops_a_token, Prediction& p) {
+  const double tflops = flops_a_token * p.tokens_per_s / p.ranks * 1e-12;
+  if (!(best_tflops > 0) || tflops <= best_tflops) return;
+  const double longer = tflops / best_tflops;
+  p.held_to_tflops = best_tflops;
+  p.step_s *= longer;
+  p.tokens_per_s /= longer;
+  if (p.mfu) *p.mfu /= longer;
+  for (LaneReport& lane : p.lanes) {
+    lane.busy_s *= longer;
+    lane.exposed_s *= longer;
+  }
 }
 
 }  // namespace
@@ -224,15 +246,18 @@ Prediction predict(const Setup& setup, std::string_view device, double whole_cel
   p.reduced = step_cells(setup, whole_size(setup)) > whole_cells;
   p.tokens_per_s = static_cast<double>(setup.config.step_tokens(setup.state.world())) / p.step_s;
   const DevicePeak peak = device_peak(setup.hardware, setup.budget.peak_tflops);
-  p.mfu = model_flops_utilisation(flops_per_token(setup.model, setup.batch.batch.tokens),
-                                  p.tokens_per_s, peak.tflops, setup.state.world());
+  const double flops = flops_per_token(setup.model, setup.batch.batch.tokens);
+  p.mfu = model_flops_utilisation(flops, p.tokens_per_s, peak.tflops, setup.state.world());
   p.warning = peak_warning(p.mfu, peak);
+  p.masked = setup.batch.mask == DocumentMask::kOn;
+  p.estimated = known.estimated;
   for (std::size_t i = 0; i < kLaneCount; ++i) {
     p.lanes.push_back({.lane = std::string(name_of(static_cast<Lane>(i))),
                        .busy_s = figures.busy_s[i],
                        .exposed_s = figures.exposed_s[i]});
   }
   p.critical = critical_parts(figures.critical_s);
+  hold_to(known.best_tflops, flops, p);
   return p;
 }
 
@@ -243,7 +268,7 @@ PredictedTrace predict_trace(const Setup& setup, std::string_view device) {
       step_cells(setup, whole_size(setup)) > kWholeCells)
     return {};
   Recorder recorder;
-  record_steps(setup, kTraced, recorder);
+  record_steps(unmasked(setup), kTraced, recorder);
   PaperTrace paper(known.rates);
   for (const TraceRecord& record : recorder.records()) paper.add(record);
   const Timeline timeline(paper);
@@ -280,9 +305,10 @@ std::optional<double> predict_step_s(const Setup& setup, std::string_view device
 
 std::string Prediction::to_string() const {
   if (!unknown.empty()) return "predicted step: unknown: " + unknown + "\n";
-  std::string text = fmt::format("predicted for {}\npredicted step{}: {:.3f} s, {} tokens/s", rates,
-                                 reduced ? " (from a reduced schedule)" : "", step_s,
-                                 format_count(static_cast<std::int64_t>(tokens_per_s)));
+  std::string text =
+      fmt::format("predicted for {}\npredicted step{}: {}{:.3f} s, {}{} tokens/s", rates,
+                  reduced ? " (from a reduced schedule)" : "", masked ? "at most " : "", step_s,
+                  masked ? "at least " : "", format_count(static_cast<std::int64_t>(tokens_per_s)));
   if (ranks > 1) {
     text +=
         fmt::format(" ({} a rank)", format_count(static_cast<std::int64_t>(tokens_per_s / ranks)));
@@ -305,6 +331,21 @@ std::string Prediction::to_string() const {
     text +=
         "steps of two and four GPUs of one host were compared with their predictions, those of "
         "more GPUs or hosts were not\n";
+  }
+  if (masked) {
+    text +=
+        "data.document_mask: the documents decide how much of attention is left, which is counted "
+        "whole\n";
+  }
+  if (estimated) {
+    text += "nobody has measured strata on this GPU";
+    if (held_to_tflops > 0) {
+      text += fmt::format(
+          "; held to the {:.0f} TFLOP/s of the best program that is published of it or of the "
+          "nearest card",
+          held_to_tflops);
+    }
+    text += "\n";
   }
   return warning.empty() ? text : text + warning + "\n";
 }

@@ -146,10 +146,16 @@ std::string ranks_text(const RankLayout& layout, const PeerLink& peers) {
 
 KnownRates known_rates(std::string_view device, const HardwareSection& hardware,
                        const RankLayout& layout, const std::optional<StoredRates>& stored) {
-  KnownRates known{.rates = common_shares(), .source = {}, .missing = {}};
+  KnownRates known;
+  known.rates = common_shares();
   const GpuModel* gpu = gpu_of_device(device);
   if (gpu != nullptr) take_rates(known.rates, *gpu);
   Origins from = fill_rates(known.rates, hardware, stored, gpu != nullptr, known.missing);
+  const bool known_here = hardware.product_tflops || (stored && stored->rates.product_tflops);
+  if (gpu != nullptr && !gpu->measured && !known_here) {
+    known.estimated = true;
+    known.best_tflops = gpu->best_mfu * gpu->peak_tflops;
+  }
   if (hardware.link_gbs) list(from.given_keys, "link_gbs");
   Rates& r = known.rates;
   r.link_gbs = hardware.link_gbs.value_or(link_gbs_of_device(device)) / r.link_both_ways;

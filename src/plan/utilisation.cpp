@@ -7,10 +7,10 @@
 
 namespace strata {
 
-double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length) {
+double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length, double attended) {
   const double attention = static_cast<double>(config.num_hidden_layers) *
                            static_cast<double>(config.query_width()) *
-                           static_cast<double>(sequence_length);
+                           static_cast<double>(sequence_length) * attended;
   return 6.0 * (static_cast<double>(config.matmul_parameter_count()) + attention);
 }
 

@@ -90,7 +90,9 @@ bool MetricsEvents::take_step(const Json& line) {
   s.grad_norm.push_back(number_of(line, "grad_norm"));
   s.lr.push_back(number_of(line, "lr"));
   s.tokens_per_s.push_back(number_of(line, "tokens_per_s"));
+  s.targets_per_s.push_back(number_of(line, "targets_per_s"));
   s.mfu.push_back(number_of(line, "mfu"));
+  s.mfu_attended.push_back(number_of(line, "mfu_attended"));
   s.tokens.push_back(number_of(line, "tokens"));
   s.seconds.push_back(number_of(line, "step_s"));
   if (!truth_of(line, "applied", true)) {
@@ -164,7 +166,8 @@ void MetricsEvents::forget_steps_from(std::int64_t step) {
       static_cast<std::size_t>(std::ranges::lower_bound(s.step, step) - s.step.begin());
   s.step.resize(kept);
   for (std::vector<double>* values :
-       {&s.loss, &s.grad_norm, &s.lr, &s.tokens_per_s, &s.mfu, &s.tokens, &s.seconds}) {
+       {&s.loss, &s.grad_norm, &s.lr, &s.tokens_per_s, &s.targets_per_s, &s.mfu, &s.mfu_attended,
+        &s.tokens, &s.seconds}) {
     values->resize(kept);
   }
   forget(run_.skipped, step);

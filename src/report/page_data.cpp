@@ -118,7 +118,9 @@ class RunData {
             {"tokens", number(t.tokens)},
             {"seconds", number(t.seconds)},
             {"tokens_per_s", number(t.tokens_per_s)},
+            {"targets_per_s", number(t.targets_per_s)},
             {"mfu", number(t.mfu)},
+            {"mfu_attended", number(t.mfu_attended)},
             {"last_validation", validation_of(t.last_validation)},
             {"best_validation", validation_of(t.best_validation)}};
   }

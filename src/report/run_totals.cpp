@@ -66,7 +66,9 @@ RunTotals totals_of(const RunHistory& run) {
                    .tokens = s.size() > 0 ? axes_of(s).tokens.back() : kUnknown,
                    .seconds = 0,
                    .tokens_per_s = median_of(s.tokens_per_s),
-                   .mfu = median_of(s.mfu)};
+                   .targets_per_s = median_of(s.targets_per_s),
+                   .mfu = median_of(s.mfu),
+                   .mfu_attended = median_of(s.mfu_attended)};
   for (const double seconds : s.seconds) {
     if (std::isfinite(seconds)) totals.seconds += seconds;
   }

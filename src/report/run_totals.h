@@ -12,11 +12,13 @@ namespace strata {
 
 /// Everything is NaN, or absent, where no step tells it.
 struct RunTotals {
-  double loss = 0;          ///< mean of the last 32 steps, as train says it at its end
-  double tokens = 0;        ///< of all steps, those before the first that is known included
-  double seconds = 0;       ///< of the steps that are known
-  double tokens_per_s = 0;  ///< median of the steps
-  double mfu = 0;           ///< likewise
+  double loss = 0;           ///< mean of the last 32 steps, as train says it at its end
+  double tokens = 0;         ///< of all steps, those before the first that is known included
+  double seconds = 0;        ///< of the steps that are known
+  double tokens_per_s = 0;   ///< median of the steps
+  double targets_per_s = 0;  ///< likewise
+  double mfu = 0;            ///< likewise
+  double mfu_attended = 0;   ///< likewise, without the part of attention that masks leave out
   std::optional<ValidationLoss> last_validation{};
   std::optional<ValidationLoss> best_validation{};
 };

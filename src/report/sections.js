@@ -28,7 +28,13 @@ function figuresOfOne(run) {
               `lowest ${digits(best.loss, 5)} at step ${plain(best.step)}`),
       figure('Tokens', known(t.tokens) ? short(t.tokens) : '–', 'in ' + duration(t.seconds)),
       figure('Tokens per second', count(t.tokens_per_s), 'median of the steps'),
-      known(t.mfu) && figure('MFU', percent(t.mfu), 'median of the steps'),
+      known(t.targets_per_s) && t.targets_per_s !== t.tokens_per_s &&
+          figure('Targets per second', count(t.targets_per_s), 'median of the steps'),
+      known(t.mfu) &&
+          figure(
+              'MFU', percent(t.mfu),
+              known(t.mfu_attended) ? `${percent(t.mfu_attended)} without masked attention` :
+                                      'median of the steps'),
       run.facts.parameters &&
           figure('Parameters', short(Number(run.facts.parameters)), machineOf(run)));
 }
@@ -47,7 +53,9 @@ function figuresOfMany() {
     row('Tokens', (r) => known(r.totals.tokens) ? short(r.totals.tokens) : '–'),
     row('Time of training', (r) => duration(r.totals.seconds)),
     row('Tokens per second, median', (r) => count(r.totals.tokens_per_s)),
+    row('Targets per second, median', (r) => count(r.totals.targets_per_s)),
     row('MFU, median', (r) => percent(r.totals.mfu)),
+    row('MFU without masked attention, median', (r) => percent(r.totals.mfu_attended)),
     row('Parameters', (r) => r.facts.parameters ? short(Number(r.facts.parameters)) : '–'),
     row('Machine', machineOf), row('strata', versionOf)
   ];

@@ -174,10 +174,11 @@ EventFile::EventFile(const fs::path& folder, std::optional<std::int64_t> resumed
 }
 
 void EventFile::step(const StepMetrics& m) {
-  std::vector<Scalar> scalars{{"loss", m.loss},
-                              {"lr", m.lr},
-                              {"grad_norm", m.grad_norm},
-                              {"tokens_per_s", m.tokens_per_s()}};
+  std::vector<Scalar> scalars;
+  if (m.loss) scalars.push_back({"loss", *m.loss});
+  scalars.push_back({"lr", m.lr});
+  scalars.push_back({"grad_norm", m.grad_norm});
+  scalars.push_back({"tokens_per_s", m.tokens_per_s()});
   if (m.mfu) scalars.push_back({"mfu", *m.mfu});
   file_.write(tf_record(scalar_event(wall_time_s(), m.step, scalars)));
 }

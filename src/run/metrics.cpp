@@ -79,13 +79,14 @@ void MetricsLog::begin(std::string_view event, std::span<const Metric> metrics) 
 
 void MetricsLog::step(const StepMetrics& m, std::span<const Metric> extras) {
   std::array<Metric, 8> metrics{{{"step", m.step},
-                                 {"loss", m.loss},
+                                 {"loss", {}},
                                  {"grad_norm", m.grad_norm},
                                  {"lr", m.lr},
                                  {"tokens", m.tokens},
                                  {"step_s", m.step_s},
                                  {"tokens_per_s", m.tokens_per_s()},
                                  {"mfu", {}}}};
+  if (m.loss) metrics[1].value = *m.loss;
   if (m.mfu) metrics.back().value = *m.mfu;
   write("step", {metrics, extras});
 }

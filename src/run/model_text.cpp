@@ -85,9 +85,15 @@ std::vector<std::int32_t> ModelText::encode(const Conversation& conversation) co
       .encode_prompt(conversation, *cache_);
 }
 
+EncodedConversation ModelText::encode_answers(const Conversation& conversation) const {
+  require_template();
+  return ConversationEncoder(*tokenizer_, *template_, ChatLoss::kAssistant)
+      .encode(conversation, *cache_);
+}
+
 void ModelText::require_template() const {
   if (bytes_) throw ConfigError(std::string(kBytesHaveNone));
-  if (tokenizer_ && template_) return;
+  if (has_template()) return;
   throw ConfigError((folder_.empty() ? "the model" : printable_name(folder_)) +
                     " has no chat template, which says how a model is talked to; name one by "
                     "--chat-template, or give a text to go on with");

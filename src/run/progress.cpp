@@ -28,7 +28,7 @@ std::string format_time(std::time_t when) {
 
 /// The figures of a line, or their names, as texts.
 struct Columns {
-  std::string step, tokens, loss, norm, lr, tokens_per_s, mfu, left, end;
+  std::string step, tokens, loss, norm, lr, tokens_per_s, targets_per_s, mfu, attended, left, end;
 };
 
 std::string layout(const Columns& c, const ProgressGoal& goal) {
@@ -36,9 +36,12 @@ std::string layout(const Columns& c, const ProgressGoal& goal) {
       std::max<std::size_t>(4, 2 * std::to_string(goal.steps).size() + 1);
   const std::size_t tokens_width =
       std::max<std::size_t>(6, format_count(goal.steps * goal.tokens_per_step).size());
-  return fmt::format("{:>{}}  {:>{}}  {:>8}  {:>9}  {:>8}  {:>9}  {}{:>6}  {}", c.step, step_width,
-                     c.tokens, tokens_width, c.loss, c.norm, c.lr, c.tokens_per_s,
-                     goal.has_mfu ? fmt::format("{:>5}  ", c.mfu) : std::string(), c.left, c.end);
+  std::string rates = fmt::format("{:>9}  ", c.tokens_per_s);
+  if (goal.has_targets) rates += fmt::format("{:>9}  ", c.targets_per_s);
+  if (goal.has_mfu) rates += fmt::format("{:>5}  ", c.mfu);
+  if (goal.has_mfu && goal.has_masks) rates += fmt::format("{:>8}  ", c.attended);
+  return fmt::format("{:>{}}  {:>{}}  {:>8}  {:>9}  {:>8}  {}{:>6}  {}", c.step, step_width,
+                     c.tokens, tokens_width, c.loss, c.norm, c.lr, rates, c.left, c.end);
 }
 
 }  // namespace
@@ -51,10 +54,13 @@ void Progress::add(const StepMetrics& m) {
   window_.push_back({.loss = m.loss,
                      .tokens = static_cast<double>(m.tokens),
                      .seconds = m.step_s,
-                     .mfu_seconds = m.mfu.value_or(0) * m.step_s});
+                     .mfu_seconds = m.mfu.value_or(0) * m.step_s,
+                     .targets = static_cast<double>(m.targets),
+                     .attended_seconds = m.attended_mfu.value_or(0) * m.step_s});
   last_ = m;
   tokens_ += m.tokens;
-  line_loss_ += m.loss;
+  if (!m.loss) return;
+  line_loss_ += *m.loss;
   ++line_steps_;
 }
 
@@ -69,8 +75,14 @@ double Progress::sum(double Step::*member) const {
   return total;
 }
 
-double Progress::recent_loss() const {
-  return window_.empty() ? std::nan("") : sum(&Step::loss) / static_cast<double>(window_.size());
+std::optional<double> Progress::recent_loss() const {
+  double total = 0;
+  int steps = 0;
+  for (const Step& step : window_) {
+    total += step.loss.value_or(0);
+    steps += step.loss ? 1 : 0;
+  }
+  return steps > 0 ? std::optional(total / steps) : std::nullopt;
 }
 
 double Progress::eta_s() const {
@@ -87,7 +99,9 @@ std::string Progress::header() const {
                  .norm = "grad norm",
                  .lr = "lr",
                  .tokens_per_s = "tokens/s",
+                 .targets_per_s = "targets/s",
                  .mfu = "MFU",
+                 .attended = "attended",
                  .left = "left",
                  .end = "end"},
                 goal_);
@@ -99,11 +113,15 @@ std::string Progress::line(std::time_t now) const {
   const double left_s = eta_s();
   return layout({.step = fmt::format("{}/{}", last_.step, goal_.steps),
                  .tokens = format_count(goal_.tokens_before + tokens_),
-                 .loss = fmt::format("{:.4f}", line_loss_ / static_cast<double>(line_steps_)),
+                 .loss = line_steps_ > 0
+                             ? fmt::format("{:.4f}", line_loss_ / static_cast<double>(line_steps_))
+                             : "-",
                  .norm = fmt::format("{:.4g}", last_.grad_norm),
                  .lr = fmt::format("{:.2e}", last_.lr),
                  .tokens_per_s = format_count(std::llround(per_second(sum(&Step::tokens)))),
+                 .targets_per_s = format_count(std::llround(per_second(sum(&Step::targets)))),
                  .mfu = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::mfu_seconds))),
+                 .attended = fmt::format("{:.1f}%", 100 * per_second(sum(&Step::attended_seconds))),
                  .left = format_duration(left_s),
                  .end = format_time(now + static_cast<std::time_t>(left_s))},
                 goal_);

@@ -102,6 +102,21 @@ void place_ranks(BackendKind kind, const RunConfig& config, Ranks& ranks, Backen
   if (config.run.bind == ThreadBinding::kShare) keep_to_own_share(cores, rank);
 }
 
+/// Returns the sum of the squared lengths of the segments in the buffers of a pass.
+double attended_pairs(const PassBuffers& buffers) {
+  constexpr std::size_t kColumns = kSegmentColumns, kLength = 2;  // q_length, see there
+  const std::size_t table = buffers.segments.size() / buffers.segment_counts.size();
+  double pairs = 0;
+  for (std::size_t s = 0; s < buffers.segment_counts.size(); ++s) {
+    const auto rows = buffers.segments.subspan(s * table, table);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(buffers.segment_counts[s]); ++i) {
+      const auto length = static_cast<double>(rows[i * kColumns + kLength]);
+      pairs += length * length;
+    }
+  }
+  return pairs;
+}
+
 /// Waits for work whose memory goes. An error of that work has been told, or does not count any
 /// more.
 template <class Wait>
@@ -336,10 +351,13 @@ std::int64_t Session::samples_after(std::int64_t steps) const {
 
 SaveKinds Session::submit(std::int64_t step, double lr, const SaveKinds& save) {
   const LinkBytes before = link_bytes();
-  step_links_.emplace_back();
+  submitted_.emplace_back();
+  const bool masked = config_.data.document_mask && !hooks_.fill;
+  double pairs = 0;
   const auto fill = [&](int pass, const PassBuffers& buffers) {
     const std::int64_t valid = hooks_.fill ? hooks_.fill(step, pass, train_->options(), buffers)
                                            : train_->fill_pass(samples_after(step), pass, buffers);
+    if (masked) pairs += attended_pairs(buffers);
     const bool last = pass + 1 == setup_.choices.passes;
     if (last && startup_.begun_s == 0) startup_.begun_s = process_age_s();
     return valid;
@@ -348,8 +366,21 @@ SaveKinds Session::submit(std::int64_t step, double lr, const SaveKinds& save) {
     return checkpoints_->make_saves(kinds, step + 1, samples_after(step + 1));
   };
   const SaveKinds saves = assembly_->submit(step, lr, fill, {.due = save, .make = make_saves});
-  step_links_.back() = link_bytes() - before;
+  submitted_.back().link = link_bytes() - before;
+  if (masked) submitted_.back().attended = attended_share(pairs);
   return saves;
+}
+
+/// Returns the share of `pairs`, which this rank's documents have, in those of whole rows, over all
+/// ranks, which call it together.
+double Session::attended_share(double pairs) const {
+  const BatchOptions& batches = train_->options();
+  const auto tokens = static_cast<double>(batches.shape.tokens);
+  const auto rows =
+      static_cast<double>(batches.passes * batches.shape.sub_batches * batches.shape.rows);
+  std::array<double, 2> sums{pairs, rows * tokens * tokens};
+  ranks_.all_reduce_sum(sums, Channel::kSubmit);
+  return sums[0] / sums[1];
 }
 
 SavePrediction Session::predict_save() const {
@@ -382,8 +413,9 @@ std::vector<FinishedStep> Session::take_finished() {
     startup_.ended_s = first_end_s_;
   }
   for (FinishedStep& step : finished) {
-    step.link = step_links_.front();
-    step_links_.pop_front();
+    step.link = submitted_.front().link;
+    step.attended = submitted_.front().attended;
+    submitted_.pop_front();
   }
   return finished;
 }

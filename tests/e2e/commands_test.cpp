@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "support/catch.h"
 #include "support/json.h"
 #include "support/places.h"
+#include "support/scratch_folder.h"
 
 namespace strata::test {
 
@@ -148,6 +150,113 @@ TEST_CASE("text is tokenized, trained on and validated") {
     CHECK(validations.back() < validations.front() - 0.2);
     CHECK(validations.front() < std::log(257.0) + 0.5);
   }
+}
+
+TEST_CASE("a step without targets has no loss in the log, the metrics and the checkpoint") {
+  const Folder folder;
+  // Four rows of documents that end at once, which a mask leaves without a target, and four others.
+  std::vector<std::uint16_t> tokens(257, 3);
+  for (std::size_t i = 128; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::uint16_t>(4 + i % 9);
+  std::ofstream(folder / "train.bin", std::ios::binary) << bytes_of(tokens);
+  const Outcome trained =
+      strata(folder, train_tiny(folder, "run",
+                                "--set data.synthetic=false --set data.dtype=u16 --set "
+                                "data.eos_token=3 --set data.document_mask=true --set "
+                                "data.shuffle=false --set run.steps=3 --set run.log_every=1 --set "
+                                "checkpoint.at_end=true --set data.train=" +
+                                    (folder / "train.bin")));
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  std::vector<nlohmann::json> steps;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line["event"] == "step") steps.push_back(line);
+  }
+  REQUIRE(steps.size() == 3);
+  for (const std::size_t without : {0, 2}) {
+    CHECK(steps[without]["valid_tokens"] == 0);
+    CHECK(steps[without]["loss"].is_null());
+    CHECK(steps[without]["applied"] == false);
+    CHECK(!steps[without].contains("nonfinite"));
+  }
+  CHECK(steps[1]["valid_tokens"] == 128);
+  const double loss = steps[1]["loss"];
+  CHECK(loss > 1);
+  CHECK_THAT(trained.text, ContainsSubstring(fmt::format(", loss {:.4f};", loss)) &&
+                               ContainsSubstring("         -      0  ") &&
+                               !ContainsSubstring("0.0000"));
+  const Outcome shown = strata(folder, "inspect " + (folder / "run") + " --json");
+  INFO(shown.text);
+  REQUIRE(shown.code == 0);
+  const auto json = parse_json<nlohmann::json>(shown.text);
+  CHECK(json.at("loss").is_null());
+  CHECK(json.at("finite") == true);
+}
+
+TEST_CASE("masked steps tell targets and MFU without the attention that masks leave out") {
+  const Folder folder;
+  // Documents of 8 tokens in rows of 32: of 32 * 32 pairs 4 * 8 * 8 are left, a quarter.
+  std::vector<std::uint16_t> tokens(1025);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::uint16_t>(i % 8 == 7 ? 3 : 4 + i % 50);
+  }
+  std::ofstream(folder / "train.bin", std::ios::binary) << bytes_of(tokens);
+  const Outcome trained =
+      strata(folder, train_tiny(folder, "run",
+                                "--set data.synthetic=false --set data.dtype=u16 --set "
+                                "data.eos_token=3 --set data.document_mask=true --set "
+                                "hardware.peak_tflops=1 --set data.train=" +
+                                    (folder / "train.bin")));
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  // Elements of products and of attention over a whole row, of the model of configs/tiny-cpu.json.
+  constexpr double kProducts = 4 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 176) + 64 * 257;
+  constexpr double kAttention = 4 * 64 * 32;
+  int steps = 0;
+  for (const nlohmann::json& line : metrics(folder / "run")) {
+    if (line["event"] != "step") continue;
+    ++steps;
+    CHECK(line["valid_tokens"] == 128 - 16);
+    CHECK(line["targets_per_s"].get<double>() ==
+          Approx((128 - 16) / line["step_s"].get<double>()).epsilon(1e-9));
+    CHECK(line["attended"] == 0.25);
+    CHECK(line["mfu_attended"].get<double>() / line["mfu"].get<double>() ==
+          Approx((kProducts + kAttention / 4) / (kProducts + kAttention)).epsilon(1e-9));
+  }
+  CHECK(steps == 4);
+  CHECK_THAT(trained.text, ContainsSubstring("targets/s    MFU  attended"));
+}
+
+TEST_CASE("a benchmark measures 8 steps unless told, and its results say where they come from") {
+  const Folder folder;
+  const std::string bench = "bench " + configs_folder() + "/tiny-cpu.json " +
+                            "--set data.sequence_length=32 --set run.threads=1 --json - ";
+  const auto check_origin = [&](const nlohmann::json& json) {
+    CHECK(json["config"]["data.sequence_length"] == 32);
+    CHECK(json["config"]["model.hidden_size"] == 64);
+    const nlohmann::json machine = json["provenance"];
+    CHECK(machine["commit"] == json["commit"]);
+    CHECK(!machine["host"].get<std::string>().empty());
+    const std::string date = machine["date"];  // 2026-11-25T10:00:00Z
+    CHECK((date.size() == 20 && date[10] == 'T' && date.back() == 'Z'));
+    CHECK(machine.contains("gpus"));
+    CHECK(machine.contains("driver"));
+  };
+  const auto told = parse_json<nlohmann::json>(printed(folder, bench + "--set run.steps=3"));
+  CHECK(told["step_s_each"].size() == 3);
+  // The config has 30 steps, which are those of a training.
+  const auto json = parse_json<nlohmann::json>(printed(folder, bench));
+  CHECK(json["step_s_each"].size() == 8);
+  CHECK(json["config"]["run.steps"] == 8);
+  CHECK(json["targets_per_s"].get<double>() ==
+        Approx(json["tokens_per_s"].get<double>()).epsilon(1e-9));
+  check_origin(json);
+  check_origin(parse_json<nlohmann::json>(
+      printed(folder, bench + "--generate --prompts 1 --prompt-tokens 4 --max-tokens 4")));
+  const Outcome suite =
+      strata(folder, "bench --suite " + configs_folder() + "/suites/tiny.json --json -");
+  CHECK(suite.code == 2);
+  CHECK_THAT(suite.text, ContainsSubstring("--json -: a suite writes its results"));
 }
 
 TEST_CASE("a trace moves no validation, whichever step it names", "[long]") {

@@ -108,6 +108,92 @@ TEST_CASE("a run is as good as its last validation has found") {
         Approx(line["loss"].get<double>() / std::log(2.0)).epsilon(0.01));
 }
 
+TEST_CASE("a run's validation set has the loss of its validation, by rows, masks and packing") {
+  const Folder folder;
+  const std::string data = tokenize_text(folder);
+  for (const std::string more : {"", "--set data.document_mask=true ",
+                                 "--set data.document_mask=true --set data.packing=true ",
+                                 // Rows as long as the model has positions for.
+                                 "--set model.max_position_embeddings=32 "}) {
+    INFO(more);
+    const std::string run = "run" + std::to_string(more.size());
+    const Outcome trained = strata(folder, train_tiny(folder, run, data + " " + more));
+    INFO(trained.text);
+    REQUIRE(trained.code == 0);
+    double found = 0;
+    for (const nlohmann::json& line : metrics(folder / run)) {
+      if (line["event"] == "eval") found = line["val_loss"];
+    }
+    const std::string arguments = "evaluate " + (folder / run) + " --input " + (folder / "val.bin");
+    const auto line = parse_json<nlohmann::json>(printed(folder, arguments));
+    CHECK(line["loss"].get<double>() == Approx(found).epsilon(1e-5));
+    CHECK(line["context"] == 33);
+    // With packing a token may be padding, which is no text.
+    CHECK(line.contains("bits_per_byte") == (more.find("packing") == std::string::npos));
+    CHECK_THAT(strata(folder, arguments).text,
+               ContainsSubstring("rows of 32 tokens, as the run validates"));
+  }
+}
+
+TEST_CASE("evaluate says which windows it takes where no run tells") {
+  const Folder folder;
+  const std::string model = goldens_folder() + "/mha";
+  std::vector<std::int32_t> ids(40);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 7);
+  write_tokens(folder / "ids.bin", 67, ids, {});
+  const Outcome done =
+      strata(folder, "evaluate " + model + " --context 16 --input " + (folder / "ids.bin"));
+  INFO(done.text);
+  REQUIRE(done.code == 0);
+  CHECK_THAT(done.text, ContainsSubstring("windows  3 of 16 tokens, documents not kept apart"));
+}
+
+TEST_CASE("every token of a choice is scored, the first one after the end of a document") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  write_file(folder / "in.jsonl",
+             R"({"choices": ["a", "of document"]}
+{"choices": ["a", "bc"], "answer": 1}
+)");
+  const auto lines = evaluated(folder, model + "--input " + (folder / "in.jsonl"));
+  REQUIRE(lines.size() == 3);
+  write_tokens(folder / "a.bin", 257, {256, 'a'}, {});
+  const auto alone = evaluated(folder, model + "--context 2 --input " + (folder / "a.bin")).at(0);
+  for (const std::size_t i : {0, 1}) {
+    const std::vector<double> sums = lines[i]["loglikelihoods"];
+    CHECK(sums.at(0) == Approx(-alone["loss"].get<double>()).epsilon(1e-5));
+    CHECK(lines[i]["choice"] == std::ranges::max_element(sums) - sums.begin());
+  }
+}
+
+TEST_CASE("a record that is too long is cut from the left where that is asked for, and counted") {
+  const Folder folder;
+  const std::string model = byte_model(folder);
+  std::string text;
+  for (int i = 0; text.size() < 600; ++i) text += "line " + std::to_string(i) + ", ";
+  text.resize(600);
+  const auto records = [&](const std::string& scored, const std::string& prompt) {
+    return R"({"text": ")" + scored + "\"}\n" + R"({"prompt": ")" + prompt +
+           R"(", "choices": ["some words", "no"]})" + "\n";
+  };
+  write_file(folder / "long.jsonl", records(text, text));
+  // Of 512 tokens the choices have 10 and 2.
+  write_file(folder / "short.jsonl", records(text.substr(600 - 512), text.substr(600 - 502)));
+  check_refused(folder, "evaluate " + model + "--input " + (folder / "long.jsonl"), "--truncate");
+  const auto cut = evaluated(folder, model + "--truncate --input " + (folder / "long.jsonl"));
+  const auto whole = evaluated(folder, model + "--input " + (folder / "short.jsonl"));
+  REQUIRE(cut.size() == 3);
+  CHECK(cut[0]["tokens"] == 511);
+  CHECK(cut[0]["loglikelihood"] == whole.at(0)["loglikelihood"]);
+  CHECK(cut[1]["loglikelihoods"].at(0) == whole.at(1)["loglikelihoods"].at(0));
+  CHECK(cut[2]["summary"]["truncated"] == 2);
+  CHECK(cut[2]["summary"]["bits_per_byte"].get<double>() ==
+        Approx(whole.at(2)["summary"]["bits_per_byte"].get<double>()).epsilon(1e-12));
+  CHECK(!whole.at(2)["summary"].contains("truncated"));
+  check_refused(folder, "evaluate " + model + "--truncate --input " + (folder / "val.bin"),
+                "--truncate: is about records");
+}
+
 TEST_CASE("likelihoods of records fit together") {
   const Folder folder;
   const std::string model = byte_model(folder);
@@ -178,6 +264,8 @@ TEST_CASE("what cannot be scored is refused before anything is") {
   check(R"({"text": ""})", "has no token");
   check(R"({"choices": ["a"]})", "a list of two texts or more");
   check(R"({"choices": ["a", 5]})", "a list of texts");
+  check(R"({"choices": ["a", ""]})", "choices: number 1 is empty");
+  check(R"({"messages": [{"role": "user", "content": "a"}]})", "has no tokenizer");
   check(R"({"choices": ["a", "b"], "answer": 2})", "answer is 2, and the number of one of its");
   check(R"({"choices": ["a", "b"], "answer": "b"})", "a whole number");
   check(R"({"text": "a", "answer": 0})", "the number of one of its choices");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "e2e/lines.h"
 #include "e2e/model_files.h"
 #include "e2e/program.h"
 #include "support/catch.h"
@@ -94,6 +95,23 @@ TEST_CASE("a file of chats becomes a model that was trained on its answers", "[l
   const auto start = metrics(folder / "tuned").front();
   CHECK(start["padding_share"].at(folder / "train.bin") < 0.2);
   CHECK(start["overlong_documents"] == 0);
+
+  // Records are scored by what training learns of them: as the token file that is made of them.
+  require_done(strata(folder, tokenize + " --output " + (folder / "all.bin")));
+  const auto evaluated = [&](const std::string& input) {
+    write(folder / "lines.jsonl",
+          printed(folder, "evaluate " + (folder / "tuned") + " --input " + input));
+    return lines_of(folder / "lines.jsonl");
+  };
+  const nlohmann::json rows = evaluated(folder / "all.bin").at(0);
+  const std::vector<nlohmann::json> records = evaluated(folder / "chats.jsonl");
+  const nlohmann::json summary = records.at(300)["summary"];
+  CHECK(summary["tokens"] == rows["tokens"]);
+  CHECK(summary["loss"].get<double>() == Approx(rows["loss"].get<double>()).epsilon(1e-5));
+  write(folder / "pair.jsonl", R"({"prompt": "Say a0", "completion": "the answer is yes"})");
+  const nlohmann::json pair = evaluated(folder / "pair.jsonl").at(0);
+  CHECK(pair["loglikelihood"] == records.at(0)["loglikelihood"]);
+  CHECK(pair["tokens"] == records.at(0)["tokens"]);
 
   // Every field has its line in the documents.
   const std::string documented = read_file(documents_folder() + "/metrics.md");

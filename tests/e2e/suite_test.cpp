@@ -251,7 +251,8 @@ TEST_CASE("the log of a benchmark says what is under way, its results stand apar
     std::size_t at = 0;
     for (const std::string line :
          {"[info] planning and allocating a model of ", "[info] ready after ", "[info] warming up",
-          "[info] warm after ", "; measuring 2 ", "[info] measured ", " tokens/s"}) {
+          "[info] warm after ", "; measuring 2 ", "[info] step 2 of 2: ", " tokens/s",
+          "[info] measured ", " tokens/s"}) {
       INFO(line);
       const std::size_t found = log.text.find(line, at);
       REQUIRE(found != std::string::npos);

@@ -69,7 +69,7 @@ GoldenRun train_golden(const GoldenModel& golden, const RunConfig& config, int r
     const std::lock_guard lock(mutex);
     if (group.rank() != 0) return;
     for (const FinishedStep& finished : session.take_finished()) {
-      run.result.losses.push_back(finished.outcome.loss);
+      run.result.losses.push_back(finished.outcome.loss.value());
       run.result.norms.push_back(finished.outcome.grad_norm);
     }
     run.result.weights = std::move(weights);

@@ -108,7 +108,7 @@ std::vector<double> numbers_of(TinyAssembly& assembly) {
   assembly.synchronize();
   std::vector<double> numbers;
   for (const StepOutcome& o : assembly.take_outcomes()) {
-    numbers.insert(numbers.end(), {o.loss, o.grad_norm});
+    numbers.insert(numbers.end(), {o.loss.value(), o.grad_norm});
   }
   for (const BlockId b : assembly.state().ids()) {
     const std::vector<double> weights = assembly.state().master(b);

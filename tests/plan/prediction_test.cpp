@@ -563,6 +563,18 @@ TEST_CASE("what nobody has measured is not predicted") {
   config.hardware.attention_forward_tflops = 300;
   config.hardware.attention_backward_tflops = 200;
   CHECK(unknown("NVIDIA H200").empty());
+}
+
+TEST_CASE("with masks of documents the step without them is predicted as an upper bound") {
+  RunConfig config = fast_machine();
+  const Prediction whole = predict_on_paper(config);
+  CHECK_THAT(whole.to_string(), !ContainsSubstring("at most"));
   config.data.document_mask = true;
-  CHECK_THAT(unknown("NVIDIA H200"), ContainsSubstring("data.document_mask"));
+  const Prediction masked = predict_on_paper(config);
+  REQUIRE(masked.unknown.empty());
+  CHECK(masked.step_s == whole.step_s);
+  CHECK(masked.tokens_per_s == whole.tokens_per_s);
+  CHECK_THAT(masked.to_string(), ContainsSubstring("predicted step: at most ") &&
+                                     ContainsSubstring("at least ") &&
+                                     ContainsSubstring("data.document_mask"));
 }

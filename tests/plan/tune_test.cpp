@@ -14,6 +14,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/comm/rank_groups.h"
+#include "strata/device/gpu_models.h"
 #include "support/catch.h"
 #include "support/scratch_folder.h"
 
@@ -316,6 +317,46 @@ TEST_CASE("predictions from datasheets are within 25 % of what was published of 
     CHECK(tokens_per_s > 0.75 * row.tokens_per_s);
     CHECK(tokens_per_s < 1.25 * row.tokens_per_s);
   }
+}
+
+TEST_CASE("no prediction for a card that nobody measured is above what the best program reaches") {
+  // benchmarks/4090x1.md of github.com/IST-DASLab/llmq (commit 7f895bdb): Qwen2.5-7B in bf16, rows
+  // of 1024 tokens, 2780 tokens/s on an RTX 4090; 43.04 GFLOP a token. Of the others see below.
+  constexpr double kFlops = 43.04e9;
+  struct Card {
+    const char* gpu;
+    double device_gib, best_mfu;
+  };
+  const RunConfig base = model_config(
+      "llama-7b.json", {"memory.device_limit=null", "schedule.rows=8", "schedule.sub_batches=8",
+                        "optimizer.grad_clip=null", "optimizer.timing=on_arrival",
+                        "hardware.host_gbs=500", "hardware.link_gbs=100"});
+  for (const Card& card : {Card{"NVIDIA GeForce RTX 3090", 23, 2780 * kFlops / 165.2e12},
+                           Card{"NVIDIA GeForce RTX 4090", 23, 2780 * kFlops / 165.2e12},
+                           Card{"NVIDIA GeForce RTX 5090", 31, 2780 * kFlops / 165.2e12},
+                           Card{"NVIDIA L40S", 43, 3900 * kFlops / 362e12},
+                           Card{"NVIDIA H100 80GB HBM3", 76, 14000 * kFlops / 989.4e12}}) {
+    CAPTURE(card.gpu);
+    PlannedRank planned = machine(card.device_gib, 256, card.gpu);
+    planned.budget.peak_tflops = gpu_of_device(card.gpu)->peak_tflops;
+    const Setup setup = make_setup(base, choices_by_rule(base), planned);
+    const Prediction predicted = predict(setup, planned.device);
+    CAPTURE(predicted.to_string());
+    CHECK(predicted.mfu.value() > 0.2);
+    CHECK(predicted.mfu.value() <= card.best_mfu + 0.001);
+    CHECK_THAT(predicted.to_string(), ContainsSubstring("nobody has measured strata on this GPU"));
+  }
+  // Who has measured the products of a card knows better, and the H200 was measured.
+  const PlannedRank h200 = machine(100, 256, "NVIDIA H200");
+  const Prediction measured = predict(make_setup(base, choices_by_rule(base), h200), h200.device);
+  CHECK_THAT(measured.to_string(), !ContainsSubstring("nobody has measured"));
+  RunConfig given = base;
+  given.hardware.product_tflops = 70;
+  PlannedRank own = machine(23, 256, "NVIDIA GeForce RTX 3090");
+  own.budget.peak_tflops = 71;
+  const Prediction known = predict(make_setup(given, choices_by_rule(given), own), own.device);
+  CHECK(known.mfu.value() > 2780 * kFlops / 165.2e12);
+  CHECK_THAT(known.to_string(), !ContainsSubstring("nobody has measured"));
 }
 
 TEST_CASE("tuning a 7B, a 70B and a 1,024-layer model predicts few steps, each from few records",

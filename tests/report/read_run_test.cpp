@@ -25,13 +25,16 @@ std::vector<std::string> texts_of(const RunHistory& run) {
 
 TEST_CASE("a history holds what the lines of metrics say") {
   const ScratchFolder folder;
+  Json first = step_line(1, 4);
+  first["targets_per_s"] = 384.0;
+  first["mfu_attended"] = 0.25;
   Json bad = step_line(2, 0);
   bad["loss"] = nullptr;
   bad["nonfinite"] = {{"loss", "nan"}};
   bad["applied"] = false;
   folder.write("run/metrics.jsonl",
                lines({start_line(),
-                      step_line(1, 4),
+                      first,
                       bad,
                       eval_line(2, 3.5),
                       {{"event", "trace"},
@@ -64,6 +67,9 @@ TEST_CASE("a history holds what the lines of metrics say") {
   CHECK(std::isnan(run.steps.loss[1]));
   CHECK(run.steps.grad_norm[0] == 2);
   CHECK(std::isnan(run.steps.mfu[0]));
+  CHECK(run.steps.targets_per_s[0] == 384);
+  CHECK(run.steps.mfu_attended[0] == 0.25);
+  CHECK(std::isnan(run.steps.mfu_attended[1]));
   REQUIRE(run.skipped.size() == 1);
   CHECK(run.skipped[0].step == 2);
   CHECK(run.skipped[0].what == "loss is nan");

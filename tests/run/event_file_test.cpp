@@ -70,13 +70,16 @@ TEST_CASE("an event file holds the numbers of steps and validations") {
     bad.loss = std::numeric_limits<double>::quiet_NaN();
     bad.mfu.reset();
     events.step(bad);
-    events.eval(300, 2.5);
+    StepMetrics without = step_of(301);
+    without.loss.reset();
+    events.step(without);
+    events.eval(301, 2.5);
     CHECK(events.lost_records() == 0);
   }
   const std::vector<fs::path> files = event_files(folder);
   REQUIRE(files.size() == 1);
   const std::vector<ReadEvent> events = events_of(files[0]);
-  REQUIRE(events.size() == 4);
+  REQUIRE(events.size() == 5);
   CHECK(events[0].file_version == "brain.Event:2");
   CHECK(events[0].wall_time_s > 1.7e9);
   CHECK(events[1].step == 1);
@@ -88,7 +91,10 @@ TEST_CASE("an event file holds the numbers of steps and validations") {
   CHECK(events[2].step == 300);
   CHECK(std::isnan(events[2].scalars.at("loss")));
   CHECK(events[2].scalars.count("mfu") == 0);
-  CHECK(events[3].scalars == std::map<std::string, float>{{"val_loss", 2.5F}});
+  CHECK(events[3].step == 301);
+  CHECK(events[3].scalars.count("loss") == 0);  // it has no target
+  CHECK(events[3].scalars.at("grad_norm") == 1.25F);
+  CHECK(events[4].scalars == std::map<std::string, float>{{"val_loss", 2.5F}});
 }
 
 TEST_CASE("a run that goes on opens a file of its own, which replaces what is done again") {

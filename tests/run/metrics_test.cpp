@@ -117,6 +117,17 @@ TEST_CASE("numbers that JSON does not have are null and named") {
   CHECK(file.lines()[1]["nonfinite"]["val_loss"] == "inf");
 }
 
+TEST_CASE("the loss of a step without targets is null, and no number that is not finite") {
+  const TemporaryFile file;
+  MetricsLog log(file.path);
+  StepMetrics step = sample();
+  step.loss.reset();
+  log.step(step);
+  const json line = file.lines()[0];
+  CHECK(line.at("loss").is_null());
+  CHECK(!line.contains("nonfinite"));
+}
+
 TEST_CASE("a metrics file that cannot be made is an error") {
   CHECK_THROWS_AS(MetricsLog("no/such/folder/metrics.jsonl"), strata::IoError);
 }

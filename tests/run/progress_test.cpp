@@ -48,6 +48,27 @@ TEST_CASE("a progress line says what the steps since the last one were like") {
         "17:03");
 }
 
+TEST_CASE("masked documents have columns for targets and for MFU of what is attended to") {
+  Progress progress({.steps = 100,
+                     .tokens_per_step = 1000,
+                     .has_mfu = true,
+                     .has_targets = true,
+                     .has_masks = true});
+  for (const std::int64_t targets : {700, 500}) {
+    StepMetrics step = step_of(targets == 700 ? 1 : 2, 3.0, 2);
+    step.targets = targets;
+    step.attended_mfu = 0.1;
+    progress.add(step);
+    if (targets == 700) continue;
+    // The first step has left the window.
+    CHECK(progress.header() ==
+          "   step   tokens      loss  grad norm        lr   tokens/s  targets/s    MFU  attended  "
+          "  left  end");
+    CHECK_THAT(progress.line(local(17, 0)),
+               ContainsSubstring("        500        250  25.0%     10.0%  "));
+  }
+}
+
 TEST_CASE("names stand above their figures, whatever the length of the run") {
   for (const std::int64_t steps : {1, 1000, 2'000'000}) {
     Progress progress({.steps = steps, .tokens_per_step = 1 << 20});
@@ -71,6 +92,21 @@ TEST_CASE("a loss that is not a number is shown as one that is not") {
   Progress progress({.steps = 100, .tokens_per_step = 1000});
   progress.add(step_of(1, std::nan(""), 60));
   CHECK_THAT(progress.line(0), ContainsSubstring(" nan "));
+}
+
+TEST_CASE("a step without targets counts in no mean of losses") {
+  Progress progress({.steps = 100, .tokens_per_step = 1000});
+  StepMetrics without = step_of(1, 0, 60);
+  without.loss.reset();
+  progress.add(without);
+  CHECK(progress.recent_loss() == std::nullopt);
+  CHECK_THAT(progress.line(0), ContainsSubstring("  1,000         -      1.204"));
+  progress.add(step_of(2, 4.0, 1));
+  without.step = 3;
+  progress.add(without);
+  progress.add(step_of(4, 3.0, 1));
+  CHECK(progress.recent_loss() == 3.5);
+  CHECK_THAT(progress.line(0), ContainsSubstring(" 3.5000 "));
 }
 
 TEST_CASE("the remaining time does not count the slow first step") {

@@ -48,7 +48,7 @@ Sampled run_sampled(const RunConfig& config, int ranks = 1) {
     }
     session.synchronize();
     for (const FinishedStep& finished : session.take_finished()) {
-      own.run.losses.push_back(finished.outcome.loss);
+      own.run.losses.push_back(finished.outcome.loss.value());
       own.run.norms.push_back(finished.outcome.grad_norm);
     }
     own.run.weights = gather_weights(session.state(), session.groups().shard());

@@ -287,7 +287,8 @@ TEST_CASE("a validation between traced steps has no race and changes no step") {
     CHECK(!recorder.find("copy", {.phase = "evaluate"}).empty());
     CHECK(recorder.races(1).empty());
     std::vector<double> losses;
-    for (const FinishedStep& step : session.take_finished()) losses.push_back(step.outcome.loss);
+    for (const FinishedStep& step : session.take_finished())
+      losses.push_back(step.outcome.loss.value());
     CHECK(losses == undisturbed.losses);
     CHECK(gather_weights(session.state(), *self) == undisturbed.weights);
   }

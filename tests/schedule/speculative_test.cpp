@@ -260,7 +260,7 @@ Left train(const RunConfig& config, int ranks, const TinyHooks& hooks = {}) {
     }
     assembly.synchronize();
     for (const StepOutcome& step : assembly.take_outcomes()) {
-      run.losses.push_back(step.loss);
+      run.losses.push_back(step.loss.value());
       run.norms.push_back(step.grad_norm);
       missed.push_back(step.missed);
     }

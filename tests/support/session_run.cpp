@@ -18,7 +18,7 @@ RunResult run_steps(Session& session) {
   }
   session.synchronize();
   for (const FinishedStep& finished : session.take_finished()) {
-    result.losses.push_back(finished.outcome.loss);
+    result.losses.push_back(finished.outcome.loss.value());
     result.norms.push_back(finished.outcome.grad_norm);
   }
   result.weights = gather_weights(session.state(), session.groups().shard());

@@ -65,7 +65,7 @@ RunResult run_steps(TinyAssembly& assembly) {
   assembly.submit_steps(0, assembly.setup().config.run.steps);
   assembly.synchronize();
   for (const StepOutcome& outcome : assembly.take_outcomes()) {
-    result.losses.push_back(outcome.loss);
+    result.losses.push_back(outcome.loss.value());
     result.norms.push_back(outcome.grad_norm);
   }
   result.weights = gather_weights(assembly.state(), assembly.groups().shard());

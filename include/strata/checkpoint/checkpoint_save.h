@@ -60,7 +60,7 @@ struct SaveParts {
 /// What becomes known of a step when it ends.
 struct StepFacts {
   StepHistory history;
-  double loss = 0;
+  std::optional<double> loss;  ///< absent: the step has no target
   double grad_norm = 0;
 };
 

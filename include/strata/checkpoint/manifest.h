@@ -82,11 +82,11 @@ struct Manifest {
   std::int64_t samples = 0;           ///< up to which the training data are consumed
   std::vector<SampleWindow> skipped;  ///< of them, those that no step has trained on, ascending
   RunData data;
-  Validations validations;  ///< up to the step, of a run that goes by them
-  double loss = 0;          ///< of the last step
-  double grad_norm = 0;     ///< likewise
-  bool finite = true;   ///< loss and norm are; else one that is not is null in the text, and not a
-                        ///< number once it was read
+  Validations validations;     ///< up to the step, of a run that goes by them
+  std::optional<double> loss;  ///< of the last step; absent: it had no target
+  double grad_norm = 0;        ///< likewise
+  bool finite = true;   ///< loss and norm are, or there is no loss, which is null in the text; else
+                        ///< one that is not is null, and not a number once it was read
   std::string program;  ///< version and commit that wrote it
   std::string model = "{}";   ///< the model's config as a JSON object, in strata's words
   std::string config = "{}";  ///< the resolved run config as a JSON object

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/base/kv_dtype.h"
@@ -49,9 +50,21 @@ struct CompareOptions {
   std::optional<double> fail_below{};        ///< a ratio that no row may fall below
 };
 
+/// Names standard output where a file is expected.
+inline constexpr const char* kStandardOutput = "-";
+/// So many steps are measured unless the command line or a suite says otherwise: what run.steps of
+/// a config says is about training.
+inline constexpr std::int64_t kBenchSteps = 8;
+
+/// Returns whether one of some assignments KEY=VALUE is to this key.
+[[nodiscard]] bool sets_key(const std::vector<std::string>& sets, std::string_view key);
+
 /// This is what `bench` is told beside the config.
 struct BenchOptions {
-  std::filesystem::path json;  ///< the results are also written here; empty: only the table
+  /// The results are also written here; empty: only the table is printed; kStandardOutput: they are
+  /// printed in place of it.
+  std::filesystem::path json;
+  bool steps_told = false;                    ///< run.steps are measured, else kBenchSteps
   std::optional<GenerationJob> generation{};  ///< measured instead of steps
   std::filesystem::path trace{};  ///< of two sweeps of the generation; empty: none is made
 };

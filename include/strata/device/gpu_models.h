@@ -37,6 +37,9 @@ struct GpuModel {
       0;  ///< AdamW on the host that such a GPU usually has: nothing of the GPU itself
   PeerLink peers{};
   bool measured = false;
+  /// MFU that the best published program reaches on it or the nearest card, which no prediction
+  /// made of estimates exceeds, from 0 to 1; 0 where predictions are compared with runs.
+  double best_mfu = 0;
 
   [[nodiscard]] std::size_t memory_bytes() const;
   /// Returns true for a GPU that has a host's memory to itself: that of its superchip.

@@ -42,8 +42,8 @@ struct OptimizerOptions {
 /// Says what became of a step. It is handed out on the host lane once norm and loss are known.
 struct StepOutcome {
   std::int64_t step = 0;
-  double loss = 0;       ///< mean over all valid tokens of the step
-  double grad_norm = 0;  ///< global, of the gradient the optimizer reads, before clipping
+  std::optional<double> loss;  ///< mean over all valid tokens of the step; absent: it has none
+  double grad_norm = 0;        ///< global, of the gradient the optimizer reads, before clipping
   double lr = 0;
   bool applied = true;  ///< false: the step was skipped (bad, or without valid tokens)
   std::string bad;      ///< what is wrong with the step, the same on all ranks; empty: nothing

@@ -27,8 +27,13 @@ struct Prediction {
   double once_s = 0;        ///< what n steps take beyond n times that: first loads, last updates
   double tokens_per_s = 0;  ///< of all ranks
   int ranks = 1;
-  std::optional<double> mfu{};    ///< in [0, 1]; absent where the device's peak is unknown
-  std::string warning{};          ///< what to tell the user of an MFU that cannot be
+  std::optional<double> mfu{};  ///< in [0, 1]; absent where the device's peak is unknown
+  std::string warning{};        ///< what to tell the user of an MFU that cannot be
+  bool masked = false;     ///< data.document_mask leaves out work that is counted: an upper bound
+  bool estimated = false;  ///< rates are of a datasheet: nobody has measured such a device
+  /// Model FLOPs of a rank, TFLOP/s, that the best published program reaches on such a device and
+  /// that the prediction would exceed; 0: it does not.
+  double held_to_tflops = 0;
   std::vector<LaneReport> lanes;  ///< of a step amid many
   /// Which lanes a step is made of: each one's share of the chain of work in which everything
   /// waited for what was before it; largest first, in [0, 1].

@@ -39,6 +39,9 @@ struct KnownRates {
   Rates rates;
   std::string source;   ///< whose they are: "RTX 4090 (datasheet estimates), 2 ranks on 1 host"
   std::string missing;  ///< the keys that would have to be set; empty: rates are known
+  bool estimated =
+      false;  ///< that of products is a datasheet's, and nobody has measured the device
+  double best_tflops = 0;  ///< of the model, by GpuModel::best_mfu, where estimated
 };
 
 /// Returns what is known of a device of this name: what `hardware` gives, else what was stored,

@@ -14,8 +14,10 @@ namespace strata {
 
 /// Returns the FLOPs of forward and backward per token: 6 per element of a matmul (head in,
 /// embedding out), and 6 * L * H * D * s for causal attention, its lower triangle counted once.
-/// Neither recompute nor document masks are counted.
-[[nodiscard]] double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length);
+/// Recompute is not counted. `attended` is the share of attention that document masks leave, from 0
+/// to 1: that of squared lengths of documents in squared lengths of rows.
+[[nodiscard]] double flops_per_token(const LlamaConfig& config, std::int64_t sequence_length,
+                                     double attended = 1);
 
 /// The dense bf16 peak of one device, and who says so.
 struct DevicePeak {

@@ -26,9 +26,11 @@ struct StepSeries {
   std::vector<double> grad_norm{};
   std::vector<double> lr{};
   std::vector<double> tokens_per_s{};
-  std::vector<double> mfu{};      ///< in [0, 1]
-  std::vector<double> tokens{};   ///< of the step
-  std::vector<double> seconds{};  ///< of the step
+  std::vector<double> targets_per_s{};
+  std::vector<double> mfu{};           ///< in [0, 1]
+  std::vector<double> mfu_attended{};  ///< without the part of attention that masks leave out
+  std::vector<double> tokens{};        ///< of the step
+  std::vector<double> seconds{};       ///< of the step
 
   [[nodiscard]] std::size_t size() const { return step.size(); }
 };

@@ -20,17 +20,24 @@ namespace strata {
 
 /// This is what is known of a step, over all ranks, when it has ended.
 struct StepMetrics {
-  std::int64_t step = 0;  ///< number of steps done, this one included: the first is 1
-  double loss = 0;        ///< mean over the step's valid tokens
-  double grad_norm = 0;   ///< before clipping
+  std::int64_t step = 0;         ///< number of steps done, this one included: the first is 1
+  std::optional<double> loss{};  ///< mean over the step's valid tokens; absent: it has none
+  double grad_norm = 0;          ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;      ///< of this step
   double step_s = 0;            ///< of this step
   std::optional<double> mfu{};  ///< in [0, 1]
+  std::int64_t targets = 0;     ///< of this step, those that count
+  /// In [0, 1]: MFU without the part of attention that document masks leave out.
+  std::optional<double> attended_mfu{};
 
   /// Returns the tokens of all ranks per second, or 0 if the step took no time.
   [[nodiscard]] double tokens_per_s() const {
     return step_s > 0 ? static_cast<double>(tokens) / step_s : 0.0;
+  }
+  /// Returns the targets of all ranks per second, likewise.
+  [[nodiscard]] double targets_per_s() const {
+    return step_s > 0 ? static_cast<double>(targets) / step_s : 0.0;
   }
 };
 

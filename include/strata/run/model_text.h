@@ -43,6 +43,9 @@ class ModelText {
   /// Returns the ids of a conversation and of the beginning of the assistant's turn. Throws
   /// ConfigError if the model has no template, and as ChatTemplate::render does.
   [[nodiscard]] std::vector<std::int32_t> encode(const Conversation& conversation) const;
+  /// Returns the ids of a conversation, with what assistants say in it marked as what has loss:
+  /// what `tokenize` makes of it. Throws likewise.
+  [[nodiscard]] EncodedConversation encode_answers(const Conversation& conversation) const;
   /// Returns the text of ids, without special tokens; what is no UTF-8 becomes U+FFFD.
   [[nodiscard]] std::string decode(std::span<const std::int32_t> ids) const;
   /// Returns the id that ends texts, if the tokenizer names one.
@@ -56,6 +59,8 @@ class ModelText {
   [[nodiscard]] std::string_view special_text(std::int32_t id) const;
   /// Returns whether texts become tokens, and tokens texts.
   [[nodiscard]] bool has_texts() const { return bytes_ || tokenizer_ != nullptr; }
+  /// Returns whether conversations become tokens.
+  [[nodiscard]] bool has_template() const { return tokenizer_ && template_; }
   /// Throws ConfigError that says what is missing if conversations do not become tokens.
   void require_template() const;
 

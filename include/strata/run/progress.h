@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ctime>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "strata/run/metrics.h"
@@ -19,6 +20,8 @@ struct ProgressGoal {
   std::int64_t tokens_before = 0;    ///< that the run had seen when it was resumed
   std::int64_t validations = 0;      ///< of the whole run
   bool has_mfu = false;              ///< steps will have one: a column is kept for it
+  bool has_targets = false;          ///< not every token is a target: a column has those that are
+  bool has_masks = false;  ///< documents are: a column has the MFU without what masks hide
 };
 
 /// Formats a run's progress and estimates when it is over. Rates are those of a window of the last
@@ -35,25 +38,29 @@ class Progress {
   /// Returns the seconds until the run is over: the remaining steps at the window's pace, and the
   /// remaining validations, each as long as the last one.
   [[nodiscard]] double eta_s() const;
-  /// Returns the mean loss of the window.
-  [[nodiscard]] double recent_loss() const;
+  /// Returns the mean loss of the window's steps that have one; absent: none has.
+  [[nodiscard]] std::optional<double> recent_loss() const;
   [[nodiscard]] std::int64_t steps_done() const { return last_.step; }
   [[nodiscard]] std::int64_t tokens_seen() const { return tokens_; }
 
   /// Returns the names of the columns of line(): step of all steps, tokens seen, loss, gradient
-  /// norm, learning rate, tokens per second, MFU, time left, and when the run will be over.
+  /// norm, learning rate, tokens per second, targets per second, MFU, MFU of what is attended to,
+  /// time left, and when the run will be over.
   [[nodiscard]] std::string header() const;
-  /// Returns the figures of now: the loss is the mean since begin_line() was called, rates are the
-  /// window's, norm and learning rate are the last step's.
+  /// Returns the figures of now: the loss is the mean of the steps since begin_line() was called
+  /// that have one ("-" if none has), rates are the window's, norm and learning rate the last
+  /// step's.
   [[nodiscard]] std::string line(std::time_t now) const;
   void begin_line();
 
  private:
   struct Step {
-    double loss = 0;
+    std::optional<double> loss;
     double tokens = 0;
     double seconds = 0;
     double mfu_seconds = 0;  ///< MFU times seconds
+    double targets = 0;
+    double attended_seconds = 0;  ///< MFU of what is attended to, times seconds
   };
   /// Returns the window's sum of a member.
   [[nodiscard]] double sum(double Step::*member) const;
@@ -65,7 +72,7 @@ class Progress {
   double validation_s_ = 0;  ///< of the last one
   std::deque<Step> window_;
   double line_loss_ = 0;         ///< sum since begin_line
-  std::int64_t line_steps_ = 0;  ///< since begin_line
+  std::int64_t line_steps_ = 0;  ///< that have a loss, since begin_line
 };
 
 }  // namespace strata

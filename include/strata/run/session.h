@@ -55,6 +55,9 @@ struct FinishedStep {
   /// How long the host lane was busy since the step before was finished (norms, sums, updates).
   double host_busy_s = 0;
   LinkBytes link{};  ///< what the step's submission moved
+  /// Share of attention that document masks leave: that of squared lengths of documents in squared
+  /// lengths of rows, of all ranks; 1 without masks.
+  double attended = 1;
 };
 
 /// A session is watched and tested by hooks. Each of them may be left out.
@@ -173,6 +176,7 @@ class Session {
   void plan_products(WorkProgress& work);
   void assemble(WorkProgress& work);
   void set_state(WorkProgress& work);
+  [[nodiscard]] double attended_share(double pairs) const;
   void step_finished(const StepOutcome& outcome, std::int64_t valid_tokens);
 
   RunConfig config_;
@@ -192,7 +196,12 @@ class Session {
   std::optional<Checkpointer> checkpoints_;
   std::optional<int> exceptions_;  ///< that were under way when the session was whole
 
-  std::deque<LinkBytes> step_links_;  ///< of steps that take_finished has not returned
+  /// What is known of a step when it is submitted.
+  struct SubmittedStep {
+    LinkBytes link;
+    double attended = 1;
+  };
+  std::deque<SubmittedStep> submitted_;  ///< steps that take_finished has not returned
   StartupTimes startup_;
   std::mutex finished_mutex_;
   std::vector<FinishedStep> finished_;  ///< guarded by finished_mutex_, but for `link`
