@@ -100,6 +100,12 @@ const Field* FieldList::find(std::string_view key) const {
   return found == fields_.end() ? nullptr : &*found;
 }
 
+const ForeignName* FieldList::find_foreign(std::string_view name) const {
+  const auto found = std::find_if(foreign_.begin(), foreign_.end(),
+                                  [&](const ForeignName& foreign) { return foreign.name == name; });
+  return found == foreign_.end() ? nullptr : &*found;
+}
+
 void ConfigProblems::add(std::string_view key, std::string_view text) {
   if (++count_ > kMostLines) return;
   // A zero byte would end the message, and a line end begin another problem.

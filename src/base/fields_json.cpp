@@ -176,7 +176,8 @@ std::optional<FieldValue> to_value(const Field& field, const Json& json) {
 /// Sets fields from a document and collects unknown keys and wrong types as problems.
 class Reader {
  public:
-  Reader(const FieldList& root, ConfigProblems& problems) : problems_(problems) {
+  /// `root` must outlive the reader.
+  Reader(const FieldList& root, ConfigProblems& problems) : root_(root), problems_(problems) {
     collect_paths(root, "", valid_paths_);
   }
 
@@ -205,10 +206,13 @@ class Reader {
   std::string unknown_key(const std::string& path, const FieldList& siblings) {
     constexpr int kMostHelped = 50;  // as many as are shown: a suggestion takes its time
     if (++unknown_keys_ > kMostHelped) return "unknown key";
+    const std::string key = path.substr(path.rfind('.') + 1);
     for (const RetiredKey& retired : siblings.retired()) {
-      if (path.substr(path.rfind('.') + 1) == retired.key) {
-        return "this key is gone: " + retired.remedy;
-      }
+      if (key == retired.key) return "this key is gone: " + retired.remedy;
+    }
+    if (const ForeignName* foreign = root_.find_foreign(key)) {
+      return "unknown key; here it is " + foreign->key +
+             (foreign->remark.empty() ? "" : ", " + foreign->remark);
     }
     if (const auto nearest = nearest_path(path, valid_paths_)) {
       return "unknown key; did you mean " + *nearest + "?";
@@ -218,6 +222,7 @@ class Reader {
     return text;
   }
 
+  const FieldList& root_;
   ConfigProblems& problems_;
   std::vector<std::string> valid_paths_;
   int unknown_keys_ = 0;

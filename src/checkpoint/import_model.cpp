@@ -11,6 +11,7 @@
 #include "checkpoint/model_writer.h"
 #include "strata/base/narrow.h"
 #include "strata/checkpoint/checkpoint_layout.h"
+#include "strata/model/weights_check.h"
 
 namespace strata {
 namespace {
@@ -23,9 +24,10 @@ void read_block(const SafetensorsDirectory& weights, const Block& block, std::in
   const std::span to(reinterpret_cast<T*>(out.data()), out.size() / sizeof(T));
   const std::int64_t end = begin + narrow<std::int64_t>(to.size());
   for (const SourceRun& run : source_runs(block, begin, end, kAnyLength)) {
-    weights.read(run.source->name, run.source_begin,
-                 to.subspan(static_cast<std::size_t>(run.block_begin - begin),
-                            static_cast<std::size_t>(run.count)));
+    const std::span<T> part = to.subspan(static_cast<std::size_t>(run.block_begin - begin),
+                                         static_cast<std::size_t>(run.count));
+    weights.read(run.source->name, run.source_begin, part);
+    require_finite(run.source->name, run.source_begin, std::span<const T>(part));
   }
 }
 

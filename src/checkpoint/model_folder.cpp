@@ -56,13 +56,17 @@ bool is_copied(std::string_view name) {
 }  // namespace
 
 ImportedFiles files_of_model(const fs::path& folder) {
-  return {.names = make_system_files()->list(folder), .read = [folder](const std::string& name) {
-            return read_text_file(folder / name, kMostBytes, Links::kOfModel);
-          }};
+  return {.names = make_system_files()->list(folder),
+          .read =
+              [folder](const std::string& name) {
+                return read_text_file(folder / name, kMostBytes, Links::kOfModel);
+              },
+          .has_config = true};
 }
 
 ImportedFiles files_of_checkpoint(const Files& files, const FoundCheckpoint& checkpoint) {
   ImportedFiles imported;
+  imported.has_config = true;
   for (const ManifestFile& file : checkpoint.manifest.files) {
     if (!file.path.starts_with(kModelFolder)) continue;
     imported.names.push_back(file.path.substr(kModelFolder.size()));
@@ -82,9 +86,7 @@ std::vector<SmallFile> model_folder_files(const CheckpointLayout& files, const M
     result.push_back({std::string(kModelFolder) + name, std::move(contents)});
   };
   std::optional<std::string> config_text;
-  if (std::ranges::find(imported.names, kConfig) != imported.names.end()) {
-    config_text = imported.read(kConfig);
-  }
+  if (imported.has_config) config_text = imported.read(kConfig);
   for (const std::string& name : imported.names) {
     if (is_copied(name)) add(name, imported.read(name));
   }

@@ -27,6 +27,14 @@ int fail(const Failure& failure) {
   return failure.exit_code;
 }
 
+std::string names_of_commands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
 /// Prints what the command line is wrong about; help, which is asked for by an exception as well,
 /// goes to standard output.
 int fail(const CLI::App& app, const CLI::ParseError& error,
@@ -38,6 +46,14 @@ int fail(const CLI::App& app, const CLI::ParseError& error,
   if (error.get_exit_code() == 0) return app.exit(error);  // --version
   std::string text = printable_name(shortened(error.what(), 2 * kMostShown));
   const std::string instead = meant(app, arguments);
+  const auto is_named = [&](const CLI::App* command) {
+    return command->get_name() == arguments[0];
+  };
+  if (!arguments.empty() && !arguments[0].starts_with('-') &&
+      std::ranges::none_of(app.get_subcommands({}), is_named)) {
+    text = "there is no command " + printable_name(shortened(arguments[0]));
+    if (instead.empty()) text += "; these are: " + names_of_commands(app);
+  }
   if (!instead.empty()) text += "; did you mean " + printable_name(shortened(instead)) + "?";
   return fail({text + "\nRun with --help for more information.", ConfigError("").exit_code()});
 }

@@ -14,8 +14,10 @@
 
 #include "command_line/assignments.h"
 #include "command_line/number_range.h"
+#include "strata/base/error.h"
 #include "strata/base/fields.h"
 #include "strata/base/log.h"
+#include "strata/base/suggestion.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/files.h"
 #include "strata/commands/commands.h"
@@ -78,14 +80,60 @@ RunConfig load(const RunArguments& arguments, TrainingData training_data) {
   return config;
 }
 
+/// Returns the sections of a config, and where their keys are told of: all of them would hide the
+/// options above.
+std::string sections_text() {
+  RunConfig config;
+  const FieldList sections = fields_of(config);
+  std::string names;
+  for (const Field& section : sections.all()) names += (names.empty() ? "" : ", ") + section.key;
+  return "The config has the sections " + names +
+         ".\nstrata config-help lists their keys, strata config-help optimizer those of one, and "
+         "strata config-help optimizer.lr says what one is for.";
+}
+
+/// Returns the help of a key, or of all in a section. Throws ConfigError, with what may be meant,
+/// for an unknown one.
+std::string help_of(const std::string& key) {
+  RunConfig config;
+  const FieldList fields = fields_of(config);
+  std::istringstream lines(describe_fields(fields, help_columns()));
+  std::string text;
+  bool meant = false;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_head = !line.empty() && line[0] != ' ';
+    if (is_head) {
+      const std::string path = line.substr(0, line.find(' '));
+      meant = path == key || path.starts_with(key + '.');
+    }
+    if (meant) text += line + '\n';
+  }
+  if (!text.empty()) return text;
+  const ForeignName* const foreign = fields.find_foreign(key);
+  if (foreign != nullptr && !foreign->key.starts_with('-')) return help_of(foreign->key);
+  std::vector<std::string> paths;
+  collect_paths(fields, "", paths);
+  const auto nearest = nearest_path(key, paths);
+  throw ConfigError(
+      "config-help: there is no key " + printable_name(shortened(key)) +
+      (nearest ? "; did you mean " + *nearest + "?" : "; strata config-help lists all"));
+}
+
+/// Declares where JSON goes.
+CLI::Option& add_json(CLI::App& command, std::string& json) {
+  return *command
+              .add_option("--json", json,
+                          "also write what was found to this file, as JSON; -: to standard output")
+              ->type_name("FILE");
+}
+
 /// Declares a sub-command that reads a run config.
 CLI::App& add_run_command(CLI::App& app, const std::string& name, const std::string& description,
                           RunArguments& arguments) {
   CLI::App& command = *app.add_subcommand(name, description);
   command.add_option("config", arguments.config, "run config, a JSON file")->required();
   add_assignments(command, arguments.sets);
-  command.footer(
-      [] { return "Keys of the config:\n" + describe_fields(RunConfig{}, help_columns()); });
+  command.footer([] { return sections_text(); });
   return command;
 }
 
@@ -163,8 +211,10 @@ void add_plan(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
           "the host memory that this machine has now")
       ->check(whole_number(1))
       ->type_name("COUNT");
+  CLI::Option& json = add_json(plan, options->plan.json);
   add_generation(plan, "plan for continuing prompts with the model, instead of training it",
                  options->generation, options->plan.generation);
+  json.excludes(plan.get_option("--generate"));
   plan.callback([options, &action] {
     action = [options] {
       return plan_command(load(*options, TrainingData::kOptional), options->plan);
@@ -186,6 +236,7 @@ void add_tune(CLI::App& app, const std::shared_ptr<RunArguments>& options, Actio
       command.add_option("--output", tune.output, "write the best config to this file")
           ->type_name("FILE");
   command.add_flag("--overwrite", tune.overwrite, "replace a file that lies there")->needs(output);
+  add_json(command, tune.plan.json);
   command
       .add_option(
           "--tokens", tune.tokens,
@@ -372,10 +423,16 @@ void add_bench(CLI::App& app, const std::shared_ptr<RunArguments>& options, Acti
 void add_config_help(CLI::App& app, Action& action) {
   CLI::App& help = *app.add_subcommand("config-help", "List the keys of a run config");
   const auto markdown = std::make_shared<bool>(false);
-  help.add_flag("--markdown", *markdown, "as docs/config.md has them");
-  help.callback([markdown, &action] {
-    action = [markdown] {
-      std::cout << (*markdown ? config_reference() : describe_fields(RunConfig{}, help_columns()));
+  const auto key = std::make_shared<std::string>();
+  CLI::Option* const all = help.add_flag("--markdown", *markdown, "as docs/config.md has them");
+  help.add_option("key", *key, "a key, such as optimizer.lr, or a section; all without it")
+      ->excludes(all)
+      ->type_name("KEY");
+  help.callback([markdown, key, &action] {
+    action = [markdown, key] {
+      std::cout << (*markdown      ? config_reference()
+                    : key->empty() ? describe_fields(RunConfig{}, help_columns())
+                                   : help_of(*key));
       return 0;
     };
   });

@@ -15,9 +15,17 @@ namespace {
 std::string meant_option(const CLI::App& command, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
   RunConfig config;
+  const FieldList fields = fields_of(config);
   std::vector<std::string> keys;
-  collect_paths(fields_of(config), "", keys);
+  collect_paths(fields, "", keys);
+  const bool takes_keys = command.get_option_no_throw("--set") != nullptr;
   if (std::ranges::count(keys, name.substr(2)) != 0) return "--set " + argument.substr(2);
+  std::string word = name.substr(2);
+  std::ranges::replace(word, '-', '_');
+  const ForeignName* foreign = fields.find_foreign(word);
+  if (takes_keys && foreign != nullptr && !foreign->key.starts_with('-')) {
+    return "--set " + foreign->key + "=VALUE";
+  }
   std::vector<std::string> options;
   for (const CLI::Option* option : command.get_options()) options.push_back(option->get_name());
   return nearest_path(name, options).value_or("");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "command_line/number_range.h"
 #include "strata/commands/commands.h"
@@ -20,19 +21,28 @@ struct TokenizeArguments {
   std::int64_t show = 0;
 };
 
-void add_format(CLI::App& command, InputFormat& format) {
+InputFormat format_named(const std::string& text) {
+  return text == "text"       ? InputFormat::kText
+         : text == "jsonl"    ? InputFormat::kRecords
+         : text == "sharegpt" ? InputFormat::kShareGpt
+         : text == "alpaca"   ? InputFormat::kAlpaca
+                              : InputFormat::kAuto;
+}
+
+/// Declares what inputs are taken for. `names` has the words, `more` what is said of others than
+/// auto, text and jsonl.
+void add_format(CLI::App& command, InputFormat& format, const std::vector<std::string>& names,
+                const std::string& more) {
+  std::string words;
+  for (const std::string& name : names) words += (words.empty() ? "" : "|") + name;
   command
       .add_option_function<std::string>(
-          "--format",
-          [&format](const std::string& text) {
-            format = text == "text"    ? InputFormat::kText
-                     : text == "jsonl" ? InputFormat::kRecords
-                                       : InputFormat::kAuto;
-          },
-          "text, also if it looks like JSON or another format; jsonl: a record on each line; "
-          "auto: by names and first bytes")
-      ->check(CLI::IsMember({"auto", "text", "jsonl"}))
-      ->type_name("auto|text|jsonl");
+          "--format", [&format](const std::string& text) { format = format_named(text); },
+          "text, also if it looks like JSON or another format; jsonl: a record on each line, or a "
+          "list of them; " +
+              more + "auto: by names and first bytes")
+      ->check(CLI::IsMember(names))
+      ->type_name(words);
 }
 
 void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& options,
@@ -52,8 +62,10 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
                   "token file of the validation set")
       ->type_name("FILE");
   tokenize
-      .add_option("--validation-fraction", options->tokenize.validation_fraction,
-                  "share of the documents that goes to the validation set")
+      .add_option(
+          "--validation-fraction", options->tokenize.validation_fraction,
+          "share of the tokens that goes to the validation set, in whole documents that their "
+          "hash picks")
       ->check(number(0, 1))
       ->type_name("0..1");
   tokenize
@@ -86,7 +98,13 @@ void add_tokenize(CLI::App& app, const std::shared_ptr<TokenizeArguments>& optio
       ->needs(tokenizer);
   tokenize.add_flag("--overwrite", options->tokenize.overwrite,
                     "replace outputs that are there and are not token files");
-  add_format(tokenize, options->tokenize.format);
+  add_format(tokenize, options->tokenize.format, {"auto", "text", "jsonl", "sharegpt", "alpaca"},
+             "sharegpt, alpaca: likewise, and each is such a conversation; ");
+  tokenize
+      .add_option("--skip-bad", options->tokenize.skip_bad,
+                  "leave out up to so many records that are refused, and name each")
+      ->check(whole_number(0))
+      ->type_name("COUNT");
   tokenize
       .add_option("--text-field", options->tokenize.text_field,
                   "member of a record that is the text, instead of \"text\" or a conversation")
@@ -167,7 +185,7 @@ void add_tokenizer_train(CLI::App& tokenizer, const std::shared_ptr<TrainTokeniz
   train.add_option("--threads", training.threads, "threads that count (default: all cores)")
       ->check(whole_number(1, kMostThreads))
       ->type_name("N");
-  add_format(train, training.format);
+  add_format(train, training.format, {"auto", "text", "jsonl"}, "");
   train
       .add_option("--text-field", training.text_field,
                   "member of a record that is the text, instead of \"text\"")

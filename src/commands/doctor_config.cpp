@@ -21,6 +21,7 @@
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
 #include "strata/run/backend_choice.h"
+#include "strata/run/epochs.h"
 #include "strata/run/run_folder.h"
 #include "strata/run/save_room.h"
 #include "strata/run/stored_rates.h"
@@ -62,9 +63,11 @@ Finding examine_model(const RunConfig& config) {
   });
 }
 
-/// Says how often the run reads its data, and whether tokens are those of the model.
-Finding examine_data(const RunConfig& config, int ranks) {
+/// Says how often the run reads its data, and whether tokens are those of the model. The config has
+/// steps in place of epochs then.
+Finding examine_data(RunConfig& config, int ranks) {
   return looked_at("data", "data.train", [&](Finding& finding) {
+    config = with_steps_of_epochs(config, ranks);
     const TrainingSet set = open_training_set(config);
     const BatchOptions options = training_batches(config, 0, ranks);
     const ModelTokenizer tokenizer{.vocabulary = options.vocabulary, .folder = config.model.path};

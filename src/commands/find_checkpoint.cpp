@@ -11,6 +11,7 @@
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/checkpoint/checkpoint_save.h"
+#include "strata/model/other_weights.h"
 #include "strata/run/metrics.h"
 #include "strata/run/run_folder.h"
 
@@ -104,6 +105,9 @@ NamedFolder find_named_folder(const Files& files, const fs::path& path) {
     }
     if (!of_weights.empty()) return newest_of(files, weights);
     if (holds_weights(files, folder)) return {};
+    const std::string others = other_weights(folder);
+    const std::string why = others.empty() ? snapshots_of(folder) : others;
+    if (!why.empty()) throw IoError(path.string() + ": " + why);
   }
   throw IoError(path.string() +
                 ": is neither a checkpoint, nor a run folder with one, nor the folder of a Hugging "

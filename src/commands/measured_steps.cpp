@@ -59,6 +59,7 @@ RunConfig synthetic_run(const RunConfig& config, std::int64_t steps) {
   RunConfig synthetic = config;
   synthetic.data.synthetic = true;
   synthetic.data.validation.clear();
+  synthetic.run.epochs.reset();  // which random tokens have none of
   synthetic.run.trace_step = 1;
   synthetic.run.steps = steps;
   if (synthetic.run.steps < 1) {

@@ -24,6 +24,14 @@ fs::path cleaned(const fs::path& name) {
   return path.has_filename() ? path : path.parent_path();
 }
 
+/// Makes a folder and those above it that are not there. Throws IoError for one that cannot be
+/// made.
+void make_with_parents(Files& files, const fs::path& folder) {
+  if (files.kind(folder) != Files::Kind::kNothing) return;
+  if (folder.has_relative_path()) make_with_parents(files, folder.parent_path());
+  files.make_folder(folder);
+}
+
 }  // namespace
 
 NewFolder::NewFolder(Files& files, const fs::path& name, OldModel old_model)
@@ -32,6 +40,7 @@ NewFolder::NewFolder(Files& files, const fs::path& name, OldModel old_model)
       old_model_(old_model),
       temporary_(name_beside(name_, "tmp")) {
   static_cast<void>(require_replaceable());
+  make_with_parents(files_, name_.parent_path());
   files_.make_folder(temporary_);
 }
 

@@ -18,9 +18,10 @@ enum class OldModel : bool {
 /// removes it unless it was published. One thread at a time uses it.
 class NewFolder {
  public:
-  /// Makes the temporary folder. Throws ConfigError if there is something of the name that is not
-  /// replaced: whatever it is with kRefuse; else what is no folder, holds files that are not part
-  /// of a model, or is part of a checkpoint. Throws IoError if the folder cannot be made.
+  /// Makes the temporary folder, and folders above it that are not there. Throws ConfigError if
+  /// there is something of the name that is not replaced: whatever it is with kRefuse; else what is
+  /// no folder, holds files that are not part of a model, or is part of a checkpoint. Throws
+  /// IoError if the folder cannot be made.
   NewFolder(Files& files, const std::filesystem::path& name, OldModel old_model);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 
+#include "strata/base/shell_word.h"
+
 namespace strata {
 
 /// Logs "next     strata generate runs/first --prompt TEXT".
@@ -14,8 +16,5 @@ void say_next(const std::string& commands);
 /// has a chat template, else "strata generate MODEL --prompt TEXT".
 [[nodiscard]] std::string trying_out(const std::filesystem::path& model,
                                      const std::filesystem::path& folder);
-
-/// Returns a file name as a shell takes it for one word.
-[[nodiscard]] std::string shell_word(const std::filesystem::path& file);
 
 }  // namespace strata

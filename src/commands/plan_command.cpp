@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "commands/generation_job.h"
+#include "commands/plan_json.h"
 #include "commands/planned_machine.h"
 #include "commands/run_ranks.h"
+#include "strata/base/error.h"
 #include "strata/base/host_memory.h"
 #include "strata/base/log.h"
 #include "strata/base/work_meter.h"
@@ -19,6 +21,7 @@
 #include "strata/plan/choose_placement.h"
 #include "strata/plan/prediction.h"
 #include "strata/plan/save_prediction.h"
+#include "strata/run/epochs.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/stored_rates.h"
 
@@ -42,8 +45,32 @@ std::pair<Placement, Prediction> placed(const RunConfig& config, const PlannedRa
   return {std::move(placement), std::move(prediction)};
 }
 
+/// A run whose steps are known, as far as its data are here, and what is said of its epochs.
+struct Length {
+  RunConfig config;
+  std::string text;
+};
+
+/// A plan needs no data, which may lie on another machine.
+Length length_of(const RunConfig& config, int ranks) {
+  Length length{.config = config, .text = {}};
+  if (config.data.synthetic) return length;
+  try {
+    length.config = with_steps_of_epochs(config, ranks);
+    const std::string text = epochs_text(length.config, open_training_set(length.config), ranks);
+    length.text = "length: " + text + "\n";
+  } catch (const IoError& absent) {
+    if (config.run.epochs) {
+      length.text = fmt::format("length: {} epochs, whose steps are not known here: {}\n",
+                                *config.run.epochs, absent.what());
+    }
+  }
+  return length;
+}
+
 /// Plans for the rank that this is, and has rank 0 print it.
-int plan_training(const RunConfig& config, const PlanOptions& options, Ranks& ranks) {
+int plan_training(const RunConfig& given, const PlanOptions& options, Ranks& ranks) {
+  const auto [config, length] = length_of(given, ranks.size());
   const BackendChoice backend = planned_backend(config);
   const DeviceInfo device = planned_device(backend, options.gpu);
   MachineMemory machine = planned_machine(backend, device);
@@ -65,7 +92,17 @@ int plan_training(const RunConfig& config, const PlanOptions& options, Ranks& ra
   if (ranks.rank() != 0) return 0;
   const auto& [placement, prediction] = *plan;
   const Setup& setup = placement.setup;
-  const std::string text = device_text(device) + setup.to_string() + "blocks:\n" +
+  if (!options.json.empty()) {
+    nlohmann::ordered_json json = json_head(device.name, ranks.size());
+    json["parameters"] = setup.model.parameter_count();
+    json["steps"] = config.run.steps;
+    json["step_tokens"] = config.step_tokens(ranks.size());
+    json.update(json_of(placement));
+    json["prediction"] = json_of(prediction);
+    write_json(json, options.json);
+    if (options.json == "-") return 0;
+  }
+  const std::string text = device_text(device) + length + setup.to_string() + "blocks:\n" +
                            setup.blocks_text() + placement.to_string() + prediction.to_string() +
                            save_text(setup, device.name);
   std::fputs(text.c_str(), stdout);

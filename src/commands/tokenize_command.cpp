@@ -22,7 +22,12 @@ void print_set(const std::string& file, std::int64_t documents, std::int64_t tok
   std::cout << printable_name(file) << ": " << format_count(documents) << " documents, "
             << format_count(tokens) << " tokens";
   if (learnt != tokens) std::cout << ", " << format_count(learnt) << " with loss";
-  std::cout << '\n';
+}
+
+/// Returns the share of all tokens that fell to the validation set, in percent.
+std::string share_text(const TokenizeStatistics& made) {
+  const auto held_out = static_cast<double>(made.validation_tokens);
+  return fmt::format("{:.2f} %", 100 * held_out / (held_out + static_cast<double>(made.tokens)));
 }
 
 /// Names an output, or its first and last shard.
@@ -72,10 +77,12 @@ int tokenize_command(TokenizeOptions options, std::int64_t show) {
   print_set(files_text(options.output, made.shards), made.documents, made.tokens,
             made.learnt_tokens);
   if (!options.validation_output.empty()) {
+    std::cout << '\n';
     print_set(files_text(options.validation_output, made.validation_shards),
               made.validation_documents, made.validation_tokens, made.validation_learnt_tokens);
+    std::cout << ", " << share_text(made) << " of all";
   }
-  std::cout << std::flush;
+  std::cout << std::endl;
   if (made.shards == 0) say_next(after_tokenizing(options));
   return 0;
 }

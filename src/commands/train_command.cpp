@@ -16,6 +16,7 @@
 #include "strata/checkpoint/throttled_files.h"
 #include "strata/commands/commands.h"
 #include "strata/run/data_contents.h"
+#include "strata/run/epochs.h"
 #include "strata/run/patience.h"
 #include "strata/run/rank_agreement.h"
 #include "strata/run/resume.h"
@@ -77,7 +78,9 @@ int train_command(const LoadConfig& load, const TrainOptions& options) {
     require_allowable(options.resume);
     return load();
   };
-  return on_all_ranks("train", checked, [&](Ranks& ranks, const RunConfig& config) {
+  return on_all_ranks("train", checked, [&](Ranks& ranks, const RunConfig& given) {
+    RunConfig config;
+    fail_together(ranks, [&] { config = with_steps_of_epochs(given, ranks.size()); });
     StopSignals signals(StopSignals::Afterwards::kOutlast);
     std::optional<RunFolder> folder;
     if (ranks.rank() == 0) {

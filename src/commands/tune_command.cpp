@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "commands/next_step.h"
+#include "commands/plan_json.h"
 #include "commands/planned_machine.h"
 #include "commands/run_ranks.h"
 #include "commands/tune_model.h"
@@ -20,6 +21,7 @@
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/host_memory.h"
+#include "strata/base/json.h"
 #include "strata/base/log.h"
 #include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
@@ -85,6 +87,19 @@ Target target_of(const RunConfig& config, const TuneOptions& options, Ranks& ran
   }
   return target;
 }
+
+/// Prints what a person reads: beside JSON on standard output it goes to standard error.
+class Page {
+ public:
+  explicit Page(const TuneOptions& options) : to_(options.plan.json == "-" ? stderr : stdout) {}
+  void print(const std::string& text) const {
+    std::fputs(text.c_str(), to_);
+    std::fflush(to_);
+  }
+
+ private:
+  std::FILE* to_;
+};
 
 std::string limit_text(const char* of, const std::optional<std::size_t>& limit,
                        const std::string& origin) {
@@ -201,10 +216,10 @@ TunedRun run_to_learn(const RunConfig& config, const TuneOptions& options, Ranks
 /// also where they are not worth keeping.
 StoredRates learn_rates(const TuneModel& model, const TuneResult& result,
                         const TuneOptions& options, Ranks& ranks) {
-  std::fputs("no rates are known of this device: one run tells them\n", stdout);
-  std::fflush(stdout);
+  const Page page(options);
+  page.print("no rates are known of this device: one run tells them\n");
   const TunedRun run = run_to_learn(result.to_learn_from->put_into(model.base), options, ranks);
-  std::fputs(store_seen_rates(model.base, run).c_str(), stdout);
+  page.print(store_seen_rates(model.base, run));
   StoredRates known = find_stored_rates(model.base, run.device, run.threads)
                           .value_or(StoredRates{.device = run.device,
                                                 .where = "this machine",
@@ -231,6 +246,7 @@ TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const Tun
   std::string text = fmt::format("measured, the median of {} steps each:\n", options.steps) +
                      fmt::format("{:>2} {:>10} {:>12} {:>11} {:>11}  {}\n", "", "tokens/s",
                                  "predicted s", "measured s", "ratio", kKeysHeader);
+  const Page page(options);
   std::vector<TunedRun> runs;
   std::string refusal;
   const auto count = std::min(result.best.size(), static_cast<std::size_t>(options.measure));
@@ -242,8 +258,7 @@ TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const Tun
       refusal = error.what();
       text += fmt::format("{:>2} does not fit here: {}\n", i + 1, refusal);
     }
-    std::fputs(std::exchange(text, {}).c_str(), stdout);
-    std::fflush(stdout);
+    page.print(std::exchange(text, {}));
   }
   if (runs.empty()) throw OutOfMemory(refusal);
   // A few steps tell no smaller differences: among them the order of the predictions stays.
@@ -251,16 +266,46 @@ TuneKeys measure_best(const TuneResult& result, const RunConfig& base, const Tun
   const double fastest_s = std::ranges::min(runs, {}, &TunedRun::step_s).step_s;
   const TunedRun& best = *std::ranges::find_if(
       runs, [&](const TunedRun& run) { return run.step_s <= kTold * fastest_s; });
-  std::fputs(store_seen_rates(base, best).c_str(), stdout);
+  page.print(store_seen_rates(base, best));
   return best.keys;
+}
+
+/// Returns the keys of a config that were found, by their paths.
+nlohmann::ordered_json found_keys(const RunConfig& base, const RunConfig& found) {
+  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
+  const std::vector<std::string> differing = differing_fields(base, found);
+  for (const FieldText& field : field_texts(found)) {
+    if (std::ranges::find(differing, field.path) == differing.end()) continue;
+    keys[field.path] = parse_json<nlohmann::ordered_json>(field.value);
+  }
+  return keys;
+}
+
+/// Returns what was found, for programs.
+nlohmann::ordered_json json_of(const TuneResult& result, const TuneModel& model,
+                               const Target& target, const TuneKeys& chosen) {
+  nlohmann::ordered_json json = json_head(target.device.name, target.planned.place.world());
+  json["candidates"] = result.candidates;
+  json["fitting"] = result.fitting;
+  json["placed"] = result.placed;
+  json["best"] = nlohmann::ordered_json::array();
+  for (const Tuned& tuned : result.best) {
+    const Setup& setup = tuned.placement.setup;
+    json["best"].push_back({{"keys", found_keys(model.given, tuned.keys.put_into(model.given))},
+                            {"device_bytes", setup.device_bytes()},
+                            {"host_bytes", setup.host_bytes()},
+                            {"prediction", json_of(tuned.prediction)}});
+  }
+  json["chosen"] = found_keys(model.given, chosen.put_into(model.given));
+  return json;
 }
 
 /// Searches on rank 0 and prints what it found.
 int search_and_print(const TuneOptions& options, const TuneModel& model, Target& target) {
   const TuneSpace space = tune_space(model, options, target.planned.place.world());
   if (target.ranks.rank() != 0) return 0;
-  std::fputs(premises(model, space, target).c_str(), stdout);
-  std::fflush(stdout);
+  const Page page(options);
+  page.print(premises(model, space, target));
   ThreadPool pool(options.threads);
   TuneLimits limits;
   limits.shown = std::max(limits.shown, static_cast<std::size_t>(options.measure));
@@ -283,24 +328,24 @@ int search_and_print(const TuneOptions& options, const TuneModel& model, Target&
                                  result.best.front().prediction.rates, result.candidates,
                                  result.fitting, result.placed) +
                      table(result);
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  page.print(text);
   TuneKeys chosen = result.best.front().keys;
   if (options.measure > 0) chosen = measure_best(result, model.base, options, target.ranks);
   text = remarks(chosen, space.timing) +
          "chosen:" + chosen_text(model.given, chosen.put_into(model.given)) + "\n";
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+  page.print(text);
+  if (!options.plan.json.empty()) {
+    write_json(json_of(result, model, target, chosen), options.plan.json);
+  }
   if (!options.output.empty()) {
     save_run_config(chosen.put_into(model.given), options.output);
     const bool has_data = !model.given.data.train.empty() || model.given.data.synthetic;
     text = "written: " + printable_name(options.output.string()) + "; strata train " +
            printable_name(shell_word(options.output)) + (has_data ? "" : " --set data.train=FILE") +
            " trains with it\n";
-    std::fputs(text.c_str(), stdout);
+    page.print(text);
   } else {
-    std::fflush(stdout);
-    say_next("the same command with --output FILE writes this as a config for strata train");
+    say_next("the same command with --output FILE writes this as a config to train with");
   }
   return 0;
 }

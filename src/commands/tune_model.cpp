@@ -100,6 +100,7 @@ void read_model(const fs::path& file, std::span<const std::string> sets, TuneMod
   expand_patterns(config.data.validation);
   model.base = config;
   if (config.data.train.empty()) {
+    model.base.run.epochs.reset();
     model.base.data.synthetic = true;
     model.base.data.validation.clear();
     model.base.run.eval_every = 0;

@@ -9,11 +9,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/hex.h"
+#include "strata/base/json.h"
 #include "strata/base/output_file.h"
 #include "strata/base/random.h"
 #include "strata/base/text.h"
@@ -39,6 +41,19 @@ RunConfig read_with_path(const std::filesystem::path& model_path, std::string_vi
   }
   problems.throw_if_any(source);
   return config;
+}
+
+/// Throws ConfigError if the config says in steps and in epochs how long the run is.
+void require_one_length(RunConfig config, std::string_view text, std::string_view source,
+                        std::span<const std::string> sets) {
+  if (!config.run.epochs) return;
+  const std::vector<std::string> given = given_paths(fields_of(config), text, source, sets);
+  if (std::ranges::find(given, "run.steps") == given.end()) return;
+  ConfigProblems problems;
+  problems.add("run.epochs",
+               "excludes run.steps, which is given as well; leave one of them out, or "
+               "set this to null");
+  problems.throw_if_any(source);
 }
 
 /// Returns whether nothing has this name. Throws IoError if the system does not tell.
@@ -68,12 +83,16 @@ RunConfig load_run_config(const std::filesystem::path& file, std::span<const std
     config = read_with_path(path, text, source, sets);
     config.model.path = path;
   }
+  require_one_length(config, text, source, sets);
   expand_patterns(config.data.train);
   expand_patterns(config.data.validation);
   if (training_data == TrainingData::kOptional) {
     // A few steps that are measured never reach the end of a warm-up.
-    config.optimizer.warmup_steps = std::min(config.optimizer.warmup_steps, config.run.steps);
+    if (!config.run.epochs) {
+      config.optimizer.warmup_steps = std::min(config.optimizer.warmup_steps, config.run.steps);
+    }
     if (config.data.train.empty()) {
+      config.run.epochs.reset();
       config.data.synthetic = true;
       config.data.validation.clear();
       config.run.eval_every = 0;
@@ -90,7 +109,13 @@ RunConfig parse_run_config(std::string_view text, std::string_view source) {
 }
 
 void save_run_config(const RunConfig& config, const std::filesystem::path& file) {
-  write_file(file.string(), write_fields(config));
+  std::string text = write_fields(config);
+  if (config.run.epochs) {  // which excludes steps
+    auto json = parse_json<nlohmann::ordered_json>(text);
+    json["run"].erase("steps");
+    text = json_text(json, 2) + '\n';
+  }
+  write_file(file.string(), text);
 }
 
 std::string config_hash(const RunConfig& config) {

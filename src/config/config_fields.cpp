@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "config/foreign_names.h"
 #include "strata/config/config.h"
 
 namespace strata {
@@ -24,6 +25,11 @@ void RunSection::fields(FieldList& f) {
         "Says how many optimizer steps the run has; the learning rate's schedule ends with the "
         "last one. Raise it to train on more tokens.")
       .from(1);
+  f.add("epochs", epochs,
+        "Says how often the run reads its training set, in place of steps, which are worked out of "
+        "it and rounded up: rows of all sources, by those of a step. Set it where the set says how "
+        "long to train, as in fine-tuning; 3 is usual there.")
+      .above(0, "null goes by run.steps");
   f.choice("backend", backend, kBackendChoiceNames,
            "Says where the run computes. auto takes cuda if a GPU is usable, else cpu; name one to "
            "get an error where it is missing, or to stay on the CPU beside a GPU.");
@@ -149,9 +155,13 @@ void DataSection::fields(FieldList& f) {
            "Says which type ids have in token files without a header; auto expects the header that "
            "strata tokenize writes. Set it to read the plain files of other programs.");
   f.add("eos_token", eos_token,
-        "Names the id that ends a document in token files that do not list their documents: those "
+        "Names the id between documents in token files that do not list their documents: those "
         "without a header, and llm.c's. Set it for document_mask, which needs it there.")
       .at_least(0);
+  f.add("document_begins", document_begins,
+        "Says where that id stands: true at the beginning of each document, false at its end. null "
+        "takes the beginning in llm.c's files, where it is the only token that sees nothing, and "
+        "the end in those without a header. Set it where another program wrote the file.");
   f.add("document_mask", document_mask,
         "Hides documents that share a row from each other, and lets none predict the first token "
         "of the next. Set it where rows hold many short texts; false lets every token see all of "
@@ -312,8 +322,9 @@ void OptimizerSection::fields(FieldList& f) {
         "run.steps. Raise it if the loss jumps at the start.")
       .from(0);
   f.add("min_lr_ratio", min_lr_ratio,
-        "Sets the learning rate of the last step as a share of lr, from 0 to 1, with linear, "
-        "cosine and wsd. Raise it, 0.1 is usual, to learn until the end.")
+        "Sets to what share of lr, from 0 to 1, the learning rate falls with linear, cosine and "
+        "wsd. It is reached at the first step that is not run; the last step's is above it. "
+        "Raise it, 0.1 is usual, to learn until the end.")
       .from(0, 1);
   f.add("wsd_decay_steps", wsd_decay_steps,
         "Says in how many steps the learning rate decays at the end, with wsd. Required there; a "
@@ -479,6 +490,7 @@ void DebugSection::fields(FieldList& f) {
 }
 
 void RunConfig::fields(FieldList& f) {
+  add_foreign_names(f);
   f.add("run", run, "What is run, where, for how long, and what it writes.");
   f.add("model", model,
         "The architecture, in the field names of a Hugging Face `config.json`, and where weights "

@@ -156,6 +156,8 @@ void check_data(const RunConfig& c, Rules r) {
   const DataSection& data = c.data;
   r.refuse_if(data.train.empty() && !data.synthetic, "train",
               "is required; name a token file (strata tokenize makes one) or set data.synthetic");
+  r.refuse_if(c.run.epochs && data.synthetic, "synthetic",
+              "has no end, and so run.epochs none; set run.steps instead");
   r.refuse_if(data.synthetic && !(data.train.empty() && data.validation.empty()), "synthetic",
               "excludes data.train and data.validation; set it to false or leave them out");
   check_sources(data.train, r);
@@ -166,6 +168,8 @@ void check_data(const RunConfig& c, Rules r) {
                   std::to_string(c.model.llama.max_position_embeddings) + ")");
   r.refuse_if(data.document_mask && data.dtype != TokenFormat::kAuto && !data.eos_token,
               "eos_token", "is required where data.document_mask meets a file without header");
+  r.refuse_if(data.document_begins && !data.eos_token, "document_begins",
+              "says where data.eos_token stands, which is not given; give it, or leave this out");
   r.refuse_if(data.packing && !data.document_mask, "packing",
               "needs documents that do not see each other; set data.document_mask to true");
   r.refuse_if(data.packing && data.synthetic, "packing",
@@ -300,13 +304,16 @@ std::int64_t RunConfig::step_rows(int ranks) const {
 void RunConfig::validate(std::string_view source) const {
   ConfigProblems problems;
   check_each(*this, problems);
-  check_run(*this, Rules(problems, "run"));
-  check_checkpoints(*this, Rules(problems, "checkpoint"));
+  // Epochs are so many steps only where the data are: rules about steps wait until then.
+  RunConfig counted = *this;
+  if (run.epochs) counted.run.steps = static_cast<std::int64_t>(kMostCount);
+  check_run(counted, Rules(problems, "run"));
+  check_checkpoints(counted, Rules(problems, "checkpoint"));
   model.llama.validate(problems, "model.");
   check_backend(*this, run.backend, problems);
   check_data(*this, Rules(problems, "data"));
   check_schedule(*this, Rules(problems, "schedule"));
-  check_optimizer(*this, Rules(problems, "optimizer"));
+  check_optimizer(counted, Rules(problems, "optimizer"));
   check_gradient_ring(*this, Rules(problems, "optimizer"));
   Rules memory_rules(problems, "memory");
   memory_rules.refuse_if(memory.spill_limit && schedule.spill, "spill_limit",

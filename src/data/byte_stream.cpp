@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "data/file_kind.h"
 #include "data/packed_input.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
@@ -80,7 +82,10 @@ bool is_packed(std::string_view beginning) {
   return beginning.starts_with(kGzipMagic) || beginning.starts_with(kZstdMagic);
 }
 
-std::unique_ptr<PeekStream> open_byte_stream(const std::string& name) {
+namespace {
+
+/// Returns the stream that is in a file, or in what packed it.
+std::unique_ptr<PeekStream> unpacked_stream(const std::string& name) {
   std::unique_ptr<ByteStream> raw;
   if (name == kStandardInput) {
     raw = std::make_unique<StandardInput>();
@@ -95,6 +100,15 @@ std::unique_ptr<PeekStream> open_byte_stream(const std::string& name) {
   if (beginning.starts_with(kZstdMagic)) {
     return std::make_unique<PeekStream>(unpack_zstd(std::move(stream), shown_name(name)));
   }
+  return stream;
+}
+
+}  // namespace
+
+std::unique_ptr<PeekStream> open_byte_stream(const std::string& name) {
+  auto stream = unpacked_stream(name);
+  std::array<char, kByteOrderMark.size()> mark{};
+  if (stream->peek(mark.size()).starts_with(kByteOrderMark)) (void)stream->read(mark);
   return stream;
 }
 

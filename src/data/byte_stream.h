@@ -39,8 +39,9 @@ class PeekStream final : public ByteStream {
   std::size_t begin_ = 0;  ///< of what was not read yet
 };
 
-/// Opens a file or, by kStandardInput, standard input. Its first bytes say whether it is packed.
-/// Throws IoError if it cannot be opened, and for a packing that this build cannot unpack.
+/// Opens a file or, by kStandardInput, standard input. Its first bytes say whether it is packed;
+/// a byte order mark of UTF-8 is left out. Throws IoError if it cannot be opened, and for a packing
+/// that this build cannot unpack.
 [[nodiscard]] std::unique_ptr<PeekStream> open_byte_stream(const std::string& name);
 /// Returns what messages call it: the file's name, or "standard input".
 [[nodiscard]] std::string shown_name(const std::string& name);

@@ -1,9 +1,12 @@
 #include "data/encode_batch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <span>
 #include <string_view>
 
 #include "data/byte_stream.h"
+#include "data/open_input.h"
 #include "data/record_reader.h"
 #include "data/text_hash.h"
 #include "data/text_survey.h"
@@ -21,10 +24,19 @@ void add_document(EncodeBatch& batch, std::string_view text, std::uint64_t hash,
   batch.documents.push_back({.end = batch.ids.size(), .hash = hash, .line = line});
 }
 
-void add_conversation(EncodeBatch& batch, std::string_view record, std::int64_t line,
-                      const DocumentEncoder& encoder, EncodeCache& cache) {
-  const EncodedConversation encoded = encoder.encode_conversation(record, cache);
+void add_conversation(EncodeBatch& batch, RecordKind kind, std::string_view record,
+                      std::int64_t line, const DocumentEncoder& encoder, EncodeCache& cache) {
+  const EncodedConversation encoded =
+      kind == RecordKind::kMessages
+          ? encoder.encode_conversation(record, cache)
+          : encoder.encode_conversation(as_conversation(kind, record), cache);
+  if (encoded.text.find('\0') != encoded.text.npos) {
+    throw IoError(
+        "has a zero byte (\\u0000) in what it says, which is no text. Remove it, or the "
+        "record");
+  }
   ++batch.conversations;
+  if (std::ranges::find(batch.kinds, kind) == batch.kinds.end()) batch.kinds.push_back(kind);
   if (!encoded.teaches()) {
     batch.without_loss.push_back(line);
     return;
@@ -57,30 +69,37 @@ void encode_text(EncodeBatch& batch, const TokenizeOptions& options, const Docum
   if (whole_file) read(batch, as_text);
   if (batch.not_text) return;
   const std::string_view name = batch.file->name;
-  const TextSurvey survey =
-      survey_text(*batch.text, whole_file ? name : without_packing(name), as_text);
+  const std::string_view text = without_mark(*batch.text);
+  const TextSurvey survey = survey_text(text, whole_file ? name : without_packing(name), as_text);
   batch.not_text = survey.not_text;
   if (batch.not_text) return;
-  if (batch.text->empty()) {
+  if (text.empty()) {
     ++batch.empty_documents;
   } else {
-    add_document(batch, *batch.text, survey.hash, /*line=*/0, encoder, cache);
+    add_document(batch, text, survey.hash, /*line=*/0, encoder, cache);
   }
 }
 
 void encode_records(EncodeBatch& batch, const TokenizeOptions& options,
                     const DocumentEncoder& encoder, EncodeCache& cache) {
-  for_each_record(*batch.text, batch.first_line, shown_name(batch.file->name), options.text_field,
-                  [&](std::string_view json, const Record& record, std::int64_t line) {
-                    if (record.is_conversation) {
-                      add_conversation(batch, json, line, encoder, cache);
-                    } else if (record.text.empty()) {
-                      ++batch.empty_documents;
-                    } else {
-                      add_document(batch, record.text, hash_text(record.text), line, encoder,
-                                   cache);
-                    }
-                  });
+  for_each_record(
+      {.text = *batch.text,
+       .first_line = batch.first_line,
+       .place = record_place(batch.file->name, batch.of_list)},
+      {.field = options.text_field, .format = options.format},
+      [&](std::string_view json, const Record& record, std::int64_t line) {
+        if (record.is_conversation()) {
+          add_conversation(batch, record.kind, json, line, encoder, cache);
+        } else if (record.text.empty()) {
+          ++batch.empty_documents;
+        } else {
+          add_document(batch, record.text, hash_text(record.text), line, encoder, cache);
+        }
+      },
+      [&](const IoError& bad) {
+        batch.bad_records.emplace_back(bad.what());
+        return std::ssize(batch.bad_records) <= options.skip_bad;
+      });
 }
 
 }  // namespace

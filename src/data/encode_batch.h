@@ -10,6 +10,7 @@
 
 #include "data/document_encoder.h"
 #include "data/file_kind.h"
+#include "data/foreign_record.h"
 #include "data/text_files.h"
 #include "strata/data/tokenize.h"
 #include "strata/tokenizer/encode_cache.h"
@@ -31,6 +32,7 @@ struct EncodeBatch {
   /// What was read of it; absent: the work begins with reading the file.
   std::optional<std::string> text{};
   std::int64_t first_line = 0;  ///< of lines with records; 0: the text is one document
+  bool of_list = false;         ///< the records are the entries of a list
   std::size_t input_bytes = 0;  ///< what it counts for in the progress
   bool is_last = true;          ///< nothing of the input comes after it
 
@@ -40,6 +42,8 @@ struct EncodeBatch {
   std::int64_t empty_documents = 0;
   std::int64_t conversations = 0;
   std::vector<std::int64_t> without_loss{};  ///< lines of conversations that were left out for it
+  std::vector<std::string> bad_records{};    ///< why; one more than may be left out at most
+  std::vector<RecordKind> kinds{};           ///< of the conversations, each once
   std::optional<FileKind> not_text{};        ///< nothing was made of it
 };
 

@@ -11,6 +11,8 @@
 
 #include "data/token_file_format.h"
 #include "strata/base/bytes.h"
+#include "strata/base/error.h"
+#include "strata/base/shell_word.h"
 #include "strata/base/utf8.h"
 
 namespace strata {
@@ -26,14 +28,32 @@ constexpr FileKind kBzip2{"is compressed by bzip2", "Unpack it first, with bunzi
 constexpr FileKind kZip{"is a zip archive, or a format made of one (.npz, .pt, .docx)",
                         "Unpack it first, or export plain text or bare ids"};
 constexpr FileKind kTar{"is a tar archive", "Unpack it first, with tar -xf"};
-constexpr FileKind kParquet{"is a Parquet table",
-                            "Write the text of each row to a plain file, and tokenize those"};
-constexpr FileKind kArrow{"is an Arrow table",
-                          "Write the text of each row to a plain file, and tokenize those"};
+constexpr FileKind kParquet{
+    "is a Parquet table",
+    "Pipe its records (pip install pyarrow): python3 -c \"import json,sys,pyarrow.parquet as p; "
+    "[print(json.dumps(r,default=str)) for b in p.ParquetFile(sys.argv[1]).iter_batches() for r in "
+    "b.to_pylist()]\" FILE | strata tokenize - --format jsonl ..."};
+constexpr FileKind kArrow{
+    "is an Arrow table",
+    "Pipe its records (pip install datasets): python3 -c \"import json,sys,datasets as d; "
+    "[print(json.dumps(r,default=str)) for r in d.Dataset.from_file(sys.argv[1])]\" FILE | strata "
+    "tokenize - --format jsonl ..."};
 constexpr FileKind kJson{
     "is JSON, of which nothing but the text should be trained on",
-    "Give one record a line in a file whose name ends with .jsonl, which jq -c '.[]' makes of a "
-    "list (--format text takes it as it is, with braces and keys)"};
+    "Name it itself, or say --format jsonl, to have its records read (--format text takes it as it "
+    "is, with braces and keys)"};
+constexpr FileKind kCsv{
+    "is a table, and commas and column names would be trained on",
+    "Pipe its records: python3 -c \"import csv,json,sys; [print(json.dumps(r)) for r in "
+    "csv.DictReader(open(sys.argv[1],encoding='utf-8-sig',newline=''))]\" FILE | strata tokenize - "
+    "--format jsonl ..., with --text-field for the column of the text (--format text takes it as "
+    "it is)"};
+constexpr FileKind kTsv{
+    "is a table, and tabs and column names would be trained on",
+    "Pipe its records: python3 -c \"import csv,json,sys; [print(json.dumps(r)) for r in "
+    "csv.DictReader(open(sys.argv[1],encoding='utf-8-sig',newline=''),delimiter='\\t')]\" FILE | "
+    "strata tokenize - --format jsonl ..., with --text-field for the column of the text (--format "
+    "text takes it as it is)"};
 constexpr FileKind kNumpy{
     "is a NumPy array with a header, not bare ids",
     "Write its ids alone, numpy.load(FILE).astype('uint16').tofile('ids.bin') or with 'uint32', "
@@ -53,7 +73,7 @@ constexpr FileKind kWeights{"holds a model's weights, not data",
                             "Name its folder as model.path, and token files as data.train"};
 constexpr FileKind kBinary{"is binary", "Name text files, or token files"};
 constexpr FileKind kUtf16{"is text in UTF-16",
-                          "Convert it first, with iconv -f UTF-16 -t UTF-8 FILE > FILE.txt"};
+                          "Convert it first, with iconv -f UTF-16 -t UTF-8 FILE > TEXT"};
 
 constexpr std::string_view kTokenMagic(token_file::kMagic.data(), token_file::kMagic.size());
 
@@ -102,9 +122,15 @@ std::string_view without_space(std::string_view text) {
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin);
 }
 
-std::string_view without_mark(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+/// Returns whether a text that begins with no mark is in UTF-16: of most scripts' letters, and of
+/// all spaces, every other byte is 0, on one side alone.
+bool is_unmarked_utf16(std::string_view beginning) {
+  constexpr std::size_t kFewest = 8;  // bytes that ids are not taken for text by
+  std::array<std::size_t, 2> zeros{};
+  for (std::size_t i = 0; i < beginning.size(); ++i) zeros[i % 2] += beginning[i] == '\0' ? 1 : 0;
+  const std::size_t pairs = beginning.size() / 2;
+  const auto [fewer, more] = std::minmax(zeros[0], zeros[1]);
+  return beginning.size() >= kFewest && fewer == 0 && more * 2 > pairs;
 }
 
 /// The length of a JSON header, then the header.
@@ -169,8 +195,29 @@ std::optional<FileKind> recognize_format(std::string_view beginning) {
 
 bool is_token_file(std::string_view beginning) { return beginning.starts_with(kTokenMagic); }
 
-bool is_like_json_lines(std::string_view beginning) {
-  return recognize_json(beginning) && without_space(without_mark(beginning)).starts_with('{');
+bool begins_like_json_list(std::string_view beginning) {
+  return without_space(without_mark(beginning)).starts_with('[');
+}
+
+std::string_view without_mark(std::string_view text) {
+  return text.starts_with(kByteOrderMark) ? text.substr(kByteOrderMark.size()) : text;
+}
+
+std::optional<FileKind> table_by_name(std::string_view name) {
+  if (name.ends_with(".csv")) return kCsv;
+  if (name.ends_with(".tsv")) return kTsv;
+  return std::nullopt;
+}
+
+void refuse_kind(const FileKind& kind, const std::string& name) {
+  constexpr std::string_view kFile = "FILE";
+  std::string remedy = kind.remedy;
+  const std::string word = name == "standard input" ? "FILE" : shell_word(name);
+  for (std::size_t at = remedy.find(kFile); at != remedy.npos;
+       at = remedy.find(kFile, at + word.size())) {
+    remedy.replace(at, kFile.size(), word);
+  }
+  throw IoError(name + ": " + kind.what + ". " + remedy);
 }
 
 std::optional<FileKind> recognize_json(std::string_view beginning) {
@@ -183,7 +230,10 @@ std::optional<FileKind> recognize_json(std::string_view beginning) {
 }
 
 std::optional<FileKind> recognize_utf16(std::string_view beginning) {
-  if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff")) return kUtf16;
+  if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff") ||
+      is_unmarked_utf16(beginning)) {
+    return kUtf16;
+  }
   return std::nullopt;
 }
 
@@ -201,7 +251,7 @@ std::optional<FileKind> format_by_name(std::string_view name) {
   for (const Ending& ending : kEndings) {
     if (name.ends_with(ending.text)) return ending.kind;
   }
-  return std::nullopt;
+  return table_by_name(name);
 }
 
 bool looks_like_text(std::string_view beginning) {

@@ -27,19 +27,24 @@ void read_ids(const InputFile& file, std::size_t offset, TokenType type,
   }
 }
 
-void append_ends_by_id(const TokenSource& source, std::int32_t end_of_document, std::int64_t begin,
+void append_ends_by_id(const TokenSource& source, const Separator& separator, std::int64_t begin,
                        std::int64_t end, std::vector<std::int64_t>& ends) {
   check_range(source, begin, end - begin);
+  // A document ends behind its last token, or before the first one of the next.
+  const std::int64_t offset = separator.begins ? 0 : 1;
+  const std::int64_t last = separator.begins ? std::min(end, source.size() - 1) : end - 1;
+  std::int64_t at = separator.begins ? begin + 1 : begin;
   std::array<std::int32_t, kPiece> buffer;
-  while (begin < end) {
-    const auto count = std::min<std::int64_t>(std::ssize(buffer), end - begin);
+  while (at <= last) {
+    const auto count = std::min<std::int64_t>(std::ssize(buffer), last - at + 1);
     const auto ids = std::span(buffer).first(static_cast<std::size_t>(count));
-    source.read(begin, ids);
+    source.read(at, ids);
     for (const std::int32_t id : ids) {
-      ++begin;
-      if (id == end_of_document) ends.push_back(begin);
+      if (id == separator.id) ends.push_back(at + offset);
+      ++at;
     }
   }
+  if (separator.begins && begin < end && end == source.size()) ends.push_back(end);
 }
 
 }  // namespace strata

@@ -16,9 +16,15 @@ namespace strata {
 void read_ids(const InputFile& file, std::size_t offset, TokenType type,
               std::span<std::int32_t> out);
 
-/// Appends to `ends` what document_ends_in() is to, for a source in which `end_of_document` ends
-/// documents: it reads the ids in question.
-void append_ends_by_id(const TokenSource& source, std::int32_t end_of_document, std::int64_t begin,
+/// The id that stands between the documents of a source.
+struct Separator {
+  std::int32_t id = 0;
+  bool begins = false;  ///< a document begins with it; else it is the last token of one
+};
+
+/// Appends to `ends` what document_ends_in() is to, for a source whose documents a separator tells:
+/// it reads the ids in question. Where it begins them, the last one ends with the source.
+void append_ends_by_id(const TokenSource& source, const Separator& separator, std::int64_t begin,
                        std::int64_t end, std::vector<std::int64_t>& ends);
 
 }  // namespace strata

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 
-#include "data/id_array.h"
 #include "strata/base/error.h"
 
 namespace strata {
@@ -38,8 +37,8 @@ bool LlmcFile::is(std::string_view beginning) {
   return find_variant(magic) != nullptr;
 }
 
-LlmcFile::LlmcFile(const std::string& name, std::optional<std::int32_t> end_of_document)
-    : name_(name), file_(name), end_of_document_(end_of_document) {
+LlmcFile::LlmcFile(const std::string& name, std::optional<Separator> separator)
+    : name_(name), file_(name), separator_(separator) {
   const auto refuse = [&](const std::string& what) {
     throw IoError(name_ + ": is a token file of llm.c, and " + what + ". Copy or make it again");
   };
@@ -69,7 +68,7 @@ TokenStorage LlmcFile::storage() const {
   return {.kind = "llm.c",
           .version = type_ == TokenType::kU16 ? 1 : 7,
           .id_bytes = size_of(type_),
-          .tells_documents = end_of_document_.has_value()};
+          .tells_documents = separator_.has_value()};
 }
 
 void LlmcFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
@@ -80,7 +79,7 @@ void LlmcFile::read(std::int64_t begin, std::span<std::int32_t> out) const {
 void LlmcFile::document_ends_in(std::int64_t begin, std::int64_t end,
                                 std::vector<std::int64_t>& ends) const {
   check_range(*this, begin, end - begin);
-  if (end_of_document_) append_ends_by_id(*this, *end_of_document_, begin, end, ends);
+  if (separator_) append_ends_by_id(*this, *separator_, begin, end, ends);
 }
 
 }  // namespace strata

@@ -1,6 +1,7 @@
 // The token files of llm.c: 256 little-endian i32 {magic, version, tokens, 0, ...}, then the ids.
 // Magic 20240520 with version 1 has u16 ids of GPT-2, 20240801 with version 7 u32 ids of Llama 3.
-// Neither vocabulary nor documents are told.
+// Neither vocabulary nor documents are told; what writes them begins each document with the end-of-
+// text id of GPT-2, or the begin-of-text id of Llama 3.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/id_array.h"
 #include "strata/base/file.h"
 #include "strata/data/token_file.h"
 
@@ -20,9 +22,9 @@ class LlmcFile final : public TokenSource {
  public:
   /// Returns whether a file begins with one of the two magics.
   [[nodiscard]] static bool is(std::string_view beginning);
-  /// `end_of_document` is the id that ends documents, if they matter. Throws IoError for another
+  /// `separator` is the id between documents, if they matter. Throws IoError for another
   /// version, and unless the file is as long as its header says.
-  LlmcFile(const std::string& name, std::optional<std::int32_t> end_of_document);
+  LlmcFile(const std::string& name, std::optional<Separator> separator);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] std::int64_t size() const override { return size_; }
@@ -36,7 +38,7 @@ class LlmcFile final : public TokenSource {
  private:
   std::string name_;
   InputFile file_;
-  std::optional<std::int32_t> end_of_document_;
+  std::optional<Separator> separator_;
   TokenType type_ = TokenType::kU16;
   std::int64_t size_ = 0;
 };

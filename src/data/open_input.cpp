@@ -3,18 +3,38 @@
 
 #include "data/open_input.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "data/file_kind.h"
+#include "data/json_list.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 
 namespace strata {
 
+namespace {
+
+bool is_of_records(InputFormat format) {
+  return format != InputFormat::kAuto && format != InputFormat::kText;
+}
+
+/// Throws for what a line of would be refused as no JSON, though the file is plainly something
+/// else.
+void refuse_other_than_records(const TextFile& file, std::string_view beginning) {
+  auto kind = recognize_utf16(beginning);
+  if (!kind) kind = recognize_format(beginning);
+  if (!kind && !recognize_json(beginning)) kind = table_by_name(without_packing(file.name));
+  if (kind) refuse_kind(*kind, shown_name(file.name));
+}
+
+}  // namespace
+
 OpenedInput open_input(const TextFile& file, InputFormat format) {
   const std::string_view name = without_packing(file.name);
-  OpenedInput opened{.is_records = format == InputFormat::kRecords};
+  OpenedInput opened{.is_records = is_of_records(format)};
   bool packed = file.name == kStandardInput;
   std::string beginning;
   if (!packed) {
@@ -27,17 +47,28 @@ OpenedInput open_input(const TextFile& file, InputFormat format) {
   }
   if (format == InputFormat::kAuto) {
     opened.is_records = name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
-                        (file.named && is_like_json_lines(beginning));
+                        (file.named && recognize_json(beginning));
   }
-  if (opened.is_records && !opened.stream) opened.stream = open_byte_stream(file.name);
+  if (!opened.is_records) return opened;
+  refuse_other_than_records(file, beginning);
+  if (!opened.stream) opened.stream = open_byte_stream(file.name);
+  opened.is_list = begins_like_json_list(beginning);
+  if (opened.is_list) {
+    opened.stream = std::make_unique<PeekStream>(
+        lines_of_json_list(std::move(opened.stream), shown_name(file.name)));
+  }
   return opened;
 }
 
+std::string record_place(const std::string& file, bool is_list) {
+  return shown_name(file) + (is_list ? ": record " : ":");
+}
+
 void refuse_vain_field(InputFormat format, const std::string& text_field) {
-  if (format != InputFormat::kText || text_field.empty()) return;
+  if (text_field.empty() || format == InputFormat::kAuto || format == InputFormat::kRecords) return;
   throw ConfigError(
-      "--text-field: names a member of records, and --format text takes no input for "
-      "records; leave out one of them");
+      "--text-field: names a member of records that is a text, and by --format inputs are none; "
+      "leave out one of them");
 }
 
 }  // namespace strata

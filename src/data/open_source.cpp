@@ -11,11 +11,20 @@ namespace strata {
 std::unique_ptr<TokenSource> open_token_source(const std::string& file,
                                                const ForeignFormat& foreign) {
   const std::string beginning = read_beginning(InputFile(file));
-  if (LlmcFile::is(beginning)) return std::make_unique<LlmcFile>(file, foreign.end_of_document);
+  if (LlmcFile::is(beginning)) {
+    std::optional<Separator> separator;
+    if (foreign.end_of_document) {
+      separator = {.id = *foreign.end_of_document,
+                   .begins = foreign.document_begins.value_or(true)};
+    }
+    return std::make_unique<LlmcFile>(file, separator);
+  }
   if (MegatronFile::is(beginning)) return std::make_unique<MegatronFile>(file);
   if (!foreign.type) return TokenFile::open(file);
   return TokenFile::open(
-      file, RawTokenFormat{.type = *foreign.type, .end_of_document = foreign.end_of_document});
+      file, RawTokenFormat{.type = *foreign.type,
+                           .end_of_document = foreign.end_of_document,
+                           .document_begins = foreign.document_begins.value_or(false)});
 }
 
 std::vector<std::string> files_of_token_source(const std::string& file) {

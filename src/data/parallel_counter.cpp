@@ -119,9 +119,10 @@ std::size_t ParallelCounter::count(const Part& part, PieceCounter& counter) cons
     return part.end;
   }
   std::size_t bytes = 0;
-  for_each_record(text, part.first_line, part.name, text_field_,
+  for_each_record({.text = text, .first_line = part.first_line, .place = part.name + ":"},
+                  {.field = text_field_},
                   [&](std::string_view, const Record& record, std::int64_t) {
-                    if (record.is_conversation) {
+                    if (record.is_conversation()) {
                       throw IoError(
                           "is a conversation, and tokenizers are trained on texts: name a member "
                           "that is one by --text-field");

@@ -23,8 +23,10 @@ using Json = nlohmann::json;
 /// Finds one text among the members of an object. Every method returns whether to go on.
 class FieldReader final : public nlohmann::json_sax<Json> {
  public:
-  explicit FieldReader(const std::string& field)
-      : field_(field.empty() ? "text" : field), takes_conversations_(field.empty()) {}
+  explicit FieldReader(const RecordRules& rules)
+      : field_(rules.field.empty() ? "text" : rules.field),
+        takes_conversations_(rules.field.empty()),
+        format_(rules.format) {}
 
   /// Null is as if the member were not there.
   bool null() override {
@@ -49,10 +51,13 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   bool key(string_t& key) override {
     if (levels_ != 1) return true;
     wanted_ = key == field_;
-    member_ = key == "messages"     ? &has_messages_
-              : key == "prompt"     ? &has_prompt_
-              : key == "completion" ? &has_completion_
-                                    : nullptr;
+    member_ = key == "messages"        ? &has_messages_
+              : key == "prompt"        ? &has_prompt_
+              : key == "completion"    ? &has_completion_
+              : key == "conversations" ? &has_conversations_
+              : key == "instruction"   ? &has_instruction_
+              : key == "output"        ? &has_output_
+                                       : nullptr;
     if (member_ != nullptr) *member_ = true;
     if (!wanted_ && others_.size() < kMostShown) others_ += (others_.empty() ? "" : ", ") + key;
     return true;
@@ -70,10 +75,21 @@ class FieldReader final : public nlohmann::json_sax<Json> {
   }
 
   Record take() {
+    if (format_ == InputFormat::kShareGpt) return {.kind = RecordKind::kShareGpt};
+    if (format_ == InputFormat::kAlpaca) return {.kind = RecordKind::kAlpaca};
     if (takes_conversations_ && (has_messages_ || (has_prompt_ && has_completion_))) {
-      return {.is_conversation = true};
+      return {.kind = RecordKind::kMessages};
+    }
+    if (text_ && text_->find('\0') != std::string::npos) {
+      throw IoError("the field " + printable_name(shortened(field_)) +
+                    " has a zero byte (\\u0000), which is no text. Remove it, or the record");
     }
     if (text_) return {.text = std::move(*text_)};
+    // A text beside them is what the others were written as by some template, and is taken above.
+    if (takes_conversations_ && has_conversations_) return {.kind = RecordKind::kShareGpt};
+    if (takes_conversations_ && has_instruction_ && has_output_) {
+      return {.kind = RecordKind::kAlpaca};
+    }
     if (other_kind_ != nullptr) {
       throw IoError("the field " + printable_name(shortened(field_)) + " is " + other_kind_ +
                     ", and a text is expected");
@@ -81,9 +97,11 @@ class FieldReader final : public nlohmann::json_sax<Json> {
     throw IoError("has no field " + printable_name(shortened(field_)) + "; it has " +
                   (others_.empty() ? "none" : shortened(printable_name(others_))) +
                   ". Name the field of the text by --text-field" +
-                  (takes_conversations_ ? "; conversations stand in messages, or in prompt and "
-                                          "completion"
-                                        : ""));
+                  (takes_conversations_
+                       ? "; conversations stand in messages, in prompt and completion, "
+                         "in conversations (ShareGPT), or in instruction and "
+                         "output (Alpaca)"
+                       : ""));
   }
 
  private:
@@ -110,9 +128,13 @@ class FieldReader final : public nlohmann::json_sax<Json> {
 
   std::string field_;
   bool takes_conversations_;
+  InputFormat format_;
   bool has_messages_ = false;
   bool has_prompt_ = false;
   bool has_completion_ = false;
+  bool has_conversations_ = false;
+  bool has_instruction_ = false;
+  bool has_output_ = false;
   bool* member_ = nullptr;            ///< which of these the next value of the object is
   const char* other_kind_ = nullptr;  ///< what the field is instead of a text
   int levels_ = 0;
@@ -164,8 +186,8 @@ std::string read_stream(ByteStream& stream, const std::string& name, std::size_t
   return text;
 }
 
-Record read_record(std::string_view line, const std::string& field) {
-  FieldReader reader(field);
+Record read_record(std::string_view line, const RecordRules& rules) {
+  FieldReader reader(rules);
   try {
     refuse_nul(line);
   } catch (const Json::exception& error) {
@@ -176,18 +198,21 @@ Record read_record(std::string_view line, const std::string& field) {
 }
 
 void for_each_record(
-    std::string_view lines, std::int64_t first_line, const std::string& name,
-    const std::string& field,
-    const std::function<void(std::string_view, const Record&, std::int64_t)>& on_record) {
-  for (std::int64_t line = first_line; !lines.empty(); ++line) {
-    const std::size_t end = lines.find('\n');
-    const std::string_view json = lines.substr(0, end);
-    lines.remove_prefix(end == lines.npos ? lines.size() : end + 1);
+    const RecordLines& lines, const RecordRules& rules,
+    const std::function<void(std::string_view, const Record&, std::int64_t)>& on_record,
+    const std::function<bool(const IoError&)>& on_bad) {
+  std::string_view rest = lines.text;
+  for (std::int64_t line = lines.first_line; !rest.empty(); ++line) {
+    const std::size_t end = rest.find('\n');
+    const std::string_view json = rest.substr(0, end);
+    rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
     if (json.find_first_not_of(" \t\r") == json.npos) continue;
     try {
-      on_record(json, read_record(json, field), line);
+      on_record(json, read_record(json, rules), line);
     } catch (const IoError& error) {
-      throw IoError(name + ":" + std::to_string(line) + ": " + error.what());
+      const IoError placed(lines.place + std::to_string(line) + ": " + error.what());
+      if (!on_bad) throw placed;
+      if (!on_bad(placed)) return;
     }
   }
 }

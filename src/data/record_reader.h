@@ -8,6 +8,9 @@
 #include <string_view>
 
 #include "data/byte_stream.h"
+#include "data/foreign_record.h"
+#include "strata/base/error.h"
+#include "strata/data/tokenize.h"
 
 namespace strata {
 
@@ -38,20 +41,36 @@ class LineBlocks {
 
 /// What a line with a record holds.
 struct Record {
-  bool is_conversation = false;  ///< it has "messages", or "prompt" and "completion"
-  std::string text{};            ///< else: the document
+  RecordKind kind = RecordKind::kText;
+  std::string text{};  ///< of kText: the document
+  [[nodiscard]] bool is_conversation() const { return kind != RecordKind::kText; }
 };
 
-/// Reads the JSON object that a line holds. The document is its member `field`; if that is empty,
-/// the record is a conversation or else its member "text" the document. Throws IoError, without
-/// file and line, if it holds no such object or the member is no text.
-[[nodiscard]] Record read_record(std::string_view line, const std::string& field);
+/// What records are looked for.
+struct RecordRules {
+  /// The member that is the document. Empty: a record is a conversation or, else, its member "text"
+  /// the document, or it is one of ShareGPT's or Alpaca's.
+  std::string field{};
+  InputFormat format = InputFormat::kAuto;  ///< kShareGpt, kAlpaca: every record is such a one
+};
 
-/// Calls `on_record` for each record of lines, the first of which is `first_line`; blank lines are
-/// passed over. What read_record() and `on_record` throw as IoError gets `name` and line.
-void for_each_record(std::string_view lines, std::int64_t first_line, const std::string& name,
-                     const std::string& field,
+/// Reads the JSON object that a line holds. Throws IoError, without file and line, if it holds no
+/// such object, the member is no text, or has a zero byte.
+[[nodiscard]] Record read_record(std::string_view line, const RecordRules& rules);
+
+/// Lines with records.
+struct RecordLines {
+  std::string_view text;
+  std::int64_t first_line = 1;
+  std::string place;  ///< stands before the number of a line: "a.jsonl:", or "a.json: record "
+};
+
+/// Calls `on_record` for each record of lines; blank lines are passed over. What read_record() and
+/// `on_record` throw as IoError gets the place, and goes to `on_bad`, which says whether to go on;
+/// without `on_bad` it is thrown.
+void for_each_record(const RecordLines& lines, const RecordRules& rules,
                      const std::function<void(std::string_view json, const Record& record,
-                                              std::int64_t line)>& on_record);
+                                              std::int64_t line)>& on_record,
+                     const std::function<bool(const IoError& bad)>& on_bad = nullptr);
 
 }  // namespace strata

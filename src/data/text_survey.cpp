@@ -18,7 +18,7 @@ namespace {
 constexpr FileKind kZeroBytes{"is binary: it has bytes that are 0",
                               "Name text files, or add --format text if it is text all the same"};
 constexpr FileKind kNotUtf8{"is not text in UTF-8",
-                            "Convert it first, as with iconv -f LATIN1 -t UTF-8 FILE > FILE.txt"};
+                            "Convert it first, as with iconv -f LATIN1 -t UTF-8 FILE > TEXT"};
 
 /// Sees whether the pieces of a text, one after the other, are valid UTF-8.
 class Utf8Check {
@@ -55,6 +55,7 @@ TextSurvey survey_text(std::string_view text, std::string_view name, bool as_tex
     result.not_text = other_than_text(text.substr(0, kBeginningBytes), name);
     if (!result.not_text && text.find('\0') != text.npos) result.not_text = kZeroBytes;
   }
+  if (as_text) result.not_text = recognize_utf16(text.substr(0, kBeginningBytes));
   if (!result.not_text && valid_utf8_bytes(text) != text.size()) result.not_text = kNotUtf8;
   if (!result.not_text) result.hash = hash_text(text);
   return result;
@@ -65,15 +66,15 @@ void read_pieces(const InputFile& file, const std::function<bool(std::string_vie
   for (std::size_t begin = 0; begin < file.bytes(); begin += buffer.size()) {
     buffer.resize(std::min<std::size_t>(kMiB, file.bytes() - begin));
     file.read(begin, std::as_writable_bytes(std::span(buffer)));
-    if (!on_piece(buffer)) return;
+    if (!on_piece(begin == 0 ? without_mark(buffer) : buffer)) return;
   }
 }
 
 TextSurvey survey_text(const InputFile& file, bool as_text, const std::function<void()>& on_piece) {
   TextSurvey result;
-  if (!as_text) {
-    result.not_text = other_than_text(read_beginning(file), file.path().string());
-  }
+  const std::string beginning = read_beginning(file);
+  result.not_text =
+      as_text ? recognize_utf16(beginning) : other_than_text(beginning, file.path().string());
   if (result.not_text) return result;
   TextHash hash;
   Utf8Check utf8;

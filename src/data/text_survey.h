@@ -20,7 +20,7 @@ struct TextSurvey {
 };
 
 /// Calls on_piece with one part of a file after the other, each of at most 1 MiB, as long as it
-/// returns true.
+/// returns true. A byte order mark at its beginning is left out.
 void read_pieces(const InputFile& file, const std::function<bool(std::string_view)>& on_piece);
 
 /// Returns what other than text a file is by its first bytes or else by its name.
@@ -31,7 +31,8 @@ void read_pieces(const InputFile& file, const std::function<bool(std::string_vie
 [[nodiscard]] TextSurvey survey_text(std::string_view text, std::string_view name, bool as_text);
 
 /// Surveys a file: first bytes, name, zero bytes and UTF-8. With `as_text` nothing but UTF-8
-/// counts. `on_piece` is called for every piece that was read.
+/// counts, which UTF-16 is refused by its name for. `on_piece` is called for every piece that was
+/// read.
 [[nodiscard]] TextSurvey survey_text(const InputFile& file, bool as_text,
                                      const std::function<void()>& on_piece);
 

@@ -123,6 +123,7 @@ void TokenFile::read_raw(const RawTokenFormat& raw) {
   }
   type_ = raw.type;
   end_of_document_ = raw.end_of_document;
+  document_begins_ = raw.document_begins;
   size_ = static_cast<std::int64_t>(file_->bytes() / token_bytes);
   require_width(*this, type_);
 }
@@ -151,7 +152,8 @@ void TokenFile::document_ends_in(std::int64_t begin, std::int64_t end,
   if (document_ends_) {
     document_ends_->append_in(*file_, begin, end, ends);
   } else if (end_of_document_) {
-    append_ends_by_id(*this, *end_of_document_, begin, end, ends);
+    const Separator separator{.id = *end_of_document_, .begins = document_begins_};
+    append_ends_by_id(*this, separator, begin, end, ends);
   }
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "strata/base/error.h"
+#include "strata/base/log.h"
+#include "strata/base/text.h"
 
 namespace strata {
 
@@ -15,6 +17,28 @@ namespace {
 /// [0, 1), are below the fraction.
 bool is_validation(std::uint64_t hash, double fraction) {
   return static_cast<double>(hash >> 11) * 0x1.0p-53 < fraction;
+}
+
+/// Says if the validation set is too small to measure by, or is another share than was asked for: a
+/// document goes to one side as a whole, however many tokens it has.
+void warn_of_share(const TokenizeOptions& options, const TokenizeStatistics& made) {
+  constexpr std::int64_t kFewDocuments = 10;
+  constexpr double kSmallShare = 0.01;
+  constexpr double kFarOff = 2;  // times
+  const auto tokens = static_cast<double>(made.validation_tokens);
+  const double share = tokens / (tokens + static_cast<double>(made.tokens));
+  const double asked = options.validation_fraction;
+  const bool few = made.validation_documents < kFewDocuments;
+  const bool off = share > kFarOff * asked || share * kFarOff < asked;
+  if (!few && share >= kSmallShare && !off) return;
+  log::warn(
+      "tokenize: {}: {} document{} with {:.2g} % of all tokens fell to it, of {:.3g} % asked "
+      "for; {}",
+      options.validation_output, format_count(made.validation_documents),
+      made.validation_documents == 1 ? "" : "s", 100 * share, 100 * asked,
+      few || !off ? "its losses may be of few texts. Give more and smaller documents, or a "
+                    "larger --validation-fraction"
+                  : "some documents are much longer than others: give smaller ones");
 }
 
 }  // namespace
@@ -65,6 +89,7 @@ void TokenFileSets::finish(TokenizeStatistics& statistics) {
   statistics.validation_tokens = validation_->tokens();
   statistics.validation_learnt_tokens = validation_->learnt_tokens();
   statistics.validation_shards = validation_->shards();
+  warn_of_share(options_, statistics);
 }
 
 }  // namespace strata

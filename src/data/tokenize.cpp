@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@
 #include "data/byte_stream.h"
 #include "data/document_encoder.h"
 #include "data/encode_batch.h"
+#include "data/file_kind.h"
+#include "data/foreign_record.h"
 #include "data/open_input.h"
 #include "data/ordered_pool.h"
 #include "data/record_reader.h"
@@ -31,6 +34,7 @@
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/log.h"
+#include "strata/base/text.h"
 #include "strata/base/thread_pool.h"
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
@@ -85,8 +89,8 @@ class WithoutLoss {
     constexpr std::int64_t kNamed = 10;
     for (const std::int64_t line : batch.without_loss) {
       if (conversations_++ >= kNamed) continue;
-      log::warn("tokenize: left out {}:{}: no token of it has loss", shown_name(batch.file->name),
-                line);
+      log::warn("tokenize: left out {}{}: no token of it has loss",
+                record_place(batch.file->name, batch.of_list), line);
     }
   }
   void summarize(std::int64_t of, ChatLoss loss) const {
@@ -102,12 +106,52 @@ class WithoutLoss {
   std::int64_t conversations_ = 0;
 };
 
+/// Counts records that are bad and left out, and names each.
+class BadRecords {
+ public:
+  explicit BadRecords(std::int64_t most) : most_(most) {}
+  /// Throws IoError for one more than may be left out.
+  void add(const std::string& why) {
+    if (records_ == most_) {
+      throw IoError(why + (most_ == 0 ? ""
+                                      : ". " + format_count(most_) +
+                                            " bad records were left out "
+                                            "before (--skip-bad)"));
+    }
+    ++records_;
+    log::warn("tokenize: left out {}", why);
+  }
+  void summarize() const {
+    if (records_ > 0) log::warn("tokenize: {} bad records were left out", format_count(records_));
+  }
+  [[nodiscard]] std::int64_t records() const { return records_; }
+
+ private:
+  std::int64_t most_;
+  std::int64_t records_ = 0;
+};
+
+/// Says once of each kind how its records are read, if that is not by their own words.
+class Mappings {
+ public:
+  void add(const EncodeBatch& batch) {
+    for (const RecordKind kind : batch.kinds) {
+      if (kind == RecordKind::kMessages || !said_.insert(kind).second) continue;
+      log::info("tokenize: {}: records are {}", shown_name(batch.file->name), mapping_text(kind));
+    }
+  }
+
+ private:
+  std::set<RecordKind> said_;
+};
+
 /// Takes all inputs to the sets.
 class Tokenization {
  public:
   Tokenization(const TokenizeOptions& options, const std::vector<TextFile>& files)
       : options_(options),
         encoder_(make_document_encoder(options)),
+        bad_(options.skip_bad),
         caches_(options.threads > 0 ? options.threads : static_cast<std::size_t>(usable_cores())),
         pool_(
             caches_.size(),
@@ -123,7 +167,7 @@ class Tokenization {
   void add(const TextFile& file) {
     constexpr std::size_t kLargeFile = 16 * kMiB;  // several of these would be much memory
     const OpenedInput input = open_input(file, options_.format);
-    if (input.is_records) return add_records(file, *input.stream);
+    if (input.is_records) return add_records(file, input);
     if (input.stream) return add_text(file, *input.stream);
     const bool large = file.bytes > kLargeFile;
     if (large) pool_.drain();
@@ -139,6 +183,8 @@ class Tokenization {
     pool_.drain();
     skipped_.summarize(static_cast<std::size_t>(progress_.files));
     without_loss_.summarize(statistics_.conversations, options_.loss);
+    bad_.summarize();
+    statistics_.bad_records = bad_.records();
     statistics_.skipped_files = skipped_.files();
     statistics_.conversations_without_loss = without_loss_.conversations();
     if (!sets_) return statistics_;
@@ -172,7 +218,8 @@ class Tokenization {
     if (options_.progress) options_.progress(progress_);
   }
 
-  void add_records(const TextFile& file, ByteStream& stream) {
+  void add_records(const TextFile& file, const OpenedInput& input) {
+    ByteStream& stream = *input.stream;
     LineBlocks blocks(stream, shown_name(file.name));
     std::size_t consumed = 0;
     while (!shown_enough_) {
@@ -182,6 +229,7 @@ class Tokenization {
       pool_.push(batch_of({.file = &file,
                            .text = std::move(block.text),
                            .first_line = block.first_line,
+                           .of_list = input.is_list,
                            .input_bytes = consumed - before,
                            .is_last = is_last}));
       if (is_last) return;
@@ -207,7 +255,8 @@ class Tokenization {
     if (found.not_text) {
       batch.input_bytes = file.bytes();
     } else {
-      const auto tokens = static_cast<std::int64_t>(file.bytes()) + 1;  // with the document's end
+      // With the document's end; a byte order mark is left out.
+      const auto tokens = static_cast<std::int64_t>(file.bytes()) + 1;
       TokenFileWriter& set = sets_->writer_for(found.hash, tokens);
       std::vector<std::int32_t> ids;
       read_pieces(file, [&](std::string_view piece) {
@@ -227,8 +276,7 @@ class Tokenization {
   /// Writes what was made of a batch.
   void take(const EncodeBatch& batch) {
     if (batch.not_text && batch.file->named) {
-      throw IoError(shown_name(batch.file->name) + ": " + batch.not_text->what + ". " +
-                    batch.not_text->remedy);
+      refuse_kind(*batch.not_text, shown_name(batch.file->name));
     }
     if (batch.not_text) skipped_.add(batch.file->name, *batch.not_text);
     std::size_t begin = 0;
@@ -236,6 +284,8 @@ class Tokenization {
       take(batch, document, begin);
       begin = document.end;
     }
+    for (const std::string& why : batch.bad_records) bad_.add(why);
+    mappings_.add(batch);
     without_loss_.add(batch);
     statistics_.empty_documents += batch.empty_documents;
     statistics_.conversations += batch.conversations;
@@ -253,12 +303,16 @@ class Tokenization {
     if (sets_) return sets_->add(encoded, document.hash);
     if (shown_enough_) return;
     encoded.name = shown_name(batch.file->name);
-    if (document.line > 0) encoded.name += ":" + std::to_string(document.line);
+    if (document.line > 0) {
+      encoded.name = record_place(batch.file->name, batch.of_list) + std::to_string(document.line);
+    }
     shown_enough_ = !options_.show(encoded, encoder_->tokenizer());
   }
 
   const TokenizeOptions& options_;
   std::unique_ptr<DocumentEncoder> encoder_;
+  BadRecords bad_;
+  Mappings mappings_{};
   std::optional<TokenFileSets> sets_{};  ///< none if documents are shown
   bool shown_enough_ = false;
   TokenizeProgress progress_{};

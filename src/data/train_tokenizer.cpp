@@ -41,7 +41,7 @@ class Counting {
     if (!input.is_records) {
       const auto not_text = other_kind(file, input.stream.get());
       if (not_text && file.named) {
-        throw IoError(name + ": " + not_text->what + ". " + not_text->remedy);
+        refuse_kind(*not_text, name);
       }
       if (not_text) return log::warn("tokenizer train: left out {}: {}", name, not_text->what);
       if (!input.stream) input.stream = open_byte_stream(file.name);

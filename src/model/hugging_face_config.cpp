@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "strata/base/bytes.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/model/config.h"
+#include "strata/model/other_weights.h"
 
 namespace strata {
 namespace {
@@ -216,6 +218,11 @@ LlamaConfig parse_llama_config(std::string_view text, const std::string& source)
 
 LlamaConfig load_llama_config(const std::filesystem::path& file) {
   constexpr std::size_t kMostBytes = 16 * kMiB;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) {
+    const std::string snapshots = snapshots_of(file.parent_path());
+    if (!snapshots.empty()) throw IoError(file.parent_path().string() + ": " + snapshots);
+  }
   return parse_llama_config(read_text_file(file, kMostBytes, Links::kOfModel), file.string());
 }
 

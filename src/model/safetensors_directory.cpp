@@ -6,10 +6,46 @@
 #include "safetensors_header.h"
 #include "strata/base/error.h"
 #include "strata/base/file.h"
+#include "strata/base/log.h"
 #include "strata/base/text.h"
+#include "strata/model/other_weights.h"
 #include "strata/model/safetensors.h"
 
 namespace strata {
+
+namespace {
+
+/// Returns the map of tensors to files that an index holds.
+nlohmann::json weight_map(const std::filesystem::path& index) {
+  constexpr std::size_t kMostBytes = 100'000'000;
+  const nlohmann::json parsed =
+      parse_json_object(index, read_text_file(index, kMostBytes, Links::kOfModel));
+  const auto map = parsed.find("weight_map");
+  if (map == parsed.end() || !map->is_object()) {
+    throw IoError(in_file(index) + "has no weight_map");
+  }
+  return *map;
+}
+
+/// Says that an index is passed over which names other files than the single one beside it: one of
+/// the two is left from another model, and programs differ in which they take.
+void warn_of_index(const std::filesystem::path& index) {
+  try {
+    const nlohmann::json map = weight_map(index);
+    for (const auto& [name, file] : map.items()) {
+      if (!file.is_string() || file == "model.safetensors") continue;
+      return log::warn(
+          "{} names other files than the model.safetensors beside it ({}), which is read; remove "
+          "what is not meant",
+          printable_name(shortened(index.string())),
+          printable_name(shortened(file.get_ref<const std::string&>())));
+    }
+  } catch (const IoError& error) {
+    log::warn("{}; the model.safetensors beside it is read", error.what());
+  }
+}
+
+}  // namespace
 
 SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) : folder_(folder) {
   const auto single = folder / "model.safetensors";
@@ -22,6 +58,7 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
                   error.message() + "; name a folder that this user can read");
   };
   if (has(single)) {
+    if (has(index)) warn_of_index(index);
     const auto& file = files_.try_emplace("model.safetensors", single).first->second;
     for (const std::string& name : file.tensors()) {
       homes_.emplace(name, &file);
@@ -29,20 +66,16 @@ SafetensorsDirectory::SafetensorsDirectory(const std::filesystem::path& folder) 
   } else if (has(index)) {
     open_shards(index);
   } else {
+    const std::string others = other_weights(folder);
     throw IoError(in_file(folder) +
-                  "has neither model.safetensors nor model.safetensors.index.json");
+                  (others.empty() ? "has neither model.safetensors nor model.safetensors.index.json"
+                                  : others));
   }
 }
 
 void SafetensorsDirectory::open_shards(const std::filesystem::path& index) {
-  constexpr std::size_t kMostBytes = 100'000'000;
-  const nlohmann::json parsed =
-      parse_json_object(index, read_text_file(index, kMostBytes, Links::kOfModel));
-  const auto map = parsed.find("weight_map");
-  if (map == parsed.end() || !map->is_object()) {
-    throw IoError(in_file(index) + "has no weight_map");
-  }
-  for (const auto& [name, shard] : map->items()) {
+  const nlohmann::json map = weight_map(index);
+  for (const auto& [name, shard] : map.items()) {
     if (!shard.is_string()) {
       throw IoError(in_tensor(index, name) + "its shard is not a file name");
     }

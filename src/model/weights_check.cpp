@@ -4,12 +4,14 @@
 #include "strata/model/weights_check.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <set>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "strata/base/dtype.h"
 #include "strata/base/error.h"
 #include "strata/base/text.h"
 
@@ -72,6 +74,21 @@ void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout
     }
   }
 }
+
+template <class T>
+void require_finite(const std::string& tensor, std::int64_t begin, std::span<const T> values) {
+  const auto is_bad = [](T value) { return !std::isfinite(static_cast<double>(value)); };
+  const auto bad = std::ranges::find_if(values, is_bad);
+  if (bad == values.end()) return;
+  const bool not_a_number = std::isnan(static_cast<double>(*bad));
+  refuse(tensor, std::string(not_a_number ? "is NaN" : "is infinite") + " at element " +
+                     format_count(begin + (bad - values.begin())) +
+                     ": whoever saved it had lost the model, or the file is damaged. Take an "
+                     "earlier checkpoint of it, or download it again");
+}
+template void require_finite(const std::string&, std::int64_t, std::span<const double>);
+template void require_finite(const std::string&, std::int64_t, std::span<const float>);
+template void require_finite(const std::string&, std::int64_t, std::span<const Bf16>);
 
 std::string check_weights(const SafetensorsDirectory& files, const ModelLayout& layout) {
   std::set<std::string, std::less<>> used;

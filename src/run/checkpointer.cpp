@@ -59,6 +59,14 @@ std::vector<SmallFile> small_files(const CheckpointPlace& place, const Setup& se
   return files;
 }
 
+/// Returns them on all ranks, or throws on all if one cannot read them.
+std::vector<SmallFile> agreed_small_files(const CheckpointPlace& place, const Setup& setup,
+                                          const CheckpointLayout& layout, Ranks& ranks) {
+  std::vector<SmallFile> files;
+  fail_together(ranks, [&] { files = small_files(place, setup, layout); });
+  return files;
+}
+
 /// What a rank has to say to the others of a checkpoint that it reads; empty: it could.
 struct ReadFailure {
   std::string damage;   ///< was found in what it read
@@ -174,7 +182,7 @@ Checkpointer::Checkpointer(const CheckpointPlace& place, const Setup& setup, dou
       writer_(*assembly.snapshots()),
       weights_(make_checkpoint_layout(*setup.layout, setup.snapshots->types.weights_alone())),
       groups_(groups),
-      small_files_(small_files(place, setup, writer_.layout())),
+      small_files_(agreed_small_files(place, setup, writer_.layout(), groups.world())),
       expected_s_(write_gbs > 0 ? static_cast<double>(writer_.layout().bytes()) / 1e9 / write_gbs
                                 : 0) {}
 

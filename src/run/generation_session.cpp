@@ -35,6 +35,10 @@ Backend make_generation_backend(const GenerationOptions& options) {
   }
   const DType dtype = options.dtype.value_or(DType::kBF16);  // that of weights is never f64
   const BackendKind kind = backend_of(options.backend, dtype);
+  if (options.backend == BackendChoice::kAuto && kind == BackendKind::kCpu &&
+      dtype != DType::kF64 && !options.make_backend) {
+    say_cpu_instead(cpu_instead_here(), "--backend");
+  }
   const BackendOptions made{.device = options.device, .threads = options.threads};
   return options.make_backend ? options.make_backend(kind, made) : make_backend(kind, made);
 }

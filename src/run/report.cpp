@@ -10,6 +10,7 @@
 #include "strata/base/version.h"
 #include "strata/ops/optimizer.h"
 #include "strata/plan/trace_memory.h"
+#include "strata/run/epochs.h"
 
 namespace strata {
 
@@ -61,6 +62,7 @@ std::vector<std::string> summary(Session& session, int ranks) {
       : config.run.eval_every > 0
           ? fmt::format("every {} and at the end", format_count(config.run.eval_every))
           : "at the end";
+  const std::string epochs = epochs_text(config, session.training_set(), ranks);
   std::vector<std::string> lines{
       "program  strata " + version_text(build_info()),
       fmt::format("model    {} parameters in {} layers, computed in {}{}",
@@ -70,8 +72,9 @@ std::vector<std::string> summary(Session& session, int ranks) {
       fmt::format("data     {}, rows of {} tokens",
                   config.data.synthetic ? "random tokens" : config.data.train.text(),
                   format_count(config.data.sequence_length)),
-      fmt::format("steps    {} of {} tokens, validation {}", format_count(config.run.steps),
-                  format_count(session.global_tokens_per_step()), validation),
+      fmt::format("steps    {} of {} tokens{}, validation {}", format_count(config.run.steps),
+                  format_count(session.global_tokens_per_step()),
+                  epochs.empty() ? "" : ", " + epochs, validation),
       fmt::format("machine  {} ({} backend), {} rank{}", device.name, device.backend, ranks,
                   ranks == 1 ? "" : "s"),
       fmt::format("memory   {}{} on the device, {}{} on the host",

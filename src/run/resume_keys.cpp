@@ -15,6 +15,7 @@ namespace {
 constexpr KeyRule kRules[] = {
     {"run.seed", KeyEffect::kNumbers},
     {"run.steps", KeyEffect::kSteps},
+    {"run.epochs", KeyEffect::kFree},  // a run has steps when it is compared
     {"run.backend", KeyEffect::kFree},
     {"run.dtype", KeyEffect::kNumbers},
     {"run.output", KeyEffect::kFree},
@@ -60,6 +61,7 @@ constexpr KeyRule kRules[] = {
     {"data.sequence_length", KeyEffect::kNumbers},
     {"data.dtype", KeyEffect::kNumbers},
     {"data.eos_token", KeyEffect::kNumbers},
+    {"data.document_begins", KeyEffect::kNumbers},
     {"data.document_mask", KeyEffect::kNumbers},
     {"data.packing", KeyEffect::kNumbers},
     {"data.overlong", KeyEffect::kNumbers},

@@ -62,6 +62,9 @@ BackendKind choose_backend(const RunConfig& config) {
   if (config.run.backend == BackendChoice::kAuto && kind == BackendKind::kCuda) {
     config.validate_for(BackendChoice::kCuda, "run.backend \"auto\" found a CUDA device");
   }
+  const bool fell_to_cpu = config.run.backend == BackendChoice::kAuto &&
+                           kind == BackendKind::kCpu && config.run.dtype != DType::kF64;
+  if (fell_to_cpu) say_cpu_instead(cpu_instead_here(), "run.backend");
   return kind;
 }
 

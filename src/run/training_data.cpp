@@ -29,6 +29,7 @@ ForeignFormat foreign_format(const DataSection& data) {
     foreign.type = data.dtype == TokenFormat::kU16 ? TokenType::kU16 : TokenType::kU32;
   }
   if (data.eos_token) foreign.end_of_document = narrow<std::int32_t>(*data.eos_token);
+  foreign.document_begins = data.document_begins;
   return foreign;
 }
 

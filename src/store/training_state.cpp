@@ -186,6 +186,7 @@ void TrainingState::load(const SafetensorsDirectory& files, ThreadPool& pool, Wo
   require_shapes(files, layout_);
   const auto read = [&](const SourceRun& run, std::vector<double>& values) {
     files.read(run.source->name, run.source_begin, std::span<double>(values));
+    require_finite(run.source->name, run.source_begin, std::span<const double>(values));
   };
   fill(pool, read, work);
 }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +17,7 @@
 
 #include "strata/base/error.h"
 #include "strata/base/stop_signals.h"
+#include "strata/base/suggestion.h"
 #include "support/catch.h"
 #include "support/places.h"
 
@@ -270,6 +272,60 @@ TEST_CASE("a key that is gone is refused with the reason and what to do") {
     CHECK_THAT(complaint({set}), ContainsSubstring(key + ": this key is gone: " + reason) &&
                                      ContainsSubstring("; leave it out"));
   }
+}
+
+TEST_CASE("names that other trainers have are answered with the key that is meant") {
+  const std::vector<std::pair<std::string, std::string>> names{
+      {"learning_rate", "optimizer.lr"},
+      {"num_train_epochs", "run.epochs"},
+      {"max_steps", "run.steps"},
+      {"per_device_train_batch_size", "schedule.rows"},
+      {"gradient_accumulation_steps", "schedule.sub_batches"},
+      {"warmup_ratio", "optimizer.warmup_steps"},
+      {"lr_scheduler_type", "optimizer.lr_schedule"},
+      {"max_grad_norm", "optimizer.grad_clip"},
+      {"save_steps", "checkpoint.every_steps"},
+      {"save_total_limit", "checkpoint.keep"},
+      {"eval_steps", "run.eval_every"},
+      {"logging_steps", "run.log_every"},
+      {"max_seq_length", "data.sequence_length"},
+      {"output_dir", "run.output"},
+      {"model_name_or_path", "model.path"},
+      {"bf16", "run.dtype"}};
+  for (const auto& [name, key] : names) {
+    CAPTURE(name);
+    CHECK_THAT(complaint({name + "=1"}),
+               ContainsSubstring(name + ": unknown key; here it is " + key));
+    CHECK_THAT(complaint({"optimizer." + name + "=1"}), ContainsSubstring("here it is " + key));
+  }
+}
+
+TEST_CASE("what a name of another trainer is answered with is a key or an option") {
+  RunConfig config;
+  const strata::FieldList fields = strata::fields_of(config);
+  std::vector<std::string> keys;
+  strata::collect_paths(fields, "", keys);
+  REQUIRE_FALSE(fields.foreign().empty());
+  for (const strata::ForeignName& name : fields.foreign()) {
+    CAPTURE(name.name, name.key);
+    CHECK((name.key.starts_with("--") || std::ranges::count(keys, name.key) == 1));
+    CHECK(std::ranges::count(keys, name.name) == 0);
+  }
+}
+
+TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
+  CHECK(minimal({"run.epochs=1.5"}).run.epochs == 1.5);
+  CHECK_THAT(complaint({"run.epochs=2", "run.steps=7"}),
+             ContainsSubstring("run.epochs: excludes run.steps, which is given as well"));
+  CHECK(complaint({"run.epochs=null", "run.steps=7"}) == "no error");
+  CHECK_THAT(complaint({"run.epochs=0"}), ContainsSubstring("run.epochs: must be above 0"));
+  CHECK_THAT(complaint({"run.epochs=2", "data.train=", "data.synthetic=true"}),
+             ContainsSubstring("data.synthetic: has no end"));
+  // Rules about steps wait until they are known.
+  CHECK(complaint({"run.epochs=2", "optimizer.warmup_steps=5000"}) == "no error");
+  const Folder folder;
+  strata::save_run_config(minimal({"run.epochs=2"}), folder.path / "config.json");
+  CHECK(strata::load_run_config(folder.path / "config.json").run.epochs == 2);
 }
 
 TEST_CASE("combinations that belong together are accepted") {

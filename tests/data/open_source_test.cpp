@@ -79,12 +79,44 @@ TEST_CASE("token files of llm.c give back their ids, and documents by an id") {
   CHECK(plain->vocabulary() == 0);
   CHECK(ends_in(*plain, 0, 10).empty());
   const auto documents = open_token_source(narrow_ids, {.end_of_document = 50256});
-  CHECK(ends_in(*documents, 0, 10) == Ends{9});
+  CHECK(ends_in(*documents, 0, 10) == Ends{8, 10});
+  const auto ended =
+      open_token_source(narrow_ids, {.end_of_document = 50256, .document_begins = false});
+  CHECK(ends_in(*ended, 0, 10) == Ends{9});
   const std::vector<std::uint32_t> wide{128000, 7, 128255};
   const std::string wide_ids = folder.write("b.bin", llmc_file(20240801, 7, wide));
   CHECK(all_of(*open_token_source(wide_ids)) == Ids{128000, 7, 128255});
   // The width of files without header says nothing of one with a header.
   CHECK(all_of(*open_token_source(wide_ids, {.type = TokenType::kU16})) == Ids{128000, 7, 128255});
+}
+
+TEST_CASE("where a separator begins documents they end before it, and the last with the file") {
+  const ScratchFolder folder;
+  // Two documents of llm.c's: 7 1 2 | 7 3, and bare ones with a third that has no other token.
+  const std::string llmc =
+      folder.write("a.bin", llmc_file(20240520, 1, std::vector<std::uint16_t>{7, 1, 2, 7, 3}));
+  const auto begun = open_token_source(llmc, {.end_of_document = 7});
+  CHECK(ends_in(*begun, 0, 5) == Ends{3, 5});
+  CHECK(ends_in(*begun, 0, 3) == Ends{3});
+  CHECK(ends_in(*begun, 0, 2).empty());
+  CHECK(ends_in(*begun, 3, 4).empty());
+  CHECK(ends_in(*begun, 3, 5) == Ends{5});
+  CHECK(ends_in(*begun, 2, 2).empty());
+  const std::string bare = folder.write("b.bin", bytes_of(Ids{7, 1, 2, 7, 7}));
+  ForeignFormat foreign{.type = TokenType::kU32, .end_of_document = 7};
+  CHECK(ends_in(*open_token_source(bare, foreign), 0, 5) == Ends{1, 4, 5});
+  foreign.document_begins = true;
+  CHECK(ends_in(*open_token_source(bare, foreign), 0, 5) == Ends{3, 4, 5});
+  // More than is read at once.
+  std::vector<std::uint16_t> many(10'000, 1);
+  Ends expected;
+  for (std::size_t i = 0; i < many.size(); i += 7) {
+    many[i] = 7;
+    if (i > 0) expected.push_back(static_cast<std::int64_t>(i));
+  }
+  expected.push_back(10'000);
+  const std::string large = folder.write("c.bin", llmc_file(20240520, 1, many));
+  CHECK(ends_in(*open_token_source(large, {.end_of_document = 7}), 0, 10'000) == expected);
 }
 
 TEST_CASE("a token file tells its format, version and width, and whether it knows documents") {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "strata/base/error.h"
@@ -15,6 +16,7 @@
 #include "strata/data/tokenizer_folder.h"
 #include "support/catch.h"
 #include "support/json.h"
+#include "support/log_text.h"
 #include "support/places.h"
 #include "support/scratch_folder.h"
 
@@ -105,6 +107,94 @@ TEST_CASE("ids and loss of conversations are those of transformers") {
       CHECK(made.learnt_tokens == std::count(expected.loss.begin(), expected.loss.end(), 1));
     }
   }
+}
+
+TEST_CASE("records of ShareGPT and Alpaca are the conversations that their words say") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  struct Case {
+    std::string record;
+    std::string messages;  ///< the same as a conversation, written by hand
+    std::string said;
+  };
+  const std::vector<Case> cases{
+      {R"({"id": "x", "conversations": [{"from": "human", "value": "a"},
+          {"from": "gpt", "value": "b"}]})",
+       R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])",
+       "ShareGPT's"},
+      {R"({"system": "s", "conversations": [{"from": "user", "value": "a"},
+          {"from": "assistant", "value": "b"}]})",
+       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"},
+           {"role": "assistant", "content": "b"}])",
+       "ShareGPT's"},
+      {R"({"conversations": [{"role": "user", "content": "a"}, {"role": "model", "content": "b"}]})",
+       R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])",
+       "ShareGPT's"},
+      {R"({"instruction": "do", "input": "", "output": "done"})",
+       R"([{"role": "user", "content": "do"}, {"role": "assistant", "content": "done"}])",
+       "Alpaca's"},
+      {R"({"instruction": "do", "input": "this", "output": "done", "system": "s",
+          "history": [["q", "r"]]})",
+       R"([{"role": "system", "content": "s"}, {"role": "user", "content": "q"},
+           {"role": "assistant", "content": "r"}, {"role": "user", "content": "do\n\nthis"},
+           {"role": "assistant", "content": "done"}])",
+       "Alpaca's"}};
+  const auto on_one_line = [](std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+  };
+  for (const Case& c : cases) {
+    INFO(c.record);
+    (void)tokenize(model.options("{\"messages\": " + on_one_line(c.messages) + "}"));
+    const Tokens expected(model.folder.file("out.bin"));
+    const bool alpaca = c.said == "Alpaca's";
+    for (const InputFormat format :
+         {InputFormat::kAuto, alpaca ? InputFormat::kAlpaca : InputFormat::kShareGpt}) {
+      for (const std::string& text : {on_one_line(c.record), "[" + c.record + "]"}) {
+        TokenizeOptions options = model.options(text);
+        options.format = format;
+        const test::LogText log;
+        CHECK(tokenize(options).conversations == 1);
+        const Tokens found(model.folder.file("out.bin"));
+        CHECK(found.ids == expected.ids);
+        CHECK(found.loss == expected.loss);
+        CHECK_THAT(log.text(), ContainsSubstring("records are " + c.said));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a record of ShareGPT or Alpaca does not say is not guessed") {
+  const ChatModel model(goldens()["templates"]["chatml"]["plain"].get<std::string>());
+  const std::vector<std::tuple<InputFormat, std::string, std::string>> cases{
+      {InputFormat::kAuto, R"({"conversations": [{"from": "narrator", "value": "a"}]})",
+       "the speaker narrator is not known"},
+      {InputFormat::kAuto, R"({"conversations": [{"from": "human", "value": 3}]})",
+       "the field value is no text: 3"},
+      {InputFormat::kAuto, R"({"conversations": [{"from": "human"}]})", "has no field value"},
+      {InputFormat::kAuto, R"({"conversations": "a"})", "has no list conversations"},
+      {InputFormat::kShareGpt, R"({"text": "a"})", "has no list conversations"},
+      {InputFormat::kAlpaca, R"({"text": "a"})", "has no field instruction"},
+      {InputFormat::kAlpaca, R"({"instruction": "a", "output": ["b"]})",
+       R"(the field output is no text: ["b"])"},
+      {InputFormat::kAuto, R"({"instruction": "a", "output": "b", "history": [["c"]]})",
+       "an entry of history is no pair of texts"},
+      {InputFormat::kAuto,
+       R"({"messages": [{"role": "user", "content": "a"},
+           {"role": "assistant", "content": "b\u0000c"}]})",
+       "has a zero byte"}};
+  for (const auto& [format, record, problem] : cases) {
+    INFO(record);
+    std::string line = record;
+    std::ranges::replace(line, '\n', ' ');
+    TokenizeOptions options = model.options(line);
+    options.format = format;
+    CHECK_THAT(refusal_of(options),
+               ContainsSubstring("chats.jsonl:1: ") && ContainsSubstring(problem));
+  }
+  // A text beside them, which Alpaca's own file has, is the document that it says it is.
+  (void)tokenize(model.options(R"({"instruction": "a", "output": "b", "text": "t"})"));
+  const Tokens found(model.folder.file("out.bin"));
+  CHECK(std::ranges::count(found.loss, 1) == std::ssize(found.loss));
 }
 
 TEST_CASE("a file may hold conversations and documents, with the same bytes on any threads") {

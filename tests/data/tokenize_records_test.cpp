@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "strata/data/tokenize.h"
 #include "strata/data/train_tokenizer.h"
 #include "support/catch.h"
+#include "support/log_text.h"
 #include "support/scratch_folder.h"
 
 namespace strata {
@@ -159,6 +161,74 @@ TEST_CASE("a line that is no record is refused by file and line, and no file is 
                ContainsSubstring("a.jsonl:30001: ") && ContainsSubstring(problem));
     CHECK(folder.entries() == 1);
   }
+}
+
+TEST_CASE("a list of JSON is read as its entries on lines are") {
+  const ScratchFolder folder;
+  const std::vector<std::string> texts = documents();
+  nlohmann::json list = nlohmann::json::array();
+  for (const std::string& text : texts) list.push_back({{"of", {{"text", "no"}}}, {"text", text}});
+  const std::string lines = folder.write("a.jsonl", records_of(texts));
+  (void)tokenize({.inputs = {lines}, .output = folder.file("plain.bin")});
+  const std::string expected = bytes_of_file(folder.file("plain.bin"));
+  for (const int indent : {-1, 2}) {
+    for (const char* name : {"a.json", "list", "list.jsonl"}) {
+      const std::string file = folder.write(name, "\xef\xbb\xbf \n" + list.dump(indent) + "\r\n");
+      (void)tokenize({.inputs = {file}, .output = folder.file("list.bin")});
+      CHECK(bytes_of_file(folder.file("list.bin")) == expected);
+    }
+  }
+  const std::string packed = folder.write("a.json.gz", gzip(list.dump(1)));
+  (void)tokenize({.inputs = {packed}, .output = folder.file("list.bin")});
+  CHECK(bytes_of_file(folder.file("list.bin")) == expected);
+}
+
+TEST_CASE("a list of JSON that is none is refused, and a bad entry by its number") {
+  const ScratchFolder folder;
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {R"([{"text": "a"})", "cut off"},
+      {R"([{"text": "a"}] [])", "is no list of JSON: [ stands behind record 1"},
+      {R"([{"text": "a"},])", "is no list of JSON: ] stands behind record 1"},
+      {R"([,{"text": "a"}])", "is JSON"},
+      {R"([{"text": "a"} {"text": "b"}])", ": record 1: is not JSON"},
+      {R"([{"text": "a"}, {"text": 3}])", ": record 2: the field text is a number"},
+      {R"([{"text": "a"}, ["b"]])", ": record 2: is a list"},
+      {R"([{"text": "a]"}, "}"])", ": record 2: is a text"},
+      {"[{\"text\": \"a\nb\"}]", ": record 1: is not JSON"}};
+  for (const auto& [text, problem] : cases) {
+    INFO(text);
+    const std::string file = folder.write("a.json", text);
+    CHECK_THAT(refusal_of({.inputs = {file}, .output = folder.file("out.bin")}),
+               ContainsSubstring(file + ":") && ContainsSubstring(problem));
+  }
+}
+
+TEST_CASE("bad records are left out up to a number, and each is named") {
+  const ScratchFolder folder;
+  std::string lines;
+  for (int i = 0; i < 40'000; ++i) {
+    lines += i % 10'000 == 7 ? "{\"text\": " + std::to_string(i) + "}\n"
+                             : "{\"text\": \"some words that fill blocks\"}\n";
+  }
+  TokenizeOptions options{.inputs = {folder.write("a.jsonl", lines)},
+                          .output = folder.file("out.bin")};
+  options.threads = 2;
+  options.skip_bad = 4;
+  const test::LogText log;
+  const TokenizeStatistics made = tokenize(options);
+  CHECK(made.bad_records == 4);
+  CHECK(made.documents == 39'996);
+  for (const char* line : {"8", "10008", "20008", "30008"}) {
+    CHECK_THAT(log.text(), ContainsSubstring("left out " + options.inputs[0] + ":" + line +
+                                             ": the field text is a number"));
+  }
+  CHECK_THAT(log.text(), ContainsSubstring("4 bad records were left out"));
+  options.output = folder.file("none.bin");
+  options.skip_bad = 3;
+  CHECK_THAT(refusal_of(options),
+             ContainsSubstring(":30008: the field text is a number") &&
+                 ContainsSubstring("3 bad records were left out before (--skip-bad)"));
+  CHECK_FALSE(std::filesystem::exists(options.output));
 }
 
 TEST_CASE("packed files that are cut off or damaged are refused") {

@@ -19,6 +19,7 @@
 #include "strata/data/byte_tokenizer.h"
 #include "strata/data/token_file.h"
 #include "support/catch.h"
+#include "support/log_text.h"
 #include "support/ordinary_user.h"
 #include "support/scratch_folder.h"
 
@@ -204,12 +205,41 @@ TEST_CASE("options of tokenize that do not fit together are refused") {
       ConfigError);
 }
 
+TEST_CASE("a validation set of few documents or another share than asked for is warned of") {
+  const ScratchFolder folder;
+  std::string lines;
+  for (int i = 0; i < 1000; ++i) lines += "{\"text\": \"document " + std::to_string(i) + "\"}\n";
+  const std::string many = folder.write("many.jsonl", lines);
+  const auto said = [&](const std::string& input, double fraction) {
+    const test::LogText log;
+    (void)tokenize({.inputs = {input},
+                    .output = folder.file("out.bin"),
+                    .validation_output = folder.file("val.bin"),
+                    .validation_fraction = fraction});
+    return log.text();
+  };
+  CHECK(said(many, 0.1).empty());
+  CHECK_THAT(said(many, 0.006),
+             ContainsSubstring("val.bin: ") && ContainsSubstring(" of 0.6 % asked"));
+  // One document of as many tokens as all others together, which falls to either side as a whole.
+  int held_out = 0;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    const std::string large(13'000, letter);
+    const std::string log =
+        said(folder.write("mixed.jsonl", lines + "{\"text\": \"" + large + "\"}\n"), 0.1);
+    const bool there = TokenFile::open(folder.file("val.bin"))->size() > 13'000;
+    held_out += there ? 1 : 0;
+    if (there) CHECK_THAT(log, ContainsSubstring("some documents are much longer than others"));
+  }
+  CHECK(held_out > 0);
+}
+
 TEST_CASE("a named file that is plainly not text is refused with what to do") {
   using namespace std::string_literals;
   const ScratchFolder folder;
   const std::string good = folder.write("good.txt", "text");
   const std::vector<std::tuple<const char*, std::string, const char*>> cases{
-      {"b.txt", " [ {\"text\" : \"one\"}]", "JSON"},
+      {"b.txt", " [ {\"text\" : \"one\"}", "cut off"},
       {"c.txt", "\xef\xbb\xbf{\"a\\\"b\": 1}", "no field text"},
       {"d.jsonl", "text\n", "JSON"},
       {"e.parquet", "text\n", "Parquet"},
@@ -218,6 +248,13 @@ TEST_CASE("a named file that is plainly not text is refused with what to do") {
       {"h.txt", std::string(257, 'a') + "ustar", "tar"},
       {"i.txt", "text\0text"s, "binary"},
       {"j.txt", "\xff\xfet\0e\0"s, "UTF-16"},
+      {"n.jsonl", "\xff\xfe{\0}\0"s, "UTF-16"},
+      {"o.txt", "w\0o\0r\0d\0s\0"s, "UTF-16"},
+      {"p.jsonl", "\0{\0\"\0t\0\"\0:"s, "UTF-16"},
+      {"q.csv", "text,label\nwords,1\n", "csv.DictReader"},
+      {"r.tsv", "text\tlabel\nwords\t1\n", "csv.DictReader"},
+      {"s.jsonl", "{\"text\": \"a\"}\0{\"text\": \"b\"}\n"s, "NUL character"},
+      {"t.jsonl", R"({"text": "a\u0000b"})", "zero byte"},
       {"k.txt", "gr\xfc\xdf", "UTF-8"},
       {"l.txt", std::string(1 << 20, 'a') + "\xff" + std::string(1 << 20, 'b'), "UTF-8"},
       {"m.txt", "STRTOK\r\n", "token file"},
@@ -250,6 +287,38 @@ TEST_CASE("what looks like JSON or binary is text if the user says so, but not w
   CHECK(text_of(folder.file("out.bin")) == "{\"a\": 1}$" + std::string("a\0b$", 4));
   options.inputs = {folder.write("c.txt", "\xff")};
   REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("UTF-8"));
+  // Latin letters in UTF-16 are UTF-8 with zero bytes, and never what is meant.
+  options.inputs = {folder.write("d.txt", std::string("\xff\xfew\0o\0r\0", 8))};
+  REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("is text in UTF-16"));
+  options.inputs = {folder.write("e.txt", std::string("w\0o\0r\0d\0", 8))};
+  REQUIRE_THROWS_WITH(tokenize(options), ContainsSubstring("is text in UTF-16"));
+  options.inputs = {folder.write("f.csv", "a,b\n")};
+  CHECK_NOTHROW(tokenize(options));
+}
+
+TEST_CASE("a byte order mark is no part of a text, a record or a large file") {
+  const ScratchFolder folder;
+  const std::string mark = "\xef\xbb\xbf";
+  const std::string out = folder.file("out.bin");
+  (void)tokenize({.inputs = {folder.write("a.txt", mark + "text")}, .output = out});
+  CHECK(text_of(out) == "text$");
+  (void)tokenize(
+      {.inputs = {folder.write("a.jsonl", mark + "{\"text\": \"one\"}\n{\"text\": \"two\"}\n")},
+       .output = out});
+  CHECK(text_of(out) == "one$two$");
+  // The same bytes fall to the same side, with the mark or without.
+  const std::string large(17 << 20, 'x');
+  (void)tokenize({.inputs = {folder.write("b.txt", large)}, .output = folder.file("plain.bin")});
+  (void)tokenize({.inputs = {folder.write("b.txt", mark + large)}, .output = out});
+  CHECK(text_of(out) == text_of(folder.file("plain.bin")));
+}
+
+TEST_CASE("a refused table names the command that makes records of it, with its own name") {
+  const ScratchFolder folder;
+  const std::string file = folder.write("my data.parquet", "PAR1");
+  CHECK_THROWS_WITH(tokenize({.inputs = {file}, .output = folder.file("out.bin")}),
+                    ContainsSubstring("pyarrow.parquet") &&
+                        ContainsSubstring("'" + file + "' | strata tokenize - --format jsonl"));
 }
 
 TEST_CASE("of a folder, what is not text is skipped and counted") {

@@ -1,14 +1,17 @@
 // Tests the program as users start it: commands, run folders, exit codes and ranks, by its files
 // and its output alone.
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "e2e/lines.h"
 #include "e2e/program.h"
 #include "support/catch.h"
 #include "support/json.h"
@@ -119,6 +122,40 @@ TEST_CASE("a run and a benchmark name the program that made them") {
   }
 }
 
+TEST_CASE("a run as long as so many epochs says its steps, and so does its plan") {
+  const Folder folder;
+  const std::string data = tokenize_text(folder);
+  REQUIRE_FALSE(data.empty());
+  std::ofstream(folder / "run.json")
+      << R"({"run": {"backend": "cpu", "epochs": 2, "output": ")" << (folder / "run") << R"("},
+ "model": {"vocab_size": 257, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+           "num_attention_heads": 4, "max_position_embeddings": 64},
+ "data": {"sequence_length": 64, "train": ")"
+      << (folder / "train.bin") << R"("},
+ "schedule": {"rows": 8}})";
+  const Outcome trained = strata(folder, "train " + (folder / "run.json"));
+  INFO(trained.text);
+  REQUIRE(trained.code == 0);
+  const auto steps = static_cast<std::int64_t>(losses(folder / "run").size());
+  const nlohmann::json resolved = parse_json<nlohmann::json>(read_file(folder / "run/config.json"));
+  CHECK(resolved["run"]["steps"] == steps);
+  CHECK(resolved["run"]["epochs"].is_null());
+  const std::string said = std::to_string(steps) + " steps = 2.";
+  CHECK_THAT(trained.text, ContainsSubstring("tokens, " + said));
+  const Outcome planned = strata(folder, "plan " + (folder / "run.json"));
+  CHECK(planned.code == 0);
+  CHECK_THAT(planned.text, ContainsSubstring("length: " + said));
+  fs::remove(folder / "train.bin");
+  const Outcome elsewhere = strata(folder, "plan " + (folder / "run.json"));
+  CHECK(elsewhere.code == 0);
+  CHECK_THAT(elsewhere.text,
+             ContainsSubstring("length: 2 epochs, whose steps are not known here") &&
+                 ContainsSubstring("train.bin"));
+  const Outcome guessed = strata(folder, "train " + (folder / "run.json") + " --learning-rate 1");
+  CHECK(guessed.code == 2);
+  CHECK_THAT(guessed.text, ContainsSubstring("did you mean --set optimizer.lr=VALUE?"));
+}
+
 TEST_CASE("the resolved config repeats the run") {
   const Folder folder;
   REQUIRE(strata(folder, train_tiny(folder, "first", "")).code == 0);
@@ -182,8 +219,10 @@ TEST_CASE("a step without targets has no loss in the log, the metrics and the ch
   CHECK(steps[1]["valid_tokens"] == 128);
   const double loss = steps[1]["loss"];
   CHECK(loss > 1);
-  CHECK_THAT(trained.text, ContainsSubstring(fmt::format(", loss {:.4f};", loss)) &&
-                               ContainsSubstring("         -      0  ") &&
+  std::ostringstream said;
+  said << ", loss " << std::fixed << std::setprecision(4) << loss << ';';
+  CHECK_THAT(trained.text, ContainsSubstring(said.str()) &&
+                               ContainsSubstring("         -          0  ") &&
                                !ContainsSubstring("0.0000"));
   const Outcome shown = strata(folder, "inspect " + (folder / "run") + " --json");
   INFO(shown.text);
@@ -302,7 +341,9 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
     std::string expected;
   };
   for (const Case& c :
-       std::vector<Case>{{"trian x", "did you mean strata train?"},
+       std::vector<Case>{{"trian x", "there is no command trian; did you mean strata train?"},
+                         {"foobarbaz", "there is no command foobarbaz; these are: train, plan,"},
+                         {train + "--learning-rate=1", "mean --set optimizer.lr=VALUE?"},
                          {"--hlep", "did you mean strata --help?"},
                          {train + "--set run.steps 5", "--set run.steps=5?"},
                          {train + "--set run.steps=5 run.seed=2", "did you mean --set run.seed=2?"},
@@ -316,6 +357,57 @@ TEST_CASE("arguments that are not understood are told what was probably meant") 
     CHECK(refused.code == 2);
     CHECK_THAT(refused.text, ContainsSubstring(c.expected));
   }
+}
+
+TEST_CASE("the help of train fits two screens, and that of a key is asked for by its name") {
+  const Folder folder;
+  const auto lines_of = [](const std::string& text) {
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  const Outcome train = strata(folder, "train --help");
+  CHECK(train.code == 0);
+  CHECK(lines_of(train.text) <= 48);  // of 24 lines each
+  CHECK_THAT(train.text, ContainsSubstring("strata config-help"));
+  const Outcome all = strata(folder, "config-help");
+  const Outcome key = strata(folder, "config-help optimizer.lr");
+  CHECK(key.code == 0);
+  CHECK(key.text.starts_with("optimizer.lr "));
+  CHECK_THAT(all.text, ContainsSubstring(key.text));
+  CHECK(key.text.find("optimizer.lr_schedule") == std::string::npos);
+  const Outcome section = strata(folder, "config-help optimizer");
+  CHECK_THAT(section.text,
+             ContainsSubstring(key.text) && ContainsSubstring("optimizer.lr_schedule "));
+  CHECK_THAT(all.text, ContainsSubstring(section.text));
+  CHECK(strata(folder, "config-help num_train_epochs").text.starts_with("run.epochs "));
+  const Outcome wrong = strata(folder, "config-help optimizer.lrr");
+  CHECK(wrong.code == 2);
+  CHECK_THAT(wrong.text, ContainsSubstring("did you mean optimizer.lr?"));
+}
+
+TEST_CASE("a plan for programs is what the one for people says, and trains as it is") {
+  const Folder folder;
+  const std::string arguments = "tiny-cpu.json --set run.steps=3 --set optimizer.warmup_steps=1";
+  const Outcome text = plan(folder, arguments);
+  const Outcome printed = plan(folder, arguments + " --json -");
+  INFO(printed.text);
+  REQUIRE(printed.code == 0);
+  const nlohmann::json json = parse_json<nlohmann::json>(printed.text);
+  CHECK(json["steps"] == 3);
+  CHECK(json["ranks"] == 1);
+  CHECK(json["device_bytes"] > 0);
+  CHECK(json["host_bytes"] > 0);
+  const nlohmann::json& predicted = json["prediction"];
+  const bool known = predicted.contains("step_s") && predicted["step_s"] > 0;
+  CHECK((known || !predicted["unknown"].get<std::string>().empty()));
+  const Outcome both = plan(folder, arguments + " --json " + (folder / "plan.json"));
+  CHECK(both.text == text.text);
+  CHECK(parse_json<nlohmann::json>(read_file(folder / "plan.json")) == json);
+  std::ofstream(folder / "planned.json") << json["config"];
+  const Outcome trained =
+      strata(folder, "train " + (folder / "planned.json") + " --output " + (folder / "run"));
+  INFO(trained.text);
+  CHECK(trained.code == 0);
+  CHECK(losses(folder / "run").size() == 3);
 }
 
 TEST_CASE("an assignment that a later one replaces is said") {

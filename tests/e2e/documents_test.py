@@ -52,6 +52,8 @@ NOT_RUN = {
     "nsys profile": "needs NVIDIA's Nsight Systems and a GPU",
     "tensorboard --logdir": "a server of others that does not end; tests/run reads the files",
     "python3 -c \"import pyarrow": "needs pyarrow",
+    "pip install huggingface_hub": "fetches a model of others, which takes gigabytes and a licence",
+    "hf download": "fetches a model of others, which takes gigabytes and a licence",
     "chromium --headless": "tests/report/browser_test.py opens a page in Chromium",
     "pngquant": "makes a picture smaller by a program of others",
 }

@@ -239,8 +239,9 @@ TEST_CASE("export refuses arguments that name no checkpoint, or another dtype") 
   CHECK(model.code == 2);
   CHECK_THAT(model.text, ContainsSubstring("is a model already"));
   CHECK(strata(folder, "export " + checkpoint).code == 2);
-  CHECK(strata(folder, arguments + "/deeper").code == 2);
   CHECK(!fs::exists(folder / "model"));
+  std::ofstream(folder / "model") << "a file";
+  CHECK(strata(folder, arguments + "/deeper").code == 2);
 }
 
 }  // namespace strata::test

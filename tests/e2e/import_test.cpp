@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -293,6 +294,90 @@ TEST_CASE("import refuses sources by name, and leaves nothing") {
   write_model(folder / "source", config, model, 3);
   fs::resize_file(folder / "source/part-1.safetensors", 100000);
   check_refused(folder, "part-1.safetensors");
+}
+
+TEST_CASE("import and export make the folders above the one that they are told to make") {
+  const Folder folder;
+  write_model(folder / "source", config_of(false), random_model("BF16", false), 1);
+  import_model(folder, "source", "models/small/first");
+  CHECK(fs::exists(folder / "models/small/first/config.json"));
+  train_and_export(folder, "models/small/first", "out/of/run", "bf16");
+  CHECK(contents_of(folder / "out/of/run") == contents_of(folder / "models/small/first"));
+}
+
+TEST_CASE("weights in pickles are answered with the way to safetensors, whoever meets them") {
+  const Folder folder;
+  write_model(folder / "source", config_of(false), {}, 1);
+  fs::remove(folder / "source/model.safetensors");
+  std::ofstream(folder / "source/pytorch_model-00001-of-00002.bin") << "pickle";
+  const std::string source = folder / "source";
+  for (const std::string& command : {"import " + source + " " + (folder / "model"),
+                                     train_tiny(folder, "run", "--set model.path=" + source)}) {
+    const Outcome refused = strata(folder, command);
+    INFO(refused.text);
+    CHECK(refused.code == 2);
+    CHECK_THAT(refused.text, ContainsSubstring("has pytorch_model-00001-of-00002.bin") &&
+                                 ContainsSubstring("save_pretrained(b)") &&
+                                 ContainsSubstring(" " + source + " " + source + "-safetensors"));
+  }
+}
+
+TEST_CASE("a weight that is no number is refused by its name and place") {
+  for (const auto& [dtype, bits, said] :
+       std::vector<std::tuple<std::string, std::uint32_t, std::string>>{
+           {"BF16", 0x7fc0, "is NaN"}, {"F32", 0x7f800000, "is infinite"}}) {
+    const Folder folder;
+    Tensors model = random_model(dtype, false);
+    const std::size_t width = dtype == "F32" ? 4 : 2;
+    std::string& data = model["model.layers.2.mlp.up_proj.weight"].data;
+    data.replace(700 * width, width, reinterpret_cast<const char*>(&bits), width);
+    write_model(folder / "source", config_of(false), model, 3);
+    const std::string expected =
+        "tensor model.layers.2.mlp.up_proj.weight " + said + " at element 700";
+    check_refused(folder, expected);
+    const Outcome trained =
+        strata(folder, train_tiny(folder, "run", "--set model.path=" + (folder / "source")));
+    CHECK(trained.code == 2);
+    CHECK_THAT(trained.text, ContainsSubstring(expected));
+  }
+}
+
+TEST_CASE("an index of other files than the single one that is read is warned of") {
+  const Folder folder;
+  write_model(folder / "source", config_of(false), random_model("BF16", false), 3);
+  const std::string index = read_file(folder / "source/model.safetensors.index.json");
+  write_model(folder / "source", config_of(false), random_model("BF16", false), 1);
+  CHECK(import_model(folder, "source", "quiet").find("names other files") == std::string::npos);
+  std::ofstream(folder / "source/model.safetensors.index.json") << index;
+  CHECK_THAT(import_model(folder, "source", "model"),
+             ContainsSubstring("model.safetensors.index.json names other files than the "
+                               "model.safetensors beside it (part-"));
+  CHECK(model_tensors(folder / "model") == model_tensors(folder / "quiet"));
+}
+
+TEST_CASE("a snapshot of a hub's cache is a model, and its folder names it") {
+  const Folder folder;
+  write_model(folder / "source", config_of(true), random_model("BF16", true), 2);
+  // As huggingface_hub lays it out: contents in blobs, and links to them in snapshots/REVISION.
+  const fs::path model = folder / "hub/models--some--model";
+  const fs::path snapshot = model / "snapshots/0123abcd";
+  fs::create_directories(snapshot);
+  fs::create_directories(model / "blobs");
+  int blob = 0;
+  for (const auto& [file, content] : contents_of(folder / "source")) {
+    const std::string name = "blob" + std::to_string(blob++);
+    std::ofstream(model / "blobs" / name, std::ios::binary) << content;
+    fs::create_symlink("../../blobs/" + name, snapshot / file);
+  }
+  CHECK(blob > 3);
+  const Outcome trained =
+      strata(folder, train_tiny(folder, "run", "--set model.path=" + snapshot.string()));
+  INFO(trained.text);
+  CHECK(trained.code == 0);
+  const Outcome refused =
+      strata(folder, train_tiny(folder, "other", "--set model.path=" + model.string()));
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("name its snapshot, " + snapshot.string()));
 }
 
 TEST_CASE("import replaces nothing but a model with --overwrite, and never its source") {

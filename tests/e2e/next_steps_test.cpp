@@ -37,8 +37,8 @@ TEST_CASE("what is proposed after a tokenizer, token files, a run and an export 
   const Folder folder;
   static_cast<void>(tokenize_text(folder));
   const Outcome trained =
-      ended_well(folder, "tokenizer train " + (folder / "text") + " --vocab-size 300 --output " +
-                             (folder / "the tokenizer"));
+      ended_well(folder, "tokenizer train " + (folder / "text") + " --vocab-size 300 --output \"" +
+                             (folder / "the tokenizer") + "\"");
   CHECK_THAT(run_next(folder, trained, "", Names{{"TEXTS", "text"}}),
              ContainsSubstring("tokenize TEXTS"));
   const Outcome tokenized = ended_well(
@@ -105,7 +105,7 @@ TEST_CASE("what is proposed after a run that was interrupted, and after tune, ca
   CHECK_THAT(run_next(folder, interrupted, train + "--set run.steps=1 --allow run.steps", {}),
              ContainsSubstring("--resume auto"));
   const std::string tune = "tune " + configs_folder() +
-                           "/tiny-cpu.json --set run.dtype=bf16 --backend cpu --gpu H200 "
+                           "/tiny-cpu.json --set run.dtype=bf16 --set run.backend=auto --gpu H200 "
                            "--host-memory 100GiB";
   const std::string no_gpu = "CUDA_VISIBLE_DEVICES= ";
   const Outcome tuned = run(folder, no_gpu + strata_program() + " " + tune);

@@ -89,12 +89,26 @@ TEST_CASE("tokenize says what it left out of a folder, and refuses what was name
   CHECK(walked.code == 0);
   CHECK_THAT(walked.text, ContainsSubstring("1 .jsonl"));
   CHECK_THAT(walked.text, ContainsSubstring("texts/b.txt: is JSON"));
-  folder.write("d.json", "[{\"text\": \"one\"}]");
-  const Outcome named = strata_in(folder, "tokenize d.json --output out.bin");
+  folder.write("d.csv", "text\none\n");
+  const Outcome named = strata_in(folder, "tokenize d.csv --output out.bin");
   CHECK(named.code == 2);
-  CHECK_THAT(named.text, ContainsSubstring("d.json: is JSON") && ContainsSubstring("jq -c"));
+  CHECK_THAT(named.text, ContainsSubstring("d.csv: is a table") &&
+                             ContainsSubstring("d.csv | strata tokenize - --format jsonl"));
   CHECK_THAT(named.text, ContainsSubstring("--format text"));
-  CHECK(strata_in(folder, "tokenize --format text d.json --output out.bin").code == 0);
+  CHECK(strata_in(folder, "tokenize --format text d.csv --output out.bin").code == 0);
+}
+
+TEST_CASE("tokenize leaves out as many bad records as it is told to, and names each") {
+  const ScratchFolder folder;
+  folder.write("d.json", "[{\"text\": \"one\"}, {\"text\": 2}, {\"text\": \"three\"}]");
+  const Outcome refused = strata_in(folder, "tokenize d.json --output out.bin");
+  CHECK(refused.code == 2);
+  CHECK_THAT(refused.text, ContainsSubstring("d.json: record 2: the field text is a number"));
+  const Outcome made = strata_in(folder, "tokenize d.json --output out.bin --skip-bad 1");
+  CHECK(made.code == 0);
+  CHECK_THAT(made.text,
+             ContainsSubstring("left out d.json: record 2: the field text is a number") &&
+                 ContainsSubstring("out.bin: 2 documents, 10 tokens"));
 }
 
 TEST_CASE("a tokenizer that is trained tokenizes, and its folder is not replaced unasked") {

@@ -67,8 +67,8 @@ std::string write_model(const Folder& folder) {
 
 TEST_CASE("tune writes a config that train takes as it is, and replaces none unasked") {
   const Folder folder;
-  const std::string tune =
-      "tune " + kTiny + kRates + "--tokens 1024 --output " + (folder / "tuned.json");
+  const std::string tune = "tune " + kTiny + kRates + "--tokens 1024 --output " +
+                           (folder / "tuned.json") + " --json " + (folder / "found.json");
   const Outcome tuned = on_paper(folder, tune);
   INFO(tuned.text);
   REQUIRE(tuned.code == 0);
@@ -82,6 +82,15 @@ TEST_CASE("tune writes a config that train takes as it is, and replaces none una
         8);
   CHECK(config["optimizer"]["moment_dtype"] == "f32");
   CHECK(config["optimizer"]["grad_clip"] == 1.0);
+  // What programs read is what was written, and the first of the best.
+  const nlohmann::json found = parse_json<nlohmann::json>(read_file(folder / "found.json"));
+  CHECK(found["chosen"] == found["best"][0]["keys"]);
+  CHECK(found["best"][0]["prediction"]["tokens_per_s"] > 0);
+  CHECK(found["best"].size() <= found["fitting"]);
+  for (const auto& [key, value] : found["chosen"].items()) {
+    const std::size_t dot = key.find('.');
+    CHECK(config[key.substr(0, dot)][key.substr(dot + 1)] == value);
+  }
   const Outcome again = on_paper(folder, tune);
   CHECK(again.code == 2);
   CHECK_THAT(again.text, ContainsSubstring("add --overwrite"));

@@ -99,6 +99,7 @@ const std::map<std::string, Change> kNumberChanges{
     {"data.sequence_length", [](RunConfig& c) { c.data.sequence_length = 6; }},
     {"data.dtype", [](RunConfig& c) { c.data.dtype = TokenFormat::kU16; }},
     {"data.eos_token", [](RunConfig& c) { c.data.eos_token = 3; }},
+    {"data.document_begins", [](RunConfig& c) { c.data.document_begins = true; }},
     {"data.document_mask", [](RunConfig& c) { c.data.document_mask = true; }},
     {"data.packing", [](RunConfig& c) { c.data.packing = true; }},
     {"data.overlong", [](RunConfig& c) { c.data.overlong = Overlong::kDrop; }},

@@ -61,7 +61,7 @@ SavedRun train_rank(const RunConfig& config, Ranks& ranks, const SaveSchedule& s
     take_reports();
   }
   for (const FinishedStep& finished : session.take_finished()) {
-    result.run.losses.push_back(finished.outcome.loss.value());
+    result.run.losses.push_back(finished.outcome.loss.value_or(0));  // none: 0
     result.run.norms.push_back(finished.outcome.grad_norm);
     result.missed.push_back(finished.outcome.missed);
   }

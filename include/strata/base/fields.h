@@ -136,6 +136,13 @@ struct RetiredKey {
   std::string remedy;  ///< why it is gone and what to do
 };
 
+/// A key as other programs call it.
+struct ForeignName {
+  std::string name;
+  std::string key;     ///< the full path of the key that is meant
+  std::string remark;  ///< what is different about it, a clause; may be empty
+};
+
 /// The fields of one object, in the order in which they were added, to which they refer: a list
 /// must not outlive it.
 class FieldList {
@@ -175,6 +182,15 @@ class FieldList {
   void retire(std::string_view key, std::string_view remedy) {
     retired_.push_back({std::string(key), std::string(remedy)});
   }
+  /// Makes reading say, wherever it finds `name`, that `key`, a full path from this list on, is
+  /// meant. `remark` is a clause that says what is different about it.
+  void also_called(std::string_view name, std::string_view key, std::string_view remark = {}) {
+    foreign_.push_back({std::string(name), std::string(key), std::string(remark)});
+  }
+  /// Returns what is meant by the name of another program, or null.
+  [[nodiscard]] const ForeignName* find_foreign(std::string_view name) const;
+  [[nodiscard]] const std::vector<ForeignName>& foreign() const& { return foreign_; }
+  void foreign() && = delete;
   /// Returns the fields, in the order in which they were added.
   [[nodiscard]] const std::vector<Field>& all() const& { return fields_; }
   void all() && = delete;  // would dangle in a range-for
@@ -236,6 +252,7 @@ class FieldList {
 
   std::vector<Field> fields_;
   std::vector<RetiredKey> retired_;
+  std::vector<ForeignName> foreign_;
 };
 
 /// Returns the fields of `object`, to which the list refers.
@@ -270,8 +287,9 @@ void check_limits(const FieldList& fields, std::string_view prefix, ConfigProble
 /// Reads a JSON object into the fields; comments and `$schema` at the top are ignored. `sets` are
 /// "a.b=value" assignments made on top of it: the value is parsed as JSON if it parses, else taken
 /// as a string. Keys that are not mentioned keep their value. Throws one ConfigError that lists
-/// every problem by full path: retired keys (with their remedy), unknown ones (with the nearest
-/// valid one), wrong types, duplicate keys, sizes that are none. `source` names the text.
+/// every problem by full path: retired keys (with their remedy), unknown ones (with the one that is
+/// meant, or the nearest valid one), wrong types, duplicate keys, sizes that are none. `source`
+/// names the text.
 void read_fields(const FieldList& fields, std::string_view json, std::string_view source,
                  std::span<const std::string> sets = {});
 template <HasFields T>

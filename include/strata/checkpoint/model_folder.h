@@ -30,6 +30,7 @@ struct ImportedFiles {
   /// Returns what a file holds. Throws IoError if it cannot be read or has more than 256 MiB.
   /// Empty: there is no such model.
   std::function<std::string(const std::string& name)> read;
+  bool has_config = false;  ///< whether its config.json must be among them: a new model has none
 };
 /// Returns those of a folder of Hugging Face on this machine, whose links lead nowhere else
 /// (Links::kOfModel).

@@ -128,6 +128,7 @@ struct PlanOptions {
       ranks{};  ///< plan for rank 0 of so many; else for those that a launcher started
   std::optional<int> ranks_per_node{};        ///< ranks of each host; all without it
   std::optional<GenerationJob> generation{};  ///< planned instead of a run
+  std::string json{};  ///< what was found is also written here; "-": to standard output instead
 };
 
 /// A run that `doctor` is asked about.

@@ -123,6 +123,7 @@ inline constexpr EnumName<ShardGroup> kShardGroupNames[] = {{ShardGroup::kAll, "
 struct RunSection {
   std::int64_t seed = 1;
   std::int64_t steps = 100;
+  std::optional<double> epochs;  ///< in place of steps, until they are worked out of it
   BackendChoice backend = BackendChoice::kAuto;
   DType dtype = DType::kBF16;  ///< of weights and activations in compute: bf16, f32 or f64
   std::string output = "runs/default";
@@ -159,6 +160,7 @@ struct DataSection {
   std::int64_t sequence_length = 0;
   TokenFormat dtype = TokenFormat::kAuto;
   std::optional<std::int64_t> eos_token;
+  std::optional<bool> document_begins;  ///< eos_token is the first token of a document
   bool document_mask = false;
   bool packing = false;
   Overlong overlong = Overlong::kCut;  ///< of data.packing

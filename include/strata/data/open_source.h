@@ -17,6 +17,7 @@ namespace strata {
 struct ForeignFormat {
   std::optional<TokenType> type{};                ///< of files without header; absent: refuse those
   std::optional<std::int32_t> end_of_document{};  ///< of files that do not list their documents
+  std::optional<bool> document_begins{};          ///< with that id; absent: llm.c's do
 };
 
 /// Opens a file by what it begins with: a token file of strata, one of llm.c, the index (.idx) of a

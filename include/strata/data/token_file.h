@@ -38,6 +38,7 @@ enum class TokenType : std::uint8_t { kU16, kU32 };
 struct RawTokenFormat {
   TokenType type = TokenType::kU16;
   std::optional<std::int32_t> end_of_document{};  ///< id that ends a document; reads look for it
+  bool document_begins = false;                   ///< that id begins documents instead
 };
 
 /// A file of token ids, open as long as the object lives. Nothing of it stays in memory but 8 bytes
@@ -90,6 +91,7 @@ class TokenFile final : public TokenSource {
   std::unique_ptr<LossBits> loss_bits_;          ///< null where the loss of all tokens counts
   std::size_t tokens_offset_ = 0;                ///< bytes before the first id
   std::optional<std::int32_t> end_of_document_;  ///< only for a file without header
+  bool document_begins_ = false;                 ///< of that id
   TokenType type_ = TokenType::kU16;
   std::int64_t version_ = 0;  ///< 0 for a file without header
   std::int64_t size_ = 0;

@@ -31,11 +31,13 @@ enum class PutToken : std::uint8_t { kAuto, kAlways, kNever };
 /// What inputs are.
 enum class InputFormat : std::uint8_t {
   /// Records where a file's name ends with .jsonl or .ndjson or, of a file that the user names,
-  /// where it begins like one; else text, unless its name or first bytes are those of another
-  /// format, or it has zero bytes.
+  /// where it begins like one or like a list of them; else text, unless its name or first bytes are
+  /// those of another format, or it has zero bytes.
   kAuto,
-  kText,     ///< text, if it is valid UTF-8: also JSON, and what looks like another format
-  kRecords,  ///< each line is an object of JSON: a conversation, or a member of it a document
+  kText,      ///< text, if it is valid UTF-8: also JSON, and what looks like another format
+  kRecords,   ///< each line, or entry of a list, is an object of JSON: a conversation or document
+  kShareGpt,  ///< likewise, and each is a conversation of ShareGPT's
+  kAlpaca,    ///< likewise, and each is a task of Alpaca's
 };
 
 /// A document that was encoded.
@@ -79,7 +81,8 @@ struct TokenizeOptions {
   /// Outputs are cut where documents end into files of at most so many tokens, or of one longer
   /// document, that are named by shard_file(); 0: one file each.
   std::int64_t shard_tokens = 0;
-  bool overwrite = false;  ///< replace outputs that are there and are not token files
+  std::int64_t skip_bad = 0;  ///< left out, named and counted, are up to so many bad records
+  bool overwrite = false;     ///< replace outputs that are there and are not token files
   /// If there is one, it is called by the calling thread for each document instead of writing it,
   /// in their order, until it returns false; no output is named then, nor written. `tokenizer` is
   /// null for the ByteTokenizer.
@@ -101,6 +104,7 @@ struct TokenizeStatistics {
   std::int64_t validation_shards = 0;
   std::int64_t skipped_files = 0;    ///< found in folders and not text; warnings name the first
   std::int64_t empty_documents = 0;  ///< files and records without text
+  std::int64_t bad_records = 0;      ///< left out; warnings name each
   std::int64_t conversations = 0;    ///< of both sets
   /// Left out, since the loss of no token of them counts; warnings name the first.
   std::int64_t conversations_without_loss = 0;

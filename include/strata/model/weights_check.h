@@ -3,6 +3,8 @@
 // before it writes.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "strata/model/layout.h"
@@ -21,5 +23,10 @@ namespace strata {
 /// Throws IoError that names the first tensor of the model which is missing, of a dtype that strata
 /// does not read, or of another shape than the model's.
 void require_shapes(const SafetensorsDirectory& files, const ModelLayout& layout);
+
+/// Throws IoError that names the tensor and the element, from `begin` on, of the first value that
+/// is NaN or infinite: a model with one computes nothing. T is double, float or Bf16.
+template <class T>
+void require_finite(const std::string& tensor, std::int64_t begin, std::span<const T> values);
 
 }  // namespace strata
