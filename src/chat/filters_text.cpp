@@ -8,6 +8,7 @@
 #include "chat/arguments.h"
 #include "chat/filters.h"
 #include "chat/format.h"
+#include "chat/number_base.h"
 #include "chat/operators.h"
 #include "chat/print.h"
 #include "chat/text_functions.h"
@@ -173,26 +174,32 @@ std::optional<double> real_in(const std::string& plain) {
   return number;
 }
 
-Value int_of_text(Heap& heap, const Value& text, const Value& otherwise) {
+Value int_of_text(Heap& heap, const Value& text, std::int64_t base, const Value& otherwise) {
+  constexpr std::int64_t kUsualBase = 10;
+  if (base != kUsualBase) {
+    const Value stripped = strip(heap, text.text(), nullptr, Sides{});
+    const auto whole = whole_in_base(heap, stripped.text().bytes(), base);
+    if (whole) return whole_number(*whole);
+  }
   const std::optional<std::string> plain = plain_number(heap, text);
   if (!plain) return otherwise;
   const std::string_view digits = std::string_view(*plain).substr((*plain)[0] == '+' ? 1 : 0);
   const std::string_view size = digits.substr(digits.starts_with('-') ? 1 : 0);
   const bool both = digits.size() < plain->size() && size.size() < digits.size();  // "+-"
-  if (!size.empty() && !both && size.find_first_not_of("0123456789") == size.npos) {
-    return whole_number(digits);
-  }
+  const bool is_whole = !size.empty() && size.find_first_not_of("0123456789") == size.npos;
+  if (base == kUsualBase && is_whole && !both) return whole_number(digits);
   const std::optional<double> real = real_in(*plain);
   return real && std::isfinite(*real) ? whole_number(*real) : otherwise;
 }
 
 Value int_filter(Heap& heap, const Value& input, const Arguments& arguments) {
-  const auto [fallback] = bind<1>("int", arguments, {"default"});
+  const auto [fallback, base] = bind<2>("int", arguments, {"default", "base"});
   const Value otherwise = fallback != nullptr ? *fallback : Value{.data = std::int64_t{0}};
+  const std::int64_t chosen = base != nullptr ? integer_argument("int", *base) : 10;
   if (input.is_undefined()) fail("int() of something that is undefined");
   if (input.is_large()) return input;
   if (input.is_integer()) return {.data = input.integer(), .origin = input.origin};
-  if (input.is_text()) return int_of_text(heap, input, otherwise);
+  if (input.is_text()) return int_of_text(heap, input, chosen, otherwise);
   const bool real = input.is<double>() && std::isfinite(input.get<double>());
   return real ? whole_number(input.get<double>()) : otherwise;
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "chat/number_base.h"
 #include "chat/string_literal.h"
 #include "chat/unicode.h"
 
@@ -210,8 +211,32 @@ class Lexer {
     const std::size_t exponent = at + (sign ? 2 : 1);
     return digit_at(exponent) ? digits_end(exponent) : at;
   }
+  /// Reads 0x1f and the like; returns whether there is such a number.
+  bool number_of_other_base() {
+    const int base =
+        source_[at_] == '0' && at_ + 1 < source_.size() ? base_of_letter(source_[at_ + 1]) : 0;
+    if (base == 0) return false;
+    std::string digits;
+    std::size_t end = at_ + 2;
+    while (end < source_.size()) {
+      const std::size_t digit = end + (source_[end] == '_' ? 1 : 0);
+      if (digit >= source_.size() || !is_digit_of(source_[digit], base)) break;
+      digits += source_[digit];
+      end = digit + 1;
+    }
+    if (digits.empty()) return false;
+    constexpr std::size_t kMostDigits = 1000;  // since templates may have many such numbers
+    if (digits.size() > kMostDigits) {
+      throw SyntaxError(line_, "a number has more than " + std::to_string(kMostDigits) + " digits");
+    }
+    add(TokenKind::kInteger, decimal_digits(digits, base));
+    at_ = end;
+    return true;
+  }
+
   /// A number that begins with 0 is 0 and ends there; what follows it is not a number's.
   void number() {
+    if (number_of_other_base()) return;
     const std::size_t whole = digits_end(at_);
     std::size_t end = real_end(whole);
     const bool real = end > whole;
@@ -223,11 +248,6 @@ class Lexer {
     std::string text = source_.substr(at_, end - at_);
     std::erase(text, '_');
     at_ = end;
-    if (!real && text == "0" && at_ < source_.size() &&
-        begins_name(code_point_at(source_, at_).value) &&
-        std::string_view("xXoObB").find(source_[at_]) != std::string_view::npos) {
-      throw SyntaxError(line_, "only decimal numbers are supported");
-    }
     add(real ? TokenKind::kFloat : TokenKind::kInteger, std::move(text));
   }
 
