@@ -70,6 +70,11 @@ ChatTemplate ChatTemplate::parse(std::string_view source, std::string name) {
   }
 }
 
+ChatTemplate ChatTemplate::joined(ChatTemplate usual, ChatTemplate for_tools) {
+  usual.for_tools_ = std::move(for_tools.data_);
+  return usual;
+}
+
 std::span<const std::string_view> ChatTemplate::built_in_names() {
   static constexpr auto kNames = [] {
     std::array<std::string_view, chat::kBuiltInTemplates.size()> names;
@@ -115,8 +120,10 @@ RenderedChat ChatTemplate::Data::render(const Conversation& conversation,
 RenderedChat ChatTemplate::render(const Conversation& conversation,
                                   const RenderOptions& options) const {
   using chat::Form;
+  const bool has_tools = !conversation.data().tools.is_null();
+  const Data& data = has_tools && for_tools_ ? *for_tools_ : *data_;
   if (!conversation.data().has_other_forms) {
-    return data_->render(conversation, options, Form::kAsWritten);
+    return data.render(conversation, options, Form::kAsWritten);
   }
   // What cannot render one form may want another. Of what can render none, the template's own words
   // say most; else the first failure.
@@ -124,7 +131,7 @@ RenderedChat ChatTemplate::render(const Conversation& conversation,
   std::exception_ptr failed;
   for (const Form form : {Form::kAsWritten, Form::kContentTexts, Form::kAllTexts}) {
     try {
-      return data_->render(conversation, options, form);
+      return data.render(conversation, options, form);
     } catch (const ChatRefused&) {
       if (!refused) refused = std::current_exception();
     } catch (const IoError&) {

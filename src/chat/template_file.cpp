@@ -1,10 +1,12 @@
-// Finds the template that a user names, or that a model brings along.
+// Finds the template that a user names, or that a model brings along. Files of templates count more
+// than tokenizer_config.json, as for transformers.
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "strata/base/file.h"
 #include "strata/base/json.h"
@@ -34,22 +36,69 @@ Json parse_config(const std::string& file) {
   }
 }
 
-/// Returns the template that tokenizer_config.json holds: a text, or of a list of named ones that
-/// with the name "default".
-std::optional<std::string> template_of_config(const Json& config, const std::string& file) {
-  if (!config.is_object()) return std::nullopt;
-  const auto found = config.find("chat_template");
-  if (found == config.end() || found->is_null()) return std::nullopt;
-  if (found->is_string()) return found->get<std::string>();
-  if (found->is_array()) {
-    for (const Json& entry : *found) {
-      const bool named = entry.is_object() && entry.value("name", Json()) == "default";
-      if (named && entry.value("template", Json()).is_string()) {
-        return entry["template"].get<std::string>();
-      }
-    }
+/// The texts of the templates that a model has, and where they stand.
+struct Sources {
+  struct Source {
+    std::string text;
+    std::string place;
+  };
+  std::optional<Source> usual{};
+  std::optional<Source> for_tools{};
+};
+
+/// Returns the one of that name in a list of named templates.
+std::optional<Sources::Source> named(const Json& list, const char* name, const std::string& place) {
+  for (const Json& entry : list) {
+    const bool is_named = entry.is_object() && entry.value("name", Json()) == name;
+    if (!is_named || !entry.value("template", Json()).is_string()) continue;
+    return Sources::Source{.text = entry["template"].get<std::string>(), .place = place};
   }
-  throw IoError(file + ": $.chat_template: neither a text nor a list with one named \"default\"");
+  return std::nullopt;
+}
+
+/// Returns what tokenizer_config.json holds: a text, or a list of named ones.
+Sources templates_of_config(const Json& config, const std::string& file) {
+  const std::string place = file + ": $.chat_template";
+  if (!config.is_object()) return {};
+  const auto found = config.find("chat_template");
+  if (found == config.end() || found->is_null()) return {};
+  Sources sources;
+  if (found->is_string()) {
+    sources.usual = Sources::Source{.text = found->get<std::string>(), .place = place};
+  } else if (found->is_array()) {
+    sources.usual = named(*found, "default", place);
+    sources.for_tools = named(*found, "tool_use", place);
+  }
+  if (sources.usual) return sources;
+  throw IoError(place + ": neither a text nor a list with one named \"default\"");
+}
+
+std::optional<Sources::Source> template_of_file(const fs::path& file) {
+  if (!is_there(file)) return std::nullopt;
+  return Sources::Source{.text = read_text_file(file.string(), kMostConfigBytes, Links::kOfModel),
+                         .place = file.string()};
+}
+
+/// Returns the templates of a model's folder.
+Sources templates_in(const fs::path& folder) {
+  const fs::path others = folder / "additional_chat_templates";
+  std::error_code error;
+  if (fs::is_symlink(others, error)) {
+    throw IoError(others.string() + ": is a link; put the folder itself there (cp -rL)");
+  }
+  const fs::path file_for_tools = others / "tool_use.jinja";
+  Sources sources{.usual = template_of_file(folder / "chat_template.jinja"),
+                  .for_tools = template_of_file(file_for_tools)};
+  const std::string config = (folder / "tokenizer_config.json").string();
+  if (!sources.usual && is_there(config)) {
+    Sources of_config = templates_of_config(parse_config(config), config);
+    sources.usual = std::move(of_config.usual);
+    if (!sources.for_tools) sources.for_tools = std::move(of_config.for_tools);
+  }
+  if (sources.usual || !sources.for_tools) return sources;
+  throw IoError(file_for_tools.string() +
+                ": is for conversations with tools, and there is no template for others; put one "
+                "beside the tokenizer as chat_template.jinja");
 }
 
 }  // namespace
@@ -73,13 +122,11 @@ std::optional<ChatTemplate> ChatTemplate::of_model(const std::string& folder_or_
   std::error_code error;
   fs::path folder(folder_or_file);
   if (!fs::is_directory(folder, error)) folder = folder.parent_path();
-  const std::string own = (folder / "chat_template.jinja").string();
-  if (is_there(own)) return parse(read_text_file(own, kMostConfigBytes, Links::kOfModel), own);
-  const std::string config = (folder / "tokenizer_config.json").string();
-  if (!is_there(config)) return std::nullopt;
-  const std::optional<std::string> source = template_of_config(parse_config(config), config);
-  if (!source) return std::nullopt;
-  return parse(*source, config + ": $.chat_template");
+  const Sources sources = templates_in(folder);
+  if (!sources.usual) return std::nullopt;
+  ChatTemplate usual = parse(sources.usual->text, sources.usual->place);
+  if (!sources.for_tools) return usual;
+  return joined(std::move(usual), parse(sources.for_tools->text, sources.for_tools->place));
 }
 
 }  // namespace strata

@@ -127,6 +127,10 @@ void CheckpointSave::prepare() {
 std::vector<std::filesystem::path> CheckpointSave::subfolders() const {
   std::vector<std::filesystem::path> folders{temporary_ / "model"};
   if (!p_.layout.types.are_weights_alone()) folders.push_back(temporary_ / "state");
+  for (const SmallFile& file : p_.small_files) {
+    const std::filesystem::path folder = (temporary_ / file.path).parent_path();
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  }
   return folders;
 }
 

@@ -95,6 +95,7 @@ class Exporter {
     for (const ManifestFile& file : manifest().files) {
       if (!file.path.starts_with(kModelFolder)) continue;
       all.push_back(&file);
+      writer_.make_folder_of(file.path);
       writer_.expect(file.bytes);
     }
     writer_.for_each(all.size(), [&](std::size_t i) { copy(*all[i]); });

@@ -7,11 +7,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "strata/base/bytes.h"
 #include "strata/base/file.h"
 #include "strata/base/json.h"
 #include "strata/base/narrow.h"
+#include "strata/tokenizer/tokenizer_files.h"
 
 namespace strata {
 namespace {
@@ -50,13 +52,16 @@ std::string index_text(const CheckpointLayout& files, const ModelLayout& layout)
 
 /// Returns whether a file of this name is copied as it is.
 bool is_copied(std::string_view name) {
-  return name.ends_with(kRanks) || std::ranges::find(kCopied, name) != std::end(kCopied);
+  return name.ends_with(kRanks) || is_other_template(name) ||
+         std::ranges::find(kCopied, name) != std::end(kCopied);
 }
 
 }  // namespace
 
 ImportedFiles files_of_model(const fs::path& folder) {
-  return {.names = make_system_files()->list(folder),
+  std::vector<std::string> names = make_system_files()->list(folder);
+  std::ranges::move(other_template_names(folder), std::back_inserter(names));
+  return {.names = std::move(names),
           .read =
               [folder](const std::string& name) {
                 return read_text_file(folder / name, kMostBytes, Links::kOfModel);

@@ -24,8 +24,14 @@ std::unique_ptr<FileWriter> ModelWriter::create(const std::string& path) {
   return files_.create(to_ / path.substr(kModelFolder.size()));
 }
 
+void ModelWriter::make_folder_of(const std::string& path) {
+  const std::filesystem::path folder = (to_ / path.substr(kModelFolder.size())).parent_path();
+  if (files_.kind(folder) == Files::Kind::kNothing) files_.make_folder(folder);
+}
+
 void ModelWriter::write_small(const std::vector<SmallFile>& small) {
   for (const SmallFile& file : small) {
+    make_folder_of(file.path);
     write_whole(files_, to_ / file.path.substr(kModelFolder.size()),
                 std::as_bytes(std::span(file.contents)));
   }

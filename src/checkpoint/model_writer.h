@@ -36,7 +36,9 @@ class ModelWriter {
 
   /// Returns the buffers of all threads; write_weights() uses one of a thread's.
   [[nodiscard]] WindowBuffers& buffers() { return buffers_; }
-  /// Makes a new file.
+  /// Makes the folder in the model's that a file of this path lies in, if it is not there.
+  void make_folder_of(const std::string& path);
+  /// Makes a new file, whose folder is there.
   [[nodiscard]] std::unique_ptr<FileWriter> create(const std::string& path);
 
   void write_small(const std::vector<SmallFile>& small);

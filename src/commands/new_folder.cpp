@@ -3,6 +3,7 @@
 
 #include "commands/new_folder.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "strata/base/temporary.h"
 #include "strata/checkpoint/manifest.h"
 #include "strata/checkpoint/model_folder.h"
+#include "strata/tokenizer/tokenizer_files.h"
 
 namespace strata {
 namespace {
@@ -30,6 +32,15 @@ void make_with_parents(Files& files, const fs::path& folder) {
   if (files.kind(folder) != Files::Kind::kNothing) return;
   if (folder.has_relative_path()) make_with_parents(files, folder.parent_path());
   files.make_folder(folder);
+}
+
+/// Tells whether all that lies in a folder are templates.
+bool holds_templates_alone(const Files& files, const fs::path& folder) {
+  if (files.kind(folder) != Files::Kind::kFolder) return false;
+  return std::ranges::all_of(files.list(folder), [&](const std::string& name) {
+    return is_other_template((folder.filename() / name).string()) &&
+           files.kind(folder / name) != Files::Kind::kFolder;
+  });
 }
 
 }  // namespace
@@ -69,12 +80,15 @@ bool NewFolder::require_replaceable() const {
   }
   for (const std::string& file : files_.list(name_)) {
     if (is_model_file(file) && files_.kind(name_ / file) != Files::Kind::kFolder) continue;
+    if (file == kOtherTemplates && holds_templates_alone(files_, name_ / file)) continue;
     refuse("holds " + file + ", which is no file of a model; name another folder, or remove it");
   }
   return true;
 }
 
 void NewFolder::publish() {
+  const fs::path templates = temporary_ / kOtherTemplates;
+  if (files_.kind(templates) == Files::Kind::kFolder) files_.sync_folder(templates);
   files_.sync_folder(temporary_);
   const fs::path old = name_beside(name_, "old");
   const bool replaces = require_replaceable();  // much may have happened since it was made

@@ -46,6 +46,13 @@ void remove_known_files(const fs::path& folder) {
     std::error_code stays;
     if (is_of_tokenizer(name) || name == kGenerationConfigName) fs::remove(at->path(), stays);
   }
+  const fs::path templates = folder / kOtherTemplates;
+  for (fs::directory_iterator at(templates, ignored), end;
+       is_folder(templates.string()) && !ignored && at != end; at.increment(ignored)) {
+    std::error_code stays;
+    if (at->path().extension() == ".jinja") fs::remove(at->path(), stays);
+  }
+  if (is_folder(templates.string())) fs::remove(templates, ignored);
   fs::remove(folder, ignored);
 }
 
@@ -75,7 +82,9 @@ NewTokenizerFolder::NewTokenizerFolder(std::string token_file, const std::string
   }
   try {
     for (const TokenizerFile& file : tokenizer_files(tokenizer)) {
-      if (other_template != nullptr && file.name == kChatTemplateName) continue;
+      const bool is_other = is_other_template(file.name);
+      if (other_template != nullptr && (is_other || file.name == kChatTemplateName)) continue;
+      if (is_other) fs::create_directory(temporary_ / kOtherTemplates, error);
       write_file((temporary_ / file.name).string(), file.read());
     }
     if (other_template != nullptr) {

@@ -103,12 +103,22 @@ class Collection {
       if (taken_from.empty()) {
         taken = text;
         taken_from = folder;
+        take_other_templates(folder);
       } else if (taken != text) {
         log::warn(
             "data.train: the chat template in {} is another one than in {}, which the model "
             "leaves with; train on conversations of one template",
             folder, taken_from);
       }
+    }
+  }
+
+  /// Takes what belongs to the template of a folder in place of what the model had for its own.
+  void take_other_templates(const fs::path& folder) {
+    std::erase_if(model_.names, is_other_template);
+    std::erase_if(added_, [](const auto& file) { return is_other_template(file.first); });
+    for (const std::string& name : other_template_names(folder)) {
+      added_[name] = TokenizerFile{.name = name, .path = folder / name}.read();
     }
   }
 

@@ -40,7 +40,35 @@ bool is_tokenizer_name(std::string_view name) {
 }
 
 bool is_of_tokenizer(std::string_view name) {
-  return is_tokenizer_name(name) || std::ranges::find(kBeside, name) != kBeside.end();
+  return is_tokenizer_name(name) || std::ranges::find(kBeside, name) != kBeside.end() ||
+         is_other_template(name);
+}
+
+bool is_other_template(std::string_view name) {
+  if (!name.starts_with(kOtherTemplates) || !name.ends_with(".jinja")) return false;
+  name.remove_prefix(kOtherTemplates.size());
+  return name.starts_with('/') && name.find('/', 1) == name.npos;
+}
+
+std::vector<std::string> other_template_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const fs::path templates = folder / kOtherTemplates;
+  if (fs::is_symlink(templates, error)) {
+    throw IoError(printable_name(templates.string()) +
+                  ": is a link, which may lead out of the model's folder; put the folder itself "
+                  "there (cp -rL)");
+  }
+  for (fs::directory_iterator at(templates, error), end; !error && at != end; at.increment(error)) {
+    std::string name = std::string(kOtherTemplates) + '/' + at->path().filename().string();
+    if (is_other_template(name)) names.push_back(std::move(name));
+  }
+  if (is_there(templates) && error) {
+    throw IoError(printable_name(templates.string()) +
+                  ": cannot be searched for templates: " + error.message());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 std::vector<TokenizerFile> tokenizer_files(const std::string& folder_or_file) {
@@ -60,6 +88,9 @@ std::vector<TokenizerFile> tokenizer_files(const std::string& folder_or_file) {
   for (const std::string_view name : kBeside) {
     const fs::path beside = file.parent_path() / name;
     if (is_there(beside)) files.push_back({.name = std::string(name), .path = beside});
+  }
+  for (const std::string& name : other_template_names(file.parent_path())) {
+    files.push_back({.name = name, .path = file.parent_path() / name});
   }
   return files;
 }

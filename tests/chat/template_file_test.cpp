@@ -39,6 +39,37 @@ TEST_CASE("a model's template is in a file of its own or in the config of its to
   CHECK(text() == "4");
 }
 
+TEST_CASE("conversations with tools get the template that is for them") {
+  const ScratchFolder folder;
+  const auto texts = [&] {
+    const auto found = ChatTemplate::of_model(folder.file("."));
+    REQUIRE(found);
+    std::string all;
+    for (const char* tools : {"null", "[]", R"([{"name": "f"}])"}) {
+      const std::string json = R"({"messages": [{"role": "user", "content": "a"}], "tools": )";
+      all += found->render(Conversation::parse(json + tools + '}', "test"), {}).text + ' ';
+    }
+    return all;
+  };
+  folder.write("tokenizer_config.json", R"({"chat_template": [
+      {"name": "tool_use", "template": "tools"}, {"name": "default", "template": "plain"}]})");
+  CHECK(texts() == "plain tools tools ");
+  folder.write("chat_template.jinja", "own");
+  CHECK(texts() == "own own own ");
+  folder.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }}");
+  CHECK(texts() == "own 0 1 ");
+  folder.write("additional_chat_templates/tool_use.jinja", "{% if %}");
+  CHECK_THROWS_WITH(texts(), ContainsSubstring("additional_chat_templates/tool_use.jinja:1: "));
+}
+
+TEST_CASE("a model whose only template is for tools is refused with the remedy") {
+  const ScratchFolder folder;
+  folder.write("additional_chat_templates/tool_use.jinja", "tools");
+  CHECK_THROWS_WITH(ChatTemplate::of_model(folder.file(".")),
+                    ContainsSubstring("additional_chat_templates/tool_use.jinja: ") &&
+                        ContainsSubstring("chat_template.jinja"));
+}
+
 TEST_CASE("templates that cannot be read are refused by file") {
   const ScratchFolder folder;
   const auto refusal = [&](const std::string& config) -> std::string {

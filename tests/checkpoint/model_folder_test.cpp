@@ -93,11 +93,14 @@ TEST_CASE("an imported model keeps its config and its tokenizer, and no other fi
   write(from.path() / "tekken.json", "[]");
   write(from.path() / "qwen.tiktoken", "IQ== 0\n");
   write(from.path() / "chat_template.jinja", "");
+  write(from.path() / "additional_chat_templates/tool_use.jinja", "tools");
+  write(from.path() / "additional_chat_templates/notes.txt", "own");
   write(from.path() / "model.safetensors", "weights");
   write(from.path() / "training_args.bin", "pickled");
   fs::create_symlink(from.path() / "tokenizer_config.json", from.path() / "tokenizer.json");
   const auto files = files_of(test::tiny_model(), {}, from.path());
-  CHECK(files.size() == 8);
+  CHECK(files.size() == 9);
+  CHECK(files.at("model/additional_chat_templates/tool_use.jinja") == "tools");
   CHECK(files.at("model/tekken.json") == "[]");
   CHECK(files.at("model/qwen.tiktoken") == "IQ== 0\n");
   CHECK(files.at("model/tokenizer.model") == std::string("\0\xff\n", 3));

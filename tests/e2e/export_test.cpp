@@ -207,6 +207,30 @@ TEST_CASE("export replaces nothing, but a model with --overwrite") {
   CHECK(entries == 3);
 }
 
+TEST_CASE("a model's templates for tools go along into checkpoints and exports") {
+  const Folder folder;
+  const std::string model = export_model(folder, train_checkpoint(folder, "bf16"), "");
+  const std::string templates = "/additional_chat_templates";
+  fs::create_directory(model + templates);
+  std::ofstream(model + "/chat_template.jinja") << "plain";
+  std::ofstream(model + templates + "/tool_use.jinja") << "tools";
+  REQUIRE(train_still(folder, model, "").code == 0);
+  const std::string checkpoint = folder / "second/checkpoints/step-00000001";
+  CHECK(read_file(checkpoint + "/model" + templates + "/tool_use.jinja") == "tools");
+  for (const char* dtype : {"bf16", "f32"}) {  // copied, converted
+    const std::string arguments = "export " + checkpoint + " " + model + " --overwrite --dtype ";
+    const Outcome done = strata(folder, arguments + dtype);
+    INFO(done.text);
+    REQUIRE(done.code == 0);
+    CHECK(read_file(model + templates + "/tool_use.jinja") == "tools");
+    CHECK(read_file(model + "/chat_template.jinja") == "plain");
+  }
+  std::ofstream(model + templates + "/notes.txt") << "mine";
+  const Outcome other = strata(folder, "export " + checkpoint + " " + model + " --overwrite");
+  CHECK(other.code == 2);
+  CHECK_THAT(other.text, ContainsSubstring("holds additional_chat_templates"));
+}
+
 TEST_CASE("export of a damaged checkpoint names the file and leaves nothing") {
   const Folder folder;
   const std::string checkpoint = train_checkpoint(folder, "bf16");

@@ -46,8 +46,12 @@ class ChatTemplate {
   [[nodiscard]] static ChatTemplate load(const std::string& name_or_file);
   /// Returns the template in a model's folder, or beside a file of it: that of chat_template.jinja,
   /// else `chat_template` of tokenizer_config.json, there the one named "default" if it has
-  /// several; nothing if the model has none. Throws as parse().
+  /// several; nothing if the model has none. Conversations with tools it renders by the one named
+  /// "tool_use", in that list or in additional_chat_templates. Throws as parse(), and for a model
+  /// that has that one alone.
   [[nodiscard]] static std::optional<ChatTemplate> of_model(const std::string& folder_or_file);
+  /// Returns one that renders conversations with tools by `for_tools`, and others by `usual`.
+  [[nodiscard]] static ChatTemplate joined(ChatTemplate usual, ChatTemplate for_tools);
   /// Returns the names of the built-in templates.
   [[nodiscard]] static std::span<const std::string_view> built_in_names();
 
@@ -55,7 +59,7 @@ class ChatTemplate {
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
-  /// Returns the text that was parsed.
+  /// Returns the text that was parsed, for conversations without tools if there are two.
   [[nodiscard]] const std::string& source() const;
   /// Renders a conversation. Throws ChatRefused if the template refuses it, IoError "name:line:
   /// ..." for other failures, among them more steps or memory than a rendering may take.
@@ -66,6 +70,7 @@ class ChatTemplate {
   struct Data;
   explicit ChatTemplate(std::unique_ptr<const Data> data);
   std::unique_ptr<const Data> data_;
+  std::unique_ptr<const Data> for_tools_;  ///< null: the same
 };
 
 }  // namespace strata

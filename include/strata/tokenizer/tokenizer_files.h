@@ -21,7 +21,7 @@ struct TokenizerFile {
 };
 
 /// Returns the file of a tokenizer, given as that or by its folder, and what lies beside it: the
-/// names of its special tokens, and the chat template. Throws IoError if the folder has none, or
+/// names of its special tokens, and the chat templates. Throws IoError if the folder has none, or
 /// cannot be searched.
 [[nodiscard]] std::vector<TokenizerFile> tokenizer_files(const std::string& folder_or_file);
 /// Tells whether a file of this name makes ids, without the files beside it.
@@ -33,5 +33,12 @@ struct TokenizerFile {
 inline constexpr std::string_view kTokenizerConfigName = "tokenizer_config.json";
 /// The name of the file with the chat template.
 inline constexpr std::string_view kChatTemplateName = "chat_template.jinja";
+/// The folder in a model's folder that has templates for other uses, each a file NAME.jinja.
+inline constexpr std::string_view kOtherTemplates = "additional_chat_templates";
+
+/// Returns the names of those of a model's folder, "additional_chat_templates/tool_use.jinja".
+[[nodiscard]] std::vector<std::string> other_template_names(const std::filesystem::path& folder);
+/// Tells whether a name is such a one.
+[[nodiscard]] bool is_other_template(std::string_view name);
 
 }  // namespace strata
